@@ -1,0 +1,45 @@
+# Two commands from a bare clone: `make demo` and `make test`. Everything lives in .venv; nothing needs root.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.cpp native/*.hpp)
+
+.PHONY: demo test test-slow lint bench clean
+
+demo: $(VENV)/.core
+	$(BIN)/tastespace demo
+
+test: $(VENV)/.test lint
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+test-slow: $(VENV)/.test
+	$(BIN)/python -m pytest -q -m slow
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/loading.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# The package is installed in editable mode: Python changes are live, and only a change of the native sources
+# or of pyproject.toml builds again.
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.core: $(VENV)/.created $(NATIVE)
+	$(BIN)/pip install --disable-pip-version-check -q -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.created $(NATIVE)
+	$(BIN)/pip install --disable-pip-version-check -q -e ".[test]"
+	touch $@ $(VENV)/.core
+
+$(VENV)/.bench: $(VENV)/.test
+	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,bench]"
+	touch $@

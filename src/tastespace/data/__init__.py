@@ -1,0 +1,6 @@
+"""Tables in, `Interactions` out: reading, filters, splits, named data sets, synthetic worlds."""
+
+from tastespace.data.ids import IdMap
+from tastespace.data.interactions import Cleaning, Interactions
+
+__all__ = ["Cleaning", "IdMap", "Interactions"]

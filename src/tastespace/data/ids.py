@@ -1,0 +1,171 @@
+"""External ids and the dense indices 0 ... n-1 that the kernels work with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace.errors import DataError, UnknownIdError, nearest
+
+_MAX_IDS = 2**31 - 1
+
+
+class IdMap:
+    """The ids of users or items in ascending order; a position in that order is the internal index.
+
+    Ascending order makes the index of an id independent of the order of the rows it was read from.
+
+    >>> ids = IdMap(pl.Series(["b", "a"]).sort())
+    >>> ids.index_of(["b", "a"]).tolist(), ids[0], len(ids)
+    ([1, 0], 'a', 2)
+    """
+
+    __slots__ = ("_ids", "_kind")
+
+    def __init__(self, ids: pl.Series, kind: str = "id") -> None:
+        self._ids = ids.rechunk()
+        self._kind = kind
+
+    @property
+    def series(self) -> pl.Series:
+        """All ids, ascending, in their own type."""
+        return self._ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._ids[index]
+
+    def __contains__(self, external: object) -> bool:
+        return bool(self.find([external])[0] >= 0)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IdMap) and (
+            self is other or (self._ids.dtype == other._ids.dtype and self._ids.equals(other._ids))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"IdMap({len(self):,} {self._kind}s, {self._ids.dtype})"
+
+    def take(self, indices: NDArray[np.integer[Any]]) -> pl.Series:
+        """The ids at ``indices``, shape ``(n,)``."""
+        return self._ids.gather(pl.Series(np.ascontiguousarray(indices), dtype=pl.UInt32))
+
+    def find(self, externals: Iterable[Any] | pl.Series) -> NDArray[np.int64]:
+        """Index of each id, -1 where it is unknown. Shape ``(n,)``."""
+        given = externals if isinstance(externals, (pl.Series, np.ndarray)) else list(externals)
+        wanted = self._as_own_type(given)
+        if not len(self) or wanted is None:
+            return np.full(len(given), -1, dtype=np.int64)
+        at = self._ids.search_sorted(wanted.fill_null(self._ids[0])).to_numpy().astype(np.int64)
+        at[at == len(self)] = 0
+        same = (self._ids.gather(pl.Series(at, dtype=pl.UInt32)) == wanted).fill_null(False)
+        return np.where(same.to_numpy(), at, -1)
+
+    def index_of(self, externals: Iterable[Any] | pl.Series) -> NDArray[np.int64]:
+        """Index of each id; an unknown one is an error that offers the nearest known ids."""
+        given = externals if isinstance(externals, (pl.Series, np.ndarray)) else list(externals)
+        found = self.find(given)
+        if (found < 0).any():
+            unknown = [given[i] for i in np.flatnonzero(found < 0)]
+            raise UnknownIdError(
+                f"{len(unknown)} of {len(given)} {self._kind} ids are unknown, the first is "
+                f"{unknown[0]!r} ({type(unknown[0]).__name__}); known are {len(self):,} ids such as "
+                f"{self._ids[0]!r}." + nearest(unknown[0], self._ids.head(100_000).to_list())
+            )
+        return found
+
+    def _as_own_type(self, externals: Iterable[Any] | pl.Series) -> pl.Series | None:
+        """The ids asked for in the type of the ids known; None where no value can be one of them."""
+        own = self._ids.dtype
+        try:
+            given = externals if isinstance(externals, pl.Series) else plain_series("id", externals)
+        except (TypeError, DataError, pl.exceptions.PolarsError):
+            # A list of mixed types: each id is looked up as what it is.
+            return pl.Series([self._one(e) for e in externals], dtype=own)
+        if given.dtype == own:
+            return given
+        if (given.dtype.is_numeric() and own.is_numeric()) or given.dtype == pl.Null:
+            cast = given.cast(own, strict=False)
+            # 3.5 must not become 3: what does not survive the way back is unknown.
+            return pl.select(pl.when(cast.cast(given.dtype, strict=False) == given).then(cast)).to_series()
+        if given.dtype.is_temporal() and own.is_temporal():
+            return given.cast(own, strict=False)
+        if given.dtype in (pl.Categorical, pl.Enum) and own == pl.String:
+            return given.cast(pl.String)
+        return None
+
+    def _one(self, external: Any) -> Any:
+        own = self._as_own_type(pl.Series([external]))
+        return None if own is None else own[0]
+
+
+def encode(column: pl.Series, kind: str) -> tuple[IdMap, NDArray[np.int32]]:
+    """Distinct values of an id column (no nulls) and each row's index among them.
+
+    Returns ``(ids, codes)`` with ``codes`` of shape ``(n_rows,)``.
+
+    >>> ids, codes = encode(pl.Series(["x", "a", "x"]), "user")
+    >>> ids.series.to_list(), codes.tolist()
+    (['a', 'x'], [1, 0, 1])
+    """
+    if column.dtype.is_integer() and column.dtype != pl.UInt64:
+        found, codes = _native.factorize(column.cast(pl.Int64).to_numpy())
+        return IdMap(pl.Series(found).cast(column.dtype), kind), codes
+    distinct = column.unique().sort()
+    if len(distinct) > _MAX_IDS:
+        raise DataError(f"{len(distinct):,} distinct {kind} ids: at most {_MAX_IDS:,} fit.")
+    index = pl.DataFrame({"id": distinct, "code": np.arange(len(distinct), dtype=np.int32)})
+    codes = pl.DataFrame({"id": column}).join(index, on="id", how="left", maintain_order="left")["code"]
+    return IdMap(distinct, kind), codes.to_numpy()
+
+
+def id_series(values: Any, name: str) -> pl.Series:
+    """An id column as a polars Series of one sortable type without nulls, or an error that says why not."""
+    series = values if isinstance(values, pl.Series) else plain_series(name, values)
+    if series.null_count():
+        first = int(series.is_null().arg_true()[0])
+        raise DataError(
+            f"column {name!r}: {series.null_count():,} of {len(series):,} ids are null, the first in row "
+            f"{first}. Drop those rows or give them an id."
+        )
+    if series.dtype.is_float():
+        if not series.is_finite().all():
+            first = int((~series.is_finite()).arg_true()[0])
+            raise DataError(f"column {name!r}: the id in row {first} is {series[first]}; ids must be finite.")
+        return series
+    if series.dtype in (pl.Categorical, pl.Enum):
+        return series.cast(pl.String)
+    if series.dtype.is_nested() or series.dtype in (pl.Object, pl.Null):
+        raise DataError(
+            f"column {name!r} has type {series.dtype}: ids must be whole numbers, strings, dates or another "
+            "plain type. Turn them into strings first."
+        )
+    return series
+
+
+def plain_series(name: str, values: Iterable[Any]) -> pl.Series:
+    """A polars Series from Python or NumPy values; mixed types are an error with an example of each."""
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return pl.Series(name, np.ascontiguousarray(values))
+    listed: Sequence[Any] = list(values)
+    kinds: dict[type, Any] = {}
+    for value in listed:
+        if value is not None and type(value) not in kinds:
+            kinds[type(value)] = value
+    if len(kinds) > 1 and not all(issubclass(kind, (int, np.integer)) for kind in kinds):
+        examples = ", ".join(f"{value!r} ({kind.__name__})" for kind, value in list(kinds.items())[:3])
+        raise DataError(f"column {name!r} mixes types of id: {examples}. Turn them into one type first.")
+    try:
+        return pl.Series(name, listed)
+    except (TypeError, pl.exceptions.PolarsError) as problem:
+        raise DataError(f"column {name!r} cannot serve as ids: {problem}") from problem
+

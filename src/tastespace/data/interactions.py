@@ -1,0 +1,273 @@
+"""`Interactions`: who took what, as compressed rows plus the ids and attributes of both sides."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from tastespace.data.ids import IdMap
+from tastespace.data.tables import from_polars
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What happened to the rows between the table and the matrix."""
+
+    rows: int = 0
+    below_min_rating: int = 0
+    duplicates: int = 0
+    by_min_user: int = 0
+    by_min_item: int = 0
+
+    def __str__(self) -> str:
+        parts = [
+            f"{count:,} {why}"
+            for count, why in (
+                (self.below_min_rating, "below min_rating"),
+                (self.duplicates, "repeated"),
+                (self.by_min_user, "of users with too few"),
+                (self.by_min_item, "of items with too few"),
+            )
+            if count
+        ]
+        return f"{self.rows:,} rows read, dropped: {', '.join(parts) or 'none'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """A users x items table of interactions, each pair at most once.
+
+    Row ``u`` of the compressed matrix holds ``indices[offsets[u]:offsets[u + 1]]``, the ascending item indices
+    of the user whose id is ``users[u]``. Build one with `from_frame`, `from_file` or `from_scipy`.
+
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"user": ["ann", "bob", "ann"], "item": [7, 7, 9]})
+    >>> data = Interactions.from_frame(frame)
+    >>> data
+    Interactions(2 users x 2 items, 3 interactions, 75.00 % dense)
+    >>> data.items_of("ann")
+    [7, 9]
+    >>> data.matrix.toarray().tolist()
+    [[1.0, 1.0], [1.0, 0.0]]
+    """
+
+    users: IdMap
+    items: IdMap
+    offsets: NDArray[np.int64]
+    """Shape ``(n_users + 1,)``."""
+    indices: NDArray[np.int32]
+    """Shape ``(n_interactions,)``."""
+    weights: NDArray[np.float32] | None = None
+    """One per interaction, where a weight column was given."""
+    timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
+    """One per interaction, where a timestamp column was given; dates count microseconds since 1970."""
+    item_attributes: pl.DataFrame | None = None
+    """One row per item in the order of `items`, first column ``item``."""
+    user_attributes: pl.DataFrame | None = None
+    """One row per user in the order of `users`, first column ``user``."""
+    backend: str = "polars"
+    """Library in which frames go back to the caller."""
+    cleaning: Cleaning = field(default_factory=Cleaning)
+    """What building from a table dropped."""
+
+    # ---- ways in -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: str = "user",
+        item: str = "item",
+        rating: str | None = None,
+        min_rating: float | None = None,
+        weight: str | None = None,
+        timestamp: str | None = None,
+        min_user: int = 1,
+        min_item: int = 1,
+        core: bool = False,
+        duplicates: str = "sum",
+        catalogue: Any = None,
+        item_attributes: Any = None,
+        user_attributes: Any = None,
+        threads: int = 0,
+    ) -> Interactions:
+        """Build from a pandas, polars, pyarrow or any other frame that narwhals understands.
+
+        Args:
+            frame: One row per event.
+            user, item: Names of the id columns. Ids may be whole numbers, strings, dates, ... and come back
+                as they went in.
+            rating, min_rating: Keep only rows whose rating is at least ``min_rating``.
+            weight: Column of weights (play counts, say); may be the rating's column.
+            timestamp: Column of times, kept for `split.by_time`. The latest of repeated pairs counts.
+            min_user, min_item: Drop users and items with fewer interactions: users first, then items, once;
+                with ``core=True`` again and again until both hold for all (the k-core).
+            duplicates: What the weight of a repeated pair is: ``"sum"``, ``"last"`` (by time, else by row)
+                or ``"max"``; ``"error"`` refuses repeats.
+            catalogue: Item ids that exist although nobody may have taken them; with it, no item is dropped
+                from the id map. Items outside it are an error.
+            item_attributes, user_attributes: Frames with the id in column ``item`` (``user``) or in a column
+                named as in ``frame``, and any other columns (title, genres, ...).
+            threads: 0 means all cores.
+        """
+        from tastespace.data.building import Recipe, build
+        from tastespace.data.tables import FrameTable
+
+        recipe = Recipe(
+            user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
+        )
+        return build(FrameTable(frame), recipe, catalogue, item_attributes, user_attributes)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        user: str = "user",
+        item: str = "item",
+        rating: str | None = None,
+        min_rating: float | None = None,
+        weight: str | None = None,
+        timestamp: str | None = None,
+        min_user: int = 1,
+        min_item: int = 1,
+        core: bool = False,
+        duplicates: str = "sum",
+        catalogue: Any = None,
+        item_attributes: Any = None,
+        user_attributes: Any = None,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        threads: int = 0,
+    ) -> Interactions:
+        """Build from a Parquet, CSV or TSV file; arguments as in `from_frame`.
+
+        Parquet is read one column at a time. For text, ``delimiter`` and ``header`` are recognised unless
+        given; a file without a header has the columns ``column_1``, ``column_2``, ...
+        """
+        from tastespace.data.building import Recipe, build
+        from tastespace.data.tables import open_file
+
+        recipe = Recipe(
+            user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
+        )
+        return build(open_file(path, delimiter, header), recipe, catalogue, item_attributes, user_attributes)
+
+    @classmethod
+    def from_scipy(
+        cls, matrix: Any, *, users: Any = None, items: Any = None, keep_weights: bool = False
+    ) -> Interactions:
+        """Build from any SciPy sparse matrix or array of shape ``(n_users, n_items)``.
+
+        Explicit zeros are no interactions. Without ``users`` and ``items`` the ids are 0 ... n-1; empty rows
+        and columns are kept.
+        """
+        from tastespace.data.building import build_from_scipy
+
+        return build_from_scipy(matrix, users, items, keep_weights)
+
+    # ---- plain facts -------------------------------------------------------------------------------------
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, those without an interaction included."""
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return len(self.items)
+
+    @property
+    def n_interactions(self) -> int:
+        """Number of distinct (user, item) pairs."""
+        return len(self.indices)
+
+    @property
+    def density(self) -> float:
+        """Share of all possible pairs that is there, in [0, 1]."""
+        return self.n_interactions / max(1, self.n_users * self.n_items)
+
+    @cached_property
+    def user_counts(self) -> NDArray[np.int64]:
+        """Interactions of each user, shape ``(n_users,)``."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def item_counts(self) -> NDArray[np.int64]:
+        """Interactions of each item, shape ``(n_items,)``."""
+        return np.bincount(self.indices, minlength=self.n_items)
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """The table as SciPy CSR of float32: the weights, or ones. Shape ``(n_users, n_items)``."""
+        values = np.ones(self.n_interactions, np.float32) if self.weights is None else self.weights
+        return sp.csr_array((values, self.indices, self.offsets), shape=(self.n_users, self.n_items))
+
+    def row_of_each(self) -> NDArray[np.int32]:
+        """User index of every interaction, shape ``(n_interactions,)``."""
+        return np.repeat(np.arange(self.n_users, dtype=np.int32), self.user_counts)
+
+    def items_of(self, user: Any) -> list[Any]:
+        """Ids of the items that a user has."""
+        row = int(self.users.index_of([user])[0])
+        return self.items.take(self.indices[self.offsets[row] : self.offsets[row + 1]]).to_list()
+
+    # ---- ways out ----------------------------------------------------------------------------------------
+
+    def to_frame(self) -> Any:
+        """All interactions as a frame (user, item and, where there are any, weight and timestamp)."""
+        columns = [self.users.take(self.row_of_each()).alias("user"), self.items.take(self.indices).alias("item")]
+        if self.weights is not None:
+            columns.append(pl.Series("weight", self.weights))
+        if self.timestamps is not None:
+            columns.append(pl.Series("timestamp", self.timestamps))
+        return from_polars(pl.DataFrame(columns), self.backend)
+
+    def subset(self, keep: ArrayLike) -> Interactions:
+        """The interactions where ``keep`` (bool, shape ``(n_interactions,)``) holds; same users, same items."""
+        mask = np.asarray(keep, dtype=bool)
+        kept_before = np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
+        return replace(
+            self,
+            offsets=kept_before[self.offsets],
+            indices=self.indices[mask],
+            weights=None if self.weights is None else self.weights[mask],
+            timestamps=None if self.timestamps is None else self.timestamps[mask],
+        )
+
+    def filter(self, *, min_user: int = 1, min_item: int = 1, core: bool = False) -> Interactions:
+        """Drop users and items with fewer interactions, as in `from_frame`; both id maps shrink."""
+        from tastespace.data.building import drop_rare
+
+        return drop_rare(self, min_user, min_item, core, keep_items=False)
+
+    def fingerprint(self) -> str:
+        """A short hash of ids and interactions: equal data gives equal text, in every row order."""
+        digest = hashlib.sha256()
+        for ids in (self.users, self.items):
+            digest.update(f"{ids.series.dtype}:{len(ids)};".encode())
+            plain = ids.series.to_physical()
+            digest.update(
+                plain.to_numpy().tobytes()
+                if plain.dtype.is_numeric()
+                else "\x1f".join(map(str, plain.to_list())).encode()
+            )
+        for part in (self.offsets, self.indices, self.weights, self.timestamps):
+            digest.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        return (
+            f"Interactions({self.n_users:,} users x {self.n_items:,} items, "
+            f"{self.n_interactions:,} interactions, {100 * self.density:.2f} % dense)"
+        )

@@ -1,0 +1,25 @@
+"""One place that decides how many threads a computation may use."""
+
+from __future__ import annotations
+
+import os
+
+from tastespace.errors import ParameterError
+
+
+def available() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def resolve(threads: int) -> int:
+    """Turn the ``threads`` parameter of the public calls into a count: 0 means all cores.
+
+    >>> resolve(3)
+    3
+    """
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
+        raise ParameterError(f"threads={threads!r}: expected 0 (all cores) or a positive whole number.")
+    return threads or available()
