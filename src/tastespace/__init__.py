@@ -6,10 +6,23 @@ A user is a small set of points, an item is one point, and a smaller distance me
 import logging
 from importlib.metadata import version
 
-from tastespace.data import Interactions, split, synthetic
+from tastespace.data import Interactions, datasets, split, synthetic
+from tastespace.evaluation import compare, evaluate, over_seeds
+from tastespace.models.simple import EASE, MostPopular
 
 __version__ = version("tastespace")
-__all__ = ["Interactions", "__version__", "split", "synthetic"]
+__all__ = [
+    "EASE",
+    "Interactions",
+    "MostPopular",
+    "__version__",
+    "compare",
+    "datasets",
+    "evaluate",
+    "over_seeds",
+    "split",
+    "synthetic",
+]
 
 # The library never prints; whoever wants to hear it configures logging.
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -19,4 +19,45 @@ def build_csr_with_sources(
     rows: NDArray[np.int32], columns: NDArray[np.int32], n_rows: int, threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """As `build_csr`, with ``(sources, starts)``: cell ``c`` was built from the input positions
-    ``sources[starts[c]:starts[c + 1]]``, ascending."""
+    ``sources[starts[c]:starts[c + 1]]``, ascending.
+    """
+
+def rank_with_vectors(
+    user_vectors: NDArray[np.float32],
+    vector_terms: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    item_vectors: NDArray[np.float32],
+    item_terms: NDArray[np.float32],
+    scale: float,
+    users: NDArray[np.int32],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
+    test_offsets: NDArray[np.int64],
+    test_items: NDArray[np.int32],
+    k: int,
+    threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """``(places, top, nan_user)`` for a block of users.
+
+    ``places`` has a row ``(rank, negatives above, negatives tied)`` for every test item of every user in turn,
+    ``top`` a row of k item indices per user (-1 where there are fewer candidates). ``nan_user`` is the position
+    in ``users`` of the first user with a NaN score, or -1. Scores are the largest, over the user's vectors, of
+    ``scale * <x, v> + vector_term + item_term``.
+    """
+
+def rank_with_scores(
+    scores: NDArray[np.float32],
+    users: NDArray[np.int32],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
+    test_offsets: NDArray[np.int64],
+    test_items: NDArray[np.int32],
+    k: int,
+    threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """As `rank_with_vectors`, from a block of scores of shape ``(len(users), n_items)``."""
+
+def list_spread(
+    top: NDArray[np.int32], vectors: NDArray[np.float32], cuts: NDArray[np.int64], threads: int
+) -> NDArray[np.float64]:
+    """Sum of squared distances over ordered pairs of each list's first ``cut`` items, shape ``(n, n_cuts)``."""

@@ -1,6 +1,7 @@
 """Tables in, `Interactions` out: reading, filters, splits, named data sets, synthetic worlds."""
 
+from tastespace.data import datasets, split, synthetic
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Cleaning, Interactions
 
-__all__ = ["Cleaning", "IdMap", "Interactions"]
+__all__ = ["Cleaning", "IdMap", "Interactions", "datasets", "split", "synthetic"]

@@ -51,7 +51,11 @@ class Recipe:
 
 
 def build(
-    table: Table, recipe: Recipe, catalogue: Any = None, item_attributes: Any = None, user_attributes: Any = None
+    table: Table,
+    recipe: Recipe,
+    catalogue: Any = None,
+    item_attributes: Any = None,
+    user_attributes: Any = None,
 ) -> Interactions:
     """The whole way from a table to `Interactions`."""
     require_columns(
@@ -96,9 +100,7 @@ def build_from_scipy(matrix: Any, users: Any, items: Any, keep_weights: bool) ->
     item_ids, item_place = _ids_of_axis(items, n_items, "item")
     rows = user_place[coo.row[taken]]
     columns = item_place[coo.col[taken]]
-    offsets, indices, sources, starts = _native.build_csr_with_sources(
-        rows, columns, n_users, threading.available()
-    )
+    offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, n_users, threading.available())
     weights = None
     if keep_weights:
         weights = np.add.reduceat(coo.data[taken].astype(np.float64)[sources], starts[:-1]).astype(np.float32)
@@ -225,9 +227,7 @@ def _merge(
     n_repeats = len(rows) - len(indices)
     if n_repeats and recipe.duplicates == "error":
         raise DataError(f"{table.name}: {n_repeats:,} rows repeat a pair of user and item; duplicates='error'.")
-    data = Interactions(
-        users, items, offsets, indices, None if weights is None else weights.astype(np.float32), times
-    )
+    data = Interactions(users, items, offsets, indices, None if weights is None else weights.astype(np.float32), times)
     return data, n_repeats
 
 

@@ -75,7 +75,7 @@ class IdMap:
         given = externals if isinstance(externals, (pl.Series, np.ndarray)) else list(externals)
         found = self.find(given)
         if (found < 0).any():
-            unknown = [given[i] for i in np.flatnonzero(found < 0)]
+            unknown = [given[int(i)] for i in np.flatnonzero(found < 0)]
             raise UnknownIdError(
                 f"{len(unknown)} of {len(given)} {self._kind} ids are unknown, the first is "
                 f"{unknown[0]!r} ({type(unknown[0]).__name__}); known are {len(self):,} ids such as "
@@ -124,8 +124,8 @@ def encode(column: pl.Series, kind: str) -> tuple[IdMap, NDArray[np.int32]]:
     if len(distinct) > _MAX_IDS:
         raise DataError(f"{len(distinct):,} distinct {kind} ids: at most {_MAX_IDS:,} fit.")
     index = pl.DataFrame({"id": distinct, "code": np.arange(len(distinct), dtype=np.int32)})
-    codes = pl.DataFrame({"id": column}).join(index, on="id", how="left", maintain_order="left")["code"]
-    return IdMap(distinct, kind), codes.to_numpy()
+    joined = pl.DataFrame({"id": column}).join(index, on="id", how="left", maintain_order="left")
+    return IdMap(distinct, kind), joined["code"].to_numpy()
 
 
 def id_series(values: Any, name: str) -> pl.Series:
@@ -168,4 +168,3 @@ def plain_series(name: str, values: Iterable[Any]) -> pl.Series:
         return pl.Series(name, listed)
     except (TypeError, pl.exceptions.PolarsError) as problem:
         raise DataError(f"column {name!r} cannot serve as ids: {problem}") from problem
-

@@ -226,7 +226,10 @@ class Interactions:
 
     def to_frame(self) -> Any:
         """All interactions as a frame (user, item and, where there are any, weight and timestamp)."""
-        columns = [self.users.take(self.row_of_each()).alias("user"), self.items.take(self.indices).alias("item")]
+        columns = [
+            self.users.take(self.row_of_each()).alias("user"),
+            self.items.take(self.indices).alias("item"),
+        ]
         if self.weights is not None:
             columns.append(pl.Series("weight", self.weights))
         if self.timestamps is not None:

@@ -173,7 +173,7 @@ def _check_ratios(ratios: Sequence[float]) -> list[Fraction]:
             raise ParameterError(f"ratios={tuple(ratios)}: each must lie between 0 and 1.")
         # The decimal that the user typed, not the binary number beside it.
         shares.append(Fraction(repr(float(ratio))).limit_denominator(10**9))
-    if len(shares) < 2 or abs(sum(shares) - 1) > Fraction(1, 10**6):
+    if len(shares) < 2 or abs(float(sum(shares)) - 1) > 1e-6:
         raise ParameterError(
             f"ratios={tuple(ratios)} sum to {float(sum(shares)):g}: expected two or more that sum to 1, "
             "such as (0.6, 0.2, 0.2)."

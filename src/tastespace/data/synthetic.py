@@ -236,7 +236,9 @@ def _quotas(
 
 
 def _category_names(n: int) -> tuple[str, ...]:
-    return tuple(_NAMES[i] if i < len(_NAMES) else f"{_NAMES[i % len(_NAMES)]} {i // len(_NAMES) + 1}" for i in range(n))
+    return tuple(
+        _NAMES[i] if i < len(_NAMES) else f"{_NAMES[i % len(_NAMES)]} {i // len(_NAMES) + 1}" for i in range(n)
+    )
 
 
 def _check(

@@ -7,7 +7,6 @@ more than the column at hand.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +14,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
+from tastespace.data.ids import plain_series
 from tastespace.errors import DataError, nearest
 
 _SNIFF_BYTES = 64 * 1024
@@ -28,7 +28,7 @@ class Table(Protocol):
     """For messages: the file's path or the kind of frame."""
     backend: str
     """Library in which answers go back: ``"polars"``, ``"pandas"`` or ``"pyarrow"``."""
-    columns: Sequence[str]
+    columns: list[str]
 
     def read(self, column: str) -> pl.Series:
         """One column."""
@@ -218,13 +218,13 @@ def from_polars(frame: pl.DataFrame, backend: str) -> Any:
 
 
 def _from_pandas_like(name: str, native: Any) -> pl.Series:
-    from tastespace.data.ids import plain_series
-
-    values = native.to_numpy()
-    if values.dtype == object or values.dtype.kind not in "iufbM":
-        missing = native.isna().to_numpy()
-        return plain_series(name, [None if gone else v for v, gone in zip(values.tolist(), missing, strict=True)])
-    return pl.Series(name, np.ascontiguousarray(values))
+    dtype = native.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "iufbM":
+        return pl.Series(name, np.ascontiguousarray(native.to_numpy()))
+    missing = native.isna().to_numpy()
+    if getattr(dtype, "kind", "O") in "iu" and not missing.any():  # pandas' nullable integers
+        return pl.Series(name, native.to_numpy(dtype=np.uint64 if dtype.kind == "u" else np.int64))
+    return plain_series(name, [None if gone else v for v, gone in zip(native.tolist(), missing, strict=True)])
 
 
 def _typed(column: pl.Series) -> pl.Series:
@@ -267,7 +267,18 @@ def _looks_like_header(lines: list[str], delimiter: str) -> bool:
     if len(lines) == 1:
         return True
     second = [field.strip().strip('"') for field in lines[1].split(delimiter)]
-    known = {"user", "item", "user_id", "item_id", "userid", "itemid", "rating", "timestamp", "movie_id", "title"}
+    known = {
+        "user",
+        "item",
+        "user_id",
+        "item_id",
+        "userid",
+        "itemid",
+        "rating",
+        "timestamp",
+        "movie_id",
+        "title",
+    }
     return any(map(_is_number, second)) or any(field.lower() in known for field in first)
 
 

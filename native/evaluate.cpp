@@ -1,0 +1,141 @@
+#include "evaluate.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+namespace tastespace {
+namespace {
+
+constexpr std::int64_t kTileBytes = 1 << 20;  // of scores: they should stay in the second-level cache
+constexpr std::int64_t kTileUsers = 16;
+
+// What every way of scoring does with a finished row of scores.
+class Ranker {
+ public:
+  Ranker(std::span<const std::int32_t> users, const Lists& excluded, const Lists& test, std::int64_t n_items,
+         std::int64_t k)
+      : users_(users), excluded_(excluded), test_(test), n_items_(n_items), k_(k), starts_(users.size() + 1, 0) {
+    for (std::size_t b = 0; b < users.size(); ++b)
+      starts_[b + 1] = starts_[b] + static_cast<std::int64_t>(test.of(users[b]).size());
+    out_.places.resize(starts_.back());
+    out_.top.resize(users.size() * k);
+  }
+
+  void take(std::int64_t b, std::span<float> scores, TopBuffer& buffer) {
+    const std::int32_t user = users_[b];
+    if (!prepare_row(scores, n_items_, excluded_.of(user))) {
+      note_nan(b);
+      return;
+    }
+    rank_items(scores, test_.of(user), std::span(out_.places).subspan(starts_[b], starts_[b + 1] - starts_[b]));
+    top_k(scores, std::span(out_.top).subspan(b * k_, k_), buffer);
+  }
+
+  Ranked finish() {
+    out_.nan_user = nan_user_;
+    return std::move(out_);
+  }
+
+ private:
+  void note_nan(std::int64_t b) {  // the smallest position, whichever thread comes first
+    std::int64_t known = nan_user_;
+    while ((known < 0 || b < known) && !nan_user_.compare_exchange_weak(known, b)) {
+    }
+  }
+
+  std::span<const std::int32_t> users_;
+  const Lists& excluded_;
+  const Lists& test_;
+  std::int64_t n_items_, k_;
+  std::vector<std::int64_t> starts_;
+  std::atomic<std::int64_t> nan_user_{-1};
+  Ranked out_;
+};
+
+}  // namespace
+
+Ranked rank_with_vectors(const PackedItems& items, const Users& model, float scale,
+                         std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
+                         std::int64_t k, int threads) {
+  const auto n = static_cast<std::int64_t>(users.size());
+  const std::int64_t stride = items.padded_items(), dim = items.dim();
+  const std::int64_t tile = std::clamp<std::int64_t>(kTileBytes / (4 * stride), 1, kTileUsers);
+  Ranker ranker(users, excluded, test, items.n_items(), k);
+#pragma omp parallel num_threads(threads)
+  {
+    std::vector<float> scores(tile * stride), vectors, terms;
+    std::vector<std::int32_t> owner;
+    TopBuffer buffer;
+#pragma omp for schedule(dynamic)
+    for (std::int64_t first = 0; first < n; first += tile) {
+      const std::int64_t last = std::min(n, first + tile);
+      vectors.clear();
+      terms.clear();
+      owner.clear();
+      for (std::int64_t b = first; b < last; ++b) {
+        const std::int64_t from = model.offsets[users[b]], to = model.offsets[users[b] + 1];
+        vectors.insert(vectors.end(), model.vectors.begin() + from * dim, model.vectors.begin() + to * dim);
+        terms.insert(terms.end(), model.terms.begin() + from, model.terms.begin() + to);
+        owner.insert(owner.end(), to - from, static_cast<std::int32_t>(b - first));
+      }
+      score_tile(items, {vectors, terms, owner}, scale, last - first, scores);
+      for (std::int64_t b = first; b < last; ++b)
+        ranker.take(b, std::span(scores).subspan((b - first) * stride, stride), buffer);
+    }
+  }
+  return ranker.finish();
+}
+
+Ranked rank_with_scores(std::span<const float> scores, std::int64_t n_items,
+                        std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
+                        std::int64_t k, int threads) {
+  const auto n = static_cast<std::int64_t>(users.size());
+  Ranker ranker(users, excluded, test, n_items, k);
+#pragma omp parallel num_threads(threads)
+  {
+    std::vector<float> row(n_items);  // a copy: the caller's scores stay as they are
+    TopBuffer buffer;
+#pragma omp for schedule(dynamic, 8)
+    for (std::int64_t b = 0; b < n; ++b) {
+      std::copy_n(scores.begin() + b * n_items, n_items, row.begin());
+      ranker.take(b, row, buffer);
+    }
+  }
+  return ranker.finish();
+}
+
+std::vector<double> list_spread(std::span<const std::int32_t> top, std::int64_t k,
+                                std::span<const float> vectors, std::int64_t dim,
+                                std::span<const std::int64_t> cuts, int threads) {
+  const auto n_cuts = static_cast<std::int64_t>(cuts.size());
+  const std::int64_t n_lists = k ? static_cast<std::int64_t>(top.size()) / k : 0;
+  std::vector<double> out(n_lists * n_cuts, 0.0);
+#pragma omp parallel num_threads(threads)
+  {
+    // Sum over ordered pairs of |a - b|^2 = 2 (m * sum |a|^2 - |sum a|^2): one pass instead of m^2.
+    std::vector<double> total(dim);
+#pragma omp for schedule(static)
+    for (std::int64_t list = 0; list < n_lists; ++list) {
+      std::fill(total.begin(), total.end(), 0.0);
+      double squares = 0.0;
+      std::int64_t taken = 0;
+      for (std::int64_t c = 0; c < n_cuts; ++c) {  // cuts ascend
+        for (; taken < cuts[c] && taken < k && top[list * k + taken] >= 0; ++taken) {
+          const float* v = vectors.data() + top[list * k + taken] * dim;
+#pragma omp simd reduction(+ : squares)
+          for (std::int64_t d = 0; d < dim; ++d) {
+            total[d] += v[d];
+            squares += static_cast<double>(v[d]) * v[d];
+          }
+        }
+        double length = 0.0;
+#pragma omp simd reduction(+ : length)
+        for (std::int64_t d = 0; d < dim; ++d) length += total[d] * total[d];
+        out[list * n_cuts + c] = 2.0 * (static_cast<double>(taken) * squares - length);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace tastespace

@@ -1,0 +1,38 @@
+// From one user's scores to ranks of the test items and the top of the list.
+//
+// Order: larger score first, equal scores by ascending item index. -infinity marks what is not a candidate.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tastespace {
+
+// What is known of a test item's place. A negative is a candidate that is not a test item.
+struct Place {
+  std::int32_t rank;             // 1 is the top, among all candidates
+  std::int32_t negatives_above;  // with a strictly larger score
+  std::int32_t negatives_tied;   // with exactly the same score
+};
+
+// Prepare a row: the worst possible finite score replaces -infinity, then the excluded items and the padding
+// behind n_items become -infinity. Returns false if a score is NaN.
+bool prepare_row(std::span<float> scores, std::int64_t n_items, std::span<const std::int32_t> excluded);
+
+// Places of the test items, none of which is excluded; `places` follows the order of `test`.
+void rank_items(std::span<const float> scores, std::span<const std::int32_t> test, std::span<Place> places);
+
+// Reusable memory for `top_k`.
+struct TopBuffer {
+  struct Entry {
+    float score;
+    std::int32_t item;
+  };
+  std::vector<Entry> entries;
+};
+
+// The best k candidates in order; the rest of `top` is filled with -1 where there are fewer.
+void top_k(std::span<const float> scores, std::span<std::int32_t> top, TopBuffer& buffer);
+
+}  // namespace tastespace

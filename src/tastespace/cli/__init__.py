@@ -1,0 +1,5 @@
+"""The command line: a thin face over the library."""
+
+from tastespace.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,130 @@
+"""`tastespace demo`: from nothing to recommendations, on a synthetic town or on a named data set."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tastespace.cli.output import progress_bar
+from tastespace.data import Interactions, datasets, split, synthetic
+from tastespace.evaluation import Report, evaluate
+from tastespace.models import Recommender, create
+
+_LINEUP: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("most popular", "popular", {}),
+    ("EASE (linear)", "ease", {"regularisation": 200.0}),
+)
+_LEGEND = (
+    "[dim]P@10, NDCG@10, MRR in percent; minority: recall@10 in percent of what lies outside a person's main "
+    "category; variety: how different the categories within a list are (0 to 1); reach: share of the catalogue "
+    "shown to anybody.[/]"
+)
+_BY_CATEGORY = ("MinorityRecall", "CategoryILD")
+
+
+def demo(
+    dataset: Annotated[str | None, typer.Option(help="A named data set instead of the synthetic town.")] = None,
+    person: Annotated[str | None, typer.Option(help="Id of the person to recommend to.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the town and of the split.")] = 0,
+) -> None:
+    """Train on a small world, compare models and show one person's recommendations, in under a minute."""
+    console = Console()
+    data, truth = _world(dataset, seed)
+    console.print(f"[bold]{dataset or 'a synthetic town'}[/]: {data!r}")
+    if truth is not None:
+        console.print("[dim]Everybody has two to four planted interests of unequal weight.[/]")
+    train, valid, test = split.per_user(data, (0.6, 0.2, 0.2), seed=seed)
+
+    fitted: list[tuple[str, Recommender, Report]] = []
+    with progress_bar("training") as bar:
+        task = bar.add_task("", total=len(_LINEUP))
+        for title, name, parameters in _LINEUP:
+            bar.update(task, description=title)
+            model = create(name, **parameters).fit(train)
+            report = evaluate(model, test, seen=[train, valid], k=10, metrics=_metrics(data))
+            fitted.append((title, model, report))
+            bar.advance(task)
+    console.print(_comparison(fitted))
+    console.print(_LEGEND)
+    _show_person(console, fitted[-1][0], fitted[-1][1], data, truth, person)
+
+
+def _world(dataset: str | None, seed: int) -> tuple[Interactions, synthetic.World | None]:
+    if dataset is not None:
+        return datasets.load(dataset), None
+    town = synthetic.multi_interest(n_users=1_500, n_items=800, n_interactions=60_000, seed=seed)
+    return town.interactions, town
+
+
+def _has_categories(data: Interactions) -> bool:
+    return data.item_attributes is not None and "genres" in data.item_attributes.columns
+
+
+def _metrics(data: Interactions) -> list[str]:
+    return ["P", "NDCG", "MRR", "Coverage", *(_BY_CATEGORY if _has_categories(data) else ())]
+
+
+def _comparison(fitted: list[tuple[str, Recommender, Report]]) -> Table:
+    columns = {
+        "P@10": "P@10",
+        "NDCG@10": "NDCG@10",
+        "MRR": "MRR",
+        "MinorityRecall@10": "minority",
+        "CategoryILD@10": "variety",
+        "Coverage@10": "reach",
+    }
+    shown = {key: title for key, title in columns.items() if key in fitted[0][2].metrics}
+    table = Table(title="\nHow well each model finds the held-out items", title_justify="left")
+    table.add_column("model", style="bold")
+    for title in shown.values():
+        table.add_column(title, justify="right")
+    for title, _, report in fitted:
+        cells = [f"{100 * report[k]:.0f} %" if k.startswith("Cov") else f"{report[k]:.2f}" for k in shown]
+        table.add_row(title, *cells)
+    return table
+
+
+def _show_person(
+    console: Console,
+    title: str,
+    model: Recommender,
+    data: Interactions,
+    truth: synthetic.World | None,
+    person: str | None,
+) -> None:
+    user = _find(data, person)
+    console.print(f"\n[bold]For person {user}[/], by {title}")
+    if truth is not None:
+        planted = ", ".join(f"{name} {100 * weight:.0f} %" for name, weight in truth.interests_of(user).items())
+        console.print(f"planted interests: {planted}")
+    table = Table()
+    table.add_column("rank", justify="right")
+    table.add_column("item")
+    table.add_column("categories")
+    picks = pl.DataFrame(model.recommend([user], k=8))
+    for row in picks.iter_rows(named=True):
+        about = _about(data, row["item"])
+        genres = about.get("genres")
+        table.add_row(
+            str(row["rank"]), str(about.get("title") or row["item"]), ", ".join(genres) if genres else ""
+        )  # fmt: skip
+    console.print(table)
+
+
+def _find(data: Interactions, person: str | None) -> Any:
+    """The person asked for (ids on the command line are text), or one with a history of usual length."""
+    if person is None:
+        typical = int(sorted(data.user_counts)[data.n_users // 2])
+        return data.users[int((data.user_counts == typical).argmax())]
+    wanted: Any = int(person) if data.users.series.dtype.is_integer() and person.lstrip("-").isdigit() else person
+    return data.users[int(data.users.index_of([wanted])[0])]
+
+
+def _about(data: Interactions, item: Any) -> dict[str, Any]:
+    if data.item_attributes is None:
+        return {}
+    return data.item_attributes.row(int(data.items.index_of([item])[0]), named=True)

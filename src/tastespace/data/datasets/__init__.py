@@ -1,0 +1,211 @@
+"""Named data sets: real recommender data by name, wherever it can be had.
+
+>>> from tastespace import datasets
+>>> datasets.names()[:3]
+('ml-100k', 'ml-1m', 'ml-10m')
+
+`load` looks in the folders of ``TASTESPACE_DATA``, in the local cache, at the publisher's own address and,
+for MovieLens, in an installable package; every source gives the same `Interactions`. None of the data is
+part of tastespace: its publishers' terms apply (`describe`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tastespace.data.datasets.cache import Cache, cache_root
+from tastespace.data.datasets.catalogue import DATASETS
+from tastespace.data.datasets.content import Content
+from tastespace.data.datasets.declaration import Dataset, Layout
+from tastespace.data.datasets.places import Files, user_folders
+from tastespace.data.datasets.sources import Search
+from tastespace.data.datasets.views import Rule, Tables, checked
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DatasetError, nearest
+
+__all__ = ["Content", "Entry", "describe", "load", "load_content", "load_split", "names", "table"]
+
+log = logging.getLogger(__name__)
+
+Folders = str | Path | Sequence[str | Path] | None
+
+_TERMS_SHOWN = "terms-shown"
+_told: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What there is to know of a data set without reading it."""
+
+    name: str
+    title: str
+    users: int
+    items: int
+    interactions: int
+    """Counts of the view "paper"."""
+    licence: str
+    terms: str
+    views: Mapping[str, str]
+    """Name of each view and what it holds."""
+    has_split: bool
+    has_content: bool
+    present: bool
+    """Whether the data is on this machine."""
+    where: str
+    """Its path, ``"cached"``, ``"can be fetched"`` or ``"by hand: <address>"``."""
+
+
+def names() -> tuple[str, ...]:
+    """Names that `load` knows."""
+    return tuple(DATASETS)
+
+
+def load(
+    name: str,
+    view: str = "paper",
+    *,
+    data_dirs: Folders = None,
+    cache_dir: str | Path | None = None,
+    download: bool = True,
+    progress: bool | None = None,
+    timeout: float = 30.0,
+) -> Interactions:
+    """A named data set as `Interactions`, with titles, genres and demographics where there are any.
+
+    >>> load("ml-1m", data_dirs="my/data")  # doctest: +SKIP
+    Interactions(6,034 users x 3,953 items, 575,271 interactions, 2.41 % dense)
+
+    An unknown name or view is a `DatasetError`, and so is a data set that no source could deliver: the
+    message then lists each source tried and why it failed.
+
+    Args:
+        name: One of `names`.
+        view: ``"paper"`` (the paper's pre-processing: ratings of 4 or more, users with 5 interactions or
+            more, its catalogue size; for sets that are not in the paper the same idea) or ``"raw"`` (every
+            row, with weights and timestamps). ml-1m has ``"publisher"`` too: the paper's list lacks the
+            first line of the publisher's file, this view has it. `describe` lists the views of each set.
+        data_dirs: Folders to look in first; None: those in ``TASTESPACE_DATA``. Prepared Parquet tables, the
+            publishers' files and their archives are recognised, in a subfolder of the set's name or not.
+        cache_dir: Where fetched files are kept; None: ``TASTESPACE_CACHE``, else the user's cache folder.
+        download: Whether anything may be fetched.
+        progress: Show a bar on stderr while fetching; None: if it is a terminal.
+        timeout: Seconds to wait for a server's answer and for each further piece of it.
+    """
+    dataset, rule = _known(name, view)
+    search = Search(user_folders(data_dirs), Cache(cache_root(cache_dir)), download, progress, timeout)
+    data = search.first(dataset, lambda layout, files: rule.build(_tables(dataset, layout, files)))
+    _tell_terms(dataset, search.cache)
+    return data
+
+
+def load_split(
+    name: str, *, data_dirs: Folders = None, cache_dir: str | Path | None = None
+) -> tuple[Interactions, Interactions, Interactions]:
+    """The published split of a data set: train, validation and test with the same users and items.
+
+    steam-200k and ml-100k have the paper's authors' split, citeulike-a the usual one for new items. The split
+    is part of the prepared tables only, so nothing is fetched.
+
+    >>> train, valid, test = load_split("steam-200k", data_dirs="my/data")  # doctest: +SKIP
+    """
+    dataset, rule = _known(name, "paper")
+    if not dataset.split:
+        others = ", ".join(n for n, d in DATASETS.items() if d.split)
+        raise DatasetError(
+            f"no split of {name!r} was published; {others} have one. Load the data and use tastespace.split."
+        )
+    search = Search(user_folders(data_dirs), Cache(cache_root(cache_dir)), download=False)
+    parts = search.first(dataset, lambda layout, files: rule.split(_tables(dataset, layout, files)))
+    _tell_terms(dataset, search.cache)
+    return parts
+
+
+def load_content(name: str, data: Interactions, *, data_dirs: Folders = None) -> Content:
+    """Side information as sparse float32 matrices, ``{"user": ..., "item": ...}``; None for a side without.
+
+    Rows follow ``data.users`` and ``data.items``: load the data set first, in any view. xing-2017 has
+    features of both sides, citeulike the tags of each article, lastfm-2k the friends of each user. They are
+    part of the prepared tables only, so nothing is fetched.
+
+    >>> jobs = load("xing-2017", data_dirs="my/data")  # doctest: +SKIP
+    >>> load_content("xing-2017", jobs, data_dirs="my/data")["item"].shape  # doctest: +SKIP
+    (10658, 2738)
+    """
+    dataset, _ = _known(name, "paper")
+    read = dataset.content
+    if read is None:
+        others = ", ".join(n for n, d in DATASETS.items() if d.content)
+        raise DatasetError(
+            f"{name!r} has no content matrices; {others} have. "
+            "Titles and genres, where there are any, are in data.item_attributes."
+        )
+    search = Search(user_folders(data_dirs), Cache(cache_root()), download=False)
+    return search.first(dataset, lambda layout, files: read(files, data))
+
+
+def describe(name: str, *, data_dirs: Folders = None, cache_dir: str | Path | None = None) -> Entry:
+    """Size, terms, views and whereabouts of one data set; nothing is read or fetched.
+
+    >>> describe("ml-1m").interactions
+    575271
+    """
+    dataset, _ = _known(name, "paper")
+    where = Search(user_folders(data_dirs), Cache(cache_root(cache_dir))).locate(dataset)
+    away = "can be fetched" if dataset.remotes else f"by hand: {dataset.page}"
+    return Entry(
+        dataset.name,
+        dataset.title,
+        *dataset.counts,
+        licence=dataset.licence,
+        terms=dataset.terms,
+        views={view: rule.about for view, rule in dataset.views.items()},
+        has_split=dataset.split,
+        has_content=dataset.content is not None,
+        present=where is not None,
+        where=where or away,
+    )
+
+
+def table(*, data_dirs: Folders = None, cache_dir: str | Path | None = None) -> list[Entry]:
+    """`describe` for all data sets, in the order of `names`."""
+    return [describe(name, data_dirs=data_dirs, cache_dir=cache_dir) for name in DATASETS]
+
+
+def _known(name: str, view: str) -> tuple[Dataset, Rule]:
+    if name not in DATASETS:
+        raise DatasetError(
+            f"unknown data set {name!r}.{nearest(name, DATASETS)} Known are {', '.join(DATASETS)}. "
+            "For a table of your own use Interactions.from_file."
+        )
+    dataset = DATASETS[name]
+    if view not in dataset.views:
+        known = "; ".join(f"{v!r} ({rule.about})" for v, rule in dataset.views.items())
+        raise DatasetError(f"{name!r} has no view {view!r}.{nearest(view, dataset.views)} Its views are {known}.")
+    return dataset, dataset.views[view]
+
+
+def _tables(dataset: Dataset, layout: Layout, files: Files) -> Tables:
+    return checked(lambda: layout.parse(files), dataset.rows, dataset.listed)
+
+
+def _tell_terms(dataset: Dataset, cache: Cache) -> None:
+    """Log the terms of use, once per machine, and remember that only if somebody could hear it."""
+    if dataset.name in _told or cache.remembers(dataset.name, _TERMS_SHOWN):
+        return
+    log.warning("Terms of use of %s: %s", dataset.name, dataset.terms)
+    if _anybody_listens():
+        _told.add(dataset.name)
+        cache.remember(dataset.name, _TERMS_SHOWN)
+
+
+def _anybody_listens() -> bool:
+    """Whether a handler other than the library's silent one receives this module's warnings."""
+    logger: logging.Logger | None = log
+    while logger is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return log.isEnabledFor(logging.WARNING)
+        logger = logger.parent if logger.propagate else None
+    return False

@@ -1,0 +1,111 @@
+"""Folders and archives seen alike: named files that can be read."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from tastespace.errors import DataError
+
+DATA_VARIABLE = "TASTESPACE_DATA"
+_ARCHIVES = (".zip", ".whl")
+
+
+class Files(Protocol):
+    """Named files, wherever they lie."""
+
+    label: str
+    """For messages: the path of the folder or archive."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+
+    def read(self, name: str) -> bytes:
+        """The whole file; `DataError` where it is missing or damaged."""
+
+
+class Folder:
+    """The files that lie directly in a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.label = str(path)
+        self._path = path
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        return (self._path / name).is_file()
+
+    def read(self, name: str) -> bytes:
+        """The whole file."""
+        try:
+            return (self._path / name).read_bytes()
+        except OSError as problem:
+            raise DataError(f"{name} cannot be read ({problem.strerror or problem})") from problem
+
+
+class Archive:
+    """The files of a zip archive (a wheel is one), found by their names without folders."""
+
+    def __init__(self, path: Path) -> None:
+        self.label = str(path)
+        self._path = path
+        self._names: dict[str, str] | None = None
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        return name in self._members()
+
+    def read(self, name: str) -> bytes:
+        """The whole file, its checksum verified."""
+        if not self.has(name):
+            raise DataError(f"{name} is not in the archive")
+        try:
+            with zipfile.ZipFile(self._path) as archive:
+                return archive.read(self._members()[name])
+        except (zipfile.BadZipFile, OSError, EOFError) as problem:
+            raise DataError(f"{name} in the archive cannot be read ({problem})") from problem
+
+    def _members(self) -> dict[str, str]:
+        if self._names is None:
+            try:
+                with zipfile.ZipFile(self._path) as archive:
+                    # Of files with the same name the one nearest to the top wins.
+                    paths = sorted(archive.namelist(), key=lambda path: (path.count("/"), path), reverse=True)
+            except (zipfile.BadZipFile, OSError) as problem:
+                raise DataError(f"not a readable zip archive ({problem}); it may be cut off") from problem
+            self._names = {PurePosixPath(path).name: path for path in paths if not path.endswith("/")}
+        return self._names
+
+
+def open_place(path: Path) -> Files:
+    """A file as the place that holds it: an archive is opened, any other file stands in its folder."""
+    return Archive(path) if path.suffix in _ARCHIVES else Folder(path.parent)
+
+
+def user_folders(given: str | Path | Sequence[str | Path] | None) -> tuple[Path, ...]:
+    """The folders to look in: those given, else those in the environment variable."""
+    if given is None:
+        given = [part for part in os.environ.get(DATA_VARIABLE, "").split(os.pathsep) if part]
+    elif isinstance(given, (str, Path)):
+        given = [given]
+    return tuple(Path(folder).expanduser() for folder in given)
+
+
+def places_in(folder: Path, names: Sequence[str], archives: Sequence[str]) -> Iterator[Files]:
+    """Where in a user's folder a data set may lie.
+
+    Subfolders called by one of ``names`` come first (with any archive in them), then the folder itself
+    with the archives of known names.
+    """
+    for name in names:
+        sub = folder / name
+        if sub.is_dir():
+            yield Folder(sub)
+            yield from (Folder(sub / inner) for inner in names if (sub / inner).is_dir())
+            yield from (Archive(path) for path in sorted(sub.iterdir()) if path.suffix in _ARCHIVES)
+    if folder.is_dir():
+        yield Folder(folder)
+        yield from (Archive(folder / name) for name in archives if (folder / name).is_file())

@@ -1,0 +1,95 @@
+"""Bring interactions into the index space of a model, and set operations on lists of items per user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError, UnknownIdError
+
+Lists = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""Offsets of shape ``(n_users + 1,)`` and item indices, ascending within a user."""
+
+_CHOICES = ("error", "skip", "zero")
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Interactions in a model's indices."""
+
+    offsets: NDArray[np.int64]
+    items: NDArray[np.int32]
+    n_unknown: NDArray[np.int64]
+    """Per user of the model, interactions with items that it does not know (only for ``"zero"``)."""
+    unknown_users: pl.Series
+    """Users that the model does not know and that count (only for ``"zero"``)."""
+
+    @property
+    def n_unknown_users(self) -> int:
+        """Users that the model does not know and that count."""
+        return len(self.unknown_users)
+
+
+def align(data: Interactions, model_data: Interactions, what: str, on_unknown: str) -> Aligned:
+    """``data`` in the indices of ``model_data``; ``on_unknown`` is ``"error"``, ``"skip"`` or ``"zero"``."""
+    if on_unknown not in _CHOICES:
+        raise ParameterError(f"on_unknown={on_unknown!r}: expected one of {', '.join(_CHOICES)}.")
+    n_users = model_data.n_users
+    if data.users == model_data.users and data.items == model_data.items:
+        return Aligned(data.offsets, data.indices, np.zeros(n_users, np.int64), data.users.series.clear())
+    user_at, item_at = model_data.users.find(data.users.series), model_data.items.find(data.items.series)
+    rows, columns = user_at[data.row_of_each()], item_at[data.indices]
+    present_user = data.user_counts > 0
+    strangers = data.users.series.filter(pl.Series((user_at < 0) & present_user))
+    new_items = data.items.series.filter(pl.Series((item_at < 0) & (data.item_counts > 0)))
+    if on_unknown == "error" and (len(strangers) or len(new_items)):
+        example = repr(strangers[0]) if len(strangers) else repr(new_items[0])
+        raise UnknownIdError(
+            f"the {what} data holds {len(strangers):,} users and {len(new_items):,} items that the model has never "
+            f"seen (for example {example}). Split one Interactions with tastespace.split, or pass on_unknown='skip' "
+            "or 'zero'."
+        )
+    known = (rows >= 0) & (columns >= 0)
+    order = np.lexsort((columns[known], rows[known]))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows[known], minlength=n_users))])
+    lost = np.bincount(rows[(rows >= 0) & (columns < 0)], minlength=n_users)
+    zero = on_unknown == "zero"
+    return Aligned(
+        offsets.astype(np.int64),
+        columns[known][order].astype(np.int32),
+        lost if zero else np.zeros(n_users, np.int64),
+        strangers.cast(model_data.users.series.dtype, strict=False) if zero else strangers.clear(),
+    )
+
+
+def merge_lists(lists: list[Lists], n_users: int) -> Lists:
+    """The union per user."""
+    if len(lists) == 1:
+        return lists[0]
+    owner = np.concatenate([np.repeat(np.arange(n_users), np.diff(offsets)) for offsets, _ in lists])
+    items = np.concatenate([items for _, items in lists])
+    width = int(items.max(initial=0)) + 1
+    key = np.unique(owner * width + items)
+    offsets = np.searchsorted(key, np.arange(n_users + 1) * width)
+    return offsets.astype(np.int64), (key % width).astype(np.int32)
+
+
+def without(lists: Lists, taken: Lists) -> tuple[Lists, int]:
+    """``lists`` less the items that are also in ``taken``, and how many those were."""
+    (offsets, items), (taken_offsets, taken_items) = lists, taken
+    n_users = len(offsets) - 1
+    width = int(max(items.max(initial=0), taken_items.max(initial=0))) + 1
+    own = np.repeat(np.arange(n_users), np.diff(offsets)) * width + items
+    other = np.repeat(np.arange(n_users), np.diff(taken_offsets)) * width + taken_items
+    at = np.searchsorted(other, own)
+    repeated = np.zeros(len(own), dtype=bool)
+    inside = at < len(other)
+    repeated[inside] = other[at[inside]] == own[inside]
+    if not repeated.any():
+        return lists, 0
+    kept_before = np.concatenate([[0], np.cumsum(~repeated)])
+    return (kept_before[offsets].astype(np.int64), items[~repeated]), int(repeated.sum())

@@ -1,0 +1,201 @@
+"""`evaluate`: any model, any protocol, block by block over the full ranking."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import threads as threading
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError, ParameterError
+from tastespace.evaluation.alignment import Aligned, align, merge_lists, without
+from tastespace.evaluation.facts import Facts
+from tastespace.evaluation.metrics import DEFAULT, Column, check_cutoff, columns_for
+from tastespace.evaluation.protocols import Protocol, find_protocol
+from tastespace.evaluation.report import Report
+from tastespace.models.base import Recommender
+from tastespace.models.ranking import Block, BlockRanker
+
+
+def evaluate(
+    model: Recommender,
+    test: Interactions,
+    *,
+    seen: Interactions | Sequence[Interactions] | None = None,
+    protocol: str | Protocol = "full",
+    k: int | Sequence[int] | None = None,
+    metrics: str | Sequence[str] = DEFAULT,
+    categories: str = "genres",
+    on_unknown: str = "error",
+    threads: int = 0,
+) -> Report:
+    """Rank the whole catalogue for every user with a test item and measure how well the test items do.
+
+    Args:
+        model: A fitted recommender.
+        test: What should be found.
+        seen: What each user already has and must not be recommended: training data, then validation data. By
+            default what the model was fitted with. The protocol decides how much of it leaves the ranking:
+            ``"paper"`` only the first, ``"full"`` all.
+        protocol: ``"full"`` (the sound default) or ``"paper"``; see `tastespace.evaluation.protocols`.
+        k: Lengths of list for the metrics at k; the protocol's own by default.
+        metrics: Names such as ``"P"`` (at every k), ``"NDCG@20"``, ``"OPAUC(0.01)"``, ``"CategoryMAP"``; see
+            `tastespace.evaluation.metrics.METRICS`.
+        categories: Item attribute that holds the categories, for the metrics that need them.
+        on_unknown: Test users and items that the model has never seen: ``"error"`` (default), ``"skip"`` them,
+            or count them as ``"zero"``: never found, and an unknown user scores 0.
+        threads: 0 means all cores; the figures do not depend on it.
+
+    >>> from tastespace import split, synthetic
+    >>> from tastespace.models import create
+    >>> town = synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
+    >>> train, valid, test = split.per_user(town, seed=0)
+    >>> report = evaluate(create("popular").fit(train), test, seen=[train, valid], k=10, metrics=["P", "MAP"])
+    >>> list(report.metrics)
+    ['P@10', 'MAP']
+    """
+    start = time.perf_counter()
+    model.require_fitted()
+    rules = find_protocol(protocol)
+    n_threads = threading.resolve(threads)
+    cutoffs = _cutoffs(k, rules, model.train_.n_items)
+    if test.n_interactions == 0:
+        raise DataError(f"the test set {test!r} is empty: nothing to measure.")
+
+    known = align(test, model.train_, "test", on_unknown)
+    excluded = _excluded(model, seen, rules)
+    test_lists, n_overlap = without((known.offsets, known.items), excluded)
+    if n_overlap:
+        warnings.warn(
+            f"{n_overlap:,} of {test.n_interactions:,} test interactions are among the seen ones; they cannot be "
+            "recommended again and are left out of the test.",
+            stacklevel=2,
+        )
+    facts = _facts(model, rules, known, excluded, categories, n_threads)
+    columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: facts.categories)
+    if any(c.metric.name in ("MaxDiv", "ILS") for c in columns):
+        facts.require_item_vectors("MaxDiv and ILS")
+    longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
+    _check_longest(longest, model.train_.n_items)
+
+    counted = np.flatnonzero((np.diff(test_lists[0]) > 0) | (known.n_unknown > 0)).astype(np.int32)
+    if not len(counted):
+        raise DataError("no user has a test item that could be recommended: nothing to measure.")
+    ranker = BlockRanker(model, *excluded, *test_lists, longest, n_threads)
+    tally = _Tally(columns, facts)
+    for block in ranker.blocks(counted):
+        tally.add(block)
+    return tally.report(counted, known, time.perf_counter() - start)
+
+
+class _Tally:
+    """Collects per-user values and the exposure of items over the blocks."""
+
+    def __init__(self, columns: list[Column], facts: Facts) -> None:
+        self._columns = columns
+        self._facts = facts
+        self._values: dict[str, list[NDArray[np.float64]]] = {c.label: [] for c in columns if c.metric.compute}
+        self._exposure = {
+            int(c.parameter or 0): np.zeros(facts.train.n_items, dtype=np.int64)
+            for c in columns
+            if c.metric.from_exposure
+        }
+
+    def add(self, block: Block) -> None:
+        for column in self._columns:
+            if column.metric.compute:
+                values = column.metric.compute(block, self._facts, column.parameter)
+                self._values[column.label].append(100 * values if column.metric.percent else values)
+        for cut, exposure in self._exposure.items():
+            top = block.top[:, :cut]
+            exposure += np.bincount(top[top >= 0], minlength=len(exposure))
+
+    def report(self, counted: NDArray[np.int32], known: Aligned, seconds: float) -> Report:
+        per_user: dict[str, NDArray[np.float64]] = {}
+        figures: dict[str, float] = {}
+        n_users: dict[str, int] = {}
+        for column in self._columns:
+            label = column.label
+            if column.metric.from_exposure:
+                figures[label] = column.metric.from_exposure(self._exposure[int(column.parameter or 0)])
+                n_users[label] = len(counted)
+                continue
+            values = np.concatenate(self._values[label])
+            if known.n_unknown_users:
+                # Users whom the model does not know are served nothing: 0 for accuracy, no list to judge else.
+                blank = 0.0 if column.metric.percent else np.nan
+                values = np.concatenate([values, np.full(known.n_unknown_users, blank)])
+            per_user[label] = values
+            n_users[label] = int((~np.isnan(values)).sum())
+            figures[label] = float(np.nanmean(values)) if n_users[label] else float("nan")
+        users = self._facts.train.users.take(counted)
+        if known.n_unknown_users:
+            users = users.append(known.unknown_users)
+        return Report(
+            model=self._facts.model_name,
+            protocol=self._facts.protocol.name,
+            metrics=figures,
+            n_users=n_users,
+            users=users.alias("user"),
+            per_user=per_user,
+            seconds=seconds,
+            backend=self._facts.train.backend,
+        )
+
+
+def _facts(
+    model: Recommender,
+    rules: Protocol,
+    known: Aligned,
+    excluded: tuple[NDArray[np.int64], NDArray[np.int32]],
+    categories: str,
+    threads: int,
+) -> Facts:
+    space = model.vectors()
+    return Facts(
+        model_name=repr(model),
+        train=model.train_,
+        protocol=rules,
+        item_vectors=None if space is None else np.ascontiguousarray(space.item_vectors, dtype=np.float32),
+        category_column=categories,
+        n_unknown=known.n_unknown,
+        n_excluded=np.diff(excluded[0]),
+        threads=threads,
+    )
+
+
+def _excluded(
+    model: Recommender, seen: Interactions | Sequence[Interactions] | None, rules: Protocol
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Per user of the model, the items that leave the ranking."""
+    if seen is None:
+        parts = [model.train_] + ([model.valid_] if model.valid_ is not None else [])
+    else:
+        parts = [seen] if isinstance(seen, Interactions) else list(seen)
+    for part in parts:
+        if not isinstance(part, Interactions):
+            raise ParameterError(f"seen holds {type(part).__name__}, expected Interactions or a list of them.")
+    if not rules.exclude_validation:
+        parts = parts[:1]
+    # Of what was seen, things that the model does not know cannot be recommended anyway.
+    aligned = [align(part, model.train_, "seen", "skip") for part in parts]
+    return merge_lists([(a.offsets, a.items) for a in aligned], model.train_.n_users)
+
+
+def _cutoffs(k: int | Sequence[int] | None, rules: Protocol, n_items: int) -> tuple[int, ...]:
+    given: Sequence[Any]
+    if k is None:
+        given = [cut for cut in rules.cutoffs if cut <= n_items]
+    else:
+        given = [k] if isinstance(k, (int, np.integer)) else list(k)
+    return tuple(sorted({check_cutoff(cut) for cut in given}))
+
+
+def _check_longest(longest: int, n_items: int) -> None:
+    if longest > n_items:
+        raise ParameterError(f"k={longest} is larger than the catalogue of {n_items:,} items. Ask for a shorter list.")

@@ -1,0 +1,292 @@
+"""The metrics, one small function each, from a block of ranked lists to one value per user.
+
+A metric gives NaN for users who do not count for it; its figure is the mean over the others. Accuracy is in
+percent, as in the paper's tables; diversity and reach are in their own units.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace.errors import ParameterError, nearest
+from tastespace.evaluation.facts import Facts
+from tastespace.evaluation.opauc import n_hardest
+from tastespace.models.ranking import Block
+
+Values = NDArray[np.float64]
+PerUser = Callable[[Block, Facts, Any], Values]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A family of metrics: ``P`` stands for P@3, P@5, ..."""
+
+    name: str
+    compute: PerUser | None
+    """One value per user of the block; None for metrics of the catalogue as a whole."""
+    at_k: bool
+    doc: str
+    percent: bool = True
+    from_exposure: Callable[[NDArray[np.int64]], float] | None = None
+    """For metrics of the catalogue: from the number of lists that show each item."""
+
+
+def _counted(block: Block, facts: Facts, k: int | None, values: Values) -> Values:
+    """NaN for users with too few test items for this protocol."""
+    n_test = block.n_test + facts.n_unknown[block.users]
+    return np.where(n_test >= facts.protocol.least(k), values, np.nan)
+
+
+def _sum(block: Block, weights: NDArray[Any]) -> Values:
+    """Sum over each user's test items."""
+    totals: Values = np.bincount(block.owner, weights=weights, minlength=len(block.users)).astype(np.float64)
+    return totals
+
+
+def _n_test(block: Block, facts: Facts) -> NDArray[np.int64]:
+    return np.maximum(1, block.n_test + facts.n_unknown[block.users])
+
+
+def hits(block: Block, k: int) -> Values:
+    """Test items among the first k."""
+    return _sum(block, block.places[:, 0] <= k)
+
+
+def precision(block: Block, facts: Facts, k: int) -> Values:
+    """Hits among the first k, divided by k."""
+    return _counted(block, facts, k, hits(block, k) / k)
+
+
+def recall(block: Block, facts: Facts, k: int) -> Values:
+    """Hits among the first k, divided by the number of test items."""
+    return _counted(block, facts, k, hits(block, k) / _n_test(block, facts))
+
+
+def hit_rate(block: Block, facts: Facts, k: int) -> Values:
+    """1 if there is a hit among the first k."""
+    return _counted(block, facts, k, (hits(block, k) > 0).astype(np.float64))
+
+
+def ndcg(block: Block, facts: Facts, k: int) -> Values:
+    """Discounted gain 1 / log2(rank + 1) of the hits among the first k, relative to the ideal list's."""
+    rank = block.places[:, 0]
+    gain = _sum(block, np.where(rank <= k, 1.0 / np.log2(rank + 1.0), 0.0))
+    ideal = np.cumsum(1.0 / np.log2(np.arange(k) + 2.0))
+    best = k if facts.protocol.ideal_uses_all_k else np.minimum(k, _n_test(block, facts))
+    return _counted(block, facts, k, gain / ideal[np.asarray(best) - 1])
+
+
+def average_precision(block: Block, facts: Facts, _: None) -> Values:
+    """Precision at each hit of the whole ranking, summed and divided by the number of test items."""
+    order = np.lexsort((block.places[:, 0], block.owner))
+    rank = block.places[order, 0]
+    starts = np.cumsum(block.n_test) - block.n_test
+    nth_hit = np.arange(len(rank)) - np.repeat(starts, block.n_test) + 1
+    return _counted(block, facts, None, _sum(block, nth_hit / rank) / _n_test(block, facts))
+
+
+def reciprocal_rank(block: Block, facts: Facts, _: None) -> Values:
+    """1 / rank of the first hit of the whole ranking."""
+    first = np.full(len(block.users), np.inf)
+    np.minimum.at(first, block.owner, block.places[:, 0])
+    return _counted(block, facts, None, 1.0 / first)
+
+
+def _n_negatives(block: Block, facts: Facts) -> NDArray[np.int64]:
+    return facts.train.n_items - facts.n_excluded[block.users] - block.n_test
+
+
+def auc(block: Block, facts: Facts, _: None) -> Values:
+    """Share of (test item, negative) pairs in the right order; a tie counts one half."""
+    n_negatives = _n_negatives(block, facts).astype(np.float64)
+    wrong = _sum(block, block.places[:, 1] + 0.5 * block.places[:, 2])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = 1.0 - wrong / (block.n_test * n_negatives)
+    found = block.n_test / _n_test(block, facts)  # items that the model cannot know are below all negatives
+    return _counted(
+        block, facts, None, np.where(block.n_test == 0, np.where(n_negatives > 0, 0.0, np.nan), share) * found
+    )
+
+
+def opauc(block: Block, facts: Facts, beta: float) -> Values:
+    """One-way partial AUC (Eq. 4): AUC against the N_beta highest-scored negatives only; a tie is correct."""
+    n_negatives = _n_negatives(block, facts)
+    n_beta = np.array([n_hardest(int(n), beta) if n > 0 else 0 for n in n_negatives])
+    wrong = _sum(block, np.minimum(block.places[:, 1], n_beta[block.owner]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = 1.0 - wrong / (block.n_test * n_beta.astype(np.float64))
+    found = block.n_test / _n_test(block, facts)
+    return _counted(block, facts, None, np.where(block.n_test == 0, 0.0, share) * found)
+
+
+def max_div(block: Block, facts: Facts, k: int) -> Values:
+    """Sum of squared distances over ordered pairs of the first k items."""
+    vectors = facts.require_item_vectors("MaxDiv")
+    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), facts.threads)[:, 0]
+
+
+def ils(block: Block, facts: Facts, k: int) -> Values:
+    """Half of MaxDiv: each unordered pair once. Despite the name a larger value is more diverse."""
+    vectors = facts.require_item_vectors("ILS")
+    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), facts.threads)[:, 0] / 2
+
+
+def category_ild(block: Block, facts: Facts, k: int) -> Values:
+    """Mean Jaccard distance between the category sets of two of the first k items.
+
+    Items without a category are left out; so are users with fewer than two others.
+    """
+    top = block.top[:, :k]
+    sets = facts.membership[np.maximum(top, 0)] & (top >= 0)[:, :, None]
+    sets = sets.astype(np.float32)
+    common = sets @ sets.transpose(0, 2, 1)
+    size = sets.sum(axis=2)
+    union = size[:, :, None] + size[:, None, :] - common
+    pair = (size[:, :, None] > 0) & (size[:, None, :] > 0) & ~np.eye(top.shape[1], dtype=bool)
+    distance = np.where(pair, 1.0 - common / np.maximum(union, 1.0), 0.0)
+    n_pairs = pair.sum(axis=(1, 2))
+    return np.where(n_pairs > 0, distance.sum(axis=(1, 2)) / np.maximum(n_pairs, 1), np.nan)
+
+
+def novelty(block: Block, facts: Facts, k: int) -> Values:
+    """Mean self-information of the first k items, in bits."""
+    top = block.top[:, :k]
+    shown = top >= 0
+    bits = np.where(shown, facts.self_information[np.maximum(top, 0)], 0.0)
+    n_shown = shown.sum(axis=1)
+    return np.where(n_shown > 0, bits.sum(axis=1) / np.maximum(n_shown, 1), np.nan)
+
+
+def minority_recall(block: Block, facts: Facts, k: int) -> Values:
+    """Recall at k over the test items outside the category that holds most of the user's training items.
+
+    Test items without any category are left out; so are users without a test item of a minority category.
+    """
+    main = facts.main_category[block.users]
+    sets = facts.membership[block.test_items]
+    mine = main[block.owner]
+    minority = (mine >= 0) & sets.any(axis=1) & ~sets[np.arange(len(sets)), np.maximum(mine, 0)]
+    total = _sum(block, minority)
+    found = _sum(block, minority & (block.places[:, 0] <= k))
+    return np.where(total > 0, found / np.maximum(total, 1), np.nan)
+
+
+def category_average_precision(block: Block, facts: Facts, category: int) -> Values:
+    """Average precision over the user's test items of one category; users without one are left out."""
+    mine = facts.membership[block.test_items, category]
+    order = np.lexsort((block.places[:, 0], block.owner))
+    order = order[mine[order]]
+    owner, rank = block.owner[order], block.places[order, 0]
+    total = np.bincount(owner, minlength=len(block.users))
+    starts = np.cumsum(total) - total
+    nth_hit = np.arange(len(rank)) - starts[owner] + 1
+    gained = np.bincount(owner, weights=nth_hit / rank, minlength=len(block.users))
+    return np.where(total > 0, gained / np.maximum(total, 1), np.nan)
+
+
+def coverage(exposure: NDArray[np.int64]) -> float:
+    """Share of the catalogue that appears in at least one list, in [0, 1]."""
+    return float(np.mean(exposure > 0))
+
+
+def gini(exposure: NDArray[np.int64]) -> float:
+    """Gini index of how often items are shown: 0 where all are shown equally, towards 1 where few are."""
+    ordered = np.sort(exposure).astype(np.float64)
+    total = ordered.sum()
+    if total == 0:
+        return float("nan")
+    n = len(ordered)
+    return float(((2 * np.arange(1, n + 1) - n - 1) * ordered).sum() / (n * total))
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("P", precision, True, "precision"),
+        Metric("R", recall, True, "recall"),
+        Metric("NDCG", ndcg, True, "normalised discounted cumulative gain"),
+        Metric("MAP", average_precision, False, "mean average precision over the whole ranking"),
+        Metric("MRR", reciprocal_rank, False, "mean reciprocal rank of the first hit"),
+        Metric("HitRate", hit_rate, True, "share of users with a hit"),
+        Metric("AUC", auc, False, "area under the ROC curve"),
+        Metric("OPAUC", opauc, False, "one-way partial AUC, written OPAUC(0.01)"),
+        Metric("MaxDiv", max_div, True, "squared distances over ordered pairs", percent=False),
+        Metric("ILS", ils, True, "squared distances over unordered pairs", percent=False),
+        Metric("Coverage", None, True, "share of the catalogue shown", percent=False, from_exposure=coverage),
+        Metric("CategoryILD", category_ild, True, "Jaccard distance between categories", percent=False),
+        Metric("Novelty", novelty, True, "self-information in bits", percent=False),
+        Metric("Gini", None, True, "inequality of exposure", percent=False, from_exposure=gini),
+        Metric("MinorityRecall", minority_recall, True, "recall outside the user's largest category"),
+        Metric("CategoryMAP", category_average_precision, False, "MAP[c] for each category c of items"),
+    )
+}
+DEFAULT = ("P", "R", "NDCG", "MAP", "MRR")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One figure of a report: a metric with its k or beta."""
+
+    label: str
+    metric: Metric
+    parameter: int | float | None
+
+
+_LABEL = re.compile(r"^(?P<name>[A-Za-z]+)(?:@(?P<k>\d+)|\((?P<beta>[^)]+)\))?$")
+
+
+def columns_for(
+    wanted: list[str], cutoffs: tuple[int, ...], categories: Callable[[], list[str]] = list
+) -> list[Column]:
+    """Expand names such as ``"P"``, ``"NDCG@10"`` and ``"OPAUC(0.01)"`` into the report's columns.
+
+    Metrics of all k come grouped by k, as in the paper's tables. ``categories`` names the item categories, for
+    ``"CategoryMAP"``.
+
+    >>> [column.label for column in columns_for(["P", "MAP", "R@20"], (3, 5))]
+    ['P@3', 'P@5', 'R@20', 'MAP']
+    """
+    at_k: list[Column] = []
+    rest: list[Column] = []
+    for label in wanted:
+        found = _LABEL.match(label)
+        metric = METRICS.get(found["name"]) if found else None
+        if found is None or metric is None:
+            raise ParameterError(f"no metric {label!r}; there are {', '.join(METRICS)}.{nearest(label, METRICS)}")
+        if metric.name == "OPAUC":
+            rest.append(Column(label, metric, _beta(label, found["beta"])))
+        elif metric.name == "CategoryMAP":
+            rest += [Column(f"MAP[{name}]", metric, number) for number, name in enumerate(categories())]
+        elif metric.at_k and not found["beta"]:
+            ks = (int(found["k"]),) if found["k"] else cutoffs
+            at_k += [Column(f"{metric.name}@{k}", metric, check_cutoff(k)) for k in ks]
+        elif found["k"] or found["beta"]:
+            raise ParameterError(f"metric {label!r}: {metric.name} takes {'a k' if metric.at_k else 'no k'}.")
+        else:
+            rest.append(Column(label, metric, None))
+    ordered = sorted(at_k, key=lambda column: column.parameter or 0)
+    return list({column.label: column for column in ordered + rest}.values())
+
+
+def check_cutoff(k: Any) -> int:
+    """A k that makes sense."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ParameterError(f"k={k!r}: expected a length of list, 1 or more.")
+    return int(k)
+
+
+def _beta(label: str, text: str | None) -> float:
+    try:
+        beta = float(text or "")
+    except ValueError:
+        beta = float("nan")
+    if not 0 < beta <= 1:
+        raise ParameterError(f"metric {label!r}: expected OPAUC(beta) with beta in (0, 1], such as OPAUC(0.01).")
+    return beta

@@ -1,0 +1,69 @@
+"""Protocols: which users count, what is ranked and what the divisors are. Always explicit, never an accident."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tastespace.errors import ParameterError, nearest
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The choices in which evaluations differ."""
+
+    name: str
+    cutoffs: tuple[int, ...]
+    """The k that are used unless others are asked for."""
+    exclude_validation: bool
+    """Whether validation items leave the ranking too; training items always do."""
+    needs_k_test_items: bool
+    """Whether metrics at k are averaged only over users with at least k test items."""
+    least_test_items: int
+    """Test items a user needs to count for metrics without a k (MAP, MRR, AUC, ...)."""
+    ideal_uses_all_k: bool
+    """Whether the ideal DCG assumes k hits even for users with fewer test items."""
+
+    def least(self, k: int | None) -> int:
+        """Test items that a user needs to count for a metric at ``k``, or without a k."""
+        return k if k is not None and self.needs_k_test_items else (1 if k is not None else self.least_test_items)
+
+
+PAPER = Protocol(
+    name="paper",
+    cutoffs=(3, 5),
+    exclude_validation=False,
+    needs_k_test_items=True,
+    least_test_items=3,
+    ideal_uses_all_k=True,
+)
+"""What the paper's published evaluation does: only training items leave the ranking (validation items stay and
+compete); P, R, NDCG and HitRate at k average over users with at least k test items, so @3 and @5 cover different
+users; MAP, MRR and AUC over users with at least 3; the ideal DCG has k hits."""
+
+FULL = Protocol(
+    name="full",
+    cutoffs=(5, 10),
+    exclude_validation=True,
+    needs_k_test_items=False,
+    least_test_items=1,
+    ideal_uses_all_k=False,
+)
+"""The sound default: every user with a test item counts, training and validation items leave the ranking, and
+P, R, NDCG, MAP and MRR are trec_eval's."""
+
+_PROTOCOLS = {protocol.name: protocol for protocol in (PAPER, FULL)}
+
+
+def find_protocol(protocol: str | Protocol) -> Protocol:
+    """A protocol by name; one of your own passes through.
+
+    >>> find_protocol("paper").least(5), find_protocol("full").least(5)
+    (5, 1)
+    """
+    if isinstance(protocol, Protocol):
+        return protocol
+    if protocol not in _PROTOCOLS:
+        raise ParameterError(
+            f"protocol={protocol!r}: expected {' or '.join(map(repr, _PROTOCOLS))}.{nearest(protocol, _PROTOCOLS)}"
+        )
+    return _PROTOCOLS[protocol]

@@ -1,0 +1,55 @@
+"""The recommenders, by name.
+
+A model is added in one file and one line of `_MODELS`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from tastespace.errors import ParameterError, nearest
+from tastespace.models.base import Recommender
+from tastespace.models.vectors import VectorSpace
+
+__all__ = ["Recommender", "VectorSpace", "create", "registry"]
+
+# Name -> module and class. Modules are imported when asked for, so that nobody pays for what they do not use.
+_MODELS = {
+    "popular": "tastespace.models.simple:MostPopular",
+    "ease": "tastespace.models.simple:EASE",
+}
+
+
+def registry() -> dict[str, type[Recommender]]:
+    """All recommenders: name -> class.
+
+    >>> sorted(registry())
+    ['ease', 'popular']
+    """
+    return {name: _load(name) for name in _MODELS}
+
+
+def create(name: str, **parameters: Any) -> Recommender:
+    """A new model by name.
+
+    >>> create("ease", regularisation=50.0)
+    EASE(regularisation=50.0)
+    """
+    if name not in _MODELS:
+        raise ParameterError(f"no model {name!r}; there are {', '.join(_MODELS)}.{nearest(name, _MODELS)}")
+    cls = _load(name)
+    known = cls._parameter_names()
+    for parameter in parameters:
+        if parameter not in known:
+            raise ParameterError(
+                f"{name} has no parameter {parameter!r}; it has {', '.join(known) or 'none'}."
+                + nearest(parameter, known)
+            )
+    return cls(**parameters)
+
+
+def _load(name: str) -> type[Recommender]:
+    module, _, cls = _MODELS[name].partition(":")
+    found: type[Recommender] = getattr(import_module(module), cls)
+    return found

@@ -1,0 +1,127 @@
+"""Ranks and top lists of any model, block by block: the one way from a model to an ordered list.
+
+Order: larger score first; equal scores by ascending item index. An item scored -infinity stays a candidate, the
+worst one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace.errors import DataError
+from tastespace.models.base import Recommender
+from tastespace.models.vectors import VectorSpace
+
+_USERS_PER_BLOCK = 4096
+_SCORES_PER_BLOCK = 8_000_000  # 32 MB of float32
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The lists of some users."""
+
+    users: NDArray[np.int32]
+    """Indices of the users, shape ``(n,)``."""
+    top: NDArray[np.int32]
+    """Best items in order, -1 where there are fewer candidates. Shape ``(n, k)``."""
+    n_test: NDArray[np.int64]
+    """Test items of each user, shape ``(n,)``."""
+    places: NDArray[np.int32]
+    """Rank, negatives above, negatives tied of every test item, user by user. Shape ``(n_test.sum(), 3)``."""
+    test_items: NDArray[np.int32]
+    """The test items that belong to `places`."""
+    source: VectorSpace | NDArray[np.float32]
+    """Where the scores came from."""
+
+    @cached_property
+    def owner(self) -> NDArray[np.int64]:
+        """Position in `users` of every test item."""
+        return np.repeat(np.arange(len(self.users)), self.n_test)
+
+    def scores_of(self, position: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float32]:
+        """Scores of single items for the users at these positions, shape ``(m,)``."""
+        if isinstance(self.source, VectorSpace):
+            return self.source.pair_scores(self.users[position], items)[0]
+        return self.source[position, items]
+
+
+class BlockRanker:
+    """Runs a model over users in blocks; memory does not grow with the number of users.
+
+    ``excluded`` and ``test`` are lists of item indices per user of the model, as offsets and items; a user's
+    test items must not be among the excluded.
+    """
+
+    def __init__(
+        self,
+        model: Recommender,
+        excluded_offsets: NDArray[np.int64],
+        excluded_items: NDArray[np.int32],
+        test_offsets: NDArray[np.int64],
+        test_items: NDArray[np.int32],
+        k: int,
+        threads: int,
+    ) -> None:
+        self._model = model
+        self._excluded = (excluded_offsets, excluded_items)
+        self._test = (test_offsets, test_items)
+        self._k = k
+        self._threads = threads
+        self._space = model.vectors()
+        self._arguments = None if self._space is None else self._space.kernel_arguments()
+
+    def blocks(self, users: NDArray[np.int32]) -> Iterator[Block]:
+        """The blocks of these users, in order."""
+        size = _USERS_PER_BLOCK
+        if self._space is None:
+            size = max(1, min(size, _SCORES_PER_BLOCK // self._model.train_.n_items))
+        for first in range(0, len(users), size):
+            yield self._block(np.ascontiguousarray(users[first : first + size]))
+
+    def _block(self, users: NDArray[np.int32]) -> Block:
+        source: VectorSpace | NDArray[np.float32]
+        if self._arguments is not None and self._space is not None:
+            source = self._space
+            vectors, terms, offsets, item_vectors, item_terms, scale = self._arguments
+            places, top, nan_user = _native.rank_with_vectors(
+                vectors, terms, offsets, item_vectors, item_terms, scale,
+                users, *self._excluded, *self._test, self._k, self._threads,
+            )  # fmt: skip
+        else:
+            source = self._scores(users)
+            places, top, nan_user = _native.rank_with_scores(
+                source, users, *self._excluded, *self._test, self._k, self._threads
+            )
+        if nan_user >= 0:
+            user = self._model.train_.users[int(users[nan_user])]
+            raise DataError(
+                f"{type(self._model).__name__} gave a NaN score for user {user!r}. Scores must be numbers; did its "
+                "training diverge?"
+            )
+        starts_of_user, items = self._test
+        n_test = starts_of_user[users + 1] - starts_of_user[users]
+        starts = np.cumsum(n_test) - n_test
+        at = np.repeat(starts_of_user[users] - starts, n_test) + np.arange(int(n_test.sum()))
+        return Block(users, top, n_test, places, items[at], source)
+
+    def _scores(self, users: NDArray[np.int32]) -> NDArray[np.float32]:
+        scores = np.ascontiguousarray(self._model.score_block(users), dtype=np.float32)
+        expected = (len(users), self._model.train_.n_items)
+        if scores.shape != expected:
+            raise DataError(
+                f"{type(self._model).__name__}.score_block gave shape {scores.shape}, expected {expected}: a row per "
+                "user and a column per item."
+            )
+        return scores
+
+
+def no_items(n_users: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """An empty list for every user, as offsets and items."""
+    return np.zeros(n_users + 1, dtype=np.int64), np.empty(0, dtype=np.int32)

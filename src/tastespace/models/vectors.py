@@ -1,0 +1,86 @@
+"""The geometry that vector models share: users as sets of vectors, items as one vector each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class VectorSpace:
+    """Everything that scoring needs of a vector model.
+
+    The score of an item is the best over the user's vectors: minus the squared distance for ``metric="l2"``,
+    the inner product plus ``item_bias`` for ``metric="dot"``. Larger is better.
+    """
+
+    user_vectors: NDArray[np.float32]
+    """Shape ``(n_vectors, dim)``, the vectors of one user after the other."""
+    user_offsets: NDArray[np.int64]
+    """User ``u`` owns the rows ``user_offsets[u]:user_offsets[u + 1]``. Shape ``(n_users + 1,)``."""
+    item_vectors: NDArray[np.float32]
+    """Shape ``(n_items, dim)``."""
+    metric: Literal["l2", "dot"] = "l2"
+    item_bias: NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("user_vectors", "item_vectors"):
+            bad = np.flatnonzero(~np.isfinite(getattr(self, name)).all(axis=1))
+            if len(bad):
+                raise DataError(
+                    f"{name}: {len(bad):,} rows hold NaN or infinite values, the first is row {bad[0]}. "
+                    "Training diverged; lower the learning rate."
+                )
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        """User vectors, their terms and offsets, item vectors, their terms and the scale, for the kernels."""
+        users = np.ascontiguousarray(self.user_vectors, dtype=np.float32)
+        items = np.ascontiguousarray(self.item_vectors, dtype=np.float32)
+        if self.metric == "l2":
+            user_terms, item_terms = (
+                -np.einsum("ij,ij->i", users, users),
+                -np.einsum("ij,ij->i", items, items),
+            )
+            scale = 2.0
+        else:
+            user_terms = np.zeros(len(users), dtype=np.float32)
+            bias = np.zeros(len(items)) if self.item_bias is None else self.item_bias
+            item_terms, scale = np.ascontiguousarray(bias, dtype=np.float32), 1.0
+        return users, user_terms, self.user_offsets, items, item_terms, scale
+
+    def scores(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """Scores of all items, shape ``(len(users), n_items)``: for small blocks and for comparison."""
+        vectors, terms, offsets, items, item_terms, scale = self.kernel_arguments()
+        out = np.empty((len(users), len(items)), dtype=np.float32)
+        for row, user in enumerate(users):
+            mine = slice(offsets[user], offsets[user + 1])
+            out[row] = (scale * (vectors[mine] @ items.T) + terms[mine, None] + item_terms).max(axis=0)
+        return out
+
+    def pair_scores(
+        self, users: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]]
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Score of each (user, item) pair and which of the user's vectors gives it, both of shape ``(n,)``.
+
+        Distances are taken from the differences themselves, so that an item at a user's vector has distance 0.
+        """
+        counts = self.user_offsets[users + 1] - self.user_offsets[users]
+        starts = np.cumsum(counts) - counts
+        vector = np.repeat(self.user_offsets[users] - starts, counts) + np.arange(int(counts.sum()))
+        mine, theirs = self.user_vectors[vector], np.repeat(self.item_vectors[items], counts, axis=0)
+        if self.metric == "l2":
+            each = -np.square(mine - theirs).sum(axis=1)
+        else:
+            each = np.einsum("ij,ij->i", mine, theirs)
+            if self.item_bias is not None:
+                each += np.repeat(self.item_bias[items], counts)
+        best = np.maximum.reduceat(each, starts)
+        # The first vector that reaches the best score.
+        number = np.arange(len(each)) - np.repeat(starts, counts)
+        reached = np.where(each == np.repeat(best, counts), number, np.iinfo(np.int64).max)
+        return best, np.minimum.reduceat(reached, starts).astype(np.int32)

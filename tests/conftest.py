@@ -1,0 +1,39 @@
+"""What all tests share: where the real data is, and quiet, deterministic surroundings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+import tastespace as ts
+from tastespace.data.synthetic import World
+
+# Timings of a busy machine say nothing about correctness.
+settings.register_profile("tastespace", deadline=None, max_examples=60)
+settings.load_profile("tastespace")
+
+
+@pytest.fixture(scope="session")
+def dataset_dir() -> Callable[[str], Path]:
+    """The folder of a real data set in TASTESPACE_DATA; a test is skipped, or fails in CI, where it is absent."""
+
+    def find(name: str) -> Path:
+        for folder in filter(None, os.environ.get("TASTESPACE_DATA", "").split(os.pathsep)):
+            if (Path(folder) / name).is_dir():
+                return (Path(folder) / name).resolve()
+        reason = f"data set {name} is not in TASTESPACE_DATA"
+        if os.environ.get("TASTESPACE_REQUIRE_DATA") == "1":
+            pytest.fail(f"{reason}, and TASTESPACE_REQUIRE_DATA=1")
+        pytest.skip(reason)
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def town() -> World:
+    """A small synthetic town."""
+    return ts.synthetic.multi_interest(n_users=300, n_items=200, n_interactions=8_000, seed=11)

@@ -1,0 +1,153 @@
+import datetime as dt
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tastespace import Interactions, split
+from tastespace.errors import DataError, ParameterError
+
+
+def pairs_of(data):
+    return set(zip(data.row_of_each().tolist(), data.indices.tolist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def timed():
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame(
+        {
+            "user": rng.integers(0, 40, 900),
+            "item": rng.integers(0, 70, 900),
+            "when": rng.integers(0, 500, 900),
+        }
+    )
+    return Interactions.from_frame(frame, timestamp="when")
+
+
+SPLITS = {
+    "per_user": lambda d, seed: split.per_user(d, (0.6, 0.2, 0.2), seed=seed),
+    "per_user halves": lambda d, seed: split.per_user(d, (0.5, 0.5), seed=seed),
+    "leave_k_out": lambda d, seed: split.leave_k_out(d, 3, seed=seed),
+    "leave latest": lambda d, seed: split.leave_k_out(d, 2, latest=True),
+    "by_time": lambda d, seed: split.by_time(d, (0.7, 0.1, 0.2)),
+    "cold_users": lambda d, seed: split.cold_users(d, 0.3, seed=seed),
+    "cold_items": lambda d, seed: split.cold_items(d, 0.3, seed=seed),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+@given(seed=st.integers(0, 2**32))
+def test_every_split_is_a_partition_with_the_same_ids(name, timed, seed):
+    parts = SPLITS[name](timed, seed)
+    found = [pairs_of(part) for part in parts]
+    assert set().union(*found) == pairs_of(timed)
+    assert sum(map(len, found)) == timed.n_interactions
+    assert all(part.users is timed.users and part.items is timed.items for part in parts)
+    assert [p.fingerprint() for p in SPLITS[name](timed, seed)] == [p.fingerprint() for p in parts]
+
+
+@given(st.integers(1, 300))
+def test_the_papers_floor_rule_is_exact_for_every_length(n):
+    frame = pl.DataFrame({"user": [0] * n + [1, 1], "item": list(range(n)) + [0, n]})
+    train, valid, test = split.per_user(Interactions.from_frame(frame), (0.6, 0.2, 0.2), seed=n)
+    sizes = [int(part.user_counts[0]) for part in (train, valid, test)]
+    assert sizes == [3 * n // 5, n // 5, n - 3 * n // 5 - n // 5]
+
+
+def test_different_seeds_differ_and_every_item_can_land_in_every_part(timed):
+    once, again = split.per_user(timed, seed=1), split.per_user(timed, seed=2)
+    assert once[0].fingerprint() != again[0].fingerprint()
+    in_test = np.zeros(timed.n_interactions)
+    for seed in range(200):
+        position = split._shuffled_position(timed, seed)
+        in_test += position == 0
+    # Each interaction of a user comes first equally often: mean 200 / n_u, five standard deviations allowed.
+    n = np.repeat(timed.user_counts, timed.user_counts)
+    assert np.all(np.abs(in_test - 200 / n) < 5 * np.sqrt(200 / n) + 1)
+
+
+def test_sizes_agree_with_the_authors_steam_split(dataset_dir):
+    frame = pl.read_parquet(dataset_dir("steam-200k") / "interactions.parquet")
+    data = Interactions.from_frame(frame)
+    authors = split.by_column(data, frame, "split", parts=("train", "val", "test"))
+    ours = split.per_user(data)
+    assert [p.n_interactions for p in authors] == [67_653, 21_728, 25_758]
+    for mine, theirs in zip(ours, authors, strict=True):
+        assert np.array_equal(mine.user_counts, theirs.user_counts)
+
+
+def test_leave_latest_holds_out_the_latest(timed):
+    train, test = split.leave_k_out(timed, 2, latest=True)
+    for user in range(timed.n_users):
+        kept = train.timestamps[train.offsets[user] : train.offsets[user + 1]]
+        held = test.timestamps[test.offsets[user] : test.offsets[user + 1]]
+        assert len(held) == 2
+        assert held.min() >= kept.max()
+
+
+def test_leave_k_out_keeps_small_users_whole(timed):
+    few = int(np.sort(timed.user_counts)[3])
+    train, test = split.leave_k_out(timed, few)
+    small = timed.user_counts <= few
+    assert np.array_equal(train.user_counts[small], timed.user_counts[small])
+    assert np.all(test.user_counts[~small] == few)
+    with pytest.raises(DataError, match="no user has more than 1000"):
+        split.leave_k_out(timed, 1000)
+
+
+def test_time_cuts_are_global_and_dates_work(timed):
+    past, future = split.by_time(timed, at=[250])
+    assert past.timestamps.max() < 250 <= future.timestamps.min()
+    early, late = split.by_time(timed, (0.8, 0.2))
+    assert early.timestamps.max() < late.timestamps.min()
+    assert abs(early.n_interactions / timed.n_interactions - 0.8) < 0.02
+    days = [dt.datetime(2024, 1, day) for day in (1, 2, 3, 4)]
+    frame = pl.DataFrame({"user": [1, 2, 1, 2], "item": [1, 2, 3, 4], "day": days})
+    dated = Interactions.from_frame(frame, timestamp="day")
+    assert [p.n_interactions for p in split.by_time(dated, at=[dt.datetime(2024, 1, 3)])] == [2, 2]
+
+
+def test_cold_sides_share_nothing(timed):
+    warm, cold = split.cold_users(timed, 0.25)
+    assert not np.any((warm.user_counts > 0) & (cold.user_counts > 0))
+    assert (cold.user_counts > 0).sum() == 10
+    warm, cold = split.cold_items(timed, 0.5)
+    assert not np.any((warm.item_counts > 0) & (cold.item_counts > 0))
+
+
+def test_by_column_refuses_to_lose_anything(timed):
+    frame = timed.to_frame().with_columns(pl.Series("fold", np.arange(timed.n_interactions) % 3))
+    parts = split.by_column(timed, frame, "fold", parts=(0, 1, 2))
+    assert sum(p.n_interactions for p in parts) == timed.n_interactions
+    with pytest.raises(DataError, match="holds 2; expected only 0, 1"):
+        split.by_column(timed, frame, "fold", parts=(0, 1))
+    with pytest.raises(DataError, match="interactions have no row"):
+        split.by_column(timed, frame.head(100), "fold", parts=(0, 1, 2))
+    with pytest.raises(DataError, match="no column 'part'"):
+        split.by_column(timed, frame, "part")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: split.per_user(d, (0.6, 0.2)), "sum to 0.8"),
+        (lambda d: split.per_user(d, (1.2, -0.2)), "between 0 and 1"),
+        (lambda d: split.per_user(d, (1.0,)), "between 0 and 1"),
+        (lambda d: split.leave_k_out(d, 0), "k=0"),
+        (lambda d: split.by_time(d), "either ratios= or at="),
+        (lambda d: split.by_time(d, at=[9, 3]), "ascending"),
+        (lambda d: split.by_time(d, at=["noon"]), "number or a datetime"),
+        (lambda d: split.cold_users(d, 1.5), "between 0 and 1"),
+    ],
+)
+def test_bad_arguments(timed, call, message):
+    with pytest.raises(ParameterError, match=message):
+        call(timed)
+
+
+def test_time_split_without_times_says_what_to_do(town):
+    with pytest.raises(DataError, match="read it with timestamp="):
+        split.by_time(town.interactions, (0.5, 0.5))

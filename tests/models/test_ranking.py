@@ -1,0 +1,164 @@
+"""The kernels that rank, against a plain sort."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tastespace import Interactions, _native
+from tastespace.errors import DataError
+from tastespace.models import Recommender, VectorSpace
+from tastespace.models.ranking import BlockRanker, no_items
+
+
+def lists(rows):
+    offsets = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
+    return offsets, np.concatenate([np.asarray(r, np.int32) for r in rows] or [np.empty(0, np.int32)]).astype(np.int32)
+
+
+def brute(scores, excluded, test, k):
+    """Places and top list by sorting: larger score first, then smaller index."""
+    candidates = [i for i in range(len(scores)) if i not in set(excluded)]
+    order = sorted(candidates, key=lambda i: (-scores[i], i))
+    negatives = [i for i in candidates if i not in set(test)]
+    places = [
+        (
+            order.index(t) + 1,
+            sum(scores[n] > scores[t] for n in negatives),
+            sum(scores[n] == scores[t] for n in negatives),
+        )
+        for t in test
+    ]
+    return places, (order + [-1] * k)[:k]
+
+
+@given(st.data(), st.integers(1, 90), st.integers(0, 12), st.integers(1, 4), st.booleans())
+def test_ranks_and_top_lists_agree_with_a_sort(draw, n_items, k, n_users, ties):
+    rng = np.random.default_rng(draw.draw(st.integers(0, 2**32)))
+    k = min(k, n_items)
+    scores = rng.integers(-3, 3, (n_users, n_items)) if ties else rng.normal(size=(n_users, n_items))
+    scores = scores.astype(np.float32)
+    if ties:
+        scores[rng.random(scores.shape) < 0.1] = -np.inf  # the worst score, but still a candidate
+    shuffled = [rng.permutation(n_items) for _ in range(n_users)]
+    excluded = [np.sort(s[: n_items // 4]) for s in shuffled]
+    test = [np.sort(s[n_items // 4 : n_items // 2]) for s in shuffled]
+    users = np.arange(n_users, dtype=np.int32)
+    for threads in (1, 3):
+        places, top, nan = _native.rank_with_scores(scores, users, *lists(excluded), *lists(test), k, threads)
+        assert nan == -1
+        at = 0
+        for u in users:
+            expected_places, expected_top = brute(scores[u].tolist(), excluded[u], test[u], k)
+            assert places[at : at + len(test[u])].tolist() == [list(p) for p in expected_places]
+            assert top[u].tolist() == expected_top
+            at += len(test[u])
+
+
+class Vectors(Recommender):
+    """A model with given vectors."""
+
+    def __init__(self, space):
+        self.space = space
+
+    def _fit(self, train, valid, progress):
+        pass
+
+    def vectors(self):
+        return self.space
+
+
+@pytest.mark.parametrize("metric", ["l2", "dot"])
+@pytest.mark.parametrize("dim", [1, 7, 64, 100])
+def test_the_direct_path_for_vectors_agrees_with_numpy(metric, dim):
+    rng = np.random.default_rng(dim)
+    n_users, n_items = 37, 211  # neither fills whole tiles
+    counts = rng.integers(1, 7, n_users)
+    space = VectorSpace(
+        rng.normal(size=(counts.sum(), dim)).astype(np.float32),
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        rng.normal(size=(n_items, dim)).astype(np.float32),
+        metric,
+        rng.normal(size=n_items).astype(np.float32) if metric == "dot" else None,
+    )
+    data = Interactions.from_scipy(
+        __import__("scipy.sparse").sparse.random_array((n_users, n_items), density=0.1, rng=rng)
+    )
+    model = Vectors(space).fit(data)
+    (block,) = BlockRanker(model, data.offsets, data.indices, *no_items(n_users), 10, 2).blocks(
+        np.arange(n_users, dtype=np.int32)
+    )
+    for user in range(n_users):
+        mine = space.user_vectors[space.user_offsets[user] : space.user_offsets[user + 1]].astype(np.float64)
+        if metric == "l2":
+            scores = -((mine[:, None] - space.item_vectors[None]) ** 2).sum(axis=2)
+        else:
+            scores = mine @ space.item_vectors.T + space.item_bias
+        best = scores.max(axis=0)
+        row = best.copy()
+        row[data.indices[data.offsets[user] : data.offsets[user + 1]]] = -np.inf
+        # Single precision: neighbours in the list may swap where they differ by rounding only.
+        assert np.allclose(row[block.top[user]], np.sort(row)[::-1][:10], rtol=1e-5, atol=1e-5)
+        assert len(set(block.top[user].tolist())) == 10
+        found, which = space.pair_scores(np.full(10, user), block.top[user])
+        assert np.allclose(found, best[block.top[user]], atol=1e-4)
+        assert which.tolist() == scores[:, block.top[user]].argmax(axis=0).tolist()
+        assert np.allclose(space.scores(np.array([user]))[0], best, atol=1e-3)
+
+
+def test_spread_of_lists_against_pairs():
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=(50, 9)).astype(np.float32)
+    top = np.array([rng.permutation(50)[:8] for _ in range(6)], dtype=np.int32)
+    top[4, 5:] = -1  # a short list
+    found = _native.list_spread(top, vectors, np.array([2, 5, 8], np.int64), 2)
+    for row, items in enumerate(top):
+        for column, cut in enumerate((2, 5, 8)):
+            mine = vectors[[i for i in items[:cut] if i >= 0]].astype(np.float64)
+            assert found[row, column] == pytest.approx(((mine[:, None] - mine[None]) ** 2).sum())
+
+
+def test_nan_scores_name_the_user(town):
+    class Broken(Recommender):
+        def _fit(self, train, valid, progress):
+            pass
+
+        def score_block(self, users):
+            scores = np.zeros((len(users), 200), np.float32)
+            scores[np.asarray(users) == 42, 3] = np.nan
+            return scores
+
+    class Misshapen(Broken):
+        def score_block(self, users):
+            return np.zeros((len(users), 7), np.float32)
+
+    with pytest.raises(DataError, match="Broken gave a NaN score for user 42"):
+        Broken().fit(town.interactions).recommend()
+    with pytest.raises(DataError, match=r"gave shape \(300, 7\), expected \(300, 200\)"):
+        Misshapen().fit(town.interactions).recommend()
+
+
+def test_vectors_that_diverged_are_refused():
+    with pytest.raises(DataError, match="item_vectors: 1 rows hold NaN or infinite values, the first is row 1"):
+        VectorSpace(np.ones((2, 2), np.float32), np.arange(3), np.array([[1, 1], [np.nan, 1]], np.float32))
+
+
+@pytest.mark.parametrize("twin", ["generic", "v3", "v4"])
+def test_every_twin_that_runs_here_passes(twin):
+    order = ("generic", "v3", "v4")
+    environment = {**os.environ, "TASTESPACE_SIMD": twin}
+    if order.index(twin) > order.index(_native.best_twin()):
+        done = subprocess.run(
+            [sys.executable, "-c", "import tastespace"], env=environment, capture_output=True, text=True
+        )
+        assert "this processor runs" in done.stderr
+        return
+    chosen = "test_the_direct_path or test_ranks_and_top or test_spread or test_factorize"
+    files = [__file__, str(__import__("pathlib").Path(__file__).parents[1] / "data" / "test_ids.py")]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
