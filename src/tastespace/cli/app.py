@@ -26,15 +26,20 @@ app.command(epilog="Example: tastespace datasets --format json")(datasets.datase
 app.command(epilog="Example: tastespace doctor")(doctor.doctor)
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(tastespace.__version__)
+        raise typer.Exit
+
+
 @app.callback()
 def common(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the library does to stderr.")] = False,
 ) -> None:
     """Recommendations for people with more than one taste."""
-    if version:
-        typer.echo(tastespace.__version__)
-        raise typer.Exit
     handler = RichHandler(console=Console(stderr=True), show_path=False, show_time=False)
     logger = logging.getLogger("tastespace")
     logger.handlers = [handler]
