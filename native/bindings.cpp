@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "csr.hpp"
 #include "evaluate.hpp"
 #include "factorize.hpp"
+#include "negatives.hpp"
+#include "train.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -63,6 +66,83 @@ auto give_ranked(tastespace::Ranked&& ranked, std::size_t n_users, std::int64_t 
 
 void same_length(std::size_t a, std::size_t b) {
   if (a != b) throw std::invalid_argument("rows and columns differ in length");
+}
+
+template <class T>
+using Writable = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<T> edit(const Writable<T>& array) {
+  return {array.data(), array.size()};
+}
+
+// The arrays of a training run, as Python holds them; see tastespace/training/metric.py.
+struct TrainArrays {
+  Array<std::int64_t> offsets;
+  Array<std::int32_t> positives;
+  Array<float> alias_keep;
+  Array<std::int32_t> alias_other;
+  Array<std::int64_t> vector_offsets;
+  Array<float> loss_weight, dcrs_share;
+  Array<std::int32_t> n_hardest;
+  Writable<float> users, items, user_first, user_second, item_first, item_second, gamma;
+  Writable<std::int32_t> user_steps, item_steps;
+
+  explicit TrainArrays(const nb::dict& d)
+      : offsets(get<Array<std::int64_t>>(d, "offsets")), positives(get<Array<std::int32_t>>(d, "positives")),
+        alias_keep(get<Array<float>>(d, "alias_keep")), alias_other(get<Array<std::int32_t>>(d, "alias_other")),
+        vector_offsets(get<Array<std::int64_t>>(d, "vector_offsets")),
+        loss_weight(get<Array<float>>(d, "loss_weight")), dcrs_share(get<Array<float>>(d, "dcrs_share")),
+        n_hardest(get<Array<std::int32_t>>(d, "n_hardest")), users(get<Writable<float>>(d, "users")),
+        items(get<Writable<float>>(d, "items")), user_first(get<Writable<float>>(d, "user_first")),
+        user_second(get<Writable<float>>(d, "user_second")), item_first(get<Writable<float>>(d, "item_first")),
+        item_second(get<Writable<float>>(d, "item_second")), gamma(get<Writable<float>>(d, "gamma")),
+        user_steps(get<Writable<std::int32_t>>(d, "user_steps")),
+        item_steps(get<Writable<std::int32_t>>(d, "item_steps")) {}
+
+  template <class T>
+  static T get(const nb::dict& d, const char* name) {
+    // No conversion: a copy would swallow what is learnt.
+    T found;
+    if (!d.contains(name) || !nb::try_cast<T>(d[name], found, false))
+      throw nb::type_error((std::string("array '") + name + "' is missing or has another type").c_str());
+    return found;
+  }
+
+  tastespace::TrainData data() const {
+    return {view(offsets), view(positives), static_cast<std::int32_t>(items.shape(0)),
+            {view(alias_keep), view(alias_other)}, view(vector_offsets), view(loss_weight), view(dcrs_share),
+            view(n_hardest)};
+  }
+  tastespace::TrainState state() const {
+    return {edit(users), edit(items), static_cast<std::int64_t>(items.shape(1)),
+            {edit(user_first), edit(user_second), edit(user_steps)},
+            {edit(item_first), edit(item_second), edit(item_steps)}, edit(gamma)};
+  }
+};
+
+tastespace::TrainSettings train_settings(const nb::dict& d) {
+  const auto whole = [&](const char* name) { return nb::cast<std::int64_t>(d[name]); };
+  const auto real = [&](const char* name) { return nb::cast<float>(d[name]); };
+  tastespace::TrainSettings s{};
+  s.sampler = static_cast<tastespace::Sampler>(whole("sampler"));
+  s.n_candidates = whole("n_candidates");
+  s.n_used = whole("n_used");
+  s.margin = real("margin");
+  s.distance_scale = real("distance_scale");
+  s.gamma_rule = static_cast<tastespace::GammaRule>(whole("gamma_rule"));
+  s.gamma_rate = real("gamma_rate");
+  s.dcrs = static_cast<tastespace::DcrsForm>(whole("dcrs"));
+  s.dcrs_weight = real("dcrs_weight");
+  s.dcrs_low = real("dcrs_low");
+  s.dcrs_high = real("dcrs_high");
+  s.user_region = static_cast<tastespace::Region>(whole("user_region"));
+  s.item_region = static_cast<tastespace::Region>(whole("item_region"));
+  s.radius = real("radius");
+  s.optimiser = {static_cast<tastespace::Method>(whole("method")), real("learning_rate"), real("beta1"),
+                 real("beta2"), real("epsilon")};
+  s.block = whole("block");
+  return s;
 }
 
 }  // namespace
@@ -160,4 +240,50 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         return give_matrix<double>(std::move(out), top.shape(0), cuts.size());
       },
       "top"_a, "vectors"_a, "cuts"_a, "threads"_a);
+
+  m.def(
+      "train_range",
+      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::uint64_t epoch, std::int64_t first,
+         std::int64_t last, int threads) {
+        const TrainArrays held(arrays);
+        const tastespace::TrainSettings how = train_settings(settings);
+        tastespace::TrainTotals out;
+        {
+          nb::gil_scoped_release free;
+          const tastespace::TrainData data = held.data();
+          tastespace::TrainState state = held.state();
+          out = tastespace::train_range(data, state, how, seed, epoch, first, last, threads);
+        }
+        return std::make_tuple(out.loss, out.dcrs, out.visited, out.skipped, out.pulls);
+      },
+      "arrays"_a, "settings"_a, "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
+
+  m.def(
+      "probe",
+      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::uint64_t epoch, std::int64_t positive,
+         Writable<float> user_gradient, Writable<float> item_gradient) {
+        const TrainArrays held(arrays);
+        tastespace::Visit visit =
+            tastespace::probe(held.data(), held.state(), train_settings(settings), seed, epoch, positive,
+                              edit(user_gradient), edit(item_gradient));
+        return std::make_tuple(visit.loss, visit.dcrs, visit.gamma_slope, give(std::move(visit.candidates)));
+      },
+      "arrays"_a, "settings"_a, "seed"_a, "epoch"_a, "positive"_a, "user_gradient"_a, "item_gradient"_a);
+
+  m.def(
+      "draw_negatives",
+      [](Array<std::int64_t> offsets, Array<std::int32_t> positives, std::int32_t n_items,
+         Array<float> alias_keep, Array<std::int32_t> alias_other, Array<std::int32_t> users, std::int64_t n,
+         std::uint64_t seed, std::uint64_t epoch, std::int64_t first, int threads) {
+        std::vector<std::int32_t> out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::draw_negatives(view(offsets), view(positives), n_items,
+                                           {view(alias_keep), view(alias_other)}, view(users), n, seed, epoch,
+                                           first, threads);
+        }
+        return give_matrix<std::int32_t>(std::move(out), users.size(), n);
+      },
+      "offsets"_a, "positives"_a, "n_items"_a, "alias_keep"_a, "alias_other"_a, "users"_a, "n"_a, "seed"_a,
+      "epoch"_a, "first"_a, "threads"_a);
 }

@@ -6,16 +6,12 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "random.hpp"
+
 namespace tastespace {
 namespace {
 
 constexpr std::int32_t kAbsent = -1;
-
-std::uint64_t scramble(std::uint64_t x) {  // the finaliser of splitmix64
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
 
 // Open addressing, linear probing, codes in order of first appearance.
 class IdTable {
@@ -41,7 +37,7 @@ class IdTable {
 
  private:
   std::size_t home(std::int64_t id) const {
-    return scramble(static_cast<std::uint64_t>(id)) & (slots_.size() - 1);
+    return mix64(static_cast<std::uint64_t>(id)) & (slots_.size() - 1);
   }
 
   void grow() {

@@ -2,34 +2,29 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <utility>
+
+#include "simd.hpp"
 
 namespace tastespace {
 namespace {
 
+using simd::kLanes, simd::Vec;
+
+// Rows of user vectors that pass over a panel together: as many as the registers can accumulate.
 #if defined(__AVX512F__)
-constexpr int kLanes = 16, kRows = 12;  // 24 of 32 registers accumulate
-#elif defined(__AVX2__)
-constexpr int kLanes = 8, kRows = 6;  // 12 of 16
+constexpr int kRows = 12;  // 24 of 32 registers
 #else
-constexpr int kLanes = 4, kRows = 6;
+constexpr int kRows = 6;  // 12 of 16
 #endif
 constexpr int kWidth = 2 * kLanes;  // items per panel
 
-typedef float Vec __attribute__((vector_size(kLanes * sizeof(float))));
-
-Vec load(const float* from) {
-  Vec out;
-  std::memcpy(&out, from, sizeof(Vec));
-  return out;
-}
+Vec load(const float* from) { return simd::load<Vec>(from); }
 
 void fold(float* best, Vec value) {
   const Vec old = load(best);
-  const Vec larger = value > old ? value : old;
-  std::memcpy(best, &larger, sizeof(Vec));
+  simd::store<Vec>(best, value > old ? value : old);
 }
 
 // R rows of vectors against one panel of items.

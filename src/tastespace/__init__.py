@@ -8,10 +8,13 @@ from importlib.metadata import version
 
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.evaluation import compare, evaluate, over_seeds
+from tastespace.models.dpcml import CML, DPCML
 from tastespace.models.simple import EASE, MostPopular
 
 __version__ = version("tastespace")
 __all__ = [
+    "CML",
+    "DPCML",
     "EASE",
     "Interactions",
     "MostPopular",

@@ -32,6 +32,10 @@ class DatasetError(TastespaceError):
     """A named data set is unknown, or none of its sources could deliver it."""
 
 
+class TrainingError(TastespaceError, RuntimeError):
+    """Training cannot go on: it diverged, or its checkpoint does not fit."""
+
+
 class NotFittedError(TastespaceError, AttributeError):
     """A model was asked for answers before `fit`."""
 

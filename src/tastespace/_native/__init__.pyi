@@ -1,5 +1,7 @@
 """Types of the compiled kernels. Arrays must be C-contiguous and of exactly the type given."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,3 +63,44 @@ def list_spread(
     top: NDArray[np.int32], vectors: NDArray[np.float32], cuts: NDArray[np.int64], threads: int
 ) -> NDArray[np.float64]:
     """Sum of squared distances over ordered pairs of each list's first ``cut`` items, shape ``(n, n_cuts)``."""
+
+def train_range(
+    arrays: dict[str, NDArray[Any]],
+    settings: dict[str, Any],
+    seed: int,
+    epoch: int,
+    first: int,
+    last: int,
+    threads: int,
+) -> tuple[float, float, int, int, int]:
+    """Learn from the positives number ``first ... last - 1`` of this epoch's order, changing the arrays in place.
+
+    Returns the summed hinge loss, the summed DCRS penalty, and the numbers of positives visited and skipped and of
+    pulls and pushes. ``first`` must be a multiple of the block for the same bits as one call.
+    """
+
+def probe(
+    arrays: dict[str, NDArray[Any]],
+    settings: dict[str, Any],
+    seed: int,
+    epoch: int,
+    positive: int,
+    user_gradient: NDArray[np.float32],
+    item_gradient: NDArray[np.float32],
+) -> tuple[float, float, float, NDArray[np.int32]]:
+    """``(hinge, dcrs, slope in gamma, candidates)`` of one positive; the gradients are written into the arrays."""
+
+def draw_negatives(
+    offsets: NDArray[np.int64],
+    positives: NDArray[np.int32],
+    n_items: int,
+    alias_keep: NDArray[np.float32],
+    alias_other: NDArray[np.int32],
+    users: NDArray[np.int32],
+    n: int,
+    seed: int,
+    epoch: int,
+    first: int,
+    threads: int,
+) -> NDArray[np.int32]:
+    """N distinct negatives per user, -1 where there are fewer. Shape ``(len(users), n)``."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, UnknownIdError
+from tastespace.models.ranking import no_items
 
 Lists = tuple[NDArray[np.int64], NDArray[np.int32]]
 """Offsets of shape ``(n_users + 1,)`` and item indices, ascending within a user."""
@@ -27,6 +28,8 @@ class Aligned:
     """Per user of the model, interactions with items that it does not know (only for ``"zero"``)."""
     unknown_users: pl.Series
     """Users that the model does not know and that count (only for ``"zero"``)."""
+    unknown_users_n: NDArray[np.int64]
+    """How many interactions each of them has."""
 
     @property
     def n_unknown_users(self) -> int:
@@ -40,11 +43,14 @@ def align(data: Interactions, model_data: Interactions, what: str, on_unknown: s
         raise ParameterError(f"on_unknown={on_unknown!r}: expected one of {', '.join(_CHOICES)}.")
     n_users = model_data.n_users
     if data.users == model_data.users and data.items == model_data.items:
-        return Aligned(data.offsets, data.indices, np.zeros(n_users, np.int64), data.users.series.clear())
+        nobody = data.users.series.clear()
+        return Aligned(data.offsets, data.indices, np.zeros(n_users, np.int64), nobody, np.empty(0, np.int64))
+    _require_same_kind(data.users.series, model_data.users.series, what, "user")
+    _require_same_kind(data.items.series, model_data.items.series, what, "item")
     user_at, item_at = model_data.users.find(data.users.series), model_data.items.find(data.items.series)
     rows, columns = user_at[data.row_of_each()], item_at[data.indices]
-    present_user = data.user_counts > 0
-    strangers = data.users.series.filter(pl.Series((user_at < 0) & present_user))
+    stranger = (user_at < 0) & (data.user_counts > 0)
+    strangers = data.users.series.filter(pl.Series(stranger))
     new_items = data.items.series.filter(pl.Series((item_at < 0) & (data.item_counts > 0)))
     if on_unknown == "error" and (len(strangers) or len(new_items)):
         example = repr(strangers[0]) if len(strangers) else repr(new_items[0])
@@ -62,12 +68,24 @@ def align(data: Interactions, model_data: Interactions, what: str, on_unknown: s
         offsets.astype(np.int64),
         columns[known][order].astype(np.int32),
         lost if zero else np.zeros(n_users, np.int64),
-        strangers.cast(model_data.users.series.dtype, strict=False) if zero else strangers.clear(),
+        strangers if zero else strangers.clear(),
+        data.user_counts[stranger] if zero else np.empty(0, np.int64),
     )
 
 
+def _require_same_kind(given: pl.Series, known: pl.Series, what: str, side: str) -> None:
+    """Numbers against text never meet: that is a mistake in reading the data, not a set of unknown ids."""
+    if len(given) and given.dtype.is_numeric() != known.dtype.is_numeric():
+        raise UnknownIdError(
+            f"the {side} ids of the {what} data are {given.dtype} such as {given[0]!r}, those of the model are "
+            f"{known.dtype} such as {known[0]!r}: none can match. Read both with the same type of id."
+        )
+
+
 def merge_lists(lists: list[Lists], n_users: int) -> Lists:
-    """The union per user."""
+    """The union per user; of no lists at all, nothing for everybody."""
+    if not lists:
+        return no_items(n_users)
     if len(lists) == 1:
         return lists[0]
     owner = np.concatenate([np.repeat(np.arange(n_users), np.diff(offsets)) for offsets, _ in lists])

@@ -11,10 +11,11 @@ import scipy.stats
 from numpy.typing import NDArray
 from rich.table import Table
 
+from tastespace.data.tables import from_polars
 from tastespace.errors import ParameterError
 from tastespace.evaluation.report import Report
 
-_RESAMPLES_AT_ONCE = 200
+_DRAWS_AT_ONCE = 2_000_000  # of users; bounds the memory of the bootstrap
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Comparison:
     b: str
     rows: tuple[Row, ...]
     confidence: float
+    backend: str = "polars"
 
     def __getitem__(self, metric: str) -> Row:
         for row in self.rows:
@@ -54,9 +56,9 @@ class Comparison:
                 return row
         raise ParameterError(f"{metric!r} was not compared; there are {', '.join(r.metric for r in self.rows)}.")
 
-    def to_frame(self) -> pl.DataFrame:
+    def to_frame(self) -> Any:
         """One row per metric with all columns of `Row`."""
-        return pl.DataFrame([vars(row) for row in self.rows])
+        return from_polars(pl.DataFrame([vars(row) for row in self.rows]), self.backend)
 
     def __str__(self) -> str:
         lines = [f"a = {self.a}", f"b = {self.b}"]
@@ -119,7 +121,7 @@ def compare(a: Report, b: Report, *, resamples: int = 2_000, confidence: float =
         low, high = bootstrap_interval(right - left, resamples, confidence, seed)
         summary = (len(left), float(left.mean()), float(right.mean()), float((right - left).mean()), low, high)
         rows.append(Row(name, *summary, *tests[number], corrected[0][number], corrected[1][number]))
-    return Comparison(a.model, b.model, tuple(rows), confidence)
+    return Comparison(a.model, b.model, tuple(rows), confidence, a.backend)
 
 
 def bootstrap_interval(
@@ -129,8 +131,9 @@ def bootstrap_interval(
     rng = np.random.default_rng(seed)
     n = len(values)
     means = []
-    for first in range(0, resamples, _RESAMPLES_AT_ONCE):
-        size = min(_RESAMPLES_AT_ONCE, resamples - first)
+    at_once = max(1, _DRAWS_AT_ONCE // n)
+    for first in range(0, resamples, at_once):
+        size = min(at_once, resamples - first)
         means.append(values[rng.integers(0, n, size=(size, n), dtype=np.int32)].mean(axis=1))
     low, high = np.quantile(np.concatenate(means), [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
@@ -156,14 +159,17 @@ def _p_values(difference: NDArray[np.float64]) -> tuple[float, float]:
         return 1.0, 1.0  # identical everywhere: no evidence of any difference
     if len(difference) < 2:
         return float("nan"), float("nan")
-    t = float(scipy.stats.ttest_1samp(difference, 0.0).pvalue)
-    w = float(scipy.stats.wilcoxon(difference, zero_method="wilcox", method="approx").pvalue)
+    # The same difference for all has no variance: the limit of the t-test, without SciPy's warning.
+    t = 0.0 if np.ptp(difference) == 0 else float(scipy.stats.ttest_1samp(difference, 0.0).pvalue)
+    w = float(scipy.stats.wilcoxon(difference, zero_method="wilcox").pvalue)  # exact for few users
     return t, w
 
 
 def _common_users(a: Report, b: Report) -> tuple[NDArray[Any], NDArray[Any]]:
     """Positions of the shared users in both reports."""
+    if a.users.dtype.is_numeric() != b.users.dtype.is_numeric():
+        raise ParameterError(f"the reports' user ids are {a.users.dtype} and {b.users.dtype}: none can match.")
     left = pl.DataFrame({"user": a.users}).with_row_index("at")
     right = pl.DataFrame({"user": b.users}).with_row_index("in_b")
-    both = left.join(right, on="user", how="inner")
+    both = left.join(right, on="user", how="inner", maintain_order="left")  # the bootstrap depends on the order
     return both["at"].to_numpy(), both["in_b"].to_numpy()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import threads as threading
@@ -48,7 +49,8 @@ def evaluate(
             `tastespace.evaluation.metrics.METRICS`.
         categories: Item attribute that holds the categories, for the metrics that need them.
         on_unknown: Test users and items that the model has never seen: ``"error"`` (default), ``"skip"`` them,
-            or count them as ``"zero"``: never found, and an unknown user scores 0.
+            or count them as ``"zero"``: never found, and an unknown user with enough test items for the protocol
+            scores 0. Figures by category and of diversity leave unknown users out.
         threads: 0 means all cores; the figures do not depend on it.
 
     >>> from tastespace import split, synthetic
@@ -61,6 +63,11 @@ def evaluate(
     """
     start = time.perf_counter()
     model.require_fitted()
+    if not isinstance(test, Interactions):
+        raise DataError(
+            f"evaluate expects the test set as Interactions, given {type(test).__name__}. Build them with "
+            "Interactions.from_frame, .from_file or .from_scipy."
+        )
     rules = find_protocol(protocol)
     n_threads = threading.resolve(threads)
     cutoffs = _cutoffs(k, rules, model.train_.n_items)
@@ -78,18 +85,21 @@ def evaluate(
         )
     facts = _facts(model, rules, known, excluded, categories, n_threads)
     columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: facts.categories)
-    if any(c.metric.name in ("MaxDiv", "ILS") for c in columns):
-        facts.require_item_vectors("MaxDiv and ILS")
+    if not columns:
+        raise ParameterError(f"metrics={metrics!r} with k={list(cutoffs)} asks for no figure at all.")
+    for column in columns:  # before the work begins
+        facts.require(column.metric.needs, column.label)
     longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
     _check_longest(longest, model.train_.n_items)
 
     counted = np.flatnonzero((np.diff(test_lists[0]) > 0) | (known.n_unknown > 0)).astype(np.int32)
-    if not len(counted):
+    if not len(counted) and not known.n_unknown_users:
         raise DataError("no user has a test item that could be recommended: nothing to measure.")
     ranker = BlockRanker(model, *excluded, *test_lists, longest, n_threads)
     tally = _Tally(columns, facts)
     for block in ranker.blocks(counted):
         tally.add(block)
+        del block  # its scores go before those of the next one come
     return tally.report(counted, known, time.perf_counter() - start)
 
 
@@ -125,27 +135,36 @@ class _Tally:
                 figures[label] = column.metric.from_exposure(self._exposure[int(column.parameter or 0)])
                 n_users[label] = len(counted)
                 continue
-            values = np.concatenate(self._values[label])
-            if known.n_unknown_users:
-                # Users whom the model does not know are served nothing: 0 for accuracy, no list to judge else.
-                blank = 0.0 if column.metric.percent else np.nan
-                values = np.concatenate([values, np.full(known.n_unknown_users, blank)])
+            values = np.concatenate([*self._values[label], self._of_unknown_users(column, known)])
             per_user[label] = values
             n_users[label] = int((~np.isnan(values)).sum())
             figures[label] = float(np.nanmean(values)) if n_users[label] else float("nan")
-        users = self._facts.train.users.take(counted)
-        if known.n_unknown_users:
-            users = users.append(known.unknown_users)
         return Report(
             model=self._facts.model_name,
             protocol=self._facts.protocol.name,
             metrics=figures,
             n_users=n_users,
-            users=users.alias("user"),
+            users=self._user_ids(counted, known),
             per_user=per_user,
             seconds=seconds,
             backend=self._facts.train.backend,
         )
+
+    def _of_unknown_users(self, column: Column, known: Aligned) -> NDArray[np.float64]:
+        """Whom the model does not know is served nothing: 0 for accuracy, and no list to judge otherwise."""
+        metric = column.metric
+        if not metric.percent or metric.needs == "categories":
+            return np.full(known.n_unknown_users, np.nan)
+        least = self._facts.protocol.least(int(column.parameter or 0) if metric.at_k else None)
+        return np.where(known.unknown_users_n >= least, 0.0, np.nan)
+
+    def _user_ids(self, counted: NDArray[np.int32], known: Aligned) -> pl.Series:
+        users = self._facts.train.users.take(counted).alias("user")
+        if not known.n_unknown_users:
+            return users
+        # The test set may hold ids of a wider type, such as 64 bits against 32.
+        parts = [users.to_frame(), known.unknown_users.alias("user").to_frame()]
+        return pl.concat(parts, how="vertical_relaxed")["user"]
 
 
 def _facts(
@@ -192,7 +211,7 @@ def _cutoffs(k: int | Sequence[int] | None, rules: Protocol, n_items: int) -> tu
     if k is None:
         given = [cut for cut in rules.cutoffs if cut <= n_items]
     else:
-        given = [k] if isinstance(k, (int, np.integer)) else list(k)
+        given = list(k) if isinstance(k, (Sequence, np.ndarray)) else [k]
     return tuple(sorted({check_cutoff(cut) for cut in given}))
 
 

@@ -7,11 +7,15 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.evaluation.protocols import Protocol
+
+# Bounds the table of users by categories that is held at once.
+_USERS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +32,13 @@ class Facts:
     n_excluded: NDArray[np.int64]
     """Items of each user that are not candidates."""
     threads: int
+
+    def require(self, needs: str, metric: str) -> None:
+        """Raise unless there is what a metric needs: ``"vectors"``, ``"categories"`` or nothing."""
+        if needs == "vectors":
+            self.require_item_vectors(metric)
+        elif needs == "categories" and not self.categories:
+            raise ParameterError(f"{metric}: no item has a value in the attribute {self.category_column!r}.")
 
     def require_item_vectors(self, metric: str) -> NDArray[np.float32]:
         """The item vectors, or an error that says why this metric cannot be had."""
@@ -55,14 +66,22 @@ class Facts:
         An item of several categories counts for each; of equal ones the first by name is taken.
         """
         train = self.train
-        totals = np.zeros((train.n_users, len(self.categories)), dtype=np.int64)
-        np.add.at(totals, train.row_of_each(), self.membership[train.indices])
-        return np.where(totals.any(axis=1), totals.argmax(axis=1), -1)
+        taken = sp.csr_array(
+            (np.ones(train.n_interactions, dtype=np.int32), train.indices, train.offsets),
+            shape=(train.n_users, train.n_items),
+        )
+        membership = self.membership.astype(np.int32)
+        main = np.full(train.n_users, -1, dtype=np.int64)
+        for first in range(0, train.n_users, _USERS_AT_ONCE):
+            totals = taken[first : first + _USERS_AT_ONCE] @ membership
+            main[first : first + len(totals)] = np.where(totals.any(axis=1), totals.argmax(axis=1), -1)
+        return main
 
     @cached_property
     def self_information(self) -> NDArray[np.float64]:
         """-log2 of the share of training users who took the item; an item nobody took counts as one user's."""
-        return -np.log2(np.maximum(self.train.item_counts, 1) / self.train.n_users)
+        n_users = np.count_nonzero(self.train.user_counts)
+        return -np.log2(np.maximum(self.train.item_counts, 1) / n_users)
 
     @cached_property
     def _category_table(self) -> tuple[list[str], NDArray[np.bool_]]:
@@ -84,7 +103,7 @@ def membership_table(column: pl.Series) -> tuple[list[str], NDArray[np.bool_]]:
     [[True, True], [False, True], [False, False]]
     """
     frame = pl.DataFrame({"row": np.arange(len(column)), "name": column})
-    if isinstance(column.dtype, pl.List):
+    if isinstance(column.dtype, (pl.List, pl.Array)):
         frame = frame.explode("name")
     frame = frame.drop_nulls().with_columns(pl.col("name").cast(pl.String))
     names = sorted(frame["name"].unique().to_list())

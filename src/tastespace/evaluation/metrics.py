@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation.facts import Facts
-from tastespace.evaluation.opauc import n_hardest
 from tastespace.models.ranking import Block
+from tastespace.training.counts import n_hardest
 
 Values = NDArray[np.float64]
 PerUser = Callable[[Block, Facts, Any], Values]
+
+_ENTRIES_AT_ONCE = 4_000_000  # of a temporary table
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Metric:
     at_k: bool
     doc: str
     percent: bool = True
+    needs: Literal["", "vectors", "categories"] = ""
+    """What it cannot be computed without."""
     from_exposure: Callable[[NDArray[np.int64]], float] | None = None
     """For metrics of the catalogue: from the number of lists that show each item."""
 
@@ -85,18 +89,18 @@ def ndcg(block: Block, facts: Facts, k: int) -> Values:
 
 def average_precision(block: Block, facts: Facts, _: None) -> Values:
     """Precision at each hit of the whole ranking, summed and divided by the number of test items."""
-    order = np.lexsort((block.places[:, 0], block.owner))
-    rank = block.places[order, 0]
     starts = np.cumsum(block.n_test) - block.n_test
-    nth_hit = np.arange(len(rank)) - np.repeat(starts, block.n_test) + 1
-    return _counted(block, facts, None, _sum(block, nth_hit / rank) / _n_test(block, facts))
+    nth_hit = np.arange(len(block.owner)) - np.repeat(starts, block.n_test) + 1
+    return _counted(block, facts, None, _sum(block, nth_hit / block.sorted_ranks) / _n_test(block, facts))
 
 
 def reciprocal_rank(block: Block, facts: Facts, _: None) -> Values:
     """1 / rank of the first hit of the whole ranking."""
-    first = np.full(len(block.users), np.inf)
-    np.minimum.at(first, block.owner, block.places[:, 0])
-    return _counted(block, facts, None, 1.0 / first)
+    has_test = block.n_test > 0
+    starts = np.cumsum(block.n_test) - block.n_test
+    reciprocal = np.zeros(len(block.users))
+    reciprocal[has_test] = 1.0 / block.sorted_ranks[starts[has_test]]
+    return _counted(block, facts, None, reciprocal)
 
 
 def _n_negatives(block: Block, facts: Facts) -> NDArray[np.int64]:
@@ -118,12 +122,12 @@ def auc(block: Block, facts: Facts, _: None) -> Values:
 def opauc(block: Block, facts: Facts, beta: float) -> Values:
     """One-way partial AUC (Eq. 4): AUC against the N_beta highest-scored negatives only; a tie is correct."""
     n_negatives = _n_negatives(block, facts)
-    n_beta = np.array([n_hardest(int(n), beta) if n > 0 else 0 for n in n_negatives])
+    n_beta = np.where(n_negatives > 0, n_hardest(np.maximum(n_negatives, 1), beta), 0)
     wrong = _sum(block, np.minimum(block.places[:, 1], n_beta[block.owner]))
     with np.errstate(invalid="ignore", divide="ignore"):
         share = 1.0 - wrong / (block.n_test * n_beta.astype(np.float64))
     found = block.n_test / _n_test(block, facts)
-    return _counted(block, facts, None, np.where(block.n_test == 0, 0.0, share) * found)
+    return _counted(block, facts, None, np.where(block.n_test == 0, np.where(n_beta > 0, 0.0, np.nan), share) * found)
 
 
 def max_div(block: Block, facts: Facts, k: int) -> Values:
@@ -143,7 +147,13 @@ def category_ild(block: Block, facts: Facts, k: int) -> Values:
 
     Items without a category are left out; so are users with fewer than two others.
     """
-    top = block.top[:, :k]
+    # Few users at a time: each takes a table of k items by categories and one of k by k pairs.
+    at_once = max(1, _ENTRIES_AT_ONCE // (k * (k + len(facts.categories))))
+    parts = range(0, len(block.top), at_once)
+    return np.concatenate([_jaccard_distance(block.top[at : at + at_once, :k], facts) for at in parts])
+
+
+def _jaccard_distance(top: NDArray[np.int32], facts: Facts) -> Values:
     sets = facts.membership[np.maximum(top, 0)] & (top >= 0)[:, :, None]
     sets = sets.astype(np.float32)
     common = sets @ sets.transpose(0, 2, 1)
@@ -217,14 +227,14 @@ METRICS = {
         Metric("HitRate", hit_rate, True, "share of users with a hit"),
         Metric("AUC", auc, False, "area under the ROC curve"),
         Metric("OPAUC", opauc, False, "one-way partial AUC, written OPAUC(0.01)"),
-        Metric("MaxDiv", max_div, True, "squared distances over ordered pairs", percent=False),
-        Metric("ILS", ils, True, "squared distances over unordered pairs", percent=False),
+        Metric("MaxDiv", max_div, True, "squared distances over ordered pairs", percent=False, needs="vectors"),
+        Metric("ILS", ils, True, "squared distances over unordered pairs", percent=False, needs="vectors"),
         Metric("Coverage", None, True, "share of the catalogue shown", percent=False, from_exposure=coverage),
-        Metric("CategoryILD", category_ild, True, "Jaccard distance between categories", percent=False),
+        Metric("CategoryILD", category_ild, True, "Jaccard distance", percent=False, needs="categories"),
         Metric("Novelty", novelty, True, "self-information in bits", percent=False),
         Metric("Gini", None, True, "inequality of exposure", percent=False, from_exposure=gini),
-        Metric("MinorityRecall", minority_recall, True, "recall outside the user's largest category"),
-        Metric("CategoryMAP", category_average_precision, False, "MAP[c] for each category c of items"),
+        Metric("MinorityRecall", minority_recall, True, "recall outside the user's main category", needs="categories"),
+        Metric("CategoryMAP", category_average_precision, False, "MAP[c] for each category c", needs="categories"),
     )
 }
 DEFAULT = ("P", "R", "NDCG", "MAP", "MRR")
@@ -256,14 +266,17 @@ def columns_for(
     at_k: list[Column] = []
     rest: list[Column] = []
     for label in wanted:
-        found = _LABEL.match(label)
+        found = _LABEL.match(str(label))
         metric = METRICS.get(found["name"]) if found else None
         if found is None or metric is None:
             raise ParameterError(f"no metric {label!r}; there are {', '.join(METRICS)}.{nearest(label, METRICS)}")
         if metric.name == "OPAUC":
             rest.append(Column(label, metric, _beta(label, found["beta"])))
-        elif metric.name == "CategoryMAP":
-            rest += [Column(f"MAP[{name}]", metric, number) for number, name in enumerate(categories())]
+        elif metric.name == "CategoryMAP" and label == metric.name:
+            names = categories()
+            if not names:
+                raise ParameterError(f"metric {label!r}: no item has a category.")
+            rest += [Column(f"MAP[{name}]", metric, number) for number, name in enumerate(names)]
         elif metric.at_k and not found["beta"]:
             ks = (int(found["k"]),) if found["k"] else cutoffs
             at_k += [Column(f"{metric.name}@{k}", metric, check_cutoff(k)) for k in ks]

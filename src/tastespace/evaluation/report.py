@@ -45,11 +45,11 @@ class Report:
         return iter(self.metrics)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Plain values, ready for JSON; a figure that no user counts for is None."""
         return {
             "model": self.model,
             "protocol": self.protocol,
-            "metrics": dict(self.metrics),
+            "metrics": {name: None if np.isnan(value) else value for name, value in self.metrics.items()},
             "n_users": dict(self.n_users),
             "seconds": self.seconds,
         }
@@ -86,17 +86,20 @@ class Report:
         return table
 
 
-def over_seeds(reports: Sequence[Report]) -> pl.DataFrame:
+def over_seeds(reports: Sequence[Report]) -> Any:
     """Mean and spread of each figure over runs that differ in their seed: metric, mean, std, min, max, runs.
 
-    ``std`` is the sample standard deviation (0 runs of freedom give null).
+    ``std`` is the sample standard deviation (null for a single run). The frame is of the reports' library.
     """
     if not reports:
         raise ParameterError("over_seeds needs at least one report.")
+    protocols = sorted({report.protocol for report in reports})
+    if len(protocols) > 1:
+        raise ParameterError(f"the reports follow different protocols, {', '.join(protocols)}: no mean makes sense.")
     shared = [name for name in reports[0].metrics if all(name in report.metrics for report in reports)]
     table = np.array([[report[name] for name in shared] for report in reports])
     spread = table.std(axis=0, ddof=1) if len(reports) > 1 else [None] * len(shared)
-    return pl.DataFrame(
+    frame = pl.DataFrame(
         {
             "metric": shared,
             "mean": table.mean(axis=0),
@@ -106,3 +109,4 @@ def over_seeds(reports: Sequence[Report]) -> pl.DataFrame:
             "runs": [len(reports)] * len(shared),
         }
     )
+    return from_polars(frame, reports[0].backend)

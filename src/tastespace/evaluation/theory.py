@@ -29,7 +29,8 @@ from tastespace.evaluation.hard_sampling import (
     hard_sampling_loss,
     nested_hinge,
 )
-from tastespace.evaluation.opauc import n_hardest, opauc, opauc_hinge_loss, opauc_of_each
+from tastespace.evaluation.opauc import opauc, opauc_hinge_loss, opauc_of_each
+from tastespace.training.counts import n_hardest
 
 __all__ = [
     "average_top_k",

@@ -18,6 +18,8 @@ __all__ = ["Recommender", "VectorSpace", "create", "registry"]
 _MODELS = {
     "popular": "tastespace.models.simple:MostPopular",
     "ease": "tastespace.models.simple:EASE",
+    "cml": "tastespace.models.dpcml:CML",
+    "dpcml": "tastespace.models.dpcml:DPCML",
 }
 
 
@@ -25,7 +27,7 @@ def registry() -> dict[str, type[Recommender]]:
     """All recommenders: name -> class.
 
     >>> sorted(registry())
-    ['ease', 'popular']
+    ['cml', 'dpcml', 'ease', 'popular']
     """
     return {name: _load(name) for name in _MODELS}
 

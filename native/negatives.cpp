@@ -1,0 +1,77 @@
+#include "negatives.hpp"
+
+#include <algorithm>
+
+namespace tastespace {
+
+NegativeDrawer::NegativeDrawer(std::int32_t n_items, AliasTable alias)
+    : n_items_(n_items), alias_(alias), stamp_(static_cast<std::size_t>(n_items), 0) {}
+
+std::int32_t NegativeDrawer::propose(Stream& stream) const {
+  const auto item = static_cast<std::int32_t>(stream.below(static_cast<std::uint32_t>(n_items_)));
+  if (alias_.empty()) return item;
+  return stream.unit() < alias_.keep[item] ? item : alias_.other[item];
+}
+
+void NegativeDrawer::draw(std::span<const std::int32_t> taken, std::int64_t wanted, Stream& stream,
+                          std::vector<std::int32_t>& out) {
+  out.clear();
+  const std::int64_t available = n_items_ - static_cast<std::int64_t>(taken.size());
+  wanted = std::min(wanted, available);
+  if (wanted <= 0) return;
+  if (++now_ == 0) {  // the counter has come round once in four billion draws
+    std::fill(stamp_.begin(), stamp_.end(), 0);
+    now_ = 1;
+  }
+  // Proposals are rejected while they are taken or repeated. That is quick while most items are free; where
+  // they are not, or where the weights leave too little to draw, the rest is chosen from a list of what is left.
+  const bool crowded = 2 * (static_cast<std::int64_t>(taken.size()) + wanted) > n_items_;
+  std::int64_t tries = crowded && alias_.empty() ? 0 : 64 + 32 * wanted;
+  while (static_cast<std::int64_t>(out.size()) < wanted && tries-- > 0) {
+    const std::int32_t item = propose(stream);
+    if (stamp_[item] == now_ || std::binary_search(taken.begin(), taken.end(), item)) continue;
+    stamp_[item] = now_;
+    out.push_back(item);
+  }
+  if (static_cast<std::int64_t>(out.size()) < wanted) choose_from_rest(taken, wanted, stream, out);
+}
+
+void NegativeDrawer::choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted,
+                                      Stream& stream, std::vector<std::int32_t>& out) {
+  rest_.clear();
+  std::size_t next = 0;
+  for (std::int32_t item = 0; item < n_items_; ++item) {
+    if (next < taken.size() && taken[next] == item) {
+      ++next;
+    } else if (stamp_[item] != now_) {
+      rest_.push_back(item);
+    }
+  }
+  for (std::size_t first = 0; static_cast<std::int64_t>(out.size()) < wanted; ++first) {
+    const std::size_t pick = first + stream.below(static_cast<std::uint32_t>(rest_.size() - first));
+    std::swap(rest_[first], rest_[pick]);
+    out.push_back(rest_[first]);
+  }
+}
+
+std::vector<std::int32_t> draw_negatives(std::span<const std::int64_t> offsets,
+                                         std::span<const std::int32_t> positives, std::int32_t n_items,
+                                         AliasTable alias, std::span<const std::int32_t> users, std::int64_t n,
+                                         std::uint64_t seed, std::uint64_t epoch, std::int64_t first, int threads) {
+  std::vector<std::int32_t> out(users.size() * n, -1);
+#pragma omp parallel num_threads(threads)
+  {
+    NegativeDrawer drawer(n_items, alias);
+    std::vector<std::int32_t> drawn;
+#pragma omp for schedule(static)
+    for (std::int64_t row = 0; row < static_cast<std::int64_t>(users.size()); ++row) {
+      const std::int64_t from = offsets[users[row]], to = offsets[users[row] + 1];
+      Stream stream(seed, epoch, static_cast<std::uint64_t>(first + row));
+      drawer.draw(positives.subspan(from, to - from), n, stream, drawn);
+      std::copy(drawn.begin(), drawn.end(), out.begin() + row * n);
+    }
+  }
+  return out;
+}
+
+}  // namespace tastespace

@@ -1,0 +1,49 @@
+// Negatives: items that a user has not taken, drawn without replacement.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "random.hpp"
+
+namespace tastespace {
+
+// Draws items in proportion to weights in constant time (Walker's alias method); empty means uniform.
+struct AliasTable {
+  std::span<const float> keep;
+  std::span<const std::int32_t> other;
+  bool empty() const { return keep.empty(); }
+};
+
+// One thread's drawing board.
+class NegativeDrawer {
+ public:
+  NegativeDrawer(std::int32_t n_items, AliasTable alias);
+
+  // Up to `wanted` distinct items outside `taken` (ascending) into `out`; fewer only where fewer exist.
+  // Uniform, or one after the other in proportion to the alias table's weights. Where nothing with a positive
+  // weight is left to draw, the rest is uniform.
+  void draw(std::span<const std::int32_t> taken, std::int64_t wanted, Stream& stream,
+            std::vector<std::int32_t>& out);
+
+ private:
+  std::int32_t propose(Stream& stream) const;
+  void choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted, Stream& stream,
+                        std::vector<std::int32_t>& out);
+
+  std::int32_t n_items_;
+  AliasTable alias_;
+  std::vector<std::uint32_t> stamp_;  // the draw in which an item was last chosen
+  std::uint32_t now_ = 0;
+  std::vector<std::int32_t> rest_;
+};
+
+// n distinct negatives for each of `users` (rows of the lists given), -1 where a user has fewer: for models that
+// want arrays. Row r is drawn from the stream (seed, epoch, first + r). Shape users x n.
+std::vector<std::int32_t> draw_negatives(std::span<const std::int64_t> offsets,
+                                         std::span<const std::int32_t> positives, std::int32_t n_items,
+                                         AliasTable alias, std::span<const std::int32_t> users, std::int64_t n,
+                                         std::uint64_t seed, std::uint64_t epoch, std::int64_t first, int threads);
+
+}  // namespace tastespace

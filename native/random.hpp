@@ -1,0 +1,66 @@
+// Random numbers without state to carry around: a stream is a function of what it is for.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace tastespace {
+
+inline std::uint64_t mix64(std::uint64_t x) {  // the finaliser of splitmix64
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+// The stream of (seed, epoch, positive) is the same whichever thread asks, in whatever order.
+class Stream {
+ public:
+  Stream(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index)
+      : state_(mix64(mix64(mix64(seed + 0x9e3779b97f4a7c15ULL) + epoch) + index)) {}
+
+  std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
+
+  // Uniform in [0, n). The bias of the multiplication is below n / 2^64.
+  std::uint32_t below(std::uint32_t n) {
+    return static_cast<std::uint32_t>((static_cast<unsigned __int128>(next()) * n) >> 64);
+  }
+
+  // Uniform in [0, 1).
+  double unit() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+ private:
+  std::uint64_t state_;
+};
+
+// A pseudo-random permutation of 0 ... n - 1 that needs no memory: four Feistel rounds on the next even power
+// of two, walked until the value lies below n.
+class Permutation {
+ public:
+  Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) : n_(n) {
+    const int bits = n > 1 ? std::bit_width(n - 1) : 1;
+    half_ = (bits + 1) / 2;
+    mask_ = (std::uint64_t{1} << half_) - 1;
+    Stream stream(seed, epoch, ~std::uint64_t{0});
+    for (auto& key : keys_) key = stream.next();
+  }
+
+  std::uint64_t operator()(std::uint64_t x) const {
+    do {
+      std::uint64_t left = x >> half_, right = x & mask_;
+      for (const std::uint64_t key : keys_) {
+        const std::uint64_t mixed = left ^ (mix64(right + key) & mask_);
+        left = right;
+        right = mixed;
+      }
+      x = (left << half_) | right;
+    } while (x >= n_);
+    return x;
+  }
+
+ private:
+  std::uint64_t n_, mask_;
+  int half_;
+  std::uint64_t keys_[4];
+};
+
+}  // namespace tastespace

@@ -1,0 +1,144 @@
+#include "train.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "visit.hpp"
+
+namespace tastespace {
+namespace {
+
+// A positive in the block at hand.
+struct Slot {
+  std::int64_t user, positive;
+};
+
+std::int64_t owner_of(std::span<const std::int64_t> offsets, std::int64_t position) {
+  return std::upper_bound(offsets.begin(), offsets.end(), position) - offsets.begin() - 1;
+}
+
+// Which thread owns an item; consecutive popular ids should not fall to the same one.
+int owner_of_item(std::int32_t item, int threads) {
+  return static_cast<int>((static_cast<std::uint32_t>(item) * 2654435769u >> 8) % static_cast<unsigned>(threads));
+}
+
+class BlockTrainer {
+ public:
+  BlockTrainer(const TrainData& data, TrainState& state, const TrainSettings& settings, std::uint64_t seed,
+               std::uint64_t epoch)
+      : data_(data), state_(state), settings_(settings), seed_(seed), epoch_(epoch),
+        order_(data.positives.size(), seed, epoch), visits_(settings.block) {}
+
+  // Single-threaded: which positives, sorted so that a user's stand together, and where each user's start.
+  void lay_out(std::int64_t first, std::int64_t last) {
+    slots_.clear();
+    for (std::int64_t i = first; i < last; ++i) {
+      const auto positive = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(i)));
+      slots_.push_back({owner_of(data_.offsets, positive), positive});
+    }
+    // A user's positives keep their random order relative to each other.
+    std::stable_sort(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) { return a.user < b.user; });
+    starts_.clear();
+    for (std::size_t s = 0; s < slots_.size(); ++s)
+      if (s == 0 || slots_[s].user != slots_[s - 1].user) starts_.push_back(static_cast<std::int64_t>(s));
+    starts_.push_back(static_cast<std::int64_t>(slots_.size()));
+  }
+
+  std::int64_t n_groups() const { return static_cast<std::int64_t>(starts_.size()) - 1; }
+
+  void learn_user(std::int64_t group, Visitor& visitor) {
+    for (std::int64_t s = starts_[group]; s < starts_[group + 1]; ++s) {
+      const auto [user, positive] = slots_[s];
+      Visit& visit = visits_[s];
+      const Stream stream(seed_, epoch_, static_cast<std::uint64_t>(positive));
+      if (!visitor.look(user, positive, stream, visit)) continue;
+      const std::span<const float> gradient = visitor.user_gradient(visit);
+      const std::int64_t first = data_.vector_offsets[user], last = data_.vector_offsets[user + 1];
+      for (std::int64_t x = first; x < last; ++x) {
+        if (!visitor.touched(x - first)) continue;
+        descend(state_.users.data(), gradient.data() + (x - first) * state_.dim, x, state_.dim,
+                settings_.optimiser, state_.user_optimiser);
+        project(state_.users.data() + x * state_.dim, state_.dim, settings_.user_region, settings_.radius);
+      }
+    }
+  }
+
+  void learn_items(int thread, int threads, std::vector<float>& gradient) {
+    gradient.resize(state_.dim);
+    for (std::size_t s = 0; s < slots_.size(); ++s)
+      for (const Pull& pull : visits_[s].pulls) {
+        if (owner_of_item(pull.item, threads) != thread) continue;
+        std::fill(gradient.begin(), gradient.end(), 0.0f);
+        simd::add_difference(gradient.data(), 2.0f * pull.strength, state_.items.data() + pull.item * state_.dim,
+                             state_.users.data() + pull.vector * state_.dim, state_.dim);
+        descend(state_.items.data(), gradient.data(), pull.item, state_.dim, settings_.optimiser,
+                state_.item_optimiser);
+        project(state_.items.data() + pull.item * state_.dim, state_.dim, settings_.item_region, settings_.radius);
+      }
+  }
+
+  void add_up(TrainTotals& totals) const {  // in the order of the slots: the same sum for every thread count
+    for (std::size_t s = 0; s < slots_.size(); ++s) {
+      const Visit& visit = visits_[s];
+      totals.loss += visit.loss;
+      totals.dcrs += visit.dcrs;
+      totals.pulls += static_cast<std::int64_t>(visit.pulls.size());
+      visit.candidates.empty() ? ++totals.skipped : ++totals.visited;
+    }
+  }
+
+ private:
+  const TrainData& data_;
+  TrainState& state_;
+  const TrainSettings& settings_;
+  std::uint64_t seed_, epoch_;
+  Permutation order_;
+  std::vector<Slot> slots_;
+  std::vector<std::int64_t> starts_;
+  std::vector<Visit> visits_;
+};
+
+}  // namespace
+
+TrainTotals train_range(const TrainData& data, TrainState& state, const TrainSettings& settings,
+                        std::uint64_t seed, std::uint64_t epoch, std::int64_t first, std::int64_t last,
+                        int threads) {
+  BlockTrainer block(data, state, settings, seed, epoch);
+  TrainTotals totals;
+#pragma omp parallel num_threads(threads)
+  {
+    Visitor visitor(data, state, settings);
+    std::vector<float> gradient;
+    const int thread = omp_get_thread_num(), present = omp_get_num_threads();
+    for (std::int64_t from = first; from < last; from += settings.block) {
+#pragma omp single
+      block.lay_out(from, std::min(last, from + settings.block));
+#pragma omp for schedule(dynamic, 8)
+      for (std::int64_t group = 0; group < block.n_groups(); ++group) block.learn_user(group, visitor);
+      block.learn_items(thread, present, gradient);
+#pragma omp barrier
+#pragma omp single
+      block.add_up(totals);
+    }
+  }
+  return totals;
+}
+
+Visit probe(const TrainData& data, const TrainState& state, const TrainSettings& settings, std::uint64_t seed,
+            std::uint64_t epoch, std::int64_t positive, std::span<float> user_gradient,
+            std::span<float> item_gradient) {
+  Visitor visitor(data, state, settings);
+  Visit visit;
+  const std::int64_t user = owner_of(data.offsets, positive);
+  if (!visitor.look(user, positive, Stream(seed, epoch, static_cast<std::uint64_t>(positive)), visit)) return visit;
+  const std::span<const float> mine = visitor.user_gradient(visit);
+  std::copy(mine.begin(), mine.end(), user_gradient.begin() + data.vector_offsets[user] * state.dim);
+  for (const Pull& pull : visit.pulls)
+    simd::add_difference(item_gradient.data() + pull.item * state.dim, 2.0f * pull.strength,
+                         state.items.data() + pull.item * state.dim, state.users.data() + pull.vector * state.dim,
+                         state.dim);
+  return visit;
+}
+
+}  // namespace tastespace

@@ -1,0 +1,242 @@
+"""The epoch loop that all trained models share: early stopping, the best epoch kept, checkpoints, progress, logs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace.errors import ParameterError, TrainingError
+from tastespace.training.checkpoint import read_checkpoint, write_checkpoint
+from tastespace.training.progress import EpochBar
+
+log = logging.getLogger(__name__)
+
+Arrays = dict[str, NDArray[Any]]
+Callback = Callable[[dict[str, Any]], object]
+"""Called after every epoch with its row of the history; returning False stops the training."""
+
+
+class Trainee(Protocol):
+    """What the loop needs of a model in training."""
+
+    def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
+        """One epoch; gives at least ``{"loss": ...}``."""
+
+    def state(self) -> Arrays:
+        """Everything that another epoch depends on, as views."""
+
+    def load_state(self, state: Arrays) -> None:
+        """Continue from such a state."""
+
+    def result(self) -> Arrays:
+        """What the model would be if training ended now, as views."""
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """How long to train, when to stop, what to write down."""
+
+    epochs: int
+    n_positives: int
+    patience: int = 0
+    """Stop after this many validations without a better one; 0: never."""
+    validate_every: int = 1
+    monitor: str = ""
+    checkpoint: str | Path | None = None
+    checkpoint_epochs: int = 5
+    checkpoint_minutes: float | None = None
+    log_file: str | Path | None = None
+    identity: dict[str, Any] = field(default_factory=dict)
+    """What a checkpoint must agree with to be continued: parameters and the data's fingerprint."""
+
+
+@dataclass
+class Outcome:
+    """How the training went."""
+
+    history: list[dict[str, Any]]
+    result: Arrays
+    best_epoch: int
+    """Number of the epoch whose vectors were kept, counted from 1."""
+    stopped: str
+    """``"finished"``, ``"early"``, ``"callback"`` or ``"interrupted"``."""
+
+
+class Loop:
+    """Runs a `Trainee`."""
+
+    def __init__(
+        self,
+        trainee: Trainee,
+        settings: LoopSettings,
+        validate: Callable[[Arrays], float] | None = None,
+        callbacks: Sequence[Callback] = (),
+        progress: bool | None = None,
+    ) -> None:
+        _check(settings)
+        self._trainee = trainee
+        self._settings = settings
+        self._validate = validate
+        self._callbacks = callbacks
+        self._progress = progress
+        self._history: list[dict[str, Any]] = []
+        self._best: Arrays = {}
+        self._best_score = -math.inf
+        self._best_epoch = 0
+        self._misses = 0
+        self._saved_at = time.monotonic()
+
+    def run(self) -> Outcome:
+        """Train to the end, to an early stop, or to Ctrl-C, which leaves the vectors as they are then."""
+        first = self._resume()
+        stopped = "finished"
+        with EpochBar(self._settings.epochs, first, self._settings.n_positives, self._progress) as bar:
+            for epoch in range(first, self._settings.epochs):
+                if self._out_of_patience():
+                    stopped = "early"
+                    break
+                try:
+                    wish = self._one_epoch(epoch, bar)
+                except KeyboardInterrupt:
+                    log.warning("interrupted in epoch %d; the model keeps what it has learnt so far", epoch + 1)
+                    stopped = "interrupted"
+                    break
+                if wish is False:
+                    stopped = "callback"
+                    break
+        if stopped == "finished" and self._out_of_patience():
+            stopped = "early"
+        if self._best:
+            return Outcome(self._history, self._best, self._best_epoch, stopped)
+        return Outcome(self._history, self._trainee.result(), len(self._history), stopped)
+
+    def _one_epoch(self, epoch: int, bar: EpochBar) -> bool:
+        start = time.perf_counter()
+        bar.start_epoch(epoch + 1)
+        row: dict[str, Any] = {"epoch": epoch + 1, **self._trainee.train_epoch(epoch, bar.tick)}
+        row["seconds"] = time.perf_counter() - start
+        self._require_finite(epoch, row)
+        due = (epoch + 1) % self._settings.validate_every == 0 or epoch + 1 == self._settings.epochs
+        if self._validate is not None and due:
+            row[self._settings.monitor] = self._take_score(epoch)
+        self._history.append(row)
+        bar.end_epoch(row, self._settings.monitor)
+        log.info("epoch %s", " ".join(f"{k}={v:.5g}" for k, v in row.items()))
+        self._write_log()
+        wishes = [callback(dict(row)) for callback in self._callbacks]
+        self._maybe_checkpoint(epoch)
+        return not any(wish is False for wish in wishes)
+
+    def _take_score(self, epoch: int) -> float:
+        assert self._validate is not None
+        result = self._trainee.result()
+        score = self._validate(result)
+        if score > self._best_score:
+            self._best_score, self._best_epoch, self._misses = score, epoch + 1, 0
+            if self._best:
+                for name, kept in self._best.items():
+                    np.copyto(kept, result[name])
+            else:
+                self._best = {name: array.copy() for name, array in result.items()}
+        else:
+            self._misses += 1
+        return score
+
+    def _out_of_patience(self) -> bool:
+        return 0 < self._settings.patience <= self._misses
+
+    def _require_finite(self, epoch: int, row: dict[str, Any]) -> None:
+        bad = "the loss" if not math.isfinite(row["loss"]) else None
+        for name, array in self._trainee.result().items():
+            if bad is None and not np.isfinite(array).all():
+                bad = f"the {name}' vectors"
+        if bad is not None:
+            where = self._settings.checkpoint
+            kept = f" The last good checkpoint is {where}." if where and Path(where).exists() else ""
+            raise TrainingError(
+                f"training diverged in epoch {epoch + 1}: {bad} became NaN or infinite. Lower learning_rate.{kept}"
+            )
+
+    # ---- checkpoints and logs ------------------------------------------------------------------------------
+
+    def _resume(self) -> int:
+        """Load the checkpoint if there is one; gives the number of epochs already done."""
+        path = self._settings.checkpoint
+        if path is None or not Path(path).exists():
+            return 0
+        arrays, facts = read_checkpoint(Path(path))
+        for name, value in self._settings.identity.items():
+            if facts["identity"].get(name) != json.loads(json.dumps(value)):
+                raise TrainingError(
+                    f"the checkpoint {path} belongs to another run: {name} was {facts['identity'].get(name)!r}, now it "
+                    f"is {value!r}. Delete the file, give another path, or restore the setting."
+                )
+        own = self._trainee.state()
+        self._trainee.load_state({name: arrays.get(name, array) for name, array in own.items()})
+        self._best = {name.removeprefix("best."): a for name, a in arrays.items() if name.startswith("best.")}
+        self._history = facts["history"]
+        self._best_score, self._best_epoch = facts["best_score"], facts["best_epoch"]
+        if self._best_score is None:
+            self._best_score = -math.inf
+        self._misses = facts["misses"]
+        log.info("resumed from %s after epoch %d", path, len(self._history))
+        return len(self._history)
+
+    def _maybe_checkpoint(self, epoch: int) -> None:
+        settings = self._settings
+        if settings.checkpoint is None:
+            return
+        minutes = (time.monotonic() - self._saved_at) / 60
+        due = (epoch + 1) % settings.checkpoint_epochs == 0 or epoch + 1 == settings.epochs
+        if settings.checkpoint_minutes is not None and minutes >= settings.checkpoint_minutes:
+            due = True
+        if not due and not self._out_of_patience():
+            return
+        arrays = {**self._trainee.state(), **{f"best.{name}": a for name, a in self._best.items()}}
+        facts = {
+            "identity": settings.identity,
+            "history": self._history,
+            "best_score": self._best_score if math.isfinite(self._best_score) else None,
+            "best_epoch": self._best_epoch,
+            "misses": self._misses,
+        }
+        write_checkpoint(Path(settings.checkpoint), arrays, facts)
+        self._saved_at = time.monotonic()
+
+    def _write_log(self) -> None:
+        """The whole history again: short, and right after a resumed run too."""
+        if self._settings.log_file is None:
+            return
+        path = Path(self._settings.log_file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="", encoding="utf-8") as file:
+            if path.suffix == ".csv":
+                columns = list(dict.fromkeys(name for row in self._history for name in row))
+                writer = csv.DictWriter(file, columns)
+                writer.writeheader()
+                writer.writerows(self._history)
+            else:
+                file.writelines(json.dumps(row) + "\n" for row in self._history)
+
+
+def _check(settings: LoopSettings) -> None:
+    for name in ("epochs", "validate_every", "checkpoint_epochs"):
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise ParameterError(f"{name}={value!r}: expected a whole number, 1 or more.")
+    if isinstance(settings.patience, bool) or not isinstance(settings.patience, int) or settings.patience < 0:
+        raise ParameterError(f"patience={settings.patience!r}: expected a whole number; 0 never stops early.")
+    if settings.checkpoint_minutes is not None and not settings.checkpoint_minutes > 0:
+        raise ParameterError(f"checkpoint_minutes={settings.checkpoint_minutes!r}: expected a positive number.")
+    if settings.log_file is not None and Path(settings.log_file).suffix not in (".csv", ".jsonl"):
+        raise ParameterError(f"log_file={str(settings.log_file)!r}: expected a name that ends in .csv or .jsonl.")

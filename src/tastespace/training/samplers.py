@@ -1,0 +1,137 @@
+"""Negative sampling: who is shown to the loss as an item that the user did not take.
+
+| name    | candidates drawn                      | enter the loss                                                 |
+| ------- | ------------------------------------- | -------------------------------------------------------------- |
+| unis    | U uniform                             | all U, each with weight 1/U                                    |
+| pops    | U by popularity ** power              | all U, each with weight 1/U                                    |
+| 2sts    | S by popularity ** power              | the U with the largest inner product with the positive item    |
+| hars    | S uniform                             | the U nearest to the user (U = 1: the hardest)                 |
+| ndihars | J_2 uniform                           | the N_beta nearest to the user (a sort)                        |
+| dihars  | J_2 uniform                           | those that violate the margin by more than a learnt gamma_ij   |
+
+All draw true negatives only (never a train item of the user), without replacement within one positive. N_beta =
+max(1, floor(beta n_i^-)) comes from all of the user's negatives and is applied, unscaled, to the J_2 candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native, threads
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError, nearest
+
+_NO_FLOATS, _NO_INTS = np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class SamplerKind:
+    """What the kernel needs to know of a sampler."""
+
+    code: int
+    """Of the rule in native/train.hpp."""
+    by_popularity: bool = False
+    uses_beta: bool = False
+    takes_hardest: bool = False
+    """Whether it chooses some of its candidates by a number that the user gives."""
+    candidates: int = 10
+    """Drawn for each positive unless said otherwise."""
+
+
+SAMPLERS = {
+    "unis": SamplerKind(code=0),
+    "pops": SamplerKind(code=0, by_popularity=True),
+    "2sts": SamplerKind(code=1, by_popularity=True, takes_hardest=True, candidates=50),
+    "hars": SamplerKind(code=2, takes_hardest=True),
+    "ndihars": SamplerKind(code=2, uses_beta=True, candidates=100),
+    "dihars": SamplerKind(code=3, uses_beta=True, candidates=100),
+}
+
+
+def find_sampler(name: str) -> SamplerKind:
+    """A sampler by name.
+
+    >>> find_sampler("hars").candidates
+    10
+    """
+    if name not in SAMPLERS:
+        raise ParameterError(f"sampler={name!r}: expected one of {', '.join(SAMPLERS)}.{nearest(name, SAMPLERS)}")
+    return SAMPLERS[name]
+
+
+def popularity_weights(data: Interactions, power: float) -> NDArray[np.float64]:
+    """Number of users of each item to a power, shape ``(n_items,)``; items that nobody took have weight 0."""
+    if not np.isfinite(power) or power < 0:
+        raise ParameterError(f"popularity_power={power!r}: expected a number, 0 or more (0: all taken items alike).")
+    counts = data.item_counts.astype(np.float64)
+    return np.where(counts > 0, counts**power, 0.0)
+
+
+def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Walker's alias table: item i is kept with probability ``keep[i]``, else ``other[i]`` is taken.
+
+    >>> keep, other = alias_table(np.array([1.0, 3.0]))
+    >>> keep.tolist(), other.tolist()
+    ([0.5, 1.0], [1, 1])
+    """
+    n = len(weights)
+    scaled = (weights * (n / weights.sum())).tolist()
+    keep, other = np.ones(n, dtype=np.float32), np.arange(n, dtype=np.int32)
+    small = [i for i, w in enumerate(scaled) if w < 1.0]
+    large = [i for i, w in enumerate(scaled) if w >= 1.0]
+    while small and large:
+        low, high = small.pop(), large[-1]
+        keep[low], other[low] = scaled[low], high
+        scaled[high] -= 1.0 - scaled[low]
+        if scaled[high] < 1.0:
+            small.append(large.pop())
+    return keep, other
+
+
+class Negatives:
+    """Arrays of negatives at native speed, for models that train elsewhere.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=40, n_items=60, n_interactions=500).interactions
+    >>> Negatives(town, seed=1).draw(np.array([0, 5, 5]), n=4).shape
+    (3, 4)
+    """
+
+    def __init__(
+        self, data: Interactions, *, popularity_power: float | None = None, seed: int = 0, n_threads: int = 0
+    ) -> None:
+        self._data = data
+        self._seed = seed
+        self._threads = threads.resolve(n_threads)
+        self._alias = (_NO_FLOATS, _NO_INTS)
+        if popularity_power is not None:
+            self._alias = alias_table(popularity_weights(data, popularity_power))
+
+    def draw(self, users: NDArray[np.integer[Any]], n: int, epoch: int = 0, first: int = 0) -> NDArray[np.int32]:
+        """N distinct items outside each user's own, shape ``(len(users), n)``; -1 where a user has too few.
+
+        Uniform, or by popularity. Row r depends only on (seed, epoch, first + r): passing the rows in pieces with
+        ``first`` counting on gives what one call would.
+        """
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ParameterError(f"n={n!r}: expected how many negatives to draw, 1 or more.")
+        data = self._data
+        rows = np.ascontiguousarray(users, dtype=np.int32)
+        if len(rows) and (rows.min() < 0 or rows.max() >= data.n_users):
+            raise ParameterError(f"users hold indices outside 0 ... {data.n_users - 1}.")
+        return _native.draw_negatives(
+            data.offsets,
+            data.indices,
+            data.n_items,
+            *self._alias,
+            rows,
+            int(n),
+            self._seed,
+            epoch,
+            first,
+            self._threads,
+        )

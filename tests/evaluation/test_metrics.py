@@ -1,0 +1,378 @@
+"""Metrics against oracles that others wrote (trec_eval, scikit-learn) and against tables worked by hand."""
+
+from __future__ import annotations
+
+import doctest
+import math
+
+import ir_measures
+import numpy as np
+import polars as pl
+import pytest
+from ir_measures import AP, RR, P, R, Success, nDCG
+from sklearn.metrics import roc_auc_score
+
+from tastespace import evaluate
+from tastespace.errors import ParameterError
+from tastespace.evaluation import evaluator, facts, metrics, theory
+from tastespace.evaluation.facts import membership_table
+from tastespace.evaluation.metrics import METRICS, columns_for
+from tastespace.models import VectorSpace
+
+NAN = pytest.approx(math.nan, nan_ok=True)
+
+
+@pytest.mark.parametrize("module", [metrics, evaluator, facts])
+def test_docstring_examples(module):
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def random_world(rng, taken, n_users=60, n_items=120, most_test=60):
+    """Train, validation and test rows without overlap; users with one test item and users with very many."""
+    train, valid, test = [], [], []
+    for user in range(n_users):
+        items = rng.permutation(n_items)
+        n_test = 1 if user % 5 == 0 else int(rng.integers(1, 1 + (most_test if user % 5 == 1 else 6)))
+        n_train, n_valid = int(rng.integers(0, 20)), int(rng.integers(0, 8))
+        test.append(items[:n_test])
+        train.append(items[n_test : n_test + n_train])
+        valid.append(items[n_test + n_train : n_test + n_train + n_valid])
+    test[7] = []  # nobody must count without a test item
+    return (*(taken(rows, n_items) for rows in (train, valid, test)), train, valid, test)
+
+
+# ---- trec_eval ---------------------------------------------------------------------------------------------
+
+ORACLE = {
+    **{f"P@{k}": P @ k for k in (1, 3, 10, 100)},
+    **{f"R@{k}": R @ k for k in (1, 3, 10, 100)},
+    **{f"NDCG@{k}": nDCG @ k for k in (1, 3, 10, 100)},
+    **{f"HitRate@{k}": Success @ k for k in (1, 3, 10, 100)},
+    "MAP": AP,
+    "MRR": RR,
+}
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_full_is_what_trec_eval_computes(seed, ties, taken, scored):
+    rng = np.random.default_rng(seed)
+    train, valid, test, train_rows, valid_rows, test_rows = random_world(rng, taken)
+    all_different = rng.permuted(np.tile(np.arange(120), (60, 1)), axis=1)
+    scores = all_different // 12 if ties else all_different
+    report = evaluate(scored(train, scores), test, seen=[train, valid], metrics=list(ORACLE), protocol="full")
+
+    # trec_eval breaks ties by its own rule, so it is given our order (score, then item) as distinct scores.
+    order = np.argsort(-scores, axis=1, kind="stable")
+    distinct = np.empty_like(scores)
+    np.put_along_axis(distinct, order, np.tile(120 - np.arange(120), (60, 1)), axis=1)
+    qrels = {str(u): {str(i): 1 for i in row} for u, row in enumerate(test_rows) if len(row)}
+    run = {
+        user: {
+            str(i): float(distinct[int(user), i])
+            for i in range(120)
+            if i not in train_rows[int(user)] and i not in valid_rows[int(user)]
+        }
+        for user in qrels
+    }
+    position = {str(user): at for at, user in enumerate(report.users)}
+    compared = 0
+    for found in ir_measures.pytrec_eval.iter_calc(list(ORACLE.values()), qrels, run):
+        label = next(name for name, measure in ORACLE.items() if measure == found.measure)
+        ours = report.per_user[label][position[found.query_id]]
+        assert ours == pytest.approx(100 * found.value, abs=1e-4), (label, found.query_id)
+        compared += 1
+    assert compared == len(qrels) * len(ORACLE)
+    means = ir_measures.pytrec_eval.calc_aggregate(list(ORACLE.values()), qrels, run)
+    for label, measure in ORACLE.items():
+        assert report[label] == pytest.approx(100 * means[measure], abs=1e-4)
+        assert report.n_users[label] == 59
+
+
+# ---- scikit-learn ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_auc_is_scikit_learns_and_ties_count_one_half(ties, taken, scored):
+    rng = np.random.default_rng(5)
+    train, valid, test, train_rows, valid_rows, test_rows = random_world(rng, taken)
+    scores = (rng.integers(0, 5, size=(60, 120)) if ties else rng.normal(size=(60, 120))).astype(np.float32)
+    report = evaluate(scored(train, scores), test, seen=[train, valid], metrics="AUC")
+    for at, user in enumerate(report.users):
+        candidates = np.setdiff1d(np.arange(120), np.concatenate([train_rows[user], valid_rows[user]]))
+        expected = roc_auc_score(np.isin(candidates, test_rows[user]), scores[user, candidates])
+        assert report.per_user["AUC"][at] == pytest.approx(100 * expected)
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.3, 0.5, 1.0])
+def test_opauc_is_scikit_learns_partial_auc_without_its_standardisation(beta, taken, scored):
+    """Equal where beta * n- is whole and nothing ties: here n- is 80 or 50."""
+    rng = np.random.default_rng(6)
+    rows = [rng.permutation(100) for _ in range(30)]
+    n_test = [10 if user % 2 else 40 for user in range(30)]
+    train, test = (
+        taken([row[:10] for row in rows], 100),
+        taken([row[10 : 10 + n] for row, n in zip(rows, n_test, strict=True)], 100),
+    )
+    scores = rng.normal(size=(30, 100)).astype(np.float32)
+    report = evaluate(scored(train, scores), test, metrics=f"OPAUC({beta})")
+    for user, (row, n) in enumerate(zip(rows, n_test, strict=True)):
+        truth = np.isin(row[10:], row[10 : 10 + n])
+        standardised = roc_auc_score(truth, scores[user, row[10:]], max_fpr=beta)
+        if beta == 1:  # scikit-learn gives the plain AUC then
+            expected = standardised
+        else:
+            least, most = beta**2 / 2, beta
+            expected = (least + (2 * standardised - 1) * (most - least)) / beta
+        assert report.per_user[f"OPAUC({beta})"][user] == pytest.approx(100 * expected)
+
+
+@pytest.mark.parametrize("beta", [0.001, 0.07, 0.5, 1.0])
+def test_opauc_agrees_with_the_definition_where_beta_is_not_whole_and_scores_tie(beta, taken, scored):
+    rng = np.random.default_rng(7)
+    train, valid, test, train_rows, valid_rows, test_rows = random_world(rng, taken)
+    scores = rng.integers(0, 6, size=(60, 120)).astype(np.float32)
+    report = evaluate(scored(train, scores), test, seen=[train, valid], metrics=f"OPAUC({beta})")
+    for at, user in enumerate(report.users):
+        gone = np.concatenate([train_rows[user], valid_rows[user], test_rows[user]])
+        negatives = np.setdiff1d(np.arange(120), gone)
+        expected = theory.opauc(scores[user, test_rows[user]], scores[user, negatives], beta)
+        assert report.per_user[f"OPAUC({beta})"][at] == pytest.approx(100 * expected)
+
+
+def test_a_user_without_negatives_has_no_auc(taken, scored):
+    train, test = taken([[0], [0]], 4), taken([[1, 2, 3], [1]], 4)
+    report = evaluate(scored(train, np.zeros((2, 4))), test, metrics=["AUC", "OPAUC(0.5)", "MAP"])
+    assert report.per_user["AUC"].tolist() == [NAN, 50.0]
+    assert report.per_user["OPAUC(0.5)"].tolist() == [NAN, 100.0]  # a tie is correct in Eq. 4
+    assert report.n_users == {"AUC": 1, "OPAUC(0.5)": 1, "MAP": 2}
+
+
+# ---- worked by hand: reach ---------------------------------------------------------------------------------
+
+
+def test_coverage_and_gini_by_hand(taken, scored):
+    # Lists of two: user 0 sees items 3, 2; user 1 sees 3, 1; user 2 (item 3 is taken) sees 2, 1.
+    train, test = taken([[], [], [3], [0]], 5), taken([[3], [3], [2], []], 5)
+    scores = [[0, 0, 1, 2, -1], [0, 1, 0.5, 2, -1], [0, 1, 2, 9, -1], [0, 0, 0, 0, 9]]
+    report = evaluate(scored(train, scores), test, metrics=["Coverage", "Gini"], k=[1, 2])
+    # First places: items 3, 3, 2: exposure 0, 0, 1, 2, 0. First two: items 1 (2 x), 2 (2 x), 3 (2 x).
+    assert report["Coverage@1"] == 2 / 5
+    assert report["Coverage@2"] == 3 / 5
+    # Sorted 0 0 0 1 2 with weights -4 -2 0 2 4: (2 + 8) / (5 * 3). Then 0 0 2 2 2: (0 + 4 + 8) / (5 * 6).
+    assert report["Gini@1"] == pytest.approx(10 / 15)
+    assert report["Gini@2"] == pytest.approx(12 / 30)
+    assert report.n_users == dict.fromkeys(report.metrics, 3)  # user 3 has no test item and no list
+    assert report.per_user == {}
+
+
+def test_gini_is_zero_for_equal_exposure_and_near_one_for_a_single_item():
+    assert metrics.gini(np.array([4, 4, 4])) == 0.0
+    assert metrics.gini(np.array([0, 0, 0, 7])) == pytest.approx(3 / 4)
+    assert metrics.gini(np.array([0, 0, 1, 3])) == pytest.approx(10 / 16)
+    assert metrics.gini(np.array([0, 0])) == NAN
+
+
+def test_novelty_by_hand(taken, scored):
+    # Four people have training items (the fifth has none): counts 4, 2, 1, 0, so 0, 1, 2 and 2 bits.
+    train = taken([[0, 1], [0, 1], [0, 2], [0], []], 4)
+    test = taken([[2], [], [], [], [3]], 4)
+    scores = [[0, 9, 1, 2]] * 5
+    report = evaluate(scored(train, scores), test, metrics="Novelty", k=[1, 2, 4])
+    # User 0 has items 0 and 1 already, sees 3, 2 and then nothing; user 4 sees 1, 3, 2, 0.
+    assert report.per_user["Novelty@1"].tolist() == [2.0, 1.0]
+    assert report.per_user["Novelty@2"].tolist() == [2.0, 1.5]
+    assert report.per_user["Novelty@4"].tolist() == [2.0, 5 / 4]
+    assert report["Novelty@2"] == 1.75
+
+
+# ---- worked by hand: diversity -----------------------------------------------------------------------------
+
+
+def test_max_div_and_ils_by_hand(taken, with_vectors):
+    items = np.array([[0, 0], [3, 4], [0, 1], [6, 8]], np.float32)
+    space = VectorSpace(np.zeros((2, 2), np.float32), np.arange(3), items)
+    train, test = taken([[], [2, 3]], 4), taken([[3], [1]], 4)
+    report = evaluate(with_vectors(train, space), test, metrics=["MaxDiv", "ILS"], k=[1, 2, 3])
+    # User 0: items 0, 2, 1: squared distances 1 (0-2), 25 (0-1), 9 + 9 = 18 (2-1). User 1: items 0, 1 and no more.
+    assert report.per_user["MaxDiv@1"].tolist() == [0, 0]
+    assert report.per_user["MaxDiv@2"].tolist() == [2, 50]
+    assert report.per_user["MaxDiv@3"].tolist() == [2 * (1 + 25 + 18), 50]
+    assert report.per_user["ILS@3"].tolist() == [1 + 25 + 18, 25]
+    assert report["ILS@2"] == 13
+
+
+def test_max_div_is_a_sum_over_ordered_pairs(taken, with_vectors):
+    rng = np.random.default_rng(1)
+    items = rng.normal(size=(40, 6)).astype(np.float32)
+    space = VectorSpace(rng.normal(size=(30, 6)).astype(np.float32), np.arange(0, 31, 3), items)
+    train, test = taken([[u, u + 1] for u in range(10)], 40), taken([[u + 20] for u in range(10)], 40)
+    report = evaluate(with_vectors(train, space), test, metrics=["MaxDiv@7"])
+    scores = space.scores(np.arange(10))
+    for user in range(10):
+        scores[user, [user, user + 1]] = -np.inf
+        mine = items[np.argsort(-scores[user])[:7]].astype(np.float64)
+        expected = sum(((a - b) ** 2).sum() for a in mine for b in mine)
+        assert report.per_user["MaxDiv@7"][user] == pytest.approx(expected)
+
+
+def test_metrics_of_vectors_say_so_for_models_without(taken, scored):
+    train, test = taken([[0], [0]], 3), taken([[1], []], 3)
+    for label in ("MaxDiv@2", "ILS@2"):
+        with pytest.raises(ParameterError, match=f"{label} measures distances between item vectors, and GivenScores"):
+            evaluate(scored(train, np.zeros((2, 3))), test, metrics=["P@2", label])
+
+
+GENRES = [["a"], ["a", "b"], ["b"], [], ["c"], None]
+
+
+def test_category_ild_by_hand(taken, scored):
+    train, test = taken([[5], [5], [], [0]], 6, genres=GENRES), taken([[0], [0], [0], [1]], 6)
+    scores = [
+        [9, 8, 7, 0, 0, 0],  # items 0, 1, 2: distances 1/2, 1, 1/2
+        [8, 0, 0, 9, 7, 0],  # items 3, 0, 4: item 3 has no category, and a and c have nothing in common
+        [7, 0, 0, 9, 0, 8],  # items 3, 5, 0: only one with a category
+        [0, 0, 9, 0, 0, 8],  # items 2, 5, 1: b against a, b
+    ]
+    report = evaluate(scored(train, scores), test, metrics="CategoryILD", k=[1, 2, 3])
+    assert report.per_user["CategoryILD@3"].tolist() == pytest.approx([2 / 3, 1.0, math.nan, 0.5], nan_ok=True)
+    assert report.per_user["CategoryILD@2"].tolist() == pytest.approx([0.5] + 3 * [math.nan], nan_ok=True)
+    assert report["CategoryILD@1"] == NAN
+    assert report.n_users == {"CategoryILD@1": 0, "CategoryILD@2": 1, "CategoryILD@3": 3}
+
+
+def test_category_ild_in_small_portions_is_the_same(taken, scored, monkeypatch):
+    rng = np.random.default_rng(2)
+    genres = [[str(c) for c in range(5) if rng.random() < 0.4] for _ in range(30)]
+    train, test = taken([[u] for u in range(20)], 30, genres=genres), taken([[u + 5] for u in range(20)], 30)
+    model = scored(train, rng.normal(size=(20, 30)))
+    whole = evaluate(model, test, metrics="CategoryILD@6").per_user["CategoryILD@6"]
+    monkeypatch.setattr(metrics, "_ENTRIES_AT_ONCE", 200)  # three users at a time
+    assert np.array_equal(evaluate(model, test, metrics="CategoryILD@6").per_user["CategoryILD@6"], whole)
+
+
+def test_minority_recall_by_hand(taken, scored):
+    genres = [["a"], ["a"], ["b"], ["a"], ["a", "b"], ["b"], ["c"], []]
+    # User 0 is mainly an "a" (2 : 1). Of the test items 3 and 4 are a's, 7 is nothing; 5 and 6 are the minority.
+    # User 1 has as many a's as b's: the first by name is the main one, so item 5 is minority.
+    # User 2's only test item is of the main category, user 3 has no category, user 4 nothing at all in training.
+    train = taken([[0, 1, 2], [0, 2], [0, 1], [7], []], 8, genres=genres)
+    test = taken([[3, 4, 5, 6, 7], [3, 5], [3], [5], [5]], 8)
+    scores = np.array([[0, 0, 0, 9, 8, 7, 1, 6]] * 5)
+    report = evaluate(scored(train, scores), test, metrics="MinorityRecall", k=[2, 3, 5])
+    by_user = {k: report.per_user[f"MinorityRecall@{k}"].tolist() for k in (2, 3, 5)}
+    # Item 5 stands at 3 and item 6 at 5 for user 0; for user 1 item 5 stands at 3.
+    assert by_user[2] == pytest.approx([0, 0, math.nan, math.nan, math.nan], nan_ok=True)
+    assert by_user[3] == pytest.approx([50, 100, math.nan, math.nan, math.nan], nan_ok=True)
+    assert by_user[5] == pytest.approx([100, 100, math.nan, math.nan, math.nan], nan_ok=True)
+    assert report.n_users["MinorityRecall@3"] == 2
+
+
+def test_map_of_each_category_by_hand(taken, scored):
+    genres = [["x"], ["a"], ["a", "b"], ["x"], ["b"], []]
+    train, test = taken([[0], [], [3]], 6, genres=genres), taken([[1, 2, 5], [4], [5]], 6)
+    scores = [[9, 4, 1, 5, 3, 2], [6, 5, 4, 3, 2, 1], [6, 5, 4, 3, 2, 1]]
+    report = evaluate(scored(train, scores), test, metrics=["CategoryMAP", "MAP"])
+    # User 0 (item 0 is taken) sees 3, 1, 4, 5, 2. Category a: hits at 2 and 5; category b: one hit at 5.
+    # User 1 sees 0 ... 5: category b's item 4 stands at 5. User 2 has no test item with a category.
+    assert report.per_user["MAP[a]"].tolist() == pytest.approx([50 * (1 / 2 + 2 / 5), math.nan, math.nan], nan_ok=True)
+    assert report.per_user["MAP[b]"].tolist() == pytest.approx([20, 20, math.nan], nan_ok=True)
+    assert report.n_users == {"MAP[a]": 1, "MAP[b]": 2, "MAP[x]": 0, "MAP": 3}
+    assert report["MAP[x]"] == NAN
+    assert report.per_user["MAP"][0] == pytest.approx(100 * (1 / 2 + 2 / 4 + 3 / 5) / 3)
+
+
+def test_the_main_category_in_small_portions_is_the_same(town, monkeypatch):
+    train = town.interactions
+    names, table = membership_table(train.item_attributes["genres"])
+    totals = (train.matrix != 0).astype(int) @ table.astype(int)
+    monkeypatch.setattr(facts, "_USERS_AT_ONCE", 7)
+    found = facts.Facts("", train, None, None, "genres", None, None, 1)
+    assert found.categories == names
+    assert found.main_category.tolist() == totals.argmax(axis=1).tolist()
+
+
+def test_categories_may_be_lists_arrays_or_single_values():
+    expected = (["a", "b"], [[True, True], [False, True]])
+    for column in (
+        pl.Series([["a", "b"], ["b", None]]),
+        pl.Series([["a", "b"], ["b", "b"]], dtype=pl.Array(pl.String, 2)),
+    ):
+        names, table = membership_table(column)
+        assert (names, table.tolist()) == expected
+    names, table = membership_table(pl.Series([3, None, 20]))
+    assert (names, table.tolist()) == (["20", "3"], [[False, True], [False, False], [True, False]])
+
+
+def test_metrics_by_category_need_categories(taken, scored):
+    rows, test, zeros = [[0], [0]], taken([[1], []], 3), np.zeros((2, 3))
+    for metric in ("CategoryMAP", "CategoryILD@2", "MinorityRecall@2"):
+        with pytest.raises(ParameterError, match="need the item attribute 'genres'; the data has no item attributes"):
+            evaluate(scored(taken(rows, 3), zeros), test, metrics=metric)
+        model = scored(taken(rows, 3, genres=[["a"], [], []]), zeros)
+        with pytest.raises(ParameterError, match="need the item attribute 'genre'; the data has 'item', 'genres'"):
+            evaluate(model, test, metrics=metric, categories="genre")
+        with pytest.raises(ParameterError, match="no item has a"):
+            evaluate(scored(taken(rows, 3, genres=[[], [], []]), zeros), test, metrics=metric)
+        assert model.blocks == []  # the mistake is found before the work begins
+
+
+# ---- names -------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_grouped_by_k_and_each_comes_once():
+    labels = [c.label for c in columns_for(["MAP", "P", "R", "P@3", "OPAUC(0.1)", "P@1"], (3, 5))]
+    assert labels == ["P@1", "P@3", "R@3", "P@5", "R@5", "MAP", "OPAUC(0.1)"]
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("NDGC", "no metric 'NDGC'.*Did you mean NDCG"),
+        ("P@0", "k=0: expected a length of list, 1 or more"),
+        ("P@-1", "no metric 'P@-1'"),
+        ("P@x", "no metric 'P@x'"),
+        ("P(0.5)", r"metric 'P\(0.5\)': P takes a k"),
+        ("MAP@5", "metric 'MAP@5': MAP takes no k"),
+        ("CategoryMAP@5", "metric 'CategoryMAP@5': CategoryMAP takes no k"),
+        ("OPAUC", r"expected OPAUC\(beta\) with beta in \(0, 1\]"),
+        ("OPAUC(0)", r"expected OPAUC\(beta\)"),
+        ("OPAUC(1.5)", r"expected OPAUC\(beta\)"),
+        ("OPAUC(nan)", r"expected OPAUC\(beta\)"),
+        ("OPAUC(low)", r"expected OPAUC\(beta\)"),
+        ("OPAUC@5", r"expected OPAUC\(beta\)"),
+        (5, "no metric 5"),
+        ("", "no metric ''"),
+    ],
+)
+def test_names_that_make_no_sense(label, message):
+    with pytest.raises(ParameterError, match=message):
+        columns_for([label], (3,))
+
+
+def test_every_metric_runs_and_percentages_stay_between_0_and_100(town):
+    from tastespace import split
+    from tastespace.models import create
+
+    train, valid, test = split.per_user(town.interactions, seed=0)
+    wanted = [f"{name}(0.05)" if name == "OPAUC" else name for name, m in METRICS.items() if m.needs != "vectors"]
+    report = evaluate(create("ease", threads=1).fit(train, valid), test, metrics=wanted, k=[1, 10, 200])
+    assert {label.split("@")[0].split("[")[0].split("(")[0] for label in report.metrics} >= {
+        "P", "R", "NDCG", "MAP", "MRR", "HitRate", "AUC", "OPAUC", "Coverage", "CategoryILD", "Novelty", "Gini",
+        "MinorityRecall",
+    }  # fmt: skip
+    for label, values in report.per_user.items():
+        counted = values[~np.isnan(values)]
+        if label == "CategoryILD@1":
+            assert not len(counted)
+            continue
+        assert report[label] == pytest.approx(counted.mean())
+        assert report.n_users[label] == len(counted)
+        top = {"CategoryILD": 1.0, "Novelty": math.log2(300)}.get(label.split("@")[0], 100.0)
+        assert counted.min() >= 0.0
+        assert counted.max() <= top + 1e-9
+    # The whole catalogue is on every list: all test items are found.
+    assert report["R@200"] == 100.0
+    assert report["HitRate@200"] == 100.0
