@@ -1,6 +1,10 @@
 // Steps of single rows: only rows with a gradient move, and then stay where the geometry wants them.
 #pragma once
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -37,8 +41,18 @@ inline void project(float* row, std::int64_t dim, Region region, float radius) {
 
 namespace detail {
 
+// Square roots of all lanes. Compilers turn the loop into one instruction only where they feel like it.
 template <class V>
 inline V root(V value) {
+#if defined(__x86_64__)
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64) return (V)_mm512_sqrt_ps((__m512)value);
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32) return (V)_mm256_sqrt_ps((__m256)value);
+#endif
+  if constexpr (sizeof(V) == 16) return (V)_mm_sqrt_ps((__m128)value);
+#endif
   for (std::size_t i = 0; i < sizeof(V) / sizeof(float); ++i) value[i] = std::sqrt(value[i]);
   return value;
 }

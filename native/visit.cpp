@@ -6,16 +6,24 @@
 #include <numeric>
 
 namespace tastespace {
+namespace {
+
+constexpr std::int64_t kAtOnce = 8;  // vectors of a user compared with an item in one go
+
+}  // namespace
 
 Visitor::Visitor(const TrainData& data, const TrainState& state, const TrainSettings& settings)
     : data_(data), state_(state), settings_(settings), drawer_(data.n_items, data.alias) {}
 
 Visitor::Found Visitor::nearest(std::int32_t item) const {
   const float* v = state_.items.data() + item * state_.dim;
+  float distances[kAtOnce];
   Found best{INFINITY, first_};
-  for (std::int64_t x = first_; x < first_ + count_; ++x) {
-    const float distance = simd::squared_distance(state_.users.data() + x * state_.dim, v, state_.dim);
-    if (distance < best.score) best = {distance, x};
+  for (std::int64_t from = 0; from < count_; from += kAtOnce) {
+    const std::int64_t n = std::min(kAtOnce, count_ - from);
+    simd::squared_distances(state_.users.data() + (first_ + from) * state_.dim, n, v, state_.dim, distances);
+    for (std::int64_t c = 0; c < n; ++c)
+      if (distances[c] < best.score) best = {distances[c], first_ + from + c};
   }
   best.score *= settings_.distance_scale;
   return best;

@@ -37,7 +37,7 @@ def test_k_larger_than_the_catalogue(small):
     assert whole.per_user["P@5"].tolist() == [40.0, 20.0]  # divided by k, although there are fewer candidates
 
 
-@pytest.mark.parametrize("k", [0, -1, True, 3.0, "5", [2, 0], [2.5], None.__class__])
+@pytest.mark.parametrize("k", [0, -1, True, 3.0, "5", [2, 0], [2.5]])
 def test_a_k_that_makes_no_sense(small, k):
     with pytest.raises(ParameterError, match="expected a length of list, 1 or more"):
         evaluate(small[0], small[2], k=k)

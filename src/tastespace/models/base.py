@@ -116,5 +116,5 @@ class Recommender(ABC):
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        changed = [f"{n}={v!r}" for n, v in self.get_params().items() if v != defaults[n].default]
+        changed = [f"{n}={v!r}" for n, v in self.get_params().items() if repr(v) != repr(defaults[n].default)]
         return f"{type(self).__name__}({', '.join(changed)})"

@@ -22,12 +22,12 @@ from tastespace.models.trained import TrainedRecommender, validator
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.counts import interests_per_user, n_hardest
 from tastespace.training.loop import Arrays, Callback, Loop, LoopSettings
-from tastespace.training.metric import MetricTrainer, Rates, optimiser_memory
+from tastespace.training.metric import BALL, SPHERE, MetricTrainer, Rates, optimiser_memory
 from tastespace.training.samplers import alias_table, find_sampler, popularity_weights
 
 log = logging.getLogger(__name__)
 
-_REGIONS = {"sphere-ball": (2, 1), "ball": (1, 1), "sphere": (2, 2)}  # of users and items, as in native/optimiser.hpp
+_REGIONS = {"sphere-ball": (SPHERE, BALL), "ball": (BALL, BALL), "sphere": (SPHERE, SPHERE)}  # of users and items
 _METHODS = {"sgd": 0, "adagrad": 1, "adam": 2}
 _DCRS = {None: 0, "mean": 1, "pairs": 2}
 _GAMMA = {"statistic": 0, "random": 0, "average": 1}

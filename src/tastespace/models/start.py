@@ -8,15 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
-
-_BALL, _SPHERE = 1, 2
-
-
-def place(rows: NDArray[np.float32], region: int, radius: float) -> NDArray[np.float32]:
-    """Rows brought into the ball or onto the sphere, in place."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    np.divide(rows, norms / radius, out=rows, where=(norms > radius) if region == _BALL else (norms > 0))
-    return rows
+from tastespace.training.metric import place
 
 
 def start_users(rng: np.random.Generator, n: int, dim: int, region: int, radius: float) -> NDArray[np.float32]:

@@ -36,6 +36,8 @@ class VectorSpace:
                     f"{name}: {len(bad):,} rows hold NaN or infinite values, the first is row {bad[0]}. "
                     "Training diverged; lower the learning rate."
                 )
+        if self.item_bias is not None and not np.isfinite(self.item_bias).all():
+            raise DataError("item_bias holds NaN or infinite values; expected a finite number per item.")
 
     def kernel_arguments(self) -> tuple[Any, ...]:
         """User vectors, their terms and offsets, item vectors, their terms and the scale, for the kernels."""

@@ -39,7 +39,7 @@ class Trainee(Protocol):
         """Continue from such a state."""
 
     def result(self) -> Arrays:
-        """What the model would be if training ended now, as views."""
+        """What the model would be if training ended now, as new arrays."""
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,7 @@ class Loop:
         score = self._validate(result)
         if score > self._best_score:
             self._best_score, self._best_epoch, self._misses = score, epoch + 1, 0
-            if self._best:
-                for name, kept in self._best.items():
-                    np.copyto(kept, result[name])
-            else:
-                self._best = {name: array.copy() for name, array in result.items()}
+            self._best = result
         else:
             self._misses += 1
         return score
@@ -157,9 +153,9 @@ class Loop:
 
     def _require_finite(self, epoch: int, row: dict[str, Any]) -> None:
         bad = "the loss" if not math.isfinite(row["loss"]) else None
-        for name, array in self._trainee.result().items():
+        for name, array in self._trainee.state().items():
             if bad is None and not np.isfinite(array).all():
-                bad = f"the {name}' vectors"
+                bad = f"{name!r}"
         if bad is not None:
             where = self._settings.checkpoint
             kept = f" The last good checkpoint is {where}." if where and Path(where).exists() else ""

@@ -14,6 +14,9 @@ from tastespace.data.interactions import Interactions
 
 Arrays = dict[str, NDArray[Any]]
 
+BALL, SPHERE = 1, 2
+"""Regions in which vectors live, as in native/optimiser.hpp."""
+
 # Positives between two looks at the keyboard and the progress bar; the kernel works through whole blocks.
 _POSITIVES_PER_CALL = 1 << 16
 
@@ -31,6 +34,13 @@ class Rates:
         done = epoch / max(1, self.epochs)
         factor = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + float(np.cos(np.pi * done)))}
         return self.learning_rate * factor[self.schedule]
+
+
+def place(rows: NDArray[np.float32], region: int, radius: float) -> NDArray[np.float32]:
+    """Rows brought into the ball or onto the sphere, in place."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    np.divide(rows, norms / radius, out=rows, where=(norms > radius) if region == BALL else (norms > 0))
+    return rows
 
 
 class MetricTrainer:
@@ -93,10 +103,12 @@ class MetricTrainer:
             mean += (self.arrays[name.removeprefix("mean_")] - mean) / min(epoch + 1, self._average)
 
     def result(self) -> Arrays:
-        """The vectors as the model would use them now (views, not copies)."""
-        if self._means:
-            return {"users": self._means["mean_users"], "items": self._means["mean_items"]}
-        return {"users": self.arrays["users"], "items": self.arrays["items"]}
+        """The vectors as the model would use them now: new arrays, means brought back to where vectors live."""
+        radius = self._settings["radius"]
+        return {
+            side: place(self._means.get(f"mean_{side}", self.arrays[side]).copy(), self._settings[region], radius)
+            for side, region in (("users", "user_region"), ("items", "item_region"))
+        }
 
     def state(self) -> Arrays:
         """Everything that another epoch depends on (views, not copies)."""
