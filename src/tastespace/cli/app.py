@@ -12,6 +12,7 @@ from rich.logging import RichHandler
 
 import tastespace
 from tastespace.cli import datasets, demo, doctor
+from tastespace.cli import run as experiments
 from tastespace.errors import TastespaceError
 
 app = typer.Typer(
@@ -24,6 +25,12 @@ app = typer.Typer(
 app.command(epilog="Example: tastespace demo --dataset ml-100k")(demo.demo)
 app.command(epilog="Example: tastespace datasets --format json")(datasets.datasets)
 app.command(epilog="Example: tastespace doctor")(doctor.doctor)
+app.command(epilog="Example: tastespace run --dataset steam-200k --method apa+dihars --json result.json")(
+    experiments.run
+)
+app.command(epilog="Example: tastespace tune --dataset ml-100k --method cml+hars --trials 5 --record trials.jsonl")(
+    experiments.tune
+)
 
 
 def _version(wanted: bool) -> None:

@@ -131,8 +131,13 @@ class DPCML(TrainedRecommender):
 
     @classmethod
     def paper(cls, **changes: Any) -> DPCML:
-        """The plain published setting: Adam, batches of 256, 100 epochs, d = 100, no averaging, margin 1."""
-        published: dict[str, Any] = {
+        """The plain published setting, with changes."""
+        return cls(**{**cls.published(), **changes})
+
+    @classmethod
+    def published(cls) -> dict[str, Any]:
+        """Parameters of the plain published setting: Adam, batches of 256, 100 epochs, d = 100, no averaging."""
+        return {
             "optimiser": "adam",
             "learning_rate": 1e-3,
             "block": 256,
@@ -145,7 +150,6 @@ class DPCML(TrainedRecommender):
             "monitor_protocol": "paper",
             "gamma": "random",
         }
-        return cls(**{**published, **changes})
 
     # ---- learning ------------------------------------------------------------------------------------------
 

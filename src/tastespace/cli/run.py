@@ -1,0 +1,115 @@
+"""`tastespace run` and `tastespace tune`: the paper's methods on the named data sets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tastespace.errors import ParameterError
+from tastespace.paper import runs, search
+from tastespace.paper.methods import find_method
+from tastespace.paper.stored import store as store_entry
+
+_Set = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")]
+
+
+def run(
+    dataset: Annotated[str, typer.Option(help="A named data set, or town.")],
+    method: Annotated[str, typer.Option(help="A method of the paper, such as apa+dihars, or a model's name.")],
+    set: _Set = None,
+    preset: Annotated[str | None, typer.Option(help="paper, default, or none for the stored parameters.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the training.")] = 0,
+    split_seed: Annotated[int, typer.Option(help="Of the split, where none is published.")] = 0,
+    protocol: Annotated[str, typer.Option(help="paper or full.")] = "paper",
+    metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the paper's; may be repeated.")] = None,
+    threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
+) -> None:
+    """Load, split, train, select on validation, evaluate on test."""
+    metrics = tuple(metric) if metric else ("P", "R", "NDCG", "MAP", "MRR")
+    result = runs.run(
+        dataset,
+        method,
+        parameters=parse_settings(set or []),
+        preset=preset,
+        seed=seed,
+        split_seed=split_seed,
+        protocol=protocol,
+        metrics=metrics,
+        threads=threads,
+    )
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    table = Table(title=f"{result['method']} on {dataset}, protocol {protocol!r}", title_justify="left")
+    for name in result["metrics"]:
+        table.add_column(name, justify="right")
+    table.add_row(*(f"{value:.2f}" for value in result["metrics"].values()))
+    Console().print(table)
+    Console().print(
+        f"[dim]{result['epochs']} epochs of {result['seconds_per_epoch']:.2f} s, {result['seconds']:.1f} s in all, "
+        f"{result['peak_mb']:.0f} MB, seed {seed}[/]"
+    )
+
+
+def tune(
+    dataset: Annotated[str, typer.Option(help="A named data set, or town.")],
+    method: Annotated[str, typer.Option(help="A method of the paper, or a model's name.")],
+    trials: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    minutes: Annotated[float, typer.Option(help="At most so long.")] = 30.0,
+    grid: Annotated[str, typer.Option(help="ours, or paper for the paper's own grids.")] = "ours",
+    set: _Set = None,
+    seed: Annotated[int, typer.Option(help="Of the search and the training.")] = 0,
+    split_seed: Annotated[int, typer.Option(help="Of the split, where none is published.")] = 0,
+    record: Annotated[Path | None, typer.Option(help="JSONL file of trials; a search goes on where it ended.")] = None,
+    store: Annotated[bool, typer.Option(help="Store the best for `tastespace run`.")] = False,
+    threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
+) -> None:
+    """Search parameters on validation data only."""
+    outcome = search.search(
+        dataset,
+        method,
+        trials=trials,
+        minutes=minutes,
+        grid=grid,
+        seed=seed,
+        split_seed=split_seed,
+        base=parse_settings(set or []),
+        record=record,
+        threads=threads,
+    )
+    if store:
+        store_entry(dataset, find_method(method).name, outcome)
+    Console().print_json(json.dumps(outcome))
+
+
+def parse_settings(settings: list[str]) -> dict[str, Any]:
+    """``["dim=50", "sampler=hars", "dcrs=none"]`` as parameters: numbers, true/false and none are understood.
+
+    >>> parse_settings(["dim=50", "margin=0.5", "sampler=hars", "dcrs=none"])
+    {'dim': 50, 'margin': 0.5, 'sampler': 'hars', 'dcrs': None}
+    """
+    found: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or not name:
+            raise ParameterError(f"--set {setting}: expected key=value, such as --set dim=50.")
+        found[name.strip()] = _value(text.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    plain = {"none": None, "true": True, "false": False}
+    if text.lower() in plain:
+        return plain[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,99 @@
+"""The methods of the paper's tables by name: what each name fixes, and what may be tuned.
+
+``cml+hars`` is one vector per user with hard sampling, ``bpa+...`` the same number of vectors (two or more) for
+everybody, ``apa+...`` an adaptive number, ``gfja`` the joint-accessibility form on the sphere, ``gfja+dcrs`` the same
+with diversity control. Any model of the registry is a method under its own name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tastespace.errors import ParameterError, nearest
+from tastespace.models import Recommender, create, registry
+from tastespace.training.samplers import SAMPLERS
+
+# As the paper selects epochs: best validation P@3 under its own protocol.
+_SELECTION: dict[str, Any] = {"monitor": "P@3", "monitor_protocol": "paper"}
+_ALIASES = {"2st": "2sts", "bpa+2st": "bpa+2sts", "dpcml1": "bpa+unis", "dpcml2": "bpa+hars"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named method: a model with some parameters fixed by the name."""
+
+    name: str
+    model: str
+    fixed: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+    def build(self, parameters: dict[str, Any], seed: int) -> Recommender:
+        """The model with these parameters; what the name fixes cannot be changed into another method."""
+        self.check(parameters)
+        known = registry()[self.model]._parameter_names()
+        chosen = {**self.defaults, **self.fixed, **parameters}
+        if "seed" in known:
+            chosen.setdefault("seed", seed)
+        return create(self.model, **chosen)
+
+    def check(self, parameters: dict[str, Any]) -> None:
+        """Refuse parameters that would turn this method into another one."""
+        for name, value in self.fixed.items():
+            if name in parameters and parameters[name] != value:
+                raise ParameterError(
+                    f"{name}={parameters[name]!r} would make {self.name} another method: its name means "
+                    f"{name}={value!r}."
+                )
+        if self.name.startswith(("bpa", "gfja")) and not _two_or_more(parameters.get("interests", 2)):
+            raise ParameterError(
+                f"interests={parameters['interests']!r}: {self.name} means the same number of vectors, two or more, "
+                "for everybody."
+            )
+        if "+hars" in self.name and parameters.get("hardest", 1) != 1:
+            raise ParameterError(f"hardest={parameters['hardest']!r}: {self.name} means the hardest of the candidates.")
+
+
+def _two_or_more(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 2
+
+
+def _methods() -> dict[str, Method]:
+    found: dict[str, Method] = {}
+    for sampler in SAMPLERS:
+        for family, model, fixed, defaults in (
+            ("cml", "cml", {}, {}),
+            ("bpa", "dpcml", {}, {"interests": 5}),
+            ("apa", "dpcml", {"interests": "adaptive"}, {}),
+        ):
+            name = f"{family}+{sampler}"
+            found[name] = Method(name, model, {**fixed, "sampler": sampler}, {**_SELECTION, **defaults})
+    sphere = {"geometry": "sphere"}
+    common = {**_SELECTION, "interests": 5, "sampler": "unis"}
+    found["gfja"] = Method("gfja", "dpcml", {**sphere, "dcrs": None}, common)
+    found["gfja+dcrs"] = Method("gfja+dcrs", "dpcml", {**sphere, "dcrs": "mean"}, common)
+    for name in registry():
+        found[name] = Method(name, name)
+    return found
+
+
+def method_names() -> tuple[str, ...]:
+    """All names that `run` knows.
+
+    >>> "apa+dihars" in method_names()
+    True
+    """
+    return tuple(_methods())
+
+
+def find_method(name: str) -> Method:
+    """A method by its name in the paper's tables; case and the paper's other names are accepted.
+
+    >>> find_method("BPA+HarS").fixed
+    {'sampler': 'hars'}
+    """
+    methods = _methods()
+    key = _ALIASES.get(name.lower(), name.lower())
+    if key not in methods:
+        raise ParameterError(f"no method {name!r}; there are {', '.join(methods)}.{nearest(key, methods)}")
+    return methods[key]

@@ -1,0 +1,191 @@
+"""The search for parameters, on validation data only: seeded, resumable, within a budget of trials and minutes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tastespace.errors import ParameterError
+from tastespace.evaluation import evaluate
+from tastespace.paper.methods import Method, find_method
+from tastespace.paper.runs import Parts, fit, load_parts
+
+log = logging.getLogger(__name__)
+
+OBJECTIVE = ("P@3", "MAP", "MRR")
+"""A trial is judged by the sum of these on validation: one metric alone is noisy."""
+
+Space = dict[str, tuple[Any, ...]]
+
+# Ranges in which this implementation is searched. "diversity" stands for (min_diversity, max_diversity).
+_COMMON: Space = {
+    "margin": (0.5, 0.75, 1.0, 1.5),
+    "learning_rate": (0.05, 0.1, 0.2),
+    "average": (10, 20),
+    "epochs": (60,),
+}
+_SEVERAL: Space = {
+    "diversity_weight": (3.0, 10.0, 30.0),
+    "diversity": ((0.0, 0.1), (0.0, 0.25), (0.05, 0.25), (0.1, 0.25), (0.1, 0.35), (0.2, 0.5)),
+}
+_BY_SAMPLER: dict[str, Space] = {
+    "unis": {"candidates": (10, 20, 50)},
+    "pops": {"candidates": (10, 20), "popularity_power": (0.25, 0.5, 0.75, 1.0)},
+    "2sts": {"candidates": (20, 50, 100), "hardest": (1, 2, 5, 10), "popularity_power": (0.25, 0.5, 1.0)},
+    "hars": {"candidates": (10, 15, 20, 30, 50)},
+    "ndihars": {"candidates": (30, 50, 100), "beta": (3e-4, 5e-4, 1e-3, 1.5e-3)},
+    "dihars": {
+        "candidates": (30, 50, 100),
+        "beta": (3e-4, 5e-4, 1e-3, 1.5e-3),
+        "gamma": ("statistic", "average"),
+        "gamma_rate": (0.02, 0.05, 0.1),
+    },
+}
+_APA: Space = {"min_interests": (1, 2, 3, 4), "log_base": (2.0, 3.0, 5.0)}
+_BPA: Space = {"interests": (3, 5, 8)}
+
+# The grids of the paper's "Implementation Details".
+_PAPER: Space = {"margin": (1.0, 1.5, 2.0), "learning_rate": (3e-4, 5e-4, 1e-3, 3e-3, 1e-2)}
+_PAPER_SEVERAL: Space = {
+    "diversity_weight": (10.0, 20.0, 30.0),
+    "diversity": tuple(
+        (low, high) for low in (0.0, 0.05, 0.1, 0.2, 0.5) for high in (0.1, 0.25, 0.35, 0.5, 0.8) if low <= high
+    ),
+}
+_PAPER_BY_SAMPLER: dict[str, Space] = {
+    "hars": {"candidates": (10,)},
+    "unis": {"candidates": (10,)},
+    "pops": {"candidates": (10,)},
+    "2sts": {"candidates": (10,)},
+    "ndihars": {
+        "candidates": (10, 20, 30, 50, 100, 120, 200),
+        "beta": (1e-5, 5e-5, 1e-4, 3e-4, 5e-4, 1e-3, 1.5e-3),
+    },
+}
+_PAPER_BY_SAMPLER["dihars"] = _PAPER_BY_SAMPLER["ndihars"]
+_PAPER_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.0, 10.0)}
+_PAPER_BPA: Space = {"interests": (2, 3, 4, 5)}
+
+_OTHERS: dict[str, Space] = {"ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)}}
+
+
+def space_of(method: Method, grid: str = "ours") -> Space:
+    """What is searched for a method: name -> values. ``grid`` is ``"ours"`` or ``"paper"``.
+
+    >>> space_of(find_method("bpa+hars"), "paper")["interests"]
+    (2, 3, 4, 5)
+    """
+    if grid not in ("ours", "paper"):
+        raise ParameterError(f"grid={grid!r}: expected 'ours' or 'paper'.")
+    if method.model not in ("cml", "dpcml"):
+        return _OTHERS.get(method.name, {})
+    ours = grid == "ours"
+    sampler = method.fixed.get("sampler", method.defaults.get("sampler", "hars"))
+    space = {**(_COMMON if ours else _PAPER), **(_BY_SAMPLER if ours else _PAPER_BY_SAMPLER)[sampler]}
+    if method.model == "dpcml":
+        space |= (_APA if ours else _PAPER_APA) if "interests" in method.fixed else (_BPA if ours else _PAPER_BPA)
+        if method.fixed.get("dcrs", "mean") is not None:
+            space |= _SEVERAL if ours else _PAPER_SEVERAL
+    return space
+
+
+def search(
+    dataset: str,
+    method: str,
+    *,
+    trials: int = 20,
+    minutes: float = 30.0,
+    grid: str = "ours",
+    seed: int = 0,
+    split_seed: int = 0,
+    base: dict[str, Any] | None = None,
+    record: str | Path | None = None,
+    threads: int = 0,
+) -> dict[str, Any]:
+    """Try parameters until the budget is spent and give the best with its validation figures.
+
+    Trials that ``record`` (a JSONL file) already holds are not run again. ``base`` holds parameters that all trials
+    share. The test part is never looked at.
+    """
+    found = find_method(method)
+    parts = load_parts(dataset, split_seed)
+    done = _read(record)
+    spent = sum(trial["seconds"] for trial in done.values())
+    published = grid == "paper" and found.model in ("cml", "dpcml")
+    for wanted in itertools.islice(_draws(space_of(found, grid), seed), trials):
+        if json.dumps(wanted) in done:
+            continue
+        if spent > 60 * minutes and done:
+            log.warning("the budget of %g minutes ended the search after %d trials", minutes, len(done))
+            break
+        parameters = {**_published(found, published), **(base or {}), **_unpacked(wanted)}
+        trial = _trial(found, parts, parameters, seed, threads)
+        trial["wanted"] = wanted
+        spent += trial["seconds"]
+        done[json.dumps(wanted)] = trial
+        if record is not None:
+            with Path(record).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(trial) + "\n")
+    best = max(done.values(), key=lambda trial: trial["score"])
+    return {
+        "parameters": best["parameters"],
+        "validation": best["validation"],
+        "trials": len(done),
+        "seconds": round(spent, 1),
+        "grid": grid,
+    }
+
+
+def _published(method: Method, wanted: bool) -> dict[str, Any]:
+    from tastespace.models.dpcml import DPCML
+
+    return {k: v for k, v in DPCML.published().items() if k not in method.fixed} if wanted else {}
+
+
+def _trial(method: Method, parts: Parts, parameters: dict[str, Any], seed: int, threads: int) -> dict[str, Any]:
+    start = time.perf_counter()
+    model = method.build({**parameters, **({"threads": threads} if method.model != "popular" else {})}, seed)
+    fit(model, parts, progress=False)
+    report = evaluate(model, parts.valid, seen=parts.train, protocol="paper", threads=threads)
+    figures = {name: round(report[name], 3) for name in OBJECTIVE}
+    log.info("%s: %s %s", method.name, figures, parameters)
+    return {
+        "parameters": parameters,
+        "validation": figures,
+        "score": sum(figures.values()),
+        "best_epoch": getattr(model, "best_epoch_", None),
+        "seconds": round(time.perf_counter() - start, 1),
+    }
+
+
+def _draws(space: Space, seed: int) -> Iterator[dict[str, Any]]:
+    """Distinct combinations in random order; every one of them once, if the space is small enough to end."""
+    rng = np.random.default_rng(seed)
+    size = int(np.prod([len(values) for values in space.values()])) if space else 1
+    seen: set[str] = set()
+    while len(seen) < size:
+        pick = {name: values[rng.integers(len(values))] for name, values in space.items()}
+        if json.dumps(pick) not in seen:
+            seen.add(json.dumps(pick))
+            yield pick
+
+
+def _unpacked(wanted: dict[str, Any]) -> dict[str, Any]:
+    plain = {name: value for name, value in wanted.items() if name != "diversity"}
+    if "diversity" in wanted:
+        plain["min_diversity"], plain["max_diversity"] = wanted["diversity"]
+    return plain
+
+
+def _read(record: str | Path | None) -> dict[str, dict[str, Any]]:
+    if record is None or not Path(record).exists():
+        return {}
+    trials = [json.loads(line) for line in Path(record).read_text(encoding="utf-8").splitlines() if line.strip()]
+    return {json.dumps(trial["wanted"]): trial for trial in trials}
