@@ -29,7 +29,7 @@ def command(*arguments, **options):
 
 def test_version_and_help_with_examples():
     assert text_of("--version").strip() == tastespace.__version__
-    for name in ("demo", "datasets", "doctor"):
+    for name in ("demo", "datasets", "doctor", "run", "tune"):
         assert f"Example: tastespace {name}" in text_of(name, "--help")
 
 

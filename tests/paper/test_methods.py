@@ -1,0 +1,58 @@
+import pytest
+
+from tastespace import CML, DPCML
+from tastespace.errors import ParameterError
+from tastespace.paper import find_method, method_names
+
+NAMED_IN_THE_PAPER = [
+    "cml+unis", "cml+pops", "cml+2sts", "cml+hars", "cml+ndihars", "cml+dihars", "bpa+unis", "bpa+hars", "bpa+dihars",
+    "bpa+ndihars", "apa+unis", "apa+hars", "apa+ndihars", "apa+dihars", "gfja", "gfja+dcrs",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED_IN_THE_PAPER)
+def test_every_named_method_is_what_its_name_says(name):
+    model = find_method(name).build({}, seed=3)
+    family, _, rest = name.partition("+")
+    assert model.seed == 3
+    assert isinstance(model, CML) == (family == "cml")
+    assert isinstance(model, DPCML)
+    if family == "cml":
+        assert model.interests == 1
+    if family == "bpa":
+        assert model.interests >= 2
+    if family == "apa":
+        assert model.interests == "adaptive"
+    if family == "gfja":
+        assert model.geometry == "sphere"
+        assert model.sampler == "unis"
+        assert model.dcrs == ("mean" if rest == "dcrs" else None)
+    else:
+        assert model.sampler == rest
+    if rest == "hars":
+        assert model.hardest == 1
+
+
+def test_the_papers_other_names_and_the_registry():
+    assert find_method("BPA+HarS").name == "bpa+hars"
+    assert find_method("DPCML2").name == "bpa+hars"
+    assert {"ease", "popular", "dpcml"} <= set(method_names())
+    with pytest.raises(ParameterError, match=r"no method 'apa\+dihar'.*Did you mean apa\+dihars"):
+        find_method("apa+dihar")
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "message"),
+    [
+        ("cml+hars", {"sampler": "unis"}, "would make cml\\+hars another method"),
+        ("bpa+unis", {"interests": 1}, "two or more"),
+        ("bpa+unis", {"interests": "adaptive"}, "two or more"),
+        ("apa+unis", {"interests": 4}, "another method"),
+        ("apa+hars", {"hardest": 3}, "the hardest of the candidates"),
+        ("gfja", {"dcrs": "mean"}, "another method"),
+        ("cml+hars", {"interests": 3}, "no parameter 'interests'"),
+    ],
+)
+def test_parameters_never_turn_one_method_into_another(method, parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        find_method(method).build(parameters, seed=0)

@@ -1,0 +1,82 @@
+import itertools
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tastespace.cli import app
+from tastespace.errors import ParameterError
+from tastespace.paper import find_method, method_names
+from tastespace.paper import search as module
+from tastespace.paper.search import search, space_of
+
+QUICK = {"dim": 8, "epochs": 2}
+
+
+@pytest.mark.parametrize("grid", ["ours", "paper"])
+@pytest.mark.parametrize("name", [n for n in method_names() if "+" in n or n == "gfja"])
+def test_every_combination_of_a_space_is_the_method_itself(name, grid):
+    method = find_method(name)
+    for wanted in itertools.islice(module._draws(space_of(method, grid), seed=1), 40):
+        model = method.build(module._unpacked(wanted), seed=0)
+        model._check()  # nothing that fit would refuse
+
+
+def test_the_papers_grid_is_the_papers():
+    space = space_of(find_method("apa+dihars"), "paper")
+    assert space["margin"] == (1.0, 1.5, 2.0)
+    assert space["learning_rate"] == (3e-4, 5e-4, 1e-3, 3e-3, 1e-2)
+    assert space["candidates"] == (10, 20, 30, 50, 100, 120, 200)
+    assert space["beta"] == (1e-5, 5e-5, 1e-4, 3e-4, 5e-4, 1e-3, 1.5e-3)
+    assert (space["min_interests"], space["log_base"]) == ((1, 2, 3, 4, 5), (2.0, 3.0, 5.0, 10.0))
+    assert space["diversity_weight"] == (10.0, 20.0, 30.0)
+    assert all(low <= high for low, high in space["diversity"])
+    with pytest.raises(ParameterError, match="grid='theirs'"):
+        space_of(find_method("apa+dihars"), "theirs")
+
+
+def test_a_search_keeps_the_best_and_resumes(tmp_path, monkeypatch):
+    record = tmp_path / "trials.jsonl"
+    first = search("town", "cml+unis", trials=2, base=QUICK, record=record)
+    lines = record.read_text().splitlines()
+    assert first["trials"] == len(lines) == 2
+    best = max(map(json.loads, lines), key=lambda trial: trial["score"])
+    assert first["parameters"] == best["parameters"]
+    assert first["parameters"]["dim"] == 8
+
+    calls = []
+    real = module._trial
+    monkeypatch.setattr(module, "_trial", lambda *a: calls.append(a) or real(*a))
+    again = search("town", "cml+unis", trials=3, base=QUICK, record=record)
+    assert again["trials"] == 3
+    assert len(calls) == 1  # the two that were there are not run again
+
+
+def test_a_budget_of_minutes_ends_the_search():
+    assert search("town", "cml+unis", trials=50, minutes=1e-9, base=QUICK)["trials"] == 1
+
+
+def test_the_test_part_is_never_looked_at(monkeypatch):
+    seen = []
+    real = module.evaluate
+    monkeypatch.setattr(module, "evaluate", lambda model, data, **k: seen.append(data) or real(model, data, **k))
+    search("town", "cml+unis", trials=1, base=QUICK)
+    parts = module.load_parts("town", 0)
+    assert [d.fingerprint() for d in seen] == [parts.valid.fingerprint()]
+
+
+def test_tune_from_the_command_line(tmp_path):
+    arguments = [
+        "tune",
+        "--dataset",
+        "town",
+        "--method",
+        "ease",
+        "--trials",
+        "2",
+        "--record",
+        str(tmp_path / "t.jsonl"),
+    ]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["parameters"]["regularisation"] > 0
