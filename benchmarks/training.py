@@ -143,7 +143,9 @@ def scaling() -> None:
     for share in (0.25, 0.5, 1.0):
         part = train.subset(np.random.default_rng(0).random(train.n_interactions) < share)
         seconds = epoch_seconds(part, epochs=3, threads=2)
-        print(f"  {'positives':12} {part.n_interactions:7} {seconds:9.3f} {1e9 * seconds / distances(part) / DIM:12.3f}")
+        print(
+            f"  {'positives':12} {part.n_interactions:7} {seconds:9.3f} {1e9 * seconds / distances(part) / DIM:12.3f}"
+        )
 
 
 # ---- memory ------------------------------------------------------------------------------------------------

@@ -14,9 +14,12 @@ from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 
+_APART = {"min_diversity": 0.2, "max_diversity": 0.5}
 _LINEUP: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("most popular", "popular", {}),
     ("EASE (linear)", "ease", {"regularisation": 200.0}),
+    ("CML, one vector", "cml", {"sampler": "hars", "candidates": 5, "epochs": 30}),
+    ("DPCML, several", "dpcml", {"sampler": "hars", "candidates": 5, "epochs": 30, **_APART}),
 )
 _LEGEND = (
     "[dim]P@10, NDCG@10, MRR in percent; minority: recall@10 in percent of what lies outside a person's main "
@@ -44,7 +47,7 @@ def demo(
         task = bar.add_task("", total=len(_LINEUP))
         for title, name, parameters in _LINEUP:
             bar.update(task, description=title)
-            model = create(name, **parameters).fit(train)
+            model = create(name, **parameters).fit(train, valid, progress=False)
             report = evaluate(model, test, seen=[train, valid], k=10, metrics=_metrics(data))
             fitted.append((title, model, report))
             bar.advance(task)

@@ -69,7 +69,7 @@ class DPCML(TrainedRecommender):
     # ---- the loss
     margin: float = 1.0
     """lambda, in squared distance."""
-    sampler: str = "dihars"
+    sampler: str = "hars"
     """Where negatives come from: unis, pops, 2sts, hars, ndihars or dihars; see `tastespace.training.samplers`."""
     candidates: int | None = None
     """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: 10, for
@@ -369,7 +369,6 @@ class CML(DPCML):
     1
     """
 
-    sampler: str = "hars"
     interests: int | str = field(default=1, init=False)
     min_interests: int = field(default=1, init=False)
     log_base: float = field(default=3.0, init=False)

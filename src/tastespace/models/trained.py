@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Callback
@@ -59,11 +61,20 @@ def validator(
     # Evaluation stands above models; it is needed here only once training runs.
     from tastespace.evaluation import evaluate
     from tastespace.evaluation.metrics import columns_for
+    from tastespace.evaluation.protocols import find_protocol
 
-    columns_for([monitor], (10,))
+    find_protocol(protocol)
+    if [column.label for column in columns_for([monitor], (3, 10))] != [monitor]:
+        raise ParameterError(f"monitor={monitor!r}: expected the name of one figure, such as 'NDCG@10' or 'MAP'.")
 
     def score(space: VectorSpace) -> float:
         candidate = _Candidate(space).fit(train)
-        return evaluate(candidate, valid, seen=train, protocol=protocol, metrics=[monitor], threads=threads)[monitor]
+        report = evaluate(candidate, valid, seen=train, protocol=protocol, metrics=[monitor], threads=threads)
+        if math.isnan(report[monitor]):
+            raise ParameterError(
+                f"monitor={monitor!r}: no user of {valid!r} counts for it under the {protocol!r} protocol. Choose "
+                "another metric or a smaller k."
+            )
+        return report[monitor]
 
     return score

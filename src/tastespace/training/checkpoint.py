@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +25,19 @@ def write_checkpoint(path: Path, arrays: dict[str, NDArray[Any]], facts: dict[st
     path.parent.mkdir(parents=True, exist_ok=True)
     # An empty array has no bytes to store; it is made anew when the run is set up.
     filled = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array.size}
-    payload = save(filled, metadata={_KEY: json.dumps({"format": FORMAT, **facts})})
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    notes = {"format": FORMAT, "checksum": _checksum(filled), **facts}
+    payload = save(filled, metadata={_KEY: json.dumps(notes)})
+    # One name, so that a process killed while writing leaves one such file at most, which the next write takes over.
+    temporary = path.with_name(f".{path.name}.partial")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("wb") as file:
             file.write(payload)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(temporary).unlink()
+            temporary.unlink()
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -58,4 +60,13 @@ def read_checkpoint(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]
         raise TrainingError(
             f"{path} has checkpoint format {facts.get('format')}, this version reads {FORMAT}. Delete it to train anew."
         )
+    if facts.pop("checksum") != _checksum(arrays):
+        raise TrainingError(f"{path} is damaged: its numbers changed after they were written. Delete it to train anew.")
     return arrays, facts
+
+
+def _checksum(arrays: dict[str, NDArray[Any]]) -> int:
+    total = 0
+    for name in sorted(arrays):
+        total = zlib.crc32(arrays[name].data, zlib.crc32(name.encode(), total))
+    return total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from numbers import Real
 from typing import Any, overload
 
 import numpy as np
@@ -43,7 +44,7 @@ def interests_per_user(
         raise ParameterError(f"interests={interests!r}: expected a whole number or 'adaptive'.")
     if isinstance(least, bool) or not isinstance(least, (int, np.integer)) or least < 1:
         raise ParameterError(f"min_interests={least!r}: expected a whole number, 1 or more.")
-    if not log_base > 1 or not np.isfinite(log_base):
+    if not isinstance(log_base, Real) or not log_base > 1 or not np.isfinite(log_base):
         raise ParameterError(f"log_base={log_base!r}: expected a number larger than 1.")
     base = Fraction(repr(float(log_base)))  # the decimal that was typed
     powers = []

@@ -171,11 +171,12 @@ class Loop:
         if path is None or not Path(path).exists():
             return 0
         arrays, facts = read_checkpoint(Path(path))
-        for name, value in self._settings.identity.items():
-            if facts["identity"].get(name) != json.loads(json.dumps(value)):
+        mine, theirs = _as_stored(self._settings.identity), facts["identity"]
+        for name in dict.fromkeys([*mine, *theirs]):
+            if mine.get(name) != theirs.get(name):
                 raise TrainingError(
-                    f"the checkpoint {path} belongs to another run: {name} was {facts['identity'].get(name)!r}, now it "
-                    f"is {value!r}. Delete the file, give another path, or restore the setting."
+                    f"the checkpoint {path} belongs to another run: {name} was {theirs.get(name)!r}, now it is "
+                    f"{mine.get(name)!r}. Delete the file, give another path, or restore the setting."
                 )
         own = self._trainee.state()
         self._trainee.load_state({name: arrays.get(name, array) for name, array in own.items()})
@@ -200,7 +201,7 @@ class Loop:
             return
         arrays = {**self._trainee.state(), **{f"best.{name}": a for name, a in self._best.items()}}
         facts = {
-            "identity": settings.identity,
+            "identity": _as_stored(settings.identity),
             "history": self._history,
             "best_score": self._best_score if math.isfinite(self._best_score) else None,
             "best_epoch": self._best_epoch,
@@ -225,14 +226,21 @@ class Loop:
                 file.writelines(json.dumps(row) + "\n" for row in self._history)
 
 
+def _as_stored(identity: dict[str, Any]) -> dict[str, Any]:
+    """As JSON gives it back; NumPy's numbers count as Python's."""
+    return json.loads(json.dumps(identity, default=lambda value: value.item()))
+
+
 def _check(settings: LoopSettings) -> None:
     for name in ("epochs", "validate_every", "checkpoint_epochs"):
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
             raise ParameterError(f"{name}={value!r}: expected a whole number, 1 or more.")
-    if isinstance(settings.patience, bool) or not isinstance(settings.patience, int) or settings.patience < 0:
-        raise ParameterError(f"patience={settings.patience!r}: expected a whole number; 0 never stops early.")
-    if settings.checkpoint_minutes is not None and not settings.checkpoint_minutes > 0:
+    patience = settings.patience
+    if isinstance(patience, bool) or not isinstance(patience, (int, np.integer)) or patience < 0:
+        raise ParameterError(f"patience={patience!r}: expected a whole number; 0 never stops early.")
+    minutes = settings.checkpoint_minutes
+    if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
         raise ParameterError(f"checkpoint_minutes={settings.checkpoint_minutes!r}: expected a positive number.")
     if settings.log_file is not None and Path(settings.log_file).suffix not in (".csv", ".jsonl"):
         raise ParameterError(f"log_file={str(settings.log_file)!r}: expected a name that ends in .csv or .jsonl.")

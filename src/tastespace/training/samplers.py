@@ -67,8 +67,8 @@ def popularity_weights(data: Interactions, power: float) -> NDArray[np.float64]:
     """Number of users of each item to a power, shape ``(n_items,)``; items that nobody took have weight 0."""
     if not np.isfinite(power) or power < 0:
         raise ParameterError(f"popularity_power={power!r}: expected a number, 0 or more (0: all taken items alike).")
-    counts = data.item_counts.astype(np.float64)
-    return np.where(counts > 0, counts**power, 0.0)
+    share = data.item_counts / max(1, data.item_counts.max())  # a large power of a large count would overflow
+    return np.where(share > 0, share**power, 0.0)
 
 
 def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
@@ -120,9 +120,12 @@ class Negatives:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise ParameterError(f"n={n!r}: expected how many negatives to draw, 1 or more.")
         data = self._data
-        rows = np.ascontiguousarray(users, dtype=np.int32)
-        if len(rows) and (rows.min() < 0 or rows.max() >= data.n_users):
+        given = np.asarray(users)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise ParameterError(f"users: expected whole numbers in one row, given {given.dtype} of {given.shape}.")
+        if given.size and (given.min() < 0 or given.max() >= data.n_users):
             raise ParameterError(f"users hold indices outside 0 ... {data.n_users - 1}.")
+        rows = np.ascontiguousarray(given, dtype=np.int32)
         return _native.draw_negatives(
             data.offsets,
             data.indices,
