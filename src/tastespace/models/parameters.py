@@ -1,0 +1,191 @@
+"""The parameters of DPCML and CML: what each means, which values make sense, what the kernel is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
+from tastespace.training.counts import n_hardest
+from tastespace.training.metric import BALL, SPHERE, Arrays
+from tastespace.training.samplers import alias_table, find_sampler, popularity_weights
+
+REGIONS = {"sphere-ball": (SPHERE, BALL), "ball": (BALL, BALL), "sphere": (SPHERE, SPHERE)}  # of users and items
+_METHODS = {"sgd": 0, "adagrad": 1, "adam": 2}
+_DCRS = {None: 0, "mean": 1, "pairs": 2}
+_GAMMA = {"statistic": 0, "random": 0, "average": 1}
+_NO_FLOATS, _NO_INTS = np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MetricParameters:
+    """Everything that can be set, with the paper's symbols."""
+
+    # ---- the space
+    dim: int = 100
+    """Dimension d of the space."""
+    interests: int | str = "adaptive"
+    """Vectors per user: a whole number C for everybody (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
+    with n_i the user's train interactions."""
+    min_interests: int = 3
+    """C_1 of APA: the fewest vectors that anybody gets."""
+    log_base: float = 3.0
+    """a of APA, above 1: the larger, the fewer vectors."""
+    geometry: Literal["sphere-ball", "ball", "sphere"] = "sphere-ball"
+    """Where vectors live: users on the sphere and items in the ball; both in the ball; or both on the sphere, which
+    is GFJA, the joint-accessibility form: there s = 1 - cos (Eq. 18), and `margin` is in that unit."""
+    radius: float = 1.0
+    """r of the sphere and the ball."""
+
+    # ---- the loss
+    margin: float = 1.0
+    """lambda, in squared distance."""
+    sampler: str = "hars"
+    """Where negatives come from: unis, pops, 2sts, hars, ndihars or dihars; see `tastespace.training.samplers`."""
+    candidates: int | None = None
+    """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: 10, for
+    2stS 50, for (N)DiHarS 100."""
+    hardest: int = 1
+    """How many of the candidates HarS and 2stS use."""
+    beta: float = 1e-3
+    """The share of a user's negatives that (N)DiHarS aims at, in (0, 1]: N_beta = max(1, floor(beta n_i^-))."""
+    gamma: Literal["statistic", "random", "average"] = "statistic"
+    """How DiHarS learns its thresholds: started at the first visit's order statistic and moved by projected gradient;
+    the paper's random start (uniform in [0, margin)) with projected gradient; or a running average of the order
+    statistic."""
+    gamma_rate: float = 0.05
+    """Step of the projected gradient on gamma, or weight of a new statistic in the running average."""
+    popularity_power: float = 1.0
+    """PopS and 2stS draw items in proportion to their number of users to this power."""
+    weighting: Literal["positive", "user"] = "positive"
+    """Whether every positive counts alike (as in the authors' published code) or every user (Eq. 12)."""
+
+    # ---- diversity control (DCRS)
+    dcrs: Literal["mean", "pairs"] | None = "mean"
+    """Hinge on the user's average pairwise distance (the text), on each pair (the published code), or none."""
+    diversity_weight: float = 10.0
+    """eta."""
+    min_diversity: float | None = 0.05
+    """delta_1; None leaves the lower side open."""
+    max_diversity: float | None = 0.25
+    """delta_2; None leaves the upper side open."""
+
+    # ---- optimisation
+    optimiser: Literal["adagrad", "adam", "sgd"] = "adagrad"
+    """Row-wise: only vectors with a gradient move."""
+    learning_rate: float = 0.1
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate falls over the epochs."""
+    epochs: int = 50
+    block: int = 1024
+    """Positives per block: item vectors stand still while the users of a block move, and then move themselves."""
+    average: int = 10
+    """The model is the running mean of the vectors over about so many epochs; 1 takes the last epoch's."""
+
+    # ---- validation, files, the machine
+    monitor: str = "NDCG@10"
+    """Metric of `tastespace.evaluate` that chooses the best epoch where `fit` is given validation data."""
+    monitor_protocol: str = "full"
+    patience: int = 10
+    """Stop after so many validations without a better one; 0 never stops early."""
+    validate_every: int = 1
+    """Epochs between validations."""
+    checkpoint: str | None = None
+    """File from which `fit` resumes and to which it writes its state; a resumed run ends in the same bits."""
+    checkpoint_epochs: int = 5
+    checkpoint_minutes: float | None = None
+    log_file: str | None = None
+    """Training log, one row per epoch: a name that ends in .csv or .jsonl."""
+    seed: int = 0
+    threads: int = 0
+    """0 means all cores. The learnt bits do not depend on it."""
+
+    def _kernel_settings(self) -> dict[str, Any]:
+        kind = find_sampler(self.sampler)
+        users, items = REGIONS[self.geometry]
+        one_sided = self.min_diversity is None and self.max_diversity is None
+        return {
+            "sampler": kind.code,
+            "n_candidates": kind.candidates if self.candidates is None else self.candidates,
+            "n_used": 0 if kind.uses_beta or not kind.takes_hardest else self.hardest,
+            "margin": self.margin,
+            "distance_scale": 0.5 / self.radius**2 if self.geometry == "sphere" else 1.0,
+            "gamma_rule": _GAMMA[self.gamma],
+            "gamma_rate": self.gamma_rate,
+            "dcrs": 0 if self.diversity_weight == 0 or one_sided else _DCRS[self.dcrs],
+            "dcrs_weight": self.diversity_weight,
+            "dcrs_low": -np.inf if self.min_diversity is None else self.min_diversity,
+            "dcrs_high": np.inf if self.max_diversity is None else self.max_diversity,
+            "user_region": users,
+            "item_region": items,
+            "radius": self.radius,
+            "method": _METHODS[self.optimiser],
+            "beta1": 0.9,
+            "beta2": 0.999,
+            "epsilon": 1e-8,
+            "block": self.block,
+        }
+
+    def _kernel_arrays(self, train: Interactions) -> Arrays:
+        kind = find_sampler(self.sampler)
+        counts = train.user_counts
+        # With this share per visit, one epoch gives every user the same eta, however long the history.
+        share = (train.n_interactions / (train.n_users * np.maximum(counts, 1))).astype(np.float32)
+        keep, other = _NO_FLOATS, _NO_INTS
+        if kind.by_popularity:
+            keep, other = alias_table(popularity_weights(train, self.popularity_power))
+        gamma = np.full(train.n_interactions if kind.code == 3 else 0, -1.0, dtype=np.float32)
+        if self.gamma == "random":
+            # The paper starts gamma at random without saying how; a violation's size is of the order of the margin.
+            gamma[:] = np.random.default_rng([self.seed, 1]).uniform(0, self.margin, len(gamma))
+        hard = n_hardest(np.maximum(1, train.n_items - counts), self.beta) if kind.uses_beta else _NO_INTS
+        return {
+            "alias_keep": keep,
+            "alias_other": other,
+            "loss_weight": share if self.weighting == "user" else np.ones(train.n_users, dtype=np.float32),
+            "dcrs_share": share,
+            "n_hardest": hard.astype(np.int32),
+            "gamma": gamma,
+        }
+
+    def _check(self) -> None:
+        """Every parameter that makes no sense, before anything is computed."""
+        find_sampler(self.sampler)
+        for name, choices in (
+            ("geometry", REGIONS),
+            ("optimiser", _METHODS),
+            ("dcrs", _DCRS),
+            ("gamma", _GAMMA),
+            ("weighting", ("positive", "user")),
+            ("schedule", ("constant", "linear", "cosine")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, choices))}."
+                )
+        for name in ("dim", "hardest", "block", "average"):
+            _require_whole(name, getattr(self, name))
+        if self.candidates is not None:
+            _require_whole("candidates", self.candidates)
+        for name in ("margin", "learning_rate", "radius", "gamma_rate"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float)) and np.isfinite(value) and value > 0):
+                raise ParameterError(f"{name}={value!r}: expected a positive, finite number.")
+        if not (np.isfinite(self.diversity_weight) and self.diversity_weight >= 0):
+            raise ParameterError(f"diversity_weight={self.diversity_weight!r}: expected a number, 0 or more.")
+        if not 0 < self.beta <= 1:
+            raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
+        low, high = self.min_diversity, self.max_diversity
+        if low is not None and high is not None and low > high:
+            raise ParameterError(
+                f"min_diversity={low} is larger than max_diversity={high}: no diversity lies between them. Swap them, "
+                "or switch the regulariser off with dcrs=None."
+            )
+
+
+def _require_whole(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ParameterError(f"{name}={value!r}: expected a whole number, 1 or more.")
