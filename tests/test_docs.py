@@ -44,3 +44,13 @@ def test_the_library_never_prints():
         if "cli" not in path.relative_to(SOURCE).parts:
             calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
             assert not any(isinstance(f, ast.Name) and f.id == "print" for f in calls), path
+
+
+def test_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    readme = Path(__file__).parents[1] / "README.md"
+    blocks = readme.read_text(encoding="utf-8").split("```python\n")[1:]
+    assert len(blocks) >= 2
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block.partition("```")[0], "README.md", "exec"), names)

@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
+from reference import from_lists
 from safetensors.numpy import load_file, save_file
 
 from tastespace import CML, DPCML, split, synthetic
@@ -168,8 +168,6 @@ def test_a_resumed_run_starts_where_the_checkpoint_was(tmp_path, parts):
 
 
 def test_resuming_counts_who_was_skipped(tmp_path):
-    from reference import from_lists
-
     train = from_lists([list(range(8)), [0, 1], [2, 5]], 8)
     settings = {"dim": 4, "epochs": 4, "checkpoint": str(tmp_path / "c"), "interests": 2}
     assert DPCML(**settings).fit(train).skipped_positives_ == 8
@@ -188,7 +186,7 @@ def test_resuming_counts_who_was_skipped(tmp_path):
 )
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, parts, changes, words):
     train, _, _ = parts
-    settings = {"dim": 4, "epochs": 3, "checkpoint": str(tmp_path / "c")}
+    settings = {"dim": 4, "epochs": 3, "sampler": "dihars", "checkpoint": str(tmp_path / "c")}
     DPCML(**settings).fit(train)
     before = (tmp_path / "c").read_bytes()
     with pytest.raises(TrainingError, match=f"belongs to another run: {words}.*Delete the file, give another path"):
@@ -315,11 +313,11 @@ def test_killed_while_writing_and_resumed(tmp_path, parts):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_killed_at_random_moments_and_resumed(tmp_path, parts, seed):
     rng = np.random.default_rng(seed)
-    epochs, kills, progress = 600, 0, 0
-    while kills < 40:
+    epochs, kills, progress = 200, 0, 0
+    while kills < 8:
         child = start_child(tmp_path, epochs)
         try:
-            child.wait(rng.uniform(0.0, 0.8))
+            child.wait(rng.uniform(0.0, 0.7))
         except subprocess.TimeoutExpired:
             child.kill()
             assert child.wait() == -signal.SIGKILL
@@ -328,11 +326,11 @@ def test_killed_at_random_moments_and_resumed(tmp_path, parts, seed):
                 done = len(read_checkpoint(tmp_path / "run.ckpt")[1]["history"])
                 assert done >= progress
                 progress = done
-            time.sleep(0)
         else:
             assert child.returncode == 0, child.stderr.read()
             break
-    assert kills >= 3
+    assert kills >= 2
+    assert progress > 0
     if child.returncode != 0:
         child = start_child(tmp_path, epochs)
         assert child.wait(120) == 0
@@ -340,6 +338,6 @@ def test_killed_at_random_moments_and_resumed(tmp_path, parts, seed):
 
 
 def test_a_checkpoint_holds_no_pickle(tmp_path, parts):
-    DPCML(dim=4, epochs=1, checkpoint=str(tmp_path / "c")).fit(parts[0])
+    DPCML(dim=4, epochs=1, sampler="dihars", checkpoint=str(tmp_path / "c")).fit(parts[0])
     arrays = load_file(tmp_path / "c")
     assert {"users", "items", "gamma"} <= set(arrays)

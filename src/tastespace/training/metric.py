@@ -79,21 +79,21 @@ class MetricTrainer:
             **kernel,
         }
         self._means: Arrays = {} if average <= 1 else {"mean_users": users.copy(), "mean_items": items.copy()}
-        self.skipped = 0
+        # Positives of users who have every item; a run that resumes at its end visits nobody, so they are counted here.
+        self.skipped = int(train.user_counts[train.user_counts == train.n_items].sum())
 
     def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
         """One pass over all positives; ``tick(done, loss)`` is called every now and then."""
         settings = {**self._settings, "learning_rate": self._rates.at(epoch)}
         step = max(1, _POSITIVES_PER_CALL // settings["block"]) * settings["block"]
         loss = dcrs = 0.0
-        visited = skipped = pulls = 0
+        visited = pulls = 0
         for first in range(0, self._n, step):
             last = min(self._n, first + step)
             part = _native.train_range(self.arrays, settings, self._seed, epoch, first, last, self._threads)
             loss, dcrs = loss + part[0], dcrs + part[1]
-            visited, skipped, pulls = visited + part[2], skipped + part[3], pulls + part[4]
+            visited, pulls = visited + part[2], pulls + part[4]
             tick(last - first, loss / max(1, visited))
-        self.skipped = skipped
         self._take_mean(epoch)
         n = max(1, visited)
         return {"loss": (loss + dcrs) / n, "hinge": loss / n, "dcrs": dcrs / n, "active": pulls / n}

@@ -1,0 +1,273 @@
+"""The epoch loop: early stopping, the best epoch, callbacks, logs, progress, divergence, Ctrl-C."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tastespace.errors import ParameterError, TrainingError
+from tastespace.training.loop import Loop, LoopSettings
+
+
+class Counter:
+    """Learns to count: after epoch e its only number is e."""
+
+    def __init__(self, losses=None, interrupt_in=None):
+        self.value = np.zeros(1)
+        self.losses = losses or {}
+        self.interrupt_in = interrupt_in
+
+    def train_epoch(self, epoch, tick):
+        tick(5, 0.5)
+        self.value += 1
+        if epoch + 1 == self.interrupt_in:
+            raise KeyboardInterrupt
+        tick(5, 0.25)
+        return {"loss": self.losses.get(epoch + 1, 1.0 / (epoch + 1))}
+
+    def state(self):
+        return {"value": self.value}
+
+    def load_state(self, state):
+        np.copyto(self.value, state["value"])
+
+    def result(self):
+        return {"value": self.value.copy()}
+
+
+def run(trainee=None, scores=None, callbacks=(), progress=None, **settings):
+    chosen = {"epochs": 6, "n_positives": 10, "monitor": "NDCG@10" if scores else "", **settings}
+    validate = None if scores is None else lambda result: scores[int(result["value"][0]) - 1]
+    return Loop(trainee or Counter(), LoopSettings(**chosen), validate, callbacks, progress).run()
+
+
+# ---- the best epoch ----------------------------------------------------------------------------------------
+
+
+def test_without_validation_the_last_epoch_is_the_result():
+    outcome = run()
+    assert outcome.result["value"] == [6]
+    assert (outcome.best_epoch, outcome.stopped) == (6, "finished")
+    assert [row["epoch"] for row in outcome.history] == [1, 2, 3, 4, 5, 6]
+    assert [row["loss"] for row in outcome.history] == [1 / e for e in range(1, 7)]
+    assert all(row["seconds"] >= 0 and "NDCG@10" not in row for row in outcome.history)
+
+
+def test_the_best_epoch_is_kept_not_the_last():
+    outcome = run(scores=[1, 5, 3, 4, 2, 0])
+    assert outcome.result["value"] == [2]
+    assert (outcome.best_epoch, outcome.stopped) == (2, "finished")
+    assert [row["NDCG@10"] for row in outcome.history] == [1, 5, 3, 4, 2, 0]
+
+
+def test_of_equal_epochs_the_first_is_kept():
+    assert run(scores=[1, 5, 5, 5, 5, 5]).best_epoch == 2
+
+
+@pytest.mark.parametrize(("patience", "last"), [(1, 3), (2, 4), (3, 6), (0, 6)])
+def test_patience_counts_validations_without_a_better_one(patience, last):
+    outcome = run(scores=[1, 5, 3, 4, 6, 0], patience=patience)
+    assert len(outcome.history) == last
+    assert outcome.stopped == ("early" if last < 6 else "finished")
+    assert outcome.best_epoch == (2 if last < 6 else 5)
+
+
+def test_running_out_of_patience_in_the_last_epoch_is_an_early_stop():
+    assert run(scores=[1, 2, 3, 4, 3, 3], patience=2).stopped == "early"
+
+
+def test_validation_every_few_epochs_and_at_the_end():
+    outcome = run(scores=[9, 1, 9, 2, 3, 9, 4], validate_every=2, epochs=5)
+    assert ["NDCG@10" in row for row in outcome.history] == [False, True, False, True, True]
+    assert outcome.best_epoch == 5
+    assert run(scores=[0, 9, 0, 1, 0, 2], validate_every=2, patience=2).stopped == "early"
+
+
+# ---- callbacks ---------------------------------------------------------------------------------------------
+
+
+def test_callbacks_see_each_row_and_stop_with_false():
+    seen = []
+    outcome = run(scores=[1, 2, 3, 4, 5, 6], callbacks=[seen.append, lambda row: row["epoch"] < 3])
+    assert outcome.stopped == "callback"
+    assert seen == outcome.history
+    assert len(seen) == 3
+    # Their rows are copies, and only False is a wish to stop.
+    assert run(callbacks=[lambda row: row.clear(), lambda row: None, lambda row: 0]).history[0]["epoch"] == 1
+
+
+def test_an_error_in_a_callback_comes_through():
+    def fail(row):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(callbacks=[fail])
+
+
+# ---- Ctrl-C ------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_in_an_epoch_keeps_what_was_learnt(caplog):
+    outcome = run(Counter(interrupt_in=4))
+    assert outcome.stopped == "interrupted"
+    assert len(outcome.history) == 3
+    assert outcome.result["value"] == [4]
+    assert "interrupted in epoch 4" in caplog.text
+
+
+def test_ctrl_c_with_validation_keeps_the_best(tmp_path):
+    path = tmp_path / "c"
+    outcome = run(Counter(interrupt_in=4), scores=[1, 3, 2, 9, 9, 9], checkpoint=path, checkpoint_epochs=1)
+    assert outcome.result["value"] == [2]
+    assert outcome.best_epoch == 2
+    # The epoch that was cut short is not in the checkpoint.
+    assert run(scores=[1, 3, 2, 0, 0, 4], checkpoint=path).history[-1]["epoch"] == 6
+
+
+def test_ctrl_c_in_a_callback():
+    def interrupt(row):
+        raise KeyboardInterrupt
+
+    outcome = run(callbacks=[interrupt])
+    assert outcome.stopped == "interrupted"
+    assert outcome.result["value"] == [1]
+
+
+# ---- divergence --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_diverges_stops_with_epoch_quantity_and_hint(loss, tmp_path):
+    path = tmp_path / "good"
+    with pytest.raises(TrainingError) as caught:
+        run(Counter(losses={4: loss}), checkpoint=path, checkpoint_epochs=1)
+    message = str(caught.value)
+    assert "diverged in epoch 4: the loss became NaN or infinite" in message
+    assert "Lower learning_rate" in message
+    assert f"last good checkpoint is {path}" in message
+    seen = []
+    outcome = run(checkpoint=path, callbacks=[lambda row: seen.append(row["epoch"])])
+    assert seen == [4, 5, 6]
+    assert outcome.result["value"] == [6]
+
+
+def test_vectors_that_diverge_are_named():
+    class Explodes(Counter):
+        def train_epoch(self, epoch, tick):
+            self.value /= self.value - 1 if epoch == 2 else 1
+            return super().train_epoch(epoch, tick)
+
+    with (
+        np.errstate(divide="ignore", invalid="ignore"),
+        pytest.raises(TrainingError, match=r"diverged in epoch 3: .*value.* became NaN or infinite\. Lower learn"),
+    ):
+        trainee = Explodes()
+        trainee.value[:] = -1
+        run(trainee)
+
+
+# ---- logs --------------------------------------------------------------------------------------------------
+
+
+def test_csv_log_has_a_row_per_epoch_and_a_column_per_figure(tmp_path):
+    path = tmp_path / "new" / "log.csv"
+    outcome = run(scores=[0, 1, 0, 2, 0, 3], validate_every=2, log_file=path)
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["epoch", "loss", "seconds", "NDCG@10"]
+    assert [float(row["loss"]) for row in rows] == [row["loss"] for row in outcome.history]
+    assert [row["NDCG@10"] for row in rows] == ["", "1", "", "2", "", "3"]
+
+
+def test_jsonl_log_is_the_history(tmp_path):
+    path = tmp_path / "log.jsonl"
+    outcome = run(scores=[1, 2, 3, 4, 5, 6], log_file=str(path))
+    assert [json.loads(line) for line in path.read_text().splitlines()] == outcome.history
+
+
+def test_the_log_is_there_while_training_and_whole_after_a_resumed_run(tmp_path):
+    log, checkpoint = tmp_path / "log.jsonl", tmp_path / "c"
+    lengths = []
+
+    def look(row):
+        lengths.append(len(log.read_text().splitlines()))
+        return row["epoch"] != 3
+
+    run(log_file=log, checkpoint=checkpoint, checkpoint_epochs=2, callbacks=[look])
+    run(log_file=log, checkpoint=checkpoint, callbacks=[look])
+    assert lengths == [1, 2, 3, 3]  # epoch 3 was not in the checkpoint: it is repeated, not written twice
+    run(log_file=log, checkpoint=checkpoint)
+    assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
+
+
+# ---- progress ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("progress", [None, False])
+def test_progress_is_silent_where_standard_error_is_no_terminal(progress, capfd):
+    run(progress=progress)
+    assert capfd.readouterr() == ("", "")
+
+
+IN_TERMINAL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_loop import run
+run(scores=[1, 2, 3, 4, 5, 42], progress=eval(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(("progress", "shown"), [("None", True), ("False", False)])
+def test_progress_in_a_terminal_shows_loss_metric_and_rate(progress, shown):
+    keyboard, terminal = pty.openpty()
+    command = [sys.executable, "-c", IN_TERMINAL, str(Path(__file__).parent), progress]
+    surroundings = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    subprocess.run(command, stderr=terminal, check=True, timeout=60, env=surroundings)
+    os.close(terminal)
+    seen = b""
+    try:
+        while part := os.read(keyboard, 65536):
+            seen += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(keyboard)
+    for words in (b"epoch 6/6", b"loss 0.1667", b"NDCG@10 42.00", b"positives/s"):
+        assert (words in seen) == shown
+    assert bool(seen) == shown
+
+
+# ---- settings ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"epochs": 0}, "epochs=0: expected a whole number, 1 or more"),
+        ({"epochs": 2.5}, "epochs=2.5: expected a whole number"),
+        ({"epochs": True}, "epochs=True: expected a whole number"),
+        ({"validate_every": 0}, "validate_every=0: expected a whole number, 1 or more"),
+        ({"checkpoint_epochs": 0}, "checkpoint_epochs=0: expected a whole number, 1 or more"),
+        ({"checkpoint_minutes": 0}, "checkpoint_minutes=0: expected a positive number"),
+        ({"checkpoint_minutes": "5"}, "checkpoint_minutes='5': expected a positive number"),
+        ({"patience": -1}, "patience=-1: expected a whole number; 0 never stops early"),
+        ({"patience": 1.5}, "patience=1.5: expected a whole number"),
+        ({"log_file": "log.txt"}, "log_file='log.txt': expected a name that ends in .csv or .jsonl"),
+    ],
+)
+def test_bad_settings(settings, words):
+    with pytest.raises(ParameterError) as caught:
+        run(**settings)
+    assert words in str(caught.value)
+
+
+def test_numpy_numbers_are_numbers():
+    assert len(run(epochs=np.int64(3), patience=np.int64(0)).history) == 3
