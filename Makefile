@@ -22,6 +22,8 @@ lint: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/loading.py
+	$(BIN)/python benchmarks/evaluation.py
+	for what in torch implicit scaling memory large; do $(BIN)/python benchmarks/training.py $$what || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -40,6 +42,8 @@ $(VENV)/.test: $(VENV)/.created $(NATIVE)
 	$(BIN)/pip install --disable-pip-version-check -q -e ".[test]"
 	touch $@ $(VENV)/.core
 
+# torch first and by its exact version: a range would take the newest build, with gigabytes for graphics cards.
 $(VENV)/.bench: $(VENV)/.test
+	$(BIN)/pip install --disable-pip-version-check -q torch==2.13.0
 	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,bench]"
 	touch $@

@@ -3,7 +3,6 @@
 A user is a small set of points, an item is one point, and a smaller distance means a stronger preference.
 """
 
-import logging
 from importlib.metadata import version
 
 from tastespace.data import Interactions, datasets, split, synthetic
@@ -26,6 +25,3 @@ __all__ = [
     "split",
     "synthetic",
 ]
-
-# The library never prints; whoever wants to hear it configures logging.
-logging.getLogger(__name__).addHandler(logging.NullHandler())

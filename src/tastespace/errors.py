@@ -46,5 +46,6 @@ def nearest(name: object, known: Iterable[object], n: int = 3) -> str:
     >>> nearest("ml-1n", ["ml-1m", "anime"])
     ' Did you mean ml-1m?'
     """
-    matches = difflib.get_close_matches(str(name), [str(k) for k in known], n=n)
+    by_lower = {str(k).lower(): str(k) for k in known}
+    matches = [by_lower[m] for m in difflib.get_close_matches(str(name).lower(), list(by_lower), n=n)]
     return f" Did you mean {' or '.join(matches)}?" if matches else ""

@@ -36,7 +36,7 @@ def test_version_and_help_with_examples():
 def test_doctor_tells_what_is_here(monkeypatch):
     monkeypatch.setenv("TASTESPACE_DATA", "some/folder")
     told = text_of("doctor")
-    for word in ("tastespace", tastespace.__version__, "numpy", "polars", "threads", "some/folder", "neural", "cache"):
+    for word in ("tastespace", tastespace.__version__, "numpy", "polars", "threads", "some/folder", "bench", "cache"):
         assert word in told
     assert any(level in told for level in ("AVX-512", "AVX2", "portable"))
 
@@ -55,7 +55,7 @@ def test_datasets_for_people_and_for_programs():
 
 def test_demo_trains_compares_and_recommends():
     told = text_of("demo", "--person", "12")
-    for word in ("a synthetic town", "most popular", "minority", "For person 12", "planted interests"):
+    for word in ("a synthetic town", "most popular", "minority", "person 12", "planted", "DPCML"):
         assert word in told
 
 
@@ -83,10 +83,12 @@ def test_errors_are_one_line_on_stderr_with_exit_code_2(arguments, message):
 
 
 def test_a_closed_pipe_is_no_error():
-    pipe = f"{sys.executable} -c 'from tastespace.cli import main; main()' datasets --format json | head -c 10"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True)
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
+    for arguments in ("datasets --format json", "datasets", "--help"):
+        # The reader leaves before anything is written: cat needs a moment to import, true does not.
+        pipe = f"{sys.executable} -c 'from tastespace.cli import main; main()' {arguments} | true"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True)
+        assert done.returncode == 0, arguments
+        assert done.stderr == ""
 
 
 def test_broken_simd_choice_is_named():

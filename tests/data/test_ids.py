@@ -70,7 +70,7 @@ def test_lookup_of_an_unknown_id_offers_the_nearest():
     ("values", "message"),
     [
         (["a", None], "1 of 2 ids are null, the first in row 1"),
-        (["a", 1], r"mixes types of id: 'a' \(str\), 1 \(int\)"),
+        (["a", 1], r"mixes types: 'a' \(str\), 1 \(int\)"),
         ([1.5, float("nan")], "the id in row 1 is nan"),
         ([[1], [2]], "ids must be whole numbers, strings"),
     ],

@@ -178,7 +178,7 @@ def test_bad_tables_get_a_clear_error(case):
 
 def test_mixed_id_types_in_a_pandas_column():
     given = pd.DataFrame({"user": [1, "two"], "item": [1, 2]})
-    with pytest.raises(DataError, match="column 'user' mixes types of id"):
+    with pytest.raises(DataError, match="column 'user' mixes types"):
         Interactions.from_frame(given)
 
 
@@ -211,3 +211,61 @@ def test_bad_arguments_get_a_clear_error(arguments, message):
 def test_bad_matrices_get_a_clear_error(matrix, arguments, message):
     with pytest.raises(DataError, match=message):
         Interactions.from_scipy(matrix, **arguments)
+
+
+def test_frames_with_repeated_or_unnamed_columns():
+    twice = pd.DataFrame([[1, 2, 3]], columns=["user", "user", "item"])
+    with pytest.raises(DataError, match="same name"):
+        Interactions.from_frame(twice)
+    with pytest.raises(ParameterError, match="user=0: expected the name of a column"):
+        Interactions.from_frame(frame([(1, 1), (2, 2)]), user=0)
+
+
+def test_true_and_one_are_not_the_same_id():
+    with pytest.raises(DataError, match=r"mixes types: True \(bool\), 1 \(int\)"):
+        Interactions.from_frame(pd.DataFrame({"user": pd.Series([True, 1], dtype=object), "item": [1, 2]}))
+
+
+def test_ids_beyond_64_bits_survive():
+    data = Interactions.from_frame(
+        pl.DataFrame({"user": [2**70, 1], "item": [1, 2]}, schema_overrides={"user": pl.Int128})
+    )
+    assert data.items_of(2**70) == [1]
+
+
+def test_attributes_of_any_kind_are_kept():
+    about = pd.DataFrame({"item": [1, 2], "_at": ["x", "y"], "mixed": pd.Series([1, "one"], dtype=object)})
+    data = Interactions.from_frame(frame([(1, 1), (2, 2)]), item_attributes=about)
+    assert data.item_attributes["_at"].to_list() == ["x", "y"]
+    assert data.item_attributes["mixed"].to_list() == ["1", "one"]
+
+
+def test_fingerprints_tell_texts_apart():
+    left = Interactions.from_frame(frame([("a\x1fb", 1), ("c", 2)]))
+    right = Interactions.from_frame(frame([("a", 1), ("b\x1fc", 2)]))
+    assert left.fingerprint() != right.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("more", "arguments", "message"),
+    [
+        ({"w": [1e300, 1.0]}, {"weight": "w"}, "the largest weight is 1e"),
+        ({"t": [None, 5]}, {"timestamp": "t"}, "row 0: the time in column 't' is null"),
+        ({"t": ["noon", "later"]}, {"timestamp": "t"}, "cannot serve as times"),
+        ({"t": [2**63, 1]}, {"timestamp": "t"}, "cannot serve as times"),
+    ],
+)
+def test_bad_weights_and_times(more, arguments, message):
+    given = pl.DataFrame({"user": [1, 2], "item": [1, 2], **{k: pl.Series(v, strict=False) for k, v in more.items()}})
+    with pytest.raises(DataError, match=message):
+        Interactions.from_frame(given, **arguments)
+
+
+def test_min_rating_must_be_a_number():
+    with pytest.raises(ParameterError, match="min_rating='4'"):
+        Interactions.from_frame(frame([(1, 1), (2, 2)], stars=[1, 2]), rating="stars", min_rating="4")
+
+
+def test_subset_needs_one_value_per_interaction():
+    with pytest.raises(DataError, match="expected one value for each of 2 rows"):
+        Interactions.from_frame(frame([(1, 1), (2, 2)])).subset([True])

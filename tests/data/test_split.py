@@ -151,3 +151,34 @@ def test_bad_arguments(timed, call, message):
 def test_time_split_without_times_says_what_to_do(town):
     with pytest.raises(DataError, match="read it with timestamp="):
         split.by_time(town.interactions, (0.5, 0.5))
+
+
+def test_a_pair_in_two_parts_is_refused(timed):
+    frame = timed.to_frame().with_columns(pl.lit("train").alias("split"))
+    frame = pl.concat([frame, frame.head(1).with_columns(pl.lit("test").alias("split"))])
+    with pytest.raises(DataError, match="1 pairs are in two parts of the split"):
+        split.by_column(timed, frame)
+
+
+def test_one_moment_for_all_cannot_be_split():
+    data = Interactions.from_frame(
+        pl.DataFrame({"user": [1, 2, 1, 2], "item": [1, 2, 3, 4], "when": [5] * 4}), timestamp="when"
+    )
+    with pytest.raises(DataError, match="leaves parts of 0 / 4 interactions"):
+        split.by_time(data, (0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: split.per_user(d, 0.8),
+        lambda d: split.per_user(d, seed=-1),
+        lambda d: split.per_user(d, seed="a"),
+        lambda d: split.by_time(d, at=5),
+        lambda d: split.by_time(d, at=[float("nan")]),
+        lambda d: split.cold_items(d, "0.3"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(timed, call):
+    with pytest.raises(ParameterError, match="expected"):
+        call(timed)

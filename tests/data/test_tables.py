@@ -80,3 +80,68 @@ def test_files_that_are_no_tables(tmp_path):
         Interactions.from_file(tmp_path / "binary.bin")
     with pytest.raises(DataError, match=r"no such file. Did you mean empty.csv"):
         Interactions.from_file(tmp_path / "emty.csv")
+
+
+def lists(data):
+    return {user: data.items_of(user) for user in data.users.series}
+
+
+def written(tmp_path, text, name="t.csv", encoding="utf-8"):
+    path = tmp_path / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_ids_in_text_files_stay_as_they_are_written(tmp_path):
+    data = Interactions.from_file(written(tmp_path, "user,item\n007,a\n7,b\n8,c\n"))
+    assert lists(data) == {"007": ["a"], "7": ["b"], "8": ["c"]}
+    data = Interactions.from_file(written(tmp_path, "user,item\n1.10,1\n1.1,2\n1e5,2\n"))
+    assert lists(data) == {"1.1": [2], "1.10": [1], "1e5": [2]}
+    data = Interactions.from_file(written(tmp_path, "01::5::3\n1::6::3\n"), user="column_1", item="column_2")
+    assert lists(data) == {"01": [5], "1": [6]}
+
+
+def test_a_byte_order_mark_blank_lines_and_windows_line_ends(tmp_path):
+    text = "\ufeffuser,item\r\n1,10\r\n\r\n2,11\r\n\r\n"
+    assert lists(Interactions.from_file(written(tmp_path, text))) == {1: [10], 2: [11]}
+    assert lists(Interactions.from_file(written(tmp_path, "1::10\n\n2::11\n\n"), user="column_1", item="column_2"))
+
+
+def test_a_header_is_known_by_the_columns_asked_for(tmp_path):
+    path = written(tmp_path, 'who,what,"title, long"\nann,tea,x\nbob,jam,y\n')
+    assert lists(Interactions.from_file(path, user="who", item="what")) == {"ann": ["tea"], "bob": ["jam"]}
+
+
+def test_a_type_that_shows_late_and_dates_as_text(tmp_path):
+    rows = "".join(f"{i % 50},{i},3,2024-01-{1 + i % 28:02}\n" for i in range(12_000))
+    path = written(tmp_path, "user,item,stars,day\n" + rows + "1,x1,2.5,2024-02-01\n")
+    data = Interactions.from_file(path, rating="stars", min_rating=2, timestamp="day")
+    assert data.n_interactions == 12_001
+    assert "x1" in data.items
+    assert data.timestamps.max() == 1_706_745_600_000_000
+
+
+def test_compressed_text(tmp_path):
+    import gzip
+
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"user,item\n1,2\n3,4\n"))
+    assert lists(Interactions.from_file(path)) == {1: [2], 3: [4]}
+
+
+def test_latin_letters_do_not_merge(tmp_path):
+    path = written(tmp_path, "1::café\n2::cafè\n", encoding="latin-1")
+    assert lists(Interactions.from_file(path, user="column_1", item="column_2")) == {1: ["café"], 2: ["cafè"]}
+
+
+def test_a_cut_in_a_column_that_is_not_used_is_noticed(tmp_path):
+    path = written(tmp_path, "user,item,rating\n1,a,4\n2,b,5\n1,c")
+    with pytest.raises(DataError, match=r"line 4: 2 fields, expected 3. Was the file cut off"):
+        Interactions.from_file(path)
+
+
+def test_headers_that_repeat_and_folders(tmp_path):
+    with pytest.raises(DataError, match="two columns have the same name"):
+        Interactions.from_file(written(tmp_path, "user,user\n1,2\n"))
+    with pytest.raises(DataError, match="this is a folder"):
+        Interactions.from_file(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -158,7 +159,7 @@ def test_pieces_equal_one_call(power, threads):
     whole = Negatives(train, popularity_power=power, seed=7, n_threads=1).draw(users, n=6, epoch=2)
     source = Negatives(train, popularity_power=power, seed=7, n_threads=threads)
     edges = [0, 1, 130, 131, 500]
-    pieces = [source.draw(users[a:b], n=6, epoch=2, first=a) for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [source.draw(users[a:b], n=6, epoch=2, first=a) for a, b in pairwise(edges)]
     np.testing.assert_array_equal(np.concatenate(pieces), whole)
     assert (source.draw(users, n=6, epoch=3) != whole).any()
     assert (Negatives(train, popularity_power=power, seed=8).draw(users, n=6, epoch=2) != whole).any()
@@ -202,7 +203,7 @@ def test_weights_are_powers_of_counts_and_zero_for_what_nobody_has():
 
 @pytest.mark.parametrize("power", [-1, float("nan"), float("inf")])
 def test_powers_that_make_no_sense(power):
-    with pytest.raises(ParameterError, match="popularity_power=.* expected a number, 0 or more"):
+    with pytest.raises(ParameterError, match=r"popularity_power=.* expected a number, 0 or more"):
         popularity_weights(random_lists([3, 3], 8), power)
 
 

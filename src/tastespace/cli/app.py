@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Annotated
 
@@ -60,10 +61,27 @@ def main() -> None:
     except TastespaceError as problem:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {_plain(problem)}", highlight=False)
         sys.exit(2)
+    except SystemExit as leaving:
+        # Click turns a closed pipe into exit code 1; that the reader of our output has left (| head) is no error.
+        if isinstance(leaving.__context__, BrokenPipeError) or not _flushed():
+            _leave_quietly()
+        raise
     except BrokenPipeError:
-        # The reader of our output has left (| head); that is no error.
-        sys.stderr.close()
-        sys.exit(0)
+        _leave_quietly()
+
+
+def _flushed() -> bool:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return False
+    return True
+
+
+def _leave_quietly() -> None:
+    """End without the complaint that Python makes when it cannot flush standard output."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
 
 
 def _plain(problem: TastespaceError) -> str:

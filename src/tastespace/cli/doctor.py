@@ -17,11 +17,7 @@ from tastespace.data.datasets.places import user_folders
 _CORE = ("numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich")
 _EXTRAS = {
     "frames": ("pandas", "pyarrow"),
-    "neural": ("torch",),
-    "plots": ("matplotlib",),
-    "ann": ("faiss-cpu",),
-    "bench": ("implicit",),
-    "tune": ("optuna",),
+    "bench": ("implicit", "torch"),
 }
 
 

@@ -42,6 +42,10 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.duplicates not in _MERGES:
             raise ParameterError(f"duplicates={self.duplicates!r}: expected one of {', '.join(_MERGES)}.")
+        if self.min_rating is not None and (
+            isinstance(self.min_rating, (bool, str)) or not np.isfinite(self.min_rating)
+        ):
+            raise ParameterError(f"min_rating={self.min_rating!r}: expected a number.")
         if self.min_rating is not None and self.rating is None:
             raise ParameterError(f"min_rating={self.min_rating} needs rating=, the name of the rating column.")
         if self.user == self.item:
@@ -62,12 +66,12 @@ def build(
         table,
         {role: getattr(recipe, role) for role in ("user", "item", "rating", "weight", "timestamp")},
     )
+    if not len(table.read(recipe.user)):
+        raise DataError(f"{table.name} has no rows. Expected one row per interaction.")
     keep = _rows_above(table, recipe)
     users, user_codes = encode(_ids(table, recipe.user, keep), "user")
     items, item_codes = encode(_ids(table, recipe.item, keep), "item")
     n_read = len(user_codes) if keep is None else len(keep)
-    if not n_read:
-        raise DataError(f"{table.name} has no rows. Expected one row per interaction.")
     if catalogue is not None:
         items, item_codes = _widen(items, item_codes, catalogue)
 
@@ -90,6 +94,8 @@ def build_from_scipy(matrix: Any, users: Any, items: Any, keep_weights: bool) ->
     if not sp.issparse(matrix):
         raise DataError(f"expected a SciPy sparse matrix, given {type(matrix).__name__}.")
     coo = sp.coo_array(matrix)
+    if coo.ndim != 2 or np.iscomplexobj(coo.data):
+        raise DataError(f"expected a matrix of real numbers with 2 dimensions, given {coo.ndim} of {coo.data.dtype}.")
     if not np.isfinite(coo.data.astype(np.float64)).all():
         raise DataError("the matrix holds NaN or infinite values; expected finite weights.")
     taken = coo.data != 0
@@ -104,7 +110,8 @@ def build_from_scipy(matrix: Any, users: Any, items: Any, keep_weights: bool) ->
     weights = None
     if keep_weights:
         weights = np.add.reduceat(coo.data[taken].astype(np.float64)[sources], starts[:-1]).astype(np.float32)
-    data = Interactions(user_ids, item_ids, offsets, indices, weights, cleaning=Cleaning(rows=len(rows)))
+    cleaning = Cleaning(rows=len(rows), duplicates=len(rows) - len(indices))
+    data = Interactions(user_ids, item_ids, offsets, indices, weights, cleaning=cleaning)
     _require_two(data)
     return data
 
@@ -175,7 +182,7 @@ def drop_rare(data: Interactions, min_user: int, min_item: int, core: bool, keep
             if here and not keep.any():
                 raise DataError(
                     f"{name.removeprefix('by_')}={minimum} drops everything: {here:,} interactions were left and "
-                    f"no {'user' if n == data.n_users and side is rows else 'item'} has more than "
+                    f"no {'user' if side is rows else 'item'} has more than "
                     f"{int(counts.max()):,} of them{' (k-core)' if core else ''}. Lower it."
                 )
         if not core or int(keep.sum()) == before:
@@ -231,13 +238,21 @@ def _numbers(table: Table, column: str) -> NDArray[np.float64]:
 
 def _times(table: Table, column: str) -> NDArray[np.int64] | NDArray[np.float64]:
     series = table.read(column)
-    if series.dtype.is_temporal():
-        if series.null_count():
-            first = int(series.is_null().arg_true()[0])
-            raise DataError(f"{table.name}, {table.row(first)}: the time in column {column!r} is null.")
-        return series.cast(pl.Datetime("us")).to_physical().to_numpy()
-    if series.dtype.is_integer() and not series.null_count():
-        return series.cast(pl.Int64).to_numpy()
+    if series.null_count():
+        first = int(series.is_null().arg_true()[0])
+        raise DataError(f"{table.name}, {table.row(first)}: the time in column {column!r} is null.")
+    try:
+        if series.dtype == pl.String:
+            series = series.str.to_datetime()
+        if series.dtype in (pl.Date, pl.Datetime):
+            return series.cast(pl.Datetime("us")).to_physical().to_numpy()
+        if series.dtype.is_integer():
+            return series.cast(pl.Int64).to_numpy()
+    except pl.exceptions.PolarsError as problem:
+        raise DataError(
+            f"{table.name}: column {column!r} of type {series.dtype} cannot serve as times "
+            f"({str(problem).splitlines()[0]}). Expected numbers, dates, or dates as text such as 2024-12-31 23:59:59."
+        ) from problem
     return _numbers(table, column)
 
 
@@ -267,8 +282,17 @@ def _merge(
     n_repeats = len(rows) - len(indices)
     if n_repeats and recipe.duplicates == "error":
         raise DataError(f"{table.name}: {n_repeats:,} rows repeat a pair of user and item; duplicates='error'.")
-    data = Interactions(users, items, offsets, indices, None if weights is None else weights.astype(np.float32), times)
-    return data, n_repeats
+    return Interactions(users, items, offsets, indices, _single_precision(weights), times), n_repeats
+
+
+def _single_precision(weights: NDArray[Any] | None) -> NDArray[np.float32] | None:
+    if weights is None:
+        return None
+    with np.errstate(over="ignore"):
+        small = weights.astype(np.float32)
+    if not np.isfinite(small).all():
+        raise DataError(f"the largest weight is {np.abs(weights).max():g}; at most {np.finfo(np.float32).max:g} fits.")
+    return small
 
 
 def _payload(values: NDArray[Any], keep: NDArray[np.bool_] | None, sources: NDArray[np.int64]) -> NDArray[Any]:
@@ -277,12 +301,16 @@ def _payload(values: NDArray[Any], keep: NDArray[np.bool_] | None, sources: NDAr
 
 def _latest(times: NDArray[Any] | None, starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Position of each cell's latest input: by time where it is known, ties and the rest by row."""
-    last = starts[1:] - 1
-    if times is None or len(last) == int(starts[-1]):
+    size, last = np.diff(starts), starts[1:] - 1
+    repeated = np.flatnonzero(size > 1)
+    if times is None or not len(repeated):
         return last
-    cell = np.repeat(np.arange(len(last)), np.diff(starts))
-    order = np.lexsort((np.arange(len(times)), times, cell))
-    return order[last]
+    n = size[repeated]
+    ends = np.cumsum(n)
+    rows = np.repeat(starts[:-1][repeated] - (ends - n), n) + np.arange(ends[-1])
+    order = np.lexsort((rows, times[rows], np.repeat(np.arange(len(repeated)), n)))
+    last[repeated] = rows[order[ends - 1]]
+    return last
 
 
 def _widen(items: IdMap, codes: NDArray[np.int32], catalogue: Any) -> tuple[IdMap, NDArray[np.int32]]:
@@ -326,10 +354,11 @@ def _attributes(frame: Any, ids: IdMap, kind: str, column: str) -> pl.DataFrame 
     if frame is None:
         return None
     given, _ = to_polars(frame)
-    key = next((name for name in (kind, column) if name in given.columns), None)
+    key = next((name for name in (column, kind) if name in given.columns), None)
     if key is None:
+        names = " or ".join(map(repr, dict.fromkeys((column, kind))))
         raise DataError(
-            f"the {kind} attributes have no column {kind!r} or {column!r} to join by; their columns are "
+            f"the {kind} attributes have no column {names} to join by; their columns are "
             f"{', '.join(map(repr, given.columns))}."
         )
     given = given.rename({key: kind}).with_columns(id_series(given[key], key).alias(kind))
@@ -342,10 +371,11 @@ def _attributes(frame: Any, ids: IdMap, kind: str, column: str) -> pl.DataFrame 
             f"none of the {len(place):,} rows of {kind} attributes belongs to one of the {len(ids):,} {kind}s: ids "
             f"such as {given[kind][0]!r} against {ids[0]!r}. Give both the same type."
         )
-    known = given.filter(pl.Series(place >= 0)).with_columns(pl.Series("_at", place[place >= 0]))
-    at = pl.DataFrame({"_at": np.arange(len(ids), dtype=np.int64)})
-    joined = at.join(known, on="_at", how="left", maintain_order="left").drop("_at")
-    return joined.with_columns(ids.series.alias(kind)).select(kind, pl.exclude(kind))
+    row_of = np.full(len(ids), -1, dtype=np.int64)
+    row_of[place[place >= 0]] = np.flatnonzero(place >= 0)
+    rows = pl.Series(row_of)
+    taken = given.select(pl.all().gather(pl.select(pl.when(rows >= 0).then(rows)).to_series()))
+    return taken.with_columns(ids.series.alias(kind)).select(kind, pl.exclude(kind))
 
 
 def _ids_of_axis(given: Any, n: int, kind: str) -> tuple[IdMap, NDArray[np.int32]]:
@@ -363,10 +393,10 @@ def _require_two(data: Interactions) -> None:
         if n < 2:
             raise DataError(
                 f"the data holds {n} {kind}; at least 2 are needed, since recommendations come from comparing "
-                f"{kind}s. Are the columns the right way round?"
+                f"{kind}s ({data.cleaning}). Loosen the filters, or check that the columns are the right way round."
             )
 
 
 def _check_minimum(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
         raise ParameterError(f"{name}={value!r}: expected a whole number, 0 or more.")

@@ -13,6 +13,7 @@ from tastespace import _native
 from tastespace.errors import DataError, UnknownIdError, nearest
 
 _MAX_IDS = 2**31 - 1
+_FITS_INT64 = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 
 
 class IdMap:
@@ -117,7 +118,7 @@ def encode(column: pl.Series, kind: str) -> tuple[IdMap, NDArray[np.int32]]:
     >>> ids.series.to_list(), codes.tolist()
     (['a', 'x'], [1, 0, 1])
     """
-    if column.dtype.is_integer() and column.dtype != pl.UInt64:
+    if column.dtype in _FITS_INT64:
         found, codes = _native.factorize(column.cast(pl.Int64).to_numpy())
         return IdMap(pl.Series(found).cast(column.dtype), kind), codes
     distinct = column.unique().sort()
@@ -161,10 +162,10 @@ def plain_series(name: str, values: Iterable[Any]) -> pl.Series:
     for value in listed:
         if value is not None and type(value) not in kinds:
             kinds[type(value)] = value
-    if len(kinds) > 1 and not all(issubclass(kind, (int, np.integer)) for kind in kinds):
+    if len(kinds) > 1 and not all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
         examples = ", ".join(f"{value!r} ({kind.__name__})" for kind, value in list(kinds.items())[:3])
-        raise DataError(f"column {name!r} mixes types of id: {examples}. Turn them into one type first.")
+        raise DataError(f"column {name!r} mixes types: {examples}. Turn them into one type first.")
     try:
         return pl.Series(name, listed)
     except (TypeError, pl.exceptions.PolarsError) as problem:
-        raise DataError(f"column {name!r} cannot serve as ids: {problem}") from problem
+        raise DataError(f"column {name!r} cannot be read: {problem}. Turn it into text or plain numbers.") from problem

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tastespace.data.ids import IdMap
 from tastespace.data.tables import from_polars
+from tastespace.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -151,8 +152,9 @@ class Interactions:
     ) -> Interactions:
         """Build from a Parquet, CSV or TSV file; arguments as in `from_frame`.
 
-        Parquet is read one column at a time. For text, ``delimiter`` and ``header`` are recognised unless
-        given; a file without a header has the columns ``column_1``, ``column_2``, ...
+        Parquet is read one column at a time. For text, ``delimiter`` and ``header`` are recognised unless given; a
+        file without a header has the columns ``column_1``, ``column_2``, ... Ids in text become whole numbers only
+        where that loses nothing (007 stays text).
         """
         from tastespace.data.building import Recipe, build
         from tastespace.data.tables import open_file
@@ -160,7 +162,9 @@ class Interactions:
         recipe = Recipe(
             user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
         )
-        return build(open_file(path, delimiter, header), recipe, catalogue, item_attributes, user_attributes)
+        others = [name for name in (rating, weight, timestamp) if name is not None]
+        table = open_file(path, delimiter, header, (user, item), others)
+        return build(table, recipe, catalogue, item_attributes, user_attributes)
 
     @classmethod
     def from_scipy(
@@ -239,6 +243,10 @@ class Interactions:
     def subset(self, keep: ArrayLike) -> Interactions:
         """The interactions where ``keep`` (bool, shape ``(n_interactions,)``) holds; same users, same items."""
         mask = np.asarray(keep, dtype=bool)
+        if mask.shape != (self.n_interactions,):
+            raise DataError(
+                f"keep has shape {mask.shape}, expected one value for each of {self.n_interactions:,} rows."
+            )
         kept_before = np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
         return replace(
             self,
@@ -263,7 +271,7 @@ class Interactions:
             digest.update(
                 plain.to_numpy().tobytes()
                 if plain.dtype.is_numeric()
-                else "\x1f".join(map(str, plain.to_list())).encode()
+                else "".join(f"{len(text)}:{text}" for text in map(str, plain.to_list())).encode()
             )
         for part in (self.offsets, self.indices, self.weights, self.timestamps):
             digest.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())

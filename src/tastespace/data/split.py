@@ -53,7 +53,7 @@ def leave_k_out(data: Interactions, k: int = 1, *, seed: int = 0, latest: bool =
 
     Returns ``[train, test]``.
     """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise ParameterError(f"k={k!r}: expected a whole number of items to hold out, 1 or more.")
     if latest:
         # Stable by time within the user: the k last places are the k latest items.
@@ -82,6 +82,8 @@ def by_time(
     if (ratios is None) == (at is None):
         raise ParameterError("by_time needs either ratios= or at=, and not both.")
     if at is not None:
+        if not isinstance(at, Sequence) or isinstance(at, str):
+            raise ParameterError(f"at={at!r}: expected a list of moments.")
         moments = [_moment(m) for m in at]
         if not moments or sorted(moments) != moments:
             raise ParameterError(f"at={list(at)}: expected one or more moments in ascending order.")
@@ -92,6 +94,12 @@ def by_time(
         ends = [math.floor(sum(shares[: i + 1]) * len(times)) for i in range(len(shares) - 1)]
         cuts = ordered[np.minimum(ends, len(times) - 1)]
     part = np.searchsorted(cuts, times, side="right").astype(np.int8)
+    sizes = np.bincount(part, minlength=len(cuts) + 1)
+    if (sizes == 0).any():
+        raise DataError(
+            f"the split by time leaves parts of {' / '.join(f'{n:,}' for n in sizes)} interactions: too many happened "
+            "at the same moment, or the moments lie outside the data. Choose other ratios= or at=."
+        )
     return _parts(data, part, len(cuts) + 1)
 
 
@@ -126,10 +134,10 @@ def by_column(
     require_columns(table, {"user": user, "item": item, "column": column})
     rows, columns = data.users.find(table.read(user)), data.items.find(table.read(item))
     label = table.read(column)
-    strange = label.filter(~label.is_in(list(parts))).drop_nulls().unique()
-    if len(strange) or label.null_count():
+    strange = [value for value in label.unique(maintain_order=True).to_list() if value not in parts]
+    if strange:
         raise DataError(
-            f"column {column!r} holds {', '.join(map(repr, strange.to_list()[:5])) or 'nulls'}; expected only "
+            f"column {column!r} holds {', '.join(map(repr, strange[:5]))}; expected only "
             f"{', '.join(map(repr, parts))}. Name all its values in parts=."
         )
     known = (rows >= 0) & (columns >= 0)
@@ -139,6 +147,13 @@ def by_column(
     key = rows[known] * data.n_items + columns[known]
     order = np.argsort(key, kind="stable")
     key, number = key[order], number[known][order]
+    clash = np.flatnonzero((key[1:] == key[:-1]) & (number[1:] != number[:-1]))
+    if len(clash):
+        at_user, at_item = divmod(int(key[clash[0]]), data.n_items)
+        raise DataError(
+            f"{len(clash):,} pairs are in two parts of the split, the first is user {data.users[at_user]!r} with item "
+            f"{data.items[at_item]!r}. Give each pair one value of {column!r}."
+        )
     own = data.row_of_each().astype(np.int64) * data.n_items + data.indices
     at = np.searchsorted(key, own)
     found = (at < len(key)) & (key[np.minimum(at, len(key) - 1)] == own) if len(key) else np.zeros(len(own), bool)
@@ -153,7 +168,7 @@ def by_column(
 
 def _shuffled_position(data: Interactions, seed: int) -> NDArray[np.int64]:
     """A random place 0 ... n_u - 1 for each of a user's interactions; every order is equally likely."""
-    keys = np.random.default_rng(seed).random(data.n_interactions)
+    keys = _rng(seed).random(data.n_interactions)
     order = np.lexsort((keys, data.row_of_each()))
     position = np.empty(data.n_interactions, dtype=np.int64)
     position[order] = np.arange(data.n_interactions) - np.repeat(data.offsets[:-1], data.user_counts)
@@ -167,9 +182,11 @@ def _parts(data: Interactions, part: NDArray[np.int8], n_parts: int) -> list[Int
 
 
 def _check_ratios(ratios: Sequence[float]) -> list[Fraction]:
+    if not isinstance(ratios, Sequence) or isinstance(ratios, str):
+        raise ParameterError(f"ratios={ratios!r}: expected two or more shares, such as (0.8, 0.2).")
     shares = []
     for ratio in ratios:
-        if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 < ratio < 1:
+        if isinstance(ratio, bool) or not isinstance(ratio, (int, float, np.floating)) or not 0 < ratio < 1:
             raise ParameterError(f"ratios={tuple(ratios)}: each must lie between 0 and 1.")
         # The decimal that the user typed, not the binary number beside it.
         shares.append(Fraction(repr(float(ratio))).limit_denominator(10**9))
@@ -182,14 +199,20 @@ def _check_ratios(ratios: Sequence[float]) -> list[Fraction]:
 
 
 def _draw(n: int, fraction: float, seed: int, what: str) -> NDArray[np.bool_]:
-    if not 0 < fraction < 1:
+    if isinstance(fraction, (bool, str)) or not 0 < fraction < 1:
         raise ParameterError(f"fraction={fraction!r}: expected a share of the {what} between 0 and 1.")
     size = round(fraction * n)
     if not 0 < size < n:
         raise DataError(f"fraction={fraction} of {n} {what} leaves one side empty.")
     chosen = np.zeros(n, dtype=bool)
-    chosen[np.random.default_rng(seed).choice(n, size, replace=False)] = True
+    chosen[_rng(seed).choice(n, size, replace=False)] = True
     return chosen
+
+
+def _rng(seed: Any) -> np.random.Generator:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ParameterError(f"seed={seed!r}: expected a whole number, 0 or more.")
+    return np.random.default_rng(seed)
 
 
 def _times(data: Interactions) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -199,8 +222,10 @@ def _times(data: Interactions) -> NDArray[np.int64] | NDArray[np.float64]:
 
 
 def _moment(moment: Any) -> float | int:
-    if isinstance(moment, (int, float)):
-        return moment
+    if isinstance(moment, (int, float, np.integer, np.floating)):
+        if not math.isfinite(moment):
+            raise ParameterError(f"at={moment!r}: expected a finite moment.")
+        return float(moment) if isinstance(moment, (float, np.floating)) else int(moment)
     try:
         return int(pl.Series([moment]).cast(pl.Datetime("us")).to_physical()[0])
     except (TypeError, pl.exceptions.PolarsError) as problem:

@@ -88,6 +88,8 @@ def multi_interest(
     1.0
     """
     _check(n_users, n_items, n_interactions, n_categories, interests, dominance, noise)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ParameterError(f"seed={seed!r}: expected a whole number, 0 or more.")
     rng = np.random.default_rng(seed)
     names = tuple(category_names) if category_names else _category_names(n_categories)
     if len(names) != n_categories:

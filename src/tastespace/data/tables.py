@@ -6,7 +6,7 @@ more than the column at hand.
 
 from __future__ import annotations
 
-import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,10 +15,8 @@ import numpy as np
 import polars as pl
 
 from tastespace.data.ids import plain_series
-from tastespace.errors import DataError, nearest
-
-_SNIFF_BYTES = 64 * 1024
-_DELIMITERS = ("\t", ",", ";", "|", "::", " ")
+from tastespace.data.text import TextTable
+from tastespace.errors import DataError, ParameterError, nearest
 
 
 class Table(Protocol):
@@ -43,15 +41,19 @@ class FrameTable:
     def __init__(self, frame: Any) -> None:
         try:
             wrapped = nw.from_native(frame)
+        except nw.exceptions.DuplicateError as problem:
+            raise DataError(f"two columns of the frame have the same name ({problem}). Rename one.") from problem
         except TypeError as problem:
             raise DataError(
                 f"expected a data frame (polars, pandas, pyarrow, ...), given {type(frame).__name__}. "
                 "For a file use Interactions.from_file, for a sparse matrix Interactions.from_scipy."
             ) from problem
-        self.backend = str(wrapped.implementation.value)
-        self.name = f"{self.backend} frame"
         self._frame: nw.DataFrame[Any] = wrapped.collect() if isinstance(wrapped, nw.LazyFrame) else wrapped
-        self.columns = self._frame.columns
+        self.backend = str(self._frame.implementation.value)
+        self.name = f"{self.backend} frame"
+        self.columns = list(self._frame.columns)
+        if len(set(self.columns)) < len(self.columns):
+            raise DataError(f"two columns of the {self.name} have the same name: {', '.join(map(repr, self.columns))}.")
 
     def read(self, column: str) -> pl.Series:
         """One column, converted to polars."""
@@ -61,6 +63,14 @@ class FrameTable:
         if self.backend == "pyarrow":
             return pl.Series(column, native)
         return _from_pandas_like(column, native)
+
+    def read_any(self, column: str) -> pl.Series:
+        """One column, as text where its values are of several types."""
+        try:
+            return self.read(column)
+        except DataError:
+            values = self._frame.get_column(column).to_list()
+            return pl.Series(column, [None if value is None else str(value) for value in values])
 
     def row(self, position: int) -> str:
         """Rows of a frame count from 0."""
@@ -92,82 +102,20 @@ class ParquetTable:
         return f"row {position}"
 
 
-class TextTable:
-    """A CSV or TSV file; delimiter and header are recognised unless they are given.
+def open_file(
+    path: str | Path,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    ids: Sequence[str] = (),
+    others: Sequence[str] = (),
+) -> Table:
+    """The table in a file: Parquet by its ending or its first bytes, text otherwise.
 
-    A file without a header has the columns ``column_1``, ``column_2``, ...
+    ``ids`` and ``others`` name the columns that will be read; a text file keeps only those.
     """
-
-    backend = "polars"
-
-    def __init__(self, path: Path, delimiter: str | None = None, header: bool | None = None) -> None:
-        self.name = str(path)
-        self._path = path
-        head = _head(path)
-        self._delimiter = delimiter or _sniff_delimiter(head)
-        first = head[0].split(self._delimiter)
-        self._header = _looks_like_header(head, self._delimiter) if header is None else header
-        self.columns = (
-            [field.strip().strip('"') for field in first]
-            if self._header
-            else [f"column_{i + 1}" for i in range(len(first))]
-        )
-        self._frame: pl.DataFrame | None = None
-
-    def read(self, column: str) -> pl.Series:
-        """One column; the file is parsed on the first call."""
-        if self._frame is None:
-            self._frame = self._parse()
-        return self._frame.get_column(column)
-
-    def row(self, position: int) -> str:
-        """Lines of a text file count from 1, the header included."""
-        return f"line {position + 1 + self._header}"
-
-    def _parse(self) -> pl.DataFrame:
-        if len(self._delimiter) > 1:
-            return self._parse_long_delimiter()
-        try:
-            return pl.read_csv(
-                self._path,
-                separator=self._delimiter,
-                has_header=self._header,
-                new_columns=self.columns,
-                infer_schema_length=10_000,
-                truncate_ragged_lines=False,
-            )
-        except (pl.exceptions.PolarsError, OSError) as problem:
-            where = self._first_ragged_line()
-            raise DataError(
-                f"{self._path}{where or ''}: cannot be read as text with delimiter {self._delimiter!r} "
-                f"({str(problem).splitlines()[0]}). Mend the file, or give delimiter= and header=."
-            ) from problem
-
-    def _parse_long_delimiter(self) -> pl.DataFrame:
-        """Files like MovieLens' ``user::item::rating``: split by polars, then typed as if it were CSV."""
-        lines = pl.Series(self._path.read_text(encoding="utf-8", errors="replace").splitlines()[self._header :])
-        parts = lines.str.split(self._delimiter)
-        ragged = (parts.list.len() != len(self.columns)).arg_true()
-        if len(ragged):
-            raise DataError(
-                f"{self._path}, {self.row(ragged[0])}: {len(parts[ragged[0]])} fields, expected "
-                f"{len(self.columns)}. Was the file cut off?"
-            )
-        frame = pl.DataFrame({name: parts.list.get(i) for i, name in enumerate(self.columns)})
-        return frame.with_columns(_typed(frame[name]) for name in frame.columns)
-
-    def _first_ragged_line(self) -> str | None:
-        """Where the number of fields changes, as ", line 17: 1 field, expected 4"."""
-        with self._path.open(newline="", encoding="utf-8", errors="replace") as file:
-            for fields in (reader := csv.reader(file, delimiter=self._delimiter)):
-                if len(fields) != len(self.columns):
-                    return f", line {reader.line_num}: {len(fields)} fields, expected {len(self.columns)}"
-        return None
-
-
-def open_file(path: str | Path, delimiter: str | None = None, header: bool | None = None) -> Table:
-    """The table in a file: Parquet by its ending or its first bytes, text otherwise."""
-    path = Path(path)
+    path = Path(path).expanduser()
+    if path.is_dir():
+        raise DataError(f"{path}: this is a folder, expected a file.")
     if not path.is_file():
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise DataError(f"{path}: no such file.{nearest(path.name, siblings)}")
@@ -177,19 +125,14 @@ def open_file(path: str | Path, delimiter: str | None = None, header: bool | Non
         raise DataError(f"{path}: the file is empty.")
     if magic == b"PAR1" or path.suffix in (".parquet", ".pq"):
         return ParquetTable(path)
-    return TextTable(path, delimiter, header)
-
-
-def as_table(source: Any, delimiter: str | None = None, header: bool | None = None) -> Table:
-    """A path or a frame as a table."""
-    if isinstance(source, (str, Path)):
-        return open_file(source, delimiter, header)
-    return FrameTable(source)
+    return TextTable(path, delimiter, header, ids, others)
 
 
 def require_columns(table: Table, wanted: dict[str, str | None]) -> None:
     """Check that each role's column is there; the message says which columns exist."""
     for role, column in wanted.items():
+        if column is not None and not isinstance(column, str):
+            raise ParameterError(f"{role}={column!r}: expected the name of a column, as text.")
         if column is not None and column not in table.columns:
             raise DataError(
                 f"{table.name} has no column {column!r} (asked for as {role}=); its columns are "
@@ -200,7 +143,7 @@ def require_columns(table: Table, wanted: dict[str, str | None]) -> None:
 def to_polars(frame: Any) -> tuple[pl.DataFrame, str]:
     """Any frame as polars, with the name of the library it came from."""
     table = FrameTable(frame)
-    return pl.DataFrame([table.read(name).alias(name) for name in table.columns]), table.backend
+    return pl.DataFrame([table.read_any(name).alias(name) for name in table.columns]), table.backend
 
 
 def from_polars(frame: pl.DataFrame, backend: str) -> Any:
@@ -224,70 +167,11 @@ def _from_pandas_like(name: str, native: Any) -> pl.Series:
     missing = native.isna().to_numpy()
     if getattr(dtype, "kind", "O") in "iu" and not missing.any():  # pandas' nullable integers
         return pl.Series(name, native.to_numpy(dtype=np.uint64 if dtype.kind == "u" else np.int64))
+    if str(dtype) == "category":
+        known = _from_pandas_like(name, native.cat.categories.to_series())
+        codes = pl.Series(native.cat.codes.to_numpy().astype(np.int64))
+        return known.gather(pl.select(pl.when(codes >= 0).then(codes)).to_series()).alias(name)
     return plain_series(name, [None if gone else v for v, gone in zip(native.tolist(), missing, strict=True)])
-
-
-def _typed(column: pl.Series) -> pl.Series:
-    for dtype in (pl.Int64, pl.Float64):
-        try:
-            return column.cast(dtype)
-        except pl.exceptions.PolarsError:
-            continue
-    return column
-
-
-def _head(path: Path) -> list[str]:
-    with path.open("rb") as file:
-        raw = file.read(_SNIFF_BYTES)
-    if b"\0" in raw:
-        raise DataError(f"{path}: neither Parquet nor text (it holds zero bytes). Expected .parquet, .csv or .tsv.")
-    lines = raw.decode("utf-8", errors="replace").splitlines()
-    # The last line may have been cut by the limit; a lone line is all there is.
-    return lines[:-1] if len(raw) == _SNIFF_BYTES and len(lines) > 1 else lines
-
-
-def _sniff_delimiter(lines: list[str]) -> str:
-    """The delimiter that splits the first lines into the same number of fields, two at least."""
-    for candidate in sorted(_DELIMITERS, key=len, reverse=True):
-        if len(candidate) > 1 and all(candidate in line for line in lines[:20]):
-            return candidate
-    scored = []
-    for order, candidate in enumerate(_DELIMITERS):
-        counts = [len(next(csv.reader([line], delimiter=candidate))) for line in lines[:50] if len(candidate) == 1]
-        if counts and min(counts) > 1:
-            scored.append((counts.count(counts[0]) / len(counts), -order, candidate))
-    return max(scored)[2] if scored else ","
-
-
-def _looks_like_header(lines: list[str], delimiter: str) -> bool:
-    """Whether the first line differs in kind from the second: words above numbers, or names above ids."""
-    first = [field.strip().strip('"') for field in lines[0].split(delimiter)]
-    if any(_is_number(field) or not field for field in first):
-        return False
-    if len(lines) == 1:
-        return True
-    second = [field.strip().strip('"') for field in lines[1].split(delimiter)]
-    known = {
-        "user",
-        "item",
-        "user_id",
-        "item_id",
-        "userid",
-        "itemid",
-        "rating",
-        "timestamp",
-        "movie_id",
-        "title",
-    }
-    return any(map(_is_number, second)) or any(field.lower() in known for field in first)
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
 
 
 def _unreadable(path: Path, kind: str, problem: Exception) -> DataError:

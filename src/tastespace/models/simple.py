@@ -17,6 +17,8 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
 
+_THREADED_ITEMS = 12_000
+
 
 class MostPopular(Recommender):
     """The same list for all: items by the number of users who took them.
@@ -70,7 +72,9 @@ class EASE(Recommender):
             (np.ones(train.n_interactions), train.indices, train.offsets),
             shape=(train.n_users, train.n_items),
         )
-        with threadpool_limits(threading.resolve(self.threads)):
+        n_threads = threading.resolve(self.threads)
+        # OpenBLAS 0.3.30 and 0.3.31 crash in their threaded Cholesky of large matrices (seen from 16,000 rows on).
+        with threadpool_limits(n_threads if train.n_items <= _THREADED_ITEMS else 1):
             gram = (binary.T @ binary).toarray(order="F")
             gram[np.diag_indices_from(gram)] += self.regularisation
             # Cholesky and inversion in place: one matrix of doubles is all that is ever held.

@@ -24,32 +24,36 @@ OBJECTIVE = ("P@3", "MAP", "MRR")
 
 Space = dict[str, tuple[Any, ...]]
 
-# Ranges in which this implementation is searched. "diversity" stands for (min_diversity, max_diversity).
+_ANYTHING = 0.15  # share of trials that ignore what was found so far
+
+# Ranges in which this implementation is searched, in order, so that neighbours are alike; "diversity" stands for
+# (min_diversity, max_diversity). A search starts from the middle of each.
 _COMMON: Space = {
-    "margin": (0.5, 0.75, 1.0, 1.5),
-    "learning_rate": (0.05, 0.1, 0.2),
-    "average": (10, 20),
-    "epochs": (60,),
+    "margin": (0.5, 0.75, 1.0, 1.25, 1.5),
+    "learning_rate": (0.05, 0.1, 0.2, 0.3),
+    "schedule": ("linear", "constant"),
+    "average": (10,),
+    "epochs": (80,),
+    "validate_every": (2,),
 }
 _SEVERAL: Space = {
-    "diversity_weight": (3.0, 10.0, 30.0),
-    "diversity": ((0.0, 0.1), (0.0, 0.25), (0.05, 0.25), (0.1, 0.25), (0.1, 0.35), (0.2, 0.5)),
+    "diversity_weight": (1.0, 3.0, 10.0, 30.0),
+    "diversity": ((0.0, 0.1), (0.05, 0.15), (0.05, 0.25), (0.1, 0.35), (0.2, 0.5)),
 }
 _BY_SAMPLER: dict[str, Space] = {
-    "unis": {"candidates": (10, 20, 50)},
-    "pops": {"candidates": (10, 20), "popularity_power": (0.25, 0.5, 0.75, 1.0)},
-    "2sts": {"candidates": (20, 50, 100), "hardest": (1, 2, 5, 10), "popularity_power": (0.25, 0.5, 1.0)},
-    "hars": {"candidates": (10, 15, 20, 30, 50)},
-    "ndihars": {"candidates": (30, 50, 100), "beta": (3e-4, 5e-4, 1e-3, 1.5e-3)},
+    "unis": {"candidates": (5, 10, 20, 50)},
+    "pops": {"candidates": (5, 10, 20), "popularity_power": (0.25, 0.5, 0.75, 1.0)},
+    "2sts": {"candidates": (10, 20, 50), "hardest": (1, 2, 5, 10), "popularity_power": (0.1, 0.25, 0.5, 1.0)},
+    "hars": {"candidates": (5, 10, 20, 30, 50)},
+    "ndihars": {"candidates": (30, 50, 100, 200), "beta": (1e-4, 2e-4, 4e-4, 6e-4, 8e-4, 1e-3, 1.5e-3)},
     "dihars": {
-        "candidates": (30, 50, 100),
-        "beta": (3e-4, 5e-4, 1e-3, 1.5e-3),
-        "gamma": ("statistic", "average"),
+        "candidates": (30, 50, 100, 200),
+        "beta": (1e-4, 2e-4, 4e-4, 6e-4, 8e-4, 1e-3, 1.5e-3),
         "gamma_rate": (0.02, 0.05, 0.1),
     },
 }
-_APA: Space = {"min_interests": (1, 2, 3, 4), "log_base": (2.0, 3.0, 5.0)}
-_BPA: Space = {"interests": (3, 5, 8)}
+_APA: Space = {"min_interests": (1, 3, 5, 8, 12), "log_base": (5.0, 2.0)}
+_BPA: Space = {"interests": (2, 3, 5, 8, 12)}
 
 # The grids of the paper's "Implementation Details".
 _PAPER: Space = {"margin": (1.0, 1.5, 2.0), "learning_rate": (3e-4, 5e-4, 1e-3, 3e-3, 1e-2)}
@@ -119,8 +123,10 @@ def search(
     done = _read(record)
     spent = sum(trial["seconds"] for trial in done.values())
     published = grid == "paper" and found.model in ("cml", "dpcml")
-    for wanted in itertools.islice(_draws(space_of(found, grid), seed), trials):
+    proposals = _Proposals(space_of(found, grid), seed)
+    for wanted in itertools.islice(proposals, trials):
         if json.dumps(wanted) in done:
+            proposals.tell(done[json.dumps(wanted)]["score"])
             continue
         if spent > 60 * minutes and done:
             log.warning("the budget of %g minutes ended the search after %d trials", minutes, len(done))
@@ -130,6 +136,7 @@ def search(
         trial["wanted"] = wanted
         spent += trial["seconds"]
         done[json.dumps(wanted)] = trial
+        proposals.tell(trial["score"])
         if record is not None:
             with Path(record).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(trial) + "\n")
@@ -165,16 +172,53 @@ def _trial(method: Method, parts: Parts, parameters: dict[str, Any], seed: int, 
     }
 
 
-def _draws(space: Space, seed: int) -> Iterator[dict[str, Any]]:
-    """Distinct combinations in random order; every one of them once, if the space is small enough to end."""
-    rng = np.random.default_rng(seed)
-    size = int(np.prod([len(values) for values in space.values()])) if space else 1
-    seen: set[str] = set()
-    while len(seen) < size:
-        pick = {name: values[rng.integers(len(values))] for name, values in space.items()}
-        if json.dumps(pick) not in seen:
-            seen.add(json.dumps(pick))
-            yield pick
+class _Proposals:
+    """What to try next: the middle of the space, then mostly neighbours of the best so far, sometimes anything.
+
+    The sequence is a function of the seed and of the scores told, so that a search that goes on from its record
+    proposes the same trials again and skips those it has.
+    """
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self._space = space
+        self._rng = np.random.default_rng(seed)
+        self._size = int(np.prod([len(values) for values in space.values()])) if space else 1
+        self._tried: set[tuple[int, ...]] = set()
+        self._best: tuple[float, tuple[int, ...]] | None = None
+        self._last: tuple[int, ...] = ()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while len(self._tried) < self._size:
+            self._last = self._next()
+            self._tried.add(self._last)
+            yield {name: values[at] for (name, values), at in zip(self._space.items(), self._last, strict=True)}
+
+    def tell(self, score: float) -> None:
+        """The score of the trial proposed last."""
+        if self._best is None or score > self._best[0]:
+            self._best = (score, self._last)
+
+    def _next(self) -> tuple[int, ...]:
+        sizes = [len(values) for values in self._space.values()]
+        if self._best is None:
+            return tuple(size // 2 for size in sizes)
+        for _ in range(100):
+            if self._rng.random() < _ANYTHING:
+                pick = tuple(int(self._rng.integers(size)) for size in sizes)
+            else:
+                pick = self._neighbour(self._best[1], sizes)
+            if pick not in self._tried:
+                return pick
+        every = itertools.product(*(range(size) for size in sizes))
+        return next(pick for pick in every if pick not in self._tried)
+
+    def _neighbour(self, point: tuple[int, ...], sizes: list[int]) -> tuple[int, ...]:
+        moved = list(point)
+        movable = [at for at, size in enumerate(sizes) if size > 1]
+        for at in self._rng.choice(movable, size=min(len(movable), int(self._rng.integers(1, 3))), replace=False):
+            step = 1 if self._rng.random() < 0.5 else -1
+            moved[at] += step if 0 <= moved[at] + step < sizes[at] else -step
+        return tuple(moved)
 
 
 def _unpacked(wanted: dict[str, Any]) -> dict[str, Any]:

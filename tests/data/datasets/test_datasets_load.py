@@ -125,6 +125,7 @@ def test_terms_nobody_could_hear_are_not_taken_as_shown(
 ) -> None:
     (tmp_path / "ml-10m.zip").write_bytes(tiny_zip)
     monkeypatch.setattr(logging.getLogger("tastespace"), "propagate", False)
+    monkeypatch.setattr(logging.getLogger("tastespace"), "handlers", [logging.NullHandler()])
     datasets.load("ml-10m", data_dirs=tmp_path)
     assert not (cache / "ml-10m" / "terms-shown").exists()
 

@@ -202,10 +202,12 @@ def _tell_terms(dataset: Dataset, cache: Cache) -> None:
 
 
 def _anybody_listens() -> bool:
-    """Whether a handler other than the library's silent one receives this module's warnings."""
+    """Whether anything receives this module's warnings; without any handler Python's last resort writes them."""
     logger: logging.Logger | None = log
     while logger is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
             return log.isEnabledFor(logging.WARNING)
+        if logger.handlers:
+            return False  # silenced on purpose
         logger = logger.parent if logger.propagate else None
-    return False
+    return logging.lastResort is not None and log.isEnabledFor(logging.WARNING)
