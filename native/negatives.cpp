@@ -47,11 +47,40 @@ void NegativeDrawer::choose_from_rest(std::span<const std::int32_t> taken, std::
       rest_.push_back(item);
     }
   }
-  for (std::size_t first = 0; static_cast<std::int64_t>(out.size()) < wanted; ++first) {
+  std::size_t first = 0;
+  if (!alias_.empty()) first = choose_by_weight(wanted, stream, out);
+  for (; static_cast<std::int64_t>(out.size()) < wanted; ++first) {
     const std::size_t pick = first + stream.below(static_cast<std::uint32_t>(rest_.size() - first));
     std::swap(rest_[first], rest_[pick]);
     out.push_back(rest_[first]);
   }
+}
+
+std::size_t NegativeDrawer::choose_by_weight(std::int64_t wanted, Stream& stream, std::vector<std::int32_t>& out) {
+  if (weight_.empty()) {
+    weight_.assign(n_items_, 0.0);
+    for (std::int32_t item = 0; item < n_items_; ++item) {
+      weight_[item] += alias_.keep[item];
+      weight_[alias_.other[item]] += 1.0 - alias_.keep[item];
+    }
+  }
+  std::size_t first = 0;
+  for (; static_cast<std::int64_t>(out.size()) < wanted; ++first) {
+    double total = 0.0;
+    for (std::size_t k = first; k < rest_.size(); ++k) total += weight_[rest_[k]];
+    if (!(total > 0.0)) break;
+    double left = stream.unit() * total;
+    std::size_t pick = rest_.size();
+    for (std::size_t k = first; k < rest_.size(); ++k) {
+      if (weight_[rest_[k]] <= 0.0) continue;
+      pick = k;  // rounding may leave a little after the last one
+      left -= weight_[rest_[k]];
+      if (left < 0.0) break;
+    }
+    std::swap(rest_[first], rest_[pick]);
+    out.push_back(rest_[first]);
+  }
+  return first;
 }
 
 std::vector<std::int32_t> draw_negatives(std::span<const std::int64_t> offsets,

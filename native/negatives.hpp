@@ -31,12 +31,15 @@ class NegativeDrawer {
   std::int32_t propose(Stream& stream) const;
   void choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted, Stream& stream,
                         std::vector<std::int32_t>& out);
+  // Items of the rest in proportion to their weights, while any has one; gives how many were chosen.
+  std::size_t choose_by_weight(std::int64_t wanted, Stream& stream, std::vector<std::int32_t>& out);
 
   std::int32_t n_items_;
   AliasTable alias_;
   std::vector<std::uint32_t> stamp_;  // the draw in which an item was last chosen
   std::uint32_t now_ = 0;
   std::vector<std::int32_t> rest_;
+  std::vector<double> weight_;  // of each item, in proportion; made when the alias table does not get on
 };
 
 // n distinct negatives for each of `users` (rows of the lists given), -1 where a user has fewer: for models that

@@ -5,8 +5,10 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "simd.hpp"
@@ -35,6 +37,11 @@ enum class Region : int { anywhere = 0, ball = 1, sphere = 2 };
 inline void project(float* row, std::int64_t dim, Region region, float radius) {
   if (region == Region::anywhere) return;
   const float norm = std::sqrt(simd::dot(row, row, dim));
+  // A step too long for a float's range: scaling by radius / infinity would leave zeros that look harmless.
+  if (!(norm <= std::numeric_limits<float>::max())) {
+    std::fill_n(row, dim, std::numeric_limits<float>::quiet_NaN());
+    return;
+  }
   if (region == Region::ball && norm <= radius) return;
   if (norm > 0.0f) simd::scale(row, radius / norm, dim);
 }

@@ -131,7 +131,9 @@ Visit probe(const TrainData& data, const TrainState& state, const TrainSettings&
   Visitor visitor(data, state, settings);
   Visit visit;
   const std::int64_t user = owner_of(data.offsets, positive);
+  const float gamma = state.gamma.empty() ? 0.0f : state.gamma[positive];
   if (!visitor.look(user, positive, Stream(seed, epoch, static_cast<std::uint64_t>(positive)), visit)) return visit;
+  if (!state.gamma.empty()) state.gamma[positive] = gamma;  // the visit moved it
   const std::span<const float> mine = visitor.user_gradient(visit);
   std::copy(mine.begin(), mine.end(), user_gradient.begin() + data.vector_offsets[user] * state.dim);
   for (const Pull& pull : visit.pulls)

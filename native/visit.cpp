@@ -128,11 +128,12 @@ void Visitor::use_threshold(Visit& visit, Found positive, std::int32_t item, flo
   for (std::int64_t k = 0; k < n; ++k) ranking_[k] = settings_.margin + positive.score - found_[k].score;
   float& gamma = state_.gamma[index];
   float statistic = 0.0f;
-  if (gamma < 0.0f || settings_.gamma_rule == GammaRule::average) {
+  const bool first_visit = gamma < 0.0f;
+  if (first_visit || settings_.gamma_rule == GammaRule::average) {
     scratch_ = ranking_;
     std::nth_element(scratch_.begin(), scratch_.begin() + (n_hard - 1), scratch_.end(), std::greater<float>());
     statistic = std::max(0.0f, scratch_[n_hard - 1]);
-    if (gamma < 0.0f) gamma = statistic;
+    if (first_visit) gamma = statistic;
   }
   const float share = weight / static_cast<float>(n_hard);
   std::int64_t active = 0;
@@ -140,7 +141,8 @@ void Visitor::use_threshold(Visit& visit, Found positive, std::int32_t item, flo
   visit.pulls.push_back({positive.vector, item, 0.0f});
   for (std::int64_t k = 0; k < n; ++k) {
     const float violation = ranking_[k] - gamma;
-    if (violation <= 0.0f) continue;
+    // At the first visit gamma is one of the violations itself: that one counts, or N_beta = 1 would learn nothing.
+    if (violation < 0.0f || (violation == 0.0f && !(first_visit && gamma > 0.0f))) continue;
     ++active;
     loss += violation;
     visit.pulls.push_back({found_[k].vector, visit.candidates[k], -share * settings_.distance_scale});

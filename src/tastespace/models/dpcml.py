@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from tastespace import threads as threading
 from tastespace.data.building import combine
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError
+from tastespace.errors import DataError, ParameterError
 from tastespace.models.parameters import REGIONS, MetricParameters
 from tastespace.models.start import grow, start_items, start_users
 from tastespace.models.trained import TrainedRecommender, validator
@@ -95,6 +96,13 @@ class DPCML(MetricParameters, TrainedRecommender):
         """
         self.require_fitted()
         self._check()
+        if not isinstance(new, Interactions):
+            raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
+        if self.dim != self.item_vectors_.shape[1]:
+            raise ParameterError(
+                f"dim={self.dim}: the model was fitted with dim={self.item_vectors_.shape[1]} and goes on with that. "
+                "Restore it, or call fit."
+            )
         whole = combine(self.train_, new)
         if valid is not None and (valid.users != whole.users or valid.items != whole.items):
             raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({whole!r}).")
@@ -150,7 +158,9 @@ class DPCML(MetricParameters, TrainedRecommender):
             def validate(result: Arrays) -> float:
                 return score(VectorSpace(result["users"], offsets, result["items"]))
 
-        outcome = Loop(trainer, self._loop_settings(train, valid), validate, self._callbacks, progress).run()
+        outcome = Loop(
+            trainer, self._loop_settings(train, valid, users, items), validate, self._callbacks, progress
+        ).run()
         self.user_vectors_, self.item_vectors_ = outcome.result["users"], outcome.result["items"]
         self.user_offsets_ = offsets
         self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
@@ -169,11 +179,20 @@ class DPCML(MetricParameters, TrainedRecommender):
             self.require_fitted()
         return VectorSpace(self.user_vectors_, self.user_offsets_, self.item_vectors_)
 
-    def _loop_settings(self, train: Interactions, valid: Interactions | None) -> LoopSettings:
+    def _loop_settings(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        users: NDArray[np.float32],
+        items: NDArray[np.float32],
+    ) -> LoopSettings:
         identity: dict[str, Any] = {}
         if self.checkpoint is not None:
             free = {"checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file", "threads"}
             identity = {name: value for name, value in self.get_params().items() if name not in free}
+            identity["model"] = type(self).__name__
+            # `partial_fit` starts from what the model has learnt: not the run that `fit` made of the same data.
+            identity["start"] = zlib.crc32(items.data, zlib.crc32(users.data))
             identity["train"] = train.fingerprint()
             identity["valid"] = None if valid is None else valid.fingerprint()
         return LoopSettings(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +13,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.training.counts import n_hardest
 from tastespace.training.metric import BALL, SPHERE, Arrays
-from tastespace.training.samplers import alias_table, find_sampler, popularity_weights
+from tastespace.training.samplers import SamplerKind, alias_table, find_sampler, popularity_weights
 
 REGIONS = {"sphere-ball": (SPHERE, BALL), "ball": (BALL, BALL), "sphere": (SPHERE, SPHERE)}  # of users and items
 _METHODS = {"sgd": 0, "adagrad": 1, "adam": 2}
@@ -43,8 +45,9 @@ class MetricParameters:
     # ---- the loss
     margin: float = 1.0
     """lambda, in squared distance."""
-    sampler: str = "hars"
-    """Where negatives come from: unis, pops, 2sts, hars, ndihars or dihars; see `tastespace.training.samplers`."""
+    sampler: str | None = None
+    """Where negatives come from: unis, pops, 2sts, hars, ndihars or dihars; see `tastespace.training.samplers`. None:
+    hars, and unis for the joint-accessibility form."""
     candidates: int | None = None
     """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: 10, for
     2stS 50, for (N)DiHarS 100."""
@@ -104,7 +107,7 @@ class MetricParameters:
     """0 means all cores. The learnt bits do not depend on it."""
 
     def _kernel_settings(self) -> dict[str, Any]:
-        kind = find_sampler(self.sampler)
+        kind = self._sampler()
         users, items = REGIONS[self.geometry]
         one_sided = self.min_diversity is None and self.max_diversity is None
         return {
@@ -130,7 +133,7 @@ class MetricParameters:
         }
 
     def _kernel_arrays(self, train: Interactions) -> Arrays:
-        kind = find_sampler(self.sampler)
+        kind = self._sampler()
         counts = train.user_counts
         # With this share per visit, one epoch gives every user the same eta, however long the history.
         share = (train.n_interactions / (train.n_users * np.maximum(counts, 1))).astype(np.float32)
@@ -151,9 +154,12 @@ class MetricParameters:
             "gamma": gamma,
         }
 
+    def _sampler(self) -> SamplerKind:
+        return find_sampler(self.sampler or ("unis" if self.geometry == "sphere" else "hars"))
+
     def _check(self) -> None:
         """Every parameter that makes no sense, before anything is computed."""
-        find_sampler(self.sampler)
+        self._sampler()
         for name, choices in (
             ("geometry", REGIONS),
             ("optimiser", _METHODS),
@@ -172,11 +178,17 @@ class MetricParameters:
             _require_whole("candidates", self.candidates)
         for name in ("margin", "learning_rate", "radius", "gamma_rate"):
             value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and np.isfinite(value) and value > 0):
+            if not (_is_finite(value) and value > 0):
                 raise ParameterError(f"{name}={value!r}: expected a positive, finite number.")
-        if not (np.isfinite(self.diversity_weight) and self.diversity_weight >= 0):
-            raise ParameterError(f"diversity_weight={self.diversity_weight!r}: expected a number, 0 or more.")
-        if not 0 < self.beta <= 1:
+        for name in ("diversity_weight", "min_diversity", "max_diversity"):
+            value = getattr(self, name)
+            if value is None and name != "diversity_weight":
+                continue
+            if not (_is_finite(value) and value >= 0):
+                raise ParameterError(f"{name}={value!r}: expected a number, 0 or more.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)) or not 0 <= self.seed < 2**64:
+            raise ParameterError(f"seed={self.seed!r}: expected a whole number from 0 to 2**64 - 1.")
+        if not (_is_finite(self.beta) and 0 < self.beta <= 1):
             raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
         low, high = self.min_diversity, self.max_diversity
         if low is not None and high is not None and low > high:
@@ -184,6 +196,10 @@ class MetricParameters:
                 f"min_diversity={low} is larger than max_diversity={high}: no diversity lies between them. Swap them, "
                 "or switch the regulariser off with dcrs=None."
             )
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
 
 
 def _require_whole(name: str, value: Any) -> None:

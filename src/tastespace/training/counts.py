@@ -13,6 +13,8 @@ from tastespace.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
+_MOST_INTERESTS = 4096  # more is surely a slip of the hand
+
 # Reading 0.29 costs half an ulp and so does multiplying: 2 eps would do, 4 forgive a beta that was computed.
 _SLACK = 1.0 + 4.0 * np.finfo(np.float64).eps
 
@@ -53,8 +55,10 @@ def interests_per_user(
     while power <= largest:
         powers.append(-(-power.numerator // power.denominator))  # n >= power means n >= its ceiling
         power *= base
-        if len(powers) > 4096:
-            raise ParameterError(f"log_base={log_base!r} is so close to 1 that users would get thousands of vectors.")
+        if len(powers) > _MOST_INTERESTS:
+            raise ParameterError(
+                f"log_base={log_base!r} is so close to 1 that a user would get more than {_MOST_INTERESTS} vectors."
+            )
     floor_log = np.searchsorted(np.array(powers, dtype=np.int64), n_positives, side="right")
     return np.maximum(least, floor_log).astype(np.int64)
 
