@@ -30,7 +30,7 @@ _ANYTHING = 0.15  # share of trials that ignore what was found so far
 # (min_diversity, max_diversity). A search starts from the middle of each.
 _COMMON: Space = {
     "margin": (0.5, 0.75, 1.0, 1.25, 1.5),
-    "learning_rate": (0.05, 0.1, 0.2, 0.3),
+    "learning_rate": (0.05, 0.1, 0.2),
     "schedule": ("linear", "constant"),
     "average": (10,),
     "epochs": (80,),
@@ -49,7 +49,7 @@ _BY_SAMPLER: dict[str, Space] = {
     "dihars": {
         "candidates": (30, 50, 100, 200),
         "beta": (1e-4, 2e-4, 4e-4, 6e-4, 8e-4, 1e-3, 1.5e-3),
-        "gamma_rate": (0.02, 0.05, 0.1),
+        "gamma_rate": (0.05, 0.1, 0.2, 0.5),
     },
 }
 _APA: Space = {"min_interests": (1, 3, 5, 8, 12), "log_base": (5.0, 2.0)}
@@ -116,14 +116,16 @@ def search(
     """Try parameters until the budget is spent and give the best with its validation figures.
 
     Trials that ``record`` (a JSONL file) already holds are not run again. ``base`` holds parameters that all trials
-    share. The test part is never looked at.
+    share; they are not searched. The test part is never looked at.
     """
     found = find_method(method)
     parts = load_parts(dataset, split_seed)
     done = _read(record)
     spent = sum(trial["seconds"] for trial in done.values())
     published = grid == "paper" and found.model in ("cml", "dpcml")
-    proposals = _Proposals(space_of(found, grid), seed)
+    shared = base or {}
+    space = {name: values for name, values in space_of(found, grid).items() if name not in shared}
+    proposals = _Proposals(space, seed)
     for wanted in itertools.islice(proposals, trials):
         if json.dumps(wanted) in done:
             proposals.tell(done[json.dumps(wanted)]["score"])
@@ -131,7 +133,7 @@ def search(
         if spent > 60 * minutes and done:
             log.warning("the budget of %g minutes ended the search after %d trials", minutes, len(done))
             break
-        parameters = {**_published(found, published), **(base or {}), **_unpacked(wanted)}
+        parameters = {**_published(found, published), **shared, **_unpacked(wanted)}
         trial = _trial(found, parts, parameters, seed, threads)
         trial["wanted"] = wanted
         spent += trial["seconds"]
