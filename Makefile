@@ -9,8 +9,9 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.cpp native/*.hpp)
 demo: $(VENV)/.core
 	$(BIN)/tastespace demo
 
-test: $(VENV)/.test lint
+test: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(MAKE) --no-print-directory lint
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -q -m slow

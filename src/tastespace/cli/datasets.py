@@ -36,7 +36,7 @@ def _all(entries: list[named.Entry]) -> None:
     table.add_column("name", style="bold", no_wrap=True)
     for column in ("users", "items", "interactions"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("terms", overflow="fold")
+    table.add_column("licence")
     table.add_column("here?", no_wrap=True)
     for e in entries:
         where = "[green]✓ present[/]" if e.present else f"[dim]{e.where.partition(':')[0]}[/]"

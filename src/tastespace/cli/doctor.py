@@ -30,7 +30,8 @@ def doctor() -> None:
     table.add_row("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     table.add_row("kernels", _kernels())
     table.add_row("threads", f"{threads.available()} (threads=0 uses all of them)")
-    table.add_row("data folders", "\n".join(map(str, user_folders(None))) or "none (set TASTESPACE_DATA)")
+    folders = [f"{folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in user_folders(None)]
+    table.add_row("data folders", "\n".join(folders) or "none (set TASTESPACE_DATA)")
     table.add_row("cache", str(cache_root()))
     table.add_row("core", ", ".join(f"{name} {_version(name)}" for name in _CORE))
     for extra, packages in _EXTRAS.items():

@@ -23,8 +23,8 @@ _MOVIELENS_TERMS = (
     "MovieLens by GroupLens Research, University of Minnesota: for research, with acknowledgement (Harper & "
     "Konstan 2015, doi 10.1145/2827872); no redistribution without separate permission, no commercial use."
 )
-_MOVIELENS_LICENCE = "research only, no redistribution"
-_NO_LICENCE = "no licence stated"
+_MOVIELENS_LICENCE = "research only"
+_NO_LICENCE = "not stated"
 _RAW = Rule("every published row, with weights and timestamps where there are any", values=True)
 
 
@@ -168,7 +168,7 @@ _ALL = (
         "xing-2017",
         "XING jobs (RecSys Challenge 2017)",
         (3_135, 10_658, 97_828),
-        "research only, no redistribution",
+        "research only",
         "XING AG for the ACM RecSys Challenge 2017: given out for research on the challenge, not for redistribution.",
         "https://github.com/Zziwei/Heater--Cold-Start-Recommendation, prepared as Parquet",
         (Layout(("interactions.parquet",), prepared.xing),),
