@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
@@ -32,14 +33,18 @@ def datasets(
 
 
 def _all(entries: list[named.Entry]) -> None:
-    table = Table(title="Named data sets (counts of the view 'paper')", title_justify="left")
+    table = Table(title="Named data sets (counts of the view 'paper')", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("name", style="bold", no_wrap=True)
     for column in ("users", "items", "interactions"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("licence")
+    table.add_column("licence", no_wrap=True)
     table.add_column("here?", no_wrap=True)
     for e in entries:
-        where = "[green]✓ present[/]" if e.present else f"[dim]{e.where.partition(':')[0]}[/]"
+        where = (
+            "[green]✓ present[/]"
+            if e.present
+            else f"[dim]{'fetchable' if e.where == 'can be fetched' else e.where.partition(':')[0]}[/]"
+        )
         table.add_row(
             e.name, f"{e.users:,}", f"{e.items:,}", f"{e.interactions:,}", e.licence, where
         )  # fmt: skip

@@ -142,7 +142,7 @@ def test_the_table_says_what_is_where(tmp_path: Path) -> None:
     assert list(rows) == list(datasets.names())
     assert rows["ml-1m"].where == "can be fetched"
     assert not rows["ml-1m"].present
-    assert rows["ml-1m"].licence == "research only, no redistribution"
+    assert rows["ml-1m"].licence == "research only"
     assert rows["steam-200k"].where.startswith("by hand: https://www.kaggle.com/")
     assert (rows["steam-200k"].users, rows["steam-200k"].items) == (3_757, 5_113)
     assert all("paper" in entry.views and "raw" in entry.views for entry in rows.values())
