@@ -50,7 +50,7 @@ def _citeulike(
         name,
         title,
         counts,
-        _NO_LICENCE + ", cite the paper",
+        "cite the paper",
         "CiteULike data collected by Hao Wang, Binyi Chen and Wu-Jun Li: no licence is stated; cite their "
         "IJCAI 2013 paper (Collaborative Topic Regression with Social Regularization).",
         f"https://github.com/js05212/{name}",
