@@ -3,6 +3,22 @@
 #include <algorithm>
 
 namespace tastespace {
+namespace {
+
+// Binary search without branches to guess: half of them would be guessed wrong.
+bool contains(std::span<const std::int32_t> ascending, std::int32_t item) {
+  const std::int32_t* base = ascending.data();
+  std::size_t n = ascending.size();
+  if (n == 0) return false;
+  while (n > 1) {
+    const std::size_t half = n / 2;
+    base += base[half - 1] < item ? half : 0;
+    n -= half;
+  }
+  return *base == item;
+}
+
+}  // namespace
 
 NegativeDrawer::NegativeDrawer(std::int32_t n_items, AliasTable alias)
     : n_items_(n_items), alias_(alias), stamp_(static_cast<std::size_t>(n_items), 0) {}
@@ -29,7 +45,7 @@ void NegativeDrawer::draw(std::span<const std::int32_t> taken, std::int64_t want
   std::int64_t tries = crowded && alias_.empty() ? 0 : 64 + 32 * wanted;
   while (static_cast<std::int64_t>(out.size()) < wanted && tries-- > 0) {
     const std::int32_t item = propose(stream);
-    if (stamp_[item] == now_ || std::binary_search(taken.begin(), taken.end(), item)) continue;
+    if (stamp_[item] == now_ || contains(taken, item)) continue;
     stamp_[item] = now_;
     out.push_back(item);
   }

@@ -114,6 +114,18 @@ inline void add_difference(float* to, float scale, const float* a, const float* 
   for (; k < dim; ++k) to[k] += scale * (a[k] - b[k]);
 }
 
+// to = scale * (a - b)
+inline void difference(float* to, float scale, const float* a, const float* b, std::int64_t dim) {
+  std::int64_t k = 0;
+  for (; k + kLanes <= dim; k += kLanes) store(to + k, (load<Vec>(a + k) - load<Vec>(b + k)) * scale);
+  for (; k < dim; ++k) to[k] = scale * (a[k] - b[k]);
+}
+
+// Ask for a row before it is needed: rows are visited in random order, and memory is slow.
+inline void prefetch(const float* row, std::int64_t n) {
+  for (std::int64_t k = 0; k < n; k += 16) __builtin_prefetch(row + k);
+}
+
 inline void scale(float* a, float factor, std::int64_t dim) {
   std::int64_t k = 0;
   for (; k + kLanes <= dim; k += kLanes) store(a + k, load<Vec>(a + k) * factor);

@@ -23,6 +23,14 @@ int owner_of_item(std::int32_t item, int threads) {
   return static_cast<int>((static_cast<std::uint32_t>(item) * 2654435769u >> 8) % static_cast<unsigned>(threads));
 }
 
+// One thread's bench for the items' turn.
+struct ItemBench {
+  std::vector<const Pull*> mine;  // the notes on this thread's items, in order
+  std::vector<float> gradient;
+};
+
+constexpr std::size_t kAhead = 4;  // notes between asking for a row and using it
+
 class BlockTrainer {
  public:
   BlockTrainer(const TrainData& data, TrainState& state, const TrainSettings& settings, std::uint64_t seed,
@@ -48,6 +56,7 @@ class BlockTrainer {
   std::int64_t n_groups() const { return static_cast<std::int64_t>(starts_.size()) - 1; }
 
   void learn_user(std::int64_t group, Visitor& visitor) {
+    if (group + 1 < n_groups()) prefetch_user(slots_[starts_[group + 1]].user);
     for (std::int64_t s = starts_[group]; s < starts_[group + 1]; ++s) {
       const auto [user, positive] = slots_[s];
       Visit& visit = visits_[s];
@@ -64,18 +73,22 @@ class BlockTrainer {
     }
   }
 
-  void learn_items(int thread, int threads, std::vector<float>& gradient) {
-    gradient.resize(state_.dim);
+  void learn_items(int thread, int threads, ItemBench& bench) {
+    bench.mine.clear();
     for (std::size_t s = 0; s < slots_.size(); ++s)
-      for (const Pull& pull : visits_[s].pulls) {
-        if (owner_of_item(pull.item, threads) != thread) continue;
-        std::fill(gradient.begin(), gradient.end(), 0.0f);
-        simd::add_difference(gradient.data(), 2.0f * pull.strength, state_.items.data() + pull.item * state_.dim,
-                             state_.users.data() + pull.vector * state_.dim, state_.dim);
-        descend(state_.items.data(), gradient.data(), pull.item, state_.dim, settings_.optimiser,
-                state_.item_optimiser);
-        project(state_.items.data() + pull.item * state_.dim, state_.dim, settings_.item_region, settings_.radius);
-      }
+      for (const Pull& pull : visits_[s].pulls)
+        if (owner_of_item(pull.item, threads) == thread) bench.mine.push_back(&pull);
+    bench.gradient.resize(state_.dim);
+    for (std::size_t p = 0; p < bench.mine.size(); ++p) {
+      if (p + kAhead < bench.mine.size()) prefetch_pull(*bench.mine[p + kAhead]);
+      const Pull& pull = *bench.mine[p];
+      float* item = state_.items.data() + pull.item * state_.dim;
+      simd::difference(bench.gradient.data(), 2.0f * pull.strength, item,
+                       state_.users.data() + pull.vector * state_.dim, state_.dim);
+      descend(state_.items.data(), bench.gradient.data(), pull.item, state_.dim, settings_.optimiser,
+              state_.item_optimiser);
+      project(item, state_.dim, settings_.item_region, settings_.radius);
+    }
   }
 
   void add_up(TrainTotals& totals) const {  // in the order of the slots: the same sum for every thread count
@@ -89,6 +102,21 @@ class BlockTrainer {
   }
 
  private:
+  void prefetch_user(std::int64_t user) const {
+    const std::int64_t first = data_.vector_offsets[user] * state_.dim;
+    const std::int64_t n = data_.vector_offsets[user + 1] * state_.dim - first;
+    simd::prefetch(state_.users.data() + first, n);
+    if (!state_.user_optimiser.first.empty()) simd::prefetch(state_.user_optimiser.first.data() + first, n);
+    __builtin_prefetch(data_.positives.data() + data_.offsets[user]);
+  }
+
+  void prefetch_pull(const Pull& pull) const {
+    simd::prefetch(state_.items.data() + pull.item * state_.dim, state_.dim);
+    simd::prefetch(state_.users.data() + pull.vector * state_.dim, state_.dim);
+    if (!state_.item_optimiser.first.empty())
+      simd::prefetch(state_.item_optimiser.first.data() + pull.item * state_.dim, state_.dim);
+  }
+
   const TrainData& data_;
   TrainState& state_;
   const TrainSettings& settings_;
@@ -109,14 +137,14 @@ TrainTotals train_range(const TrainData& data, TrainState& state, const TrainSet
 #pragma omp parallel num_threads(threads)
   {
     Visitor visitor(data, state, settings);
-    std::vector<float> gradient;
+    ItemBench bench;
     const int thread = omp_get_thread_num(), present = omp_get_num_threads();
     for (std::int64_t from = first; from < last; from += settings.block) {
 #pragma omp single
       block.lay_out(from, std::min(last, from + settings.block));
 #pragma omp for schedule(dynamic, 8)
       for (std::int64_t group = 0; group < block.n_groups(); ++group) block.learn_user(group, visitor);
-      block.learn_items(thread, present, gradient);
+      block.learn_items(thread, present, bench);
 #pragma omp barrier
 #pragma omp single
       block.add_up(totals);

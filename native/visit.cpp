@@ -38,10 +38,11 @@ bool Visitor::look(std::int64_t user, std::int64_t positive, Stream stream, Visi
   visit.pulls.clear();
   visit.loss = visit.dcrs = 0.0;
   visit.gamma_slope = 0.0f;
+  simd::prefetch(state_.items.data() + item * state_.dim, state_.dim);
   drawer_.draw(taken, settings_.n_candidates, stream, visit.candidates);
   if (visit.candidates.empty()) return false;
   for (const std::int32_t candidate : visit.candidates)
-    __builtin_prefetch(state_.items.data() + candidate * state_.dim);
+    simd::prefetch(state_.items.data() + candidate * state_.dim, state_.dim);
 
   const Found mine = nearest(item);
   found_.resize(visit.candidates.size());
