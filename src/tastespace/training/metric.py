@@ -78,6 +78,7 @@ class MetricTrainer:
             "items": items,
             **kernel,
         }
+        self._averaged = False
         self._means: Arrays = {} if average <= 1 else {"mean_users": users.copy(), "mean_items": items.copy()}
         # Positives of users who have every item; a run that resumes at its end visits nobody, so they are counted here.
         self.skipped = int(train.user_counts[train.user_counts == train.n_items].sum())
@@ -99,14 +100,17 @@ class MetricTrainer:
         return {"loss": (loss + dcrs) / n, "hinge": loss / n, "dcrs": dcrs / n, "active": pulls / n}
 
     def _take_mean(self, epoch: int) -> None:
+        self._averaged = True
         for name, mean in self._means.items():
             mean += (self.arrays[name.removeprefix("mean_")] - mean) / min(epoch + 1, self._average)
 
     def result(self) -> Arrays:
         """The vectors as the model would use them now: new arrays, means brought back to where vectors live."""
         radius = self._settings["radius"]
+        # Interrupted in the first epoch there is no mean yet, only vectors that have begun to learn.
+        means = self._means if self._averaged else {}
         return {
-            side: place(self._means.get(f"mean_{side}", self.arrays[side]).copy(), self._settings[region], radius)
+            side: place(means.get(f"mean_{side}", self.arrays[side]).copy(), self._settings[region], radius)
             for side, region in (("users", "user_region"), ("items", "item_region"))
         }
 
@@ -117,6 +121,7 @@ class MetricTrainer:
 
     def load_state(self, state: Arrays) -> None:
         """Continue from what `state` gave."""
+        self._averaged = True
         for name, own in self.state().items():
             np.copyto(own, state[name])
 
