@@ -124,20 +124,21 @@ def search(
     spent = sum(trial["seconds"] for trial in done.values())
     published = grid == "paper" and found.model in ("cml", "dpcml")
     shared = base or {}
-    space = {name: values for name, values in space_of(found, grid).items() if name not in shared}
+    given = {*shared, *(["diversity"] if {"min_diversity", "max_diversity"} & set(shared) else [])}
+    space = {name: values for name, values in space_of(found, grid).items() if name not in given}
     proposals = _Proposals(space, seed)
     for wanted in itertools.islice(proposals, trials):
-        if json.dumps(wanted) in done:
-            proposals.tell(done[json.dumps(wanted)]["score"])
+        parameters = {**_published(found, published), **shared, **_unpacked(wanted)}
+        key = json.dumps(parameters, sort_keys=True)
+        if key in done:
+            proposals.tell(done[key]["score"])
             continue
         if spent > 60 * minutes and done:
             log.warning("the budget of %g minutes ended the search after %d trials", minutes, len(done))
             break
-        parameters = {**_published(found, published), **shared, **_unpacked(wanted)}
         trial = _trial(found, parts, parameters, seed, threads)
-        trial["wanted"] = wanted
         spent += trial["seconds"]
-        done[json.dumps(wanted)] = trial
+        done[key] = trial
         proposals.tell(trial["score"])
         if record is not None:
             with Path(record).open("a", encoding="utf-8") as file:
@@ -234,4 +235,4 @@ def _read(record: str | Path | None) -> dict[str, dict[str, Any]]:
     if record is None or not Path(record).exists():
         return {}
     trials = [json.loads(line) for line in Path(record).read_text(encoding="utf-8").splitlines() if line.strip()]
-    return {json.dumps(trial["wanted"]): trial for trial in trials}
+    return {json.dumps(trial["parameters"], sort_keys=True): trial for trial in trials}
