@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace import threads as threading
+from tastespace.data.attributes import aligned_attributes
 from tastespace.data.ids import IdMap, encode, id_series, plain_series
 from tastespace.data.interactions import Cleaning, Interactions
-from tastespace.data.tables import Table, require_columns, to_polars
+from tastespace.data.tables import Table, require_columns
 from tastespace.errors import DataError, ParameterError
 
 log = logging.getLogger(__name__)
@@ -84,8 +85,8 @@ def build(
     log.info("%s: %s", table.name, data.cleaning)
     return replace(
         data,
-        item_attributes=_attributes(item_attributes, data.items, "item", recipe.item),
-        user_attributes=_attributes(user_attributes, data.users, "user", recipe.user),
+        item_attributes=aligned_attributes(item_attributes, data.items, "item", recipe.item),
+        user_attributes=aligned_attributes(user_attributes, data.users, "user", recipe.user),
     )
 
 
@@ -114,46 +115,6 @@ def build_from_scipy(matrix: Any, users: Any, items: Any, keep_weights: bool) ->
     data = Interactions(user_ids, item_ids, offsets, indices, weights, cleaning=cleaning)
     _require_two(data)
     return data
-
-
-def combine(old: Interactions, new: Interactions) -> Interactions:
-    """The union of two sets of interactions, with the users and items of both.
-
-    Weights and timestamps survive where both have them; ``new`` decides where a pair is in both. Attributes of
-    ``old`` are kept, those of ``new`` fill in for ids that ``old`` did not have.
-    """
-    users, items = _union(old.users, new.users, "user"), _union(old.items, new.items, "item")
-    rows, columns = [], []
-    for part in (old, new):
-        rows.append(users.index_of(part.users.series).astype(np.int32)[part.row_of_each()])
-        columns.append(items.index_of(part.items.series).astype(np.int32)[part.indices])
-    offsets, indices, sources, starts = _native.build_csr_with_sources(
-        np.concatenate(rows), np.concatenate(columns), len(users), threading.available()
-    )
-    last = sources[starts[1:] - 1]
-    both: dict[str, Any] = {}
-    for name in ("weights", "timestamps"):
-        mine, theirs = getattr(old, name), getattr(new, name)
-        both[name] = None if mine is None or theirs is None else np.concatenate([mine, theirs])[last]
-    for kind, ids in (("user", users), ("item", items)):
-        name = f"{kind}_attributes"
-        tables = [table for table in (getattr(old, name), getattr(new, name)) if table is not None]
-        if tables:
-            joined = pl.concat(tables, how="diagonal_relaxed").unique(kind, keep="first", maintain_order=True)
-            both[name] = _attributes(joined, ids, kind, kind)
-    return Interactions(users, items, offsets, indices, backend=old.backend, **both)
-
-
-def _union(old: IdMap, new: IdMap, kind: str) -> IdMap:
-    if old == new:
-        return old
-    if old.series.dtype != new.series.dtype and not (old.series.dtype.is_numeric() and new.series.dtype.is_numeric()):
-        raise DataError(
-            f"the {kind} ids have type {old.series.dtype} in one table and {new.series.dtype} in the other; give both "
-            "the same type."
-        )
-    merged = pl.concat([old.series.rename("id").to_frame(), new.series.rename("id").to_frame()], how="vertical_relaxed")
-    return IdMap(merged["id"].unique().sort(), kind)
 
 
 def drop_rare(data: Interactions, min_user: int, min_item: int, core: bool, keep_items: bool) -> Interactions:
@@ -347,35 +308,6 @@ def _without_empty(data: Interactions, keep_items: bool) -> Interactions:
         items=IdMap(data.items.series.filter(pl.Series(item_kept)), "item"),
         indices=place[data.indices],
     )
-
-
-def _attributes(frame: Any, ids: IdMap, kind: str, column: str) -> pl.DataFrame | None:
-    """A frame of attributes in the order of ``ids``; ids without a row get nulls."""
-    if frame is None:
-        return None
-    given, _ = to_polars(frame)
-    key = next((name for name in (column, kind) if name in given.columns), None)
-    if key is None:
-        names = " or ".join(map(repr, dict.fromkeys((column, kind))))
-        raise DataError(
-            f"the {kind} attributes have no column {names} to join by; their columns are "
-            f"{', '.join(map(repr, given.columns))}."
-        )
-    given = given.rename({key: kind}).with_columns(id_series(given[key], key).alias(kind))
-    repeated = given[kind].is_duplicated()
-    if repeated.any():
-        raise DataError(f"the {kind} attributes hold {given[kind].filter(repeated)[0]!r} more than once.")
-    place = ids.find(given[kind])
-    if (place < 0).all() and len(place):
-        raise DataError(
-            f"none of the {len(place):,} rows of {kind} attributes belongs to one of the {len(ids):,} {kind}s: ids "
-            f"such as {given[kind][0]!r} against {ids[0]!r}. Give both the same type."
-        )
-    row_of = np.full(len(ids), -1, dtype=np.int64)
-    row_of[place[place >= 0]] = np.flatnonzero(place >= 0)
-    rows = pl.Series(row_of)
-    taken = given.select(pl.all().gather(pl.select(pl.when(rows >= 0).then(rows)).to_series()))
-    return taken.with_columns(ids.series.alias(kind)).select(kind, pl.exclude(kind))
 
 
 def _ids_of_axis(given: Any, n: int, kind: str) -> tuple[IdMap, NDArray[np.int32]]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import threads as threading
-from tastespace.data.building import combine
+from tastespace.data.combining import combine
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.parameters import REGIONS, MetricParameters

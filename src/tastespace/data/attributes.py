@@ -1,0 +1,41 @@
+"""Attributes of users and items, brought into the order of their ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tastespace.data.ids import IdMap, id_series
+from tastespace.data.tables import to_polars
+from tastespace.errors import DataError
+
+
+def aligned_attributes(frame: Any, ids: IdMap, kind: str, column: str) -> pl.DataFrame | None:
+    """A frame of attributes in the order of ``ids``; ids without a row get nulls."""
+    if frame is None:
+        return None
+    given, _ = to_polars(frame)
+    key = next((name for name in (column, kind) if name in given.columns), None)
+    if key is None:
+        names = " or ".join(map(repr, dict.fromkeys((column, kind))))
+        raise DataError(
+            f"the {kind} attributes have no column {names} to join by; their columns are "
+            f"{', '.join(map(repr, given.columns))}."
+        )
+    given = given.rename({key: kind}).with_columns(id_series(given[key], key).alias(kind))
+    repeated = given[kind].is_duplicated()
+    if repeated.any():
+        raise DataError(f"the {kind} attributes hold {given[kind].filter(repeated)[0]!r} more than once.")
+    place = ids.find(given[kind])
+    if (place < 0).all() and len(place):
+        raise DataError(
+            f"none of the {len(place):,} rows of {kind} attributes belongs to one of the {len(ids):,} {kind}s: ids "
+            f"such as {given[kind][0]!r} against {ids[0]!r}. Give both the same type."
+        )
+    row_of = np.full(len(ids), -1, dtype=np.int64)
+    row_of[place[place >= 0]] = np.flatnonzero(place >= 0)
+    rows = pl.Series(row_of)
+    taken = given.select(pl.all().gather(pl.select(pl.when(rows >= 0).then(rows)).to_series()))
+    return taken.with_columns(ids.series.alias(kind)).select(kind, pl.exclude(kind))

@@ -1,0 +1,55 @@
+"""The union of two sets of interactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tastespace import _native
+from tastespace import threads as threading
+from tastespace.data.attributes import aligned_attributes
+from tastespace.data.ids import IdMap
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError
+
+
+def combine(old: Interactions, new: Interactions) -> Interactions:
+    """The union of two sets of interactions, with the users and items of both.
+
+    Weights and timestamps survive where both have them; ``new`` decides where a pair is in both. Attributes of
+    ``old`` are kept, those of ``new`` fill in for ids that ``old`` did not have.
+    """
+    users, items = _union(old.users, new.users, "user"), _union(old.items, new.items, "item")
+    rows, columns = [], []
+    for part in (old, new):
+        rows.append(users.index_of(part.users.series).astype(np.int32)[part.row_of_each()])
+        columns.append(items.index_of(part.items.series).astype(np.int32)[part.indices])
+    offsets, indices, sources, starts = _native.build_csr_with_sources(
+        np.concatenate(rows), np.concatenate(columns), len(users), threading.available()
+    )
+    last = sources[starts[1:] - 1]
+    both: dict[str, Any] = {}
+    for name in ("weights", "timestamps"):
+        mine, theirs = getattr(old, name), getattr(new, name)
+        both[name] = None if mine is None or theirs is None else np.concatenate([mine, theirs])[last]
+    for kind, ids in (("user", users), ("item", items)):
+        name = f"{kind}_attributes"
+        tables = [table for table in (getattr(old, name), getattr(new, name)) if table is not None]
+        if tables:
+            joined = pl.concat(tables, how="diagonal_relaxed").unique(kind, keep="first", maintain_order=True)
+            both[name] = aligned_attributes(joined, ids, kind, kind)
+    return Interactions(users, items, offsets, indices, backend=old.backend, **both)
+
+
+def _union(old: IdMap, new: IdMap, kind: str) -> IdMap:
+    if old == new:
+        return old
+    if old.series.dtype != new.series.dtype and not (old.series.dtype.is_numeric() and new.series.dtype.is_numeric()):
+        raise DataError(
+            f"the {kind} ids have type {old.series.dtype} in one table and {new.series.dtype} in the other; give both "
+            "the same type."
+        )
+    merged = pl.concat([old.series.rename("id").to_frame(), new.series.rename("id").to_frame()], how="vertical_relaxed")
+    return IdMap(merged["id"].unique().sort(), kind)
