@@ -44,6 +44,12 @@ def _own_logging() -> Iterator[None]:
     logger.setLevel(level)
 
 
+@pytest.fixture
+def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that share a busy core wait for each other more than they work; who wants two says so."""
+    monkeypatch.setattr("tastespace.threads.available", lambda: 1)
+
+
 @pytest.fixture(scope="session")
 def town() -> World:
     """A small synthetic town."""

@@ -32,6 +32,7 @@ def test_sdist_and_wheel_are_complete_and_install(tmp_path):
         inside = archive.namelist()
     assert "tastespace/py.typed" in inside
     assert "tastespace/_native/__init__.pyi" in inside
+    assert "tastespace/paper/parameters.json" in inside
     assert any(name.startswith("tastespace/_native/generic.") and name.endswith(".so") for name in inside)
 
     run(sys.executable, "-m", "venv", tmp_path / "venv")

@@ -19,11 +19,7 @@ from tastespace.errors import DataError, NotFittedError, ParameterError, Trainin
 from tastespace.models import create, dpcml, registry
 from tastespace.training.metric import MetricTrainer
 
-
-@pytest.fixture(autouse=True)
-def one_core(monkeypatch):
-    """Two threads that share a busy core wait for each other more than they work; who wants two says so."""
-    monkeypatch.setattr("tastespace.threads.available", lambda: 1)
+pytestmark = pytest.mark.usefixtures("one_core")
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,7 @@ from tastespace.training.checkpoint import read_checkpoint, write_checkpoint
 ARRAYS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array([1, 2], np.int32)}
 
 
-@pytest.fixture(autouse=True)
-def one_core(monkeypatch):
-    """Two threads that share a busy core wait for each other more than they work; who wants two says so."""
-    monkeypatch.setattr("tastespace.threads.available", lambda: 1)
+pytestmark = pytest.mark.usefixtures("one_core")
 
 
 @pytest.fixture(scope="module")
