@@ -15,6 +15,7 @@
 #include "evaluate.hpp"
 #include "factorize.hpp"
 #include "negatives.hpp"
+#include "pairs.hpp"
 #include "train.hpp"
 
 namespace nb = nanobind;
@@ -142,6 +143,7 @@ tastespace::TrainSettings train_settings(const nb::dict& d) {
   s.optimiser = {static_cast<tastespace::Method>(whole("method")), real("learning_rate"), real("beta1"),
                  real("beta2"), real("epsilon")};
   s.block = whole("block");
+  s.items_stand_still = whole("items_stand_still") != 0;
   return s;
 }
 
@@ -227,6 +229,23 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       },
       "scores"_a, "users"_a, "excluded_offsets"_a, "excluded_items"_a, "test_offsets"_a, "test_items"_a,
       "k"_a, "threads"_a);
+
+  m.def(
+      "pair_scores",
+      [](Matrix<float> user_vectors, Array<std::int64_t> offsets, Matrix<float> item_vectors, bool by_distance,
+         Array<float> item_bias, Array<std::int32_t> users, Array<std::int32_t> items, int threads) {
+        same_length(users.size(), items.size());
+        tastespace::PairScores out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::pair_scores(view(user_vectors), view(offsets), view(item_vectors),
+                                        static_cast<std::int64_t>(item_vectors.shape(1)),
+                                        {by_distance, view(item_bias)}, view(users), view(items), threads);
+        }
+        return std::make_tuple(give(std::move(out.score)), give(std::move(out.interest)));
+      },
+      "user_vectors"_a, "offsets"_a, "item_vectors"_a, "by_distance"_a, "item_bias"_a, "users"_a, "items"_a,
+      "threads"_a);
 
   m.def(
       "list_spread",

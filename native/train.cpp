@@ -144,7 +144,7 @@ TrainTotals train_range(const TrainData& data, TrainState& state, const TrainSet
       block.lay_out(from, std::min(last, from + settings.block));
 #pragma omp for schedule(dynamic, 8)
       for (std::int64_t group = 0; group < block.n_groups(); ++group) block.learn_user(group, visitor);
-      block.learn_items(thread, present, bench);
+      if (!settings.items_stand_still) block.learn_items(thread, present, bench);
 #pragma omp barrier
 #pragma omp single
       block.add_up(totals);

@@ -9,6 +9,8 @@ from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.evaluation import compare, evaluate, over_seeds
 from tastespace.models.dpcml import CML, DPCML
 from tastespace.models.simple import EASE, MostPopular
+from tastespace.recommend.rerank import rerank
+from tastespace.store import load
 
 __version__ = version("tastespace")
 __all__ = [
@@ -21,7 +23,9 @@ __all__ = [
     "compare",
     "datasets",
     "evaluate",
+    "load",
     "over_seeds",
+    "rerank",
     "split",
     "synthetic",
 ]

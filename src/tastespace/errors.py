@@ -36,6 +36,10 @@ class TrainingError(TastespaceError, RuntimeError):
     """Training cannot go on: it diverged, or its checkpoint does not fit."""
 
 
+class ModelFileError(TastespaceError):
+    """A saved model cannot be written or read: missing, foreign, damaged, of a newer format, or a full disk."""
+
+
 class NotFittedError(TastespaceError, AttributeError):
     """A model was asked for answers before `fit`."""
 

@@ -63,7 +63,7 @@ def test_docstring_examples():
 def test_both_are_in_the_registry():
     assert registry()["dpcml"] is DPCML
     assert registry()["cml"] is CML
-    assert create("dpcml", interests=3).interests == 3
+    assert create("dpcml", interests=3).vectors_per_user == 3
 
 
 # ---- storage and score -------------------------------------------------------------------------------------

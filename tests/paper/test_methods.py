@@ -18,11 +18,11 @@ def test_every_named_method_is_what_its_name_says(name):
     assert isinstance(model, CML) == (family == "cml")
     assert isinstance(model, DPCML)
     if family == "cml":
-        assert model.interests == 1
+        assert model.vectors_per_user == 1
     if family == "bpa":
-        assert model.interests >= 2
+        assert model.vectors_per_user >= 2
     if family == "apa":
-        assert model.interests == "adaptive"
+        assert model.vectors_per_user == "adaptive"
     if family == "gfja":
         assert model.geometry == "sphere"
         assert model.sampler == "unis"

@@ -59,6 +59,20 @@ def rank_with_scores(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """As `rank_with_vectors`, from a block of scores of shape ``(len(users), n_items)``."""
 
+def pair_scores(
+    user_vectors: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    item_vectors: NDArray[np.float32],
+    by_distance: bool,
+    item_bias: NDArray[np.float32],
+    users: NDArray[np.int32],
+    items: NDArray[np.int32],
+    threads: int,
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """``(scores, interests)`` of single pairs, both of shape ``(n,)``: minus the smallest squared distance, or the
+    largest inner product plus the item's bias (an empty array: none), and the first vector that reaches it.
+    """
+
 def list_spread(
     top: NDArray[np.int32], vectors: NDArray[np.float32], cuts: NDArray[np.int64], threads: int
 ) -> NDArray[np.float64]:

@@ -6,27 +6,95 @@ import json
 import sys
 from collections.abc import Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import polars as pl
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tastespace.errors import DataError, ParameterError
 
 
 class Format(str, Enum):
     """How rows are printed."""
 
+    auto = "auto"
     table = "table"
     json = "json"
+    jsonl = "jsonl"
     csv = "csv"
+    parquet = "parquet"
+
+
+FORMAT_HELP = "table for people, json, jsonl, csv or parquet for programs; auto: table on a terminal, else csv."
+
+
+def for_people(format: Format, out: Path | None = None) -> bool:
+    """Whether a person reads the output."""
+    return out is None and (format is Format.table or (format is Format.auto and sys.stdout.isatty()))
 
 
 def print_rows(rows: Sequence[dict[str, Any]], format: Format) -> None:
     """Rows for a program, on standard output."""
+    emit(pl.DataFrame(list(rows)), format)
+
+
+def emit(frame: pl.DataFrame, format: Format, out: Path | None = None) -> None:
+    """A frame for a program, on standard output or in a file whose name says the format."""
+    if out is not None and format is Format.auto:
+        endings = {f".{kind.value}": kind for kind in Format if kind not in (Format.auto, Format.table)}
+        if out.suffix not in endings:
+            raise ParameterError(f"--out {out}: expected a name that ends in {', '.join(endings)}, or --format.")
+        format = endings[out.suffix]
+    text = _encoded(frame, Format.csv if format is Format.auto else format)
+    if out is None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(text)
+    except OSError as problem:
+        raise DataError(f"--out {out}: cannot be written ({problem.strerror}).") from problem
+
+
+def _encoded(frame: pl.DataFrame, format: Format) -> bytes:
     if format is Format.json:
-        sys.stdout.write(json.dumps(list(rows), indent=1, default=str) + "\n")
-    else:
-        sys.stdout.write(pl.DataFrame(list(rows)).write_csv())
+        return (json.dumps(frame.to_dicts(), indent=1, default=str, ensure_ascii=False) + "\n").encode()
+    if format is Format.jsonl:
+        return frame.write_ndjson().encode()
+    if format is Format.parquet:
+        import io
+
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer)
+        return buffer.getvalue()
+    lists = [pl.col(c.name).cast(pl.List(pl.String)).list.join("|") for c in frame if c.dtype == pl.List]
+    return frame.with_columns(lists).write_csv().encode()
+
+
+def show(frame: pl.DataFrame, title: str | None = None) -> None:
+    """A frame as a table for people."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in frame:
+        table.add_column(column.name, justify="right" if column.dtype.is_numeric() else "left")
+    for row in frame.iter_rows():
+        table.add_row(*(_cell(value) for value in row))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "[dim]-[/]"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, list):
+        return escape(", ".join(map(str, value)))
+    return escape(str(value))
 
 
 def progress_bar(description: str) -> Progress:

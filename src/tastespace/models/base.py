@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import logging
 from abc import ABC, abstractmethod
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, NotFittedError, ParameterError, nearest
+from tastespace.models.answers import Answers
 from tastespace.models.vectors import VectorSpace
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 Self = TypeVar("Self", bound="Recommender")
 
 
-class Recommender(ABC):
+class Recommender(Answers, ABC):
     """Base of all models.
 
     A subclass writes ``__init__`` (which only stores its parameters), `_fit`, and either `score_block` or, for
@@ -31,6 +32,8 @@ class Recommender(ABC):
     """What the model was fitted on."""
     valid_: Interactions | None
     """What it was tuned on, if anything."""
+    _kept_as: ClassVar[dict[str, str]] = {}
+    """Attributes of parameters whose own name is taken by a method."""
 
     def fit(self: Self, train: Interactions, valid: Interactions | None = None, progress: bool | None = None) -> Self:
         """Learn from ``train``; ``valid`` serves early stopping where the model has any.
@@ -68,14 +71,12 @@ class Recommender(ABC):
             raise TypeError(f"{type(self).__name__} defines neither score_block nor vectors")
         return space.scores(users)
 
-    def recommend(self, users: Any = None, k: int = 10) -> Any:
-        """The best k items that each user has not taken yet: a frame of user, item, rank and score.
+    def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
+        """How close all items are to the items at these rows, for models that compare items without vectors.
 
-        ``users`` is a list of user ids, one id, or None for everybody. Fewer candidates than k give fewer rows.
+        Larger is closer; shape ``(len(rows), n_items)``. None for models that do not compare items.
         """
-        from tastespace.recommend.lists import recommend
-
-        return recommend(self, users, k)
+        return None
 
     # ---- parameters, as in scikit-learn --------------------------------------------------------------------
 
@@ -86,7 +87,7 @@ class Recommender(ABC):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters and their values."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
+        return {name: getattr(self, self._kept_as.get(name, name)) for name in self._parameter_names()}
 
     def set_params(self: Self, **parameters: Any) -> Self:
         """Change parameters; unknown names are an error that offers the nearest."""
@@ -97,7 +98,7 @@ class Recommender(ABC):
                     f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(names) or 'none'}."
                     + nearest(name, names)
                 )
-            setattr(self, name, value)
+            setattr(self, self._kept_as.get(name, name), value)
         return self
 
     def clone(self: Self) -> Self:

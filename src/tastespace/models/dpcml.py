@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,9 @@ from tastespace import threads as threading
 from tastespace.data.combining import combine
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
+from tastespace.models.answers import Answers
 from tastespace.models.parameters import REGIONS, MetricParameters
-from tastespace.models.start import grow, start_items, start_users
+from tastespace.models.start import grow, spread_over_items, start_items, start_users
 from tastespace.models.trained import TrainedRecommender, validator
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.counts import interests_per_user
@@ -27,6 +29,9 @@ from tastespace.training.loop import Arrays, Callback, Loop, LoopSettings
 from tastespace.training.metric import MetricTrainer, Rates, optimiser_memory
 
 log = logging.getLogger(__name__)
+
+_FOLD_EPOCHS = 50  # until newcomers' vectors have settled
+_FOLD_ALONE = 2_000  # interactions from which a second thread pays
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -44,6 +49,10 @@ class DPCML(MetricParameters, TrainedRecommender):
     >>> model.user_vectors_.shape, model.item_vectors_.shape
     ((180, 16), (50, 16))
     """
+
+    has_interests = True
+    interests = Answers.interests  # the question, not the parameter of the same name
+    _kept_as: ClassVar[dict[str, str]] = {"interests": "vectors_per_user"}
 
     @classmethod
     def paper(cls, **changes: Any) -> DPCML:
@@ -72,7 +81,7 @@ class DPCML(MetricParameters, TrainedRecommender):
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
         rng = np.random.default_rng(self.seed)
-        counts = interests_per_user(train.user_counts, self.interests, self.min_interests, self.log_base)
+        counts = interests_per_user(train.user_counts, self.vectors_per_user, self.min_interests, self.log_base)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         regions = REGIONS[self.geometry]
         users = start_users(rng, int(offsets[-1]), self.dim, regions[0], self.radius)
@@ -106,7 +115,7 @@ class DPCML(MetricParameters, TrainedRecommender):
         whole = combine(self.train_, new)
         if valid is not None and (valid.users != whole.users or valid.items != whole.items):
             raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({whole!r}).")
-        counts = interests_per_user(whole.user_counts, self.interests, self.min_interests, self.log_base)
+        counts = interests_per_user(whole.user_counts, self.vectors_per_user, self.min_interests, self.log_base)
         # Nobody loses a vector; a model fitted with other settings may have given more.
         old_rows = self.train_.users.find(whole.users.series)
         had = np.where(old_rows >= 0, np.diff(self.user_offsets_)[old_rows], 0)
@@ -173,6 +182,32 @@ class DPCML(MetricParameters, TrainedRecommender):
             if name.startswith(("user_", "item_"))
         }
 
+    def _fold_in(self, histories: Interactions) -> DPCML:
+        """Newcomers' vectors, learnt with the model's own loss against items that stand still."""
+        self._check()
+        counts = interests_per_user(histories.user_counts, self.vectors_per_user, self.min_interests, self.log_base)
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        users = spread_over_items(self.item_vectors_, histories, offsets, REGIONS[self.geometry][0], self.radius)
+        nothing = optimiser_memory("sgd", users, users[:0])
+        memory = {**nothing, **optimiser_memory(self.optimiser, users, users[:0])}
+        trainer = MetricTrainer(
+            histories,
+            users,
+            offsets,
+            np.require(self.item_vectors_, requirements=["C", "W"]),  # a loaded model's are mapped for reading only
+            {**self._kernel_settings(), "items_stand_still": 1},
+            {**self._kernel_arrays(histories, self.train_), **memory},
+            Rates(self.learning_rate, "constant", _FOLD_EPOCHS),
+            self.average,
+            self.seed,
+            threading.resolve(self.threads) if histories.n_interactions > _FOLD_ALONE else 1,
+        )
+        for epoch in range(_FOLD_EPOCHS):
+            trainer.train_epoch(epoch, lambda done, loss: None)
+        new = copy.copy(self)
+        new.user_vectors_, new.user_offsets_ = trainer.result()["users"], offsets
+        return new
+
     def vectors(self) -> VectorSpace:
         """The learnt vectors."""
         if not hasattr(self, "item_vectors_"):
@@ -215,11 +250,13 @@ class CML(DPCML):
 
     It takes DPCML's parameters but for those that concern several vectors.
 
-    >>> CML(dim=8, sampler="unis").interests
+    >>> CML(dim=8, sampler="unis").vectors_per_user
     1
     """
 
-    interests: int | str = field(default=1, init=False)
+    has_interests = False
+
+    interests: ClassVar[Any] = DPCML.interests
     min_interests: int = field(default=1, init=False)
     log_base: float = field(default=3.0, init=False)
     dcrs: Literal["mean", "pairs"] | None = field(default=None, init=False)

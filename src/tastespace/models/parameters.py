@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from numbers import Real
 from typing import Any, Literal
 
@@ -29,9 +29,10 @@ class MetricParameters:
     # ---- the space
     dim: int = 100
     """Dimension d of the space."""
-    interests: int | str = "adaptive"
+    interests: InitVar[int | str] = "adaptive"
     """Vectors per user: a whole number C for everybody (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
-    with n_i the user's train interactions."""
+    with n_i the user's train interactions. Kept as `vectors_per_user`, because ``model.interests(user)`` is a
+    question that people ask."""
     min_interests: int = 3
     """C_1 of APA: the fewest vectors that anybody gets."""
     log_base: float = 3.0
@@ -106,6 +107,9 @@ class MetricParameters:
     threads: int = 0
     """0 means all cores. The learnt bits do not depend on it."""
 
+    def __post_init__(self, interests: int | str = 1) -> None:  # noqa: RUF033 (CML has no such parameter)
+        self.vectors_per_user = interests
+
     def _kernel_settings(self) -> dict[str, Any]:
         kind = self._sampler()
         users, items = REGIONS[self.geometry]
@@ -130,16 +134,19 @@ class MetricParameters:
             "beta2": 0.999,
             "epsilon": 1e-8,
             "block": self.block,
+            "items_stand_still": 0,
         }
 
-    def _kernel_arrays(self, train: Interactions) -> Arrays:
+    def _kernel_arrays(self, train: Interactions, world: Interactions | None = None) -> Arrays:
+        """Arrays for learning from ``train``; popularity and the usual history are those of ``world``, if given."""
         kind = self._sampler()
         counts = train.user_counts
+        world = world or train
         # With this share per visit, one epoch gives every user the same eta, however long the history.
-        share = (train.n_interactions / (train.n_users * np.maximum(counts, 1))).astype(np.float32)
+        share = (world.n_interactions / (world.n_users * np.maximum(counts, 1))).astype(np.float32)
         keep, other = _NO_FLOATS, _NO_INTS
         if kind.by_popularity:
-            keep, other = alias_table(popularity_weights(train, self.popularity_power))
+            keep, other = alias_table(popularity_weights(world, self.popularity_power))
         gamma = np.full(train.n_interactions if kind.code == 3 else 0, -1.0, dtype=np.float32)
         if self.gamma == "random":
             # The paper starts gamma at random without saying how; a violation's size is of the order of the margin.

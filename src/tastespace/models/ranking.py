@@ -52,18 +52,21 @@ class Block:
         key = np.sort(self.owner << 32 | self.places[:, 0])
         return key & 0xFFFFFFFF
 
-    def scores_of(self, position: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float32]:
-        """Scores of single items for the users at these positions, shape ``(m,)``."""
+    def scores_of(
+        self, position: NDArray[Any], items: NDArray[Any], threads: int = 1
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32] | None]:
+        """Scores of single items for the users at these positions and, from vectors, the interest each serves."""
         if isinstance(self.source, VectorSpace):
-            return self.source.pair_scores(self.users[position], items)[0]
-        return self.source[position, items]
+            return self.source.pair_scores(self.users[position], items, threads)
+        return self.source[position, items], None
 
 
 class BlockRanker:
     """Runs a model over users in blocks; memory does not grow with the number of users.
 
     ``excluded`` and ``test`` are lists of item indices per user of the model, as offsets and items; a user's
-    test items must not be among the excluded.
+    test items must not be among the excluded. ``candidates`` (ascending item indices) restricts what is ranked; there
+    must be no test items then.
     """
 
     def __init__(
@@ -75,14 +78,21 @@ class BlockRanker:
         test_items: NDArray[np.int32],
         k: int,
         threads: int,
+        candidates: NDArray[np.int32] | None = None,
     ) -> None:
         self._model = model
         self._excluded = (excluded_offsets, excluded_items)
         self._test = (test_offsets, test_items)
         self._k = k
         self._threads = threads
+        self._candidates = candidates
         self._space = model.vectors()
         self._arguments = None if self._space is None else self._checked(self._space)
+        if candidates is not None:
+            self._excluded = _among(self._excluded, candidates, model.train_.n_items)
+            if self._arguments is not None:
+                users, user_terms, offsets, items, item_terms, scale = self._arguments
+                self._arguments = users, user_terms, offsets, items[candidates], item_terms[candidates], scale
 
     def _checked(self, space: VectorSpace) -> tuple[Any, ...]:
         """The kernels' arguments; they trust sizes and numbers, so a model's mistakes must end here."""
@@ -126,9 +136,12 @@ class BlockRanker:
             )  # fmt: skip
         else:
             source = self._scores(users)
+            ranked = source if self._candidates is None else np.ascontiguousarray(source[:, self._candidates])
             places, top, nan_user = _native.rank_with_scores(
-                source, users, *self._excluded, *self._test, self._k, self._threads
+                ranked, users, *self._excluded, *self._test, self._k, self._threads
             )
+        if self._candidates is not None:
+            top = np.where(top >= 0, self._candidates[top], np.int32(-1))
         if nan_user >= 0:
             user = self._model.train_.users[int(users[nan_user])]
             raise DataError(
@@ -150,6 +163,18 @@ class BlockRanker:
                 "user and a column per item."
             )
         return scores
+
+
+def _among(
+    lists: tuple[NDArray[np.int64], NDArray[np.int32]], candidates: NDArray[np.int32], n_items: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Lists of items as places among the candidates; what is no candidate leaves."""
+    place = np.full(n_items, -1, dtype=np.int32)
+    place[candidates] = np.arange(len(candidates), dtype=np.int32)
+    offsets, items = lists
+    found = place[items]
+    kept_before = np.concatenate([[0], np.cumsum(found >= 0, dtype=np.int64)])
+    return kept_before[offsets], found[found >= 0]
 
 
 def no_items(n_users: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

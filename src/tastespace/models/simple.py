@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ class MostPopular(Recommender):
         """The same row for every user."""
         self.require_fitted()
         return np.tile(self.item_scores_, (len(users), 1))
+
+    def _fold_in(self, histories: Interactions) -> MostPopular:
+        return copy.copy(self)
 
 
 class EASE(Recommender):
@@ -104,6 +108,14 @@ class EASE(Recommender):
             (np.ones(len(at), dtype=np.float32), data.indices[at], offsets), shape=(len(users), data.n_items)
         )
         return np.ascontiguousarray(rows @ self.weights_, dtype=np.float32)
+
+    def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """How much each item speaks for the items at these rows: columns of B."""
+        self.require_fitted()
+        return np.ascontiguousarray(self.weights_[:, rows].T)
+
+    def _fold_in(self, histories: Interactions) -> EASE:
+        return copy.copy(self)  # scores come from the histories and B alone
 
 
 def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -21,6 +21,25 @@ def start_items(rng: np.random.Generator, n: int, dim: int, region: int, radius:
     return place((rng.standard_normal((n, dim)) * radius / np.sqrt(dim)).astype(np.float32), region, radius)
 
 
+def spread_over_items(
+    items: NDArray[np.float32], histories: Interactions, offsets: NDArray[np.int64], region: int, radius: float
+) -> NDArray[np.float32]:
+    """Vectors of newcomers, each at an item of the own history, far from each other.
+
+    The first at the item nearest to the middle of the history, each next one at the item farthest from those before.
+    """
+    users = np.empty((int(offsets[-1]), items.shape[1]), dtype=np.float32)
+    for row in range(histories.n_users):
+        mine = items[histories.indices[histories.offsets[row] : histories.offsets[row + 1]]]
+        at = np.square(mine - mine.mean(axis=0)).sum(axis=1).argmin()
+        gaps = np.full(len(mine), np.inf, dtype=np.float32)
+        for new in range(offsets[row], offsets[row + 1]):
+            users[new] = mine[at]
+            gaps = np.minimum(gaps, np.square(mine - mine[at]).sum(axis=1))
+            at = gaps.argmax()
+    return place(users, region, radius)
+
+
 def grow(
     model: Any,
     whole: Interactions,

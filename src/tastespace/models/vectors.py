@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace.errors import DataError
 
 
@@ -65,24 +66,20 @@ class VectorSpace:
         return out
 
     def pair_scores(
-        self, users: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]]
+        self, users: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]], threads: int = 1
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Score of each (user, item) pair and which of the user's vectors gives it, both of shape ``(n,)``.
 
         Distances are taken from the differences themselves, so that an item at a user's vector has distance 0.
         """
-        counts = self.user_offsets[users + 1] - self.user_offsets[users]
-        starts = np.cumsum(counts) - counts
-        vector = np.repeat(self.user_offsets[users] - starts, counts) + np.arange(int(counts.sum()))
-        mine, theirs = self.user_vectors[vector], np.repeat(self.item_vectors[items], counts, axis=0)
-        if self.metric == "l2":
-            each = -np.square(mine - theirs).sum(axis=1)
-        else:
-            each = np.einsum("ij,ij->i", mine, theirs)
-            if self.item_bias is not None:
-                each += np.repeat(self.item_bias[items], counts)
-        best = np.maximum.reduceat(each, starts)
-        # The first vector that reaches the best score.
-        number = np.arange(len(each)) - np.repeat(starts, counts)
-        reached = np.where(each == np.repeat(best, counts), number, np.iinfo(np.int64).max)
-        return best, np.minimum.reduceat(reached, starts).astype(np.int32)
+        bias = np.empty(0, dtype=np.float32) if self.item_bias is None else self.item_bias
+        return _native.pair_scores(
+            np.ascontiguousarray(self.user_vectors, dtype=np.float32),
+            self.user_offsets,
+            np.ascontiguousarray(self.item_vectors, dtype=np.float32),
+            self.metric == "l2",
+            np.ascontiguousarray(bias, dtype=np.float32),
+            np.ascontiguousarray(users, dtype=np.int32),
+            np.ascontiguousarray(items, dtype=np.int32),
+            threads,
+        )

@@ -1,0 +1,188 @@
+"""`tastespace recommend`, `shelves`, `interests`, `explain` and `similar`: what a saved model says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from tastespace.cli.asking import ModelArgument, open_model, parse_ids, with_titles
+from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
+from tastespace.data.tables import to_polars
+from tastespace.errors import ParameterError
+from tastespace.recommend.lists import STREAMED
+
+_Format = Annotated[Format, typer.Option(help=FORMAT_HELP)]
+_Out = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
+_K = Annotated[int, typer.Option("-k", "--k", help="How many.")]
+_Filter = Annotated[str | None, typer.Option(help="Only items with these attributes: an SQL condition.")]
+_User = Annotated[str, typer.Argument(help="Id of a user.")]
+
+
+def recommend(
+    model: ModelArgument,
+    users: Annotated[list[str] | None, typer.Argument(help="User ids; none: everybody.")] = None,
+    k: _K = 10,
+    history: Annotated[
+        list[str] | None, typer.Option(help="Item ids of somebody new, separated by commas; may be repeated.")
+    ] = None,
+    filter: _Filter = None,
+    items: Annotated[list[str] | None, typer.Option("--item", help="Only among these items; may be repeated.")] = None,
+    include_seen: Annotated[bool, typer.Option("--include-seen", help="Recommend what people have, too.")] = False,
+    on_unknown: Annotated[str, typer.Option(help="Unknown users: error, skip or popular.")] = "error",
+    format: _Format = Format.auto,
+    out: _Out = None,
+    threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
+) -> None:
+    """The best items for users, for everybody, or for somebody new."""
+    opened = open_model(model)
+    train = opened.train_
+    options: dict[str, Any] = {
+        "filter": filter,
+        "items": parse_ids(train.items, items) if items else None,
+        "exclude_seen": not include_seen,
+        "threads": threads,
+    }
+    if history and users:
+        raise ParameterError("give user ids or --history, not both.")
+    if out is not None and not users and not history and format is Format.auto and out.suffix in STREAMED:
+        opened.recommend_to(out, k=k, **options)  # block by block: everybody may be many
+        return
+    if history:
+        people = [parse_ids(train.items, [one for one in text.split(",") if one]) for text in history]
+        found = opened.recommend_for(people, k, on_unknown=on_unknown, **options)
+    else:
+        wanted = parse_ids(train.users, users) if users else None
+        found = opened.recommend(wanted, k, on_unknown=on_unknown, **options)
+    frame = to_polars(found)[0]
+    if for_people(format, out):
+        show(with_titles(frame, train).drop("score" if "distance" in frame.columns else []))
+    else:
+        emit(frame, format, out)
+
+
+def shelves(
+    model: ModelArgument,
+    user: _User,
+    k: _K = 10,
+    mute: Annotated[list[int] | None, typer.Option(help="Leave an interest out; may be repeated.")] = None,
+    boost: Annotated[list[str] | None, typer.Option(help="Show more of an interest: 2=1.5; may be repeated.")] = None,
+    filter: _Filter = None,
+    column: Annotated[str | None, typer.Option(help="Attribute that names the shelves.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the shelves into this .png or .svg file.")] = None,
+    format: _Format = Format.auto,
+    out: _Out = None,
+) -> None:
+    """One list for each of a person's interests."""
+    opened = open_model(model)
+    person = parse_ids(opened.train_.users, [user])[0]
+    found = opened.shelves(person, k, mute=mute or (), boost=_boosts(boost or []), filter=filter, column=column)
+    if picture is not None:
+        from tastespace.plots import draw_shelves
+
+        draw_shelves(found, picture)
+        typer.echo(picture)
+        return
+    if not for_people(format, out):
+        emit(to_polars(found.to_frame())[0], format, out)
+        return
+    console = Console()
+    for shelf in found:
+        numbers = ", ".join(map(str, shelf.interests))
+        console.print(
+            f"\n[bold]{escape(shelf.name)}[/]  [dim]{100 * shelf.weight:.0f} % of the past; interest {numbers}[/]"
+        )
+        if shelf.because_titles:
+            console.print(f"[dim]because of {escape(', '.join(shelf.because_titles))}[/]")
+        for rank, title in enumerate(shelf.titles, 1):
+            console.print(f"  {rank:>2}  {escape(title)}", highlight=False)
+
+
+def interests(
+    model: ModelArgument,
+    user: _User,
+    k: _K = 5,
+    column: Annotated[str | None, typer.Option(help="Attribute that names the interests.")] = None,
+    format: _Format = Format.auto,
+    out: _Out = None,
+) -> None:
+    """A person's interests: weight, label, past items and nearest items of each."""
+    opened = open_model(model)
+    frame = to_polars(opened.interests(parse_ids(opened.train_.users, [user])[0], k, column=column))[0]
+    if for_people(format, out):
+        show(frame)
+    else:
+        emit(frame, format, out)
+
+
+def taste_map(
+    model: ModelArgument,
+    user: _User,
+    out: Annotated[Path, typer.Option(help="The picture: a .png, .svg or .pdf file.")],
+    filter: _Filter = None,
+) -> None:
+    """Draw a person's taste map: all items in the plane, the interests, what was taken, what is recommended."""
+    from tastespace import plots
+
+    opened = open_model(model)
+    plots.taste_map(opened, parse_ids(opened.train_.users, [user])[0], out, filter=filter)
+    typer.echo(out)
+
+
+def explain(
+    model: ModelArgument,
+    user: _User,
+    item: Annotated[str, typer.Argument(help="Id of an item.")],
+    k: _K = 5,
+    format: _Format = Format.auto,
+) -> None:
+    """Why an item stands where it stands for a person."""
+    opened = open_model(model)
+    train = opened.train_
+    found = opened.explain(parse_ids(train.users, [user])[0], parse_ids(train.items, [item])[0], k)
+    if for_people(format):
+        Console().print(escape(str(found)), highlight=False)
+    elif format in (Format.auto, Format.json):
+        sys.stdout.write(json.dumps(found.to_dict(), indent=1, default=str, ensure_ascii=False) + "\n")
+    else:
+        plain = found.to_dict()
+        plain["beside"] = [str(one["item"]) for one in plain["beside"]]
+        emit(pl.DataFrame([plain]), format)
+
+
+def similar(
+    model: ModelArgument,
+    ids: Annotated[list[str], typer.Argument(help="Item ids (or user ids, with --users).")],
+    k: _K = 10,
+    users: Annotated[bool, typer.Option("--users", help="Users like these users.")] = False,
+    format: _Format = Format.auto,
+    out: _Out = None,
+) -> None:
+    """Items like an item, or users like a user."""
+    opened = open_model(model)
+    train = opened.train_
+    if users:
+        frame = to_polars(opened.similar_users(parse_ids(train.users, ids), k))[0]
+    else:
+        frame = to_polars(opened.similar_items(parse_ids(train.items, ids), k))[0]
+    if for_people(format, out):
+        show(frame if users else with_titles(frame, train, "similar"))
+    else:
+        emit(frame, format, out)
+
+
+def _boosts(texts: list[str]) -> dict[int, float]:
+    found = {}
+    for text in texts:
+        interest, _, factor = text.partition("=")
+        try:
+            found[int(interest)] = float(factor)
+        except ValueError:
+            raise ParameterError(f"--boost {text}: expected interest=factor, such as --boost 2=1.5.") from None
+    return found

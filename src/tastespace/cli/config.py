@@ -1,0 +1,109 @@
+"""A TOML file can hold what the flags say, and `--print-config` writes it.
+
+The file has a table for each command, with the flags as keys::
+
+    [recommend]
+    k = 20
+    filter = "year >= 1990"
+
+What is given on the command line counts more.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from tastespace.errors import ParameterError, nearest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # the same library, before it became part of Python
+    import tomli as tomllib
+
+_CONFIG = "config"
+_PRINT = "print_config"
+
+
+def configured(command: Callable[..., None], title: str) -> Callable[..., None]:
+    """A command, called ``title``, with `--config FILE` and `--print-config`."""
+    hints = get_type_hints(command, include_extras=True)
+    own = inspect.signature(command)
+    flags = {_flag(name, hints[name]): name for name in own.parameters}
+
+    def read(context: typer.Context, path: Path | None) -> Path | None:
+        if path is not None:
+            context.default_map = {**(context.default_map or {}), **_section(path, title, flags)}
+        return path
+
+    def run(**values: Any) -> None:
+        values.pop(_CONFIG)
+        if values.pop(_PRINT):
+            by_flag = {flag: values[name] for flag, name in flags.items()}
+            given = {flag: value for flag, value in by_flag.items() if value not in (None, [], ())}
+            sys.stdout.write(f"[{title}]\n" + "".join(f"{flag} = {_toml(value)}\n" for flag, value in given.items()))
+            raise typer.Exit
+        command(**values)
+
+    config = typer.Option("--config", help="TOML file with the flags of this command.", is_eager=True, callback=read)
+    shown = typer.Option("--print-config", help="Print the flags as TOML instead of running.")
+    added = {_CONFIG: (Annotated[Path | None, config], None), _PRINT: (Annotated[bool, shown], False)}
+    run.__doc__, run.__name__ = command.__doc__, title
+    run.__annotations__ = {**hints, **{name: kind for name, (kind, _) in added.items()}}
+    parameters = [p.replace(annotation=hints[name]) for name, p in own.parameters.items()]
+    for name, (kind, default) in added.items():
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _flag(name: str, hint: Any) -> str:
+    """A parameter as it is written on the command line, without dashes in front."""
+    for extra in getattr(hint, "__metadata__", ()):
+        for text in getattr(extra, "param_decls", None) or ():
+            if text.startswith("--"):
+                return str(text).removeprefix("--").partition("/")[0]
+    return name.replace("_", "-")
+
+
+def _section(path: Path, command: str, flags: dict[str, str]) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            found = tomllib.load(file)
+    except OSError as problem:
+        raise ParameterError(f"--config {path}: cannot be read ({problem.strerror}).") from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise ParameterError(f"--config {path} is no TOML: {problem}.") from problem
+    section = found.get(command)
+    if not isinstance(section, dict):
+        names = ", ".join(f"[{name}]" for name in found)
+        raise ParameterError(f"--config {path} has no table [{command}]; it has {names or 'nothing'}.")
+    values = {}
+    for key, value in section.items():
+        flag = key.replace("_", "-")
+        if flag not in flags:
+            raise ParameterError(
+                f"--config {path}: [{command}] has no flag {key!r}; there are {', '.join(flags)}."
+                + nearest(flag, flags)
+            )
+        values[flags[flag]] = value
+    return values
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Enum):
+        return _toml(value.value)
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml(one) for one in value) + "]"
+    return json.dumps(str(value), ensure_ascii=False)  # a JSON string is a TOML string

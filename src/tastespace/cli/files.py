@@ -1,0 +1,90 @@
+"""`tastespace evaluate`, `export` and `inspect`: what can be done with a saved model besides asking it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tastespace import store
+from tastespace.cli.asking import ModelArgument, open_model
+from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people
+from tastespace.data import Interactions
+from tastespace.evaluation import evaluate as measure
+
+
+def evaluate(
+    model: ModelArgument,
+    test: Annotated[Path, typer.Argument(help="Parquet, CSV or TSV file with what people took afterwards.")],
+    user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
+    item: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
+    protocol: Annotated[str, typer.Option(help="full or paper.")] = "full",
+    metric: Annotated[list[str] | None, typer.Option(help="P, NDCG@5, MAP, Coverage, ...; may be repeated.")] = None,
+    k: Annotated[list[int] | None, typer.Option("-k", "--k", help="Cut-offs; may be repeated.")] = None,
+    on_unknown: Annotated[str, typer.Option(help="Users and items the model does not know: error or skip.")] = "error",
+    format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
+    threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
+) -> None:
+    """How well a saved model ranks held-out interactions."""
+    opened = open_model(model)
+    held_out = Interactions.from_file(test, user=user, item=item, threads=threads)
+    report = measure(
+        opened,
+        held_out,
+        protocol=protocol,
+        k=k or None,
+        metrics=metric or ["P", "R", "NDCG", "MAP", "MRR"],
+        on_unknown=on_unknown,
+        threads=threads,
+    )
+    rows = [{"metric": name, "value": value, "users": report.n_users[name]} for name, value in report.metrics.items()]
+    if not for_people(format):
+        emit(pl.DataFrame(rows), format)
+        return
+    table = Table(title=f"{test}, protocol {protocol!r}", title_justify="left")
+    for row in rows:
+        table.add_column(str(row["metric"]), justify="right")
+    table.add_row(*(f"{row['value']:.2f}" for row in rows))
+    Console().print(table)
+
+
+def export(
+    model: ModelArgument,
+    out: Annotated[Path, typer.Argument(help="File (npz) or folder to write.")],
+    kind: Annotated[str, typer.Option(help="npz, parquet or faiss.")] = "npz",
+) -> None:
+    """Write item and user vectors for a vector index or database."""
+    for path in open_model(model).export(out, kind):
+        typer.echo(path)
+
+
+def inspect(
+    model: ModelArgument,
+    verify: Annotated[bool, typer.Option("--verify", help="Read every byte and compare checksums.")] = False,
+    format: Annotated[Format, typer.Option(help="table for people, json for programs.")] = Format.auto,
+) -> None:
+    """What is in a model file."""
+    facts = store.inspect(model, verify=verify)
+    if not for_people(format):
+        sys.stdout.write(json.dumps(facts, indent=1, default=str) + "\n")
+        return
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, _plain(value))
+    Console().print(table)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {_plain(one) if not isinstance(one, dict) else one}" for key, one in value.items())
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "-" if value is None else str(value)

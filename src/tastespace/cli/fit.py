@@ -1,0 +1,112 @@
+"""`tastespace fit`: from a table of clicks to a saved model."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+from rich.console import Console
+
+from tastespace.cli.run import parse_settings
+from tastespace.data import Interactions, datasets, split
+from tastespace.data.tables import open_file
+from tastespace.errors import ParameterError
+from tastespace.evaluation import Report, evaluate
+from tastespace.models import Recommender, create
+from tastespace.models.trained import TrainedRecommender
+
+
+def fit(
+    data: Annotated[str, typer.Argument(help="A Parquet, CSV or TSV file, or the name of a data set.")],
+    out: Annotated[Path, typer.Option(help="Directory of the model.")],
+    model: Annotated[str, typer.Option(help="Name of a model: dpcml, cml, ease, popular, ...")] = "dpcml",
+    user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
+    item: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
+    rating: Annotated[str | None, typer.Option(help="Column of ratings.")] = None,
+    min_rating: Annotated[float | None, typer.Option(help="Keep ratings from this on.")] = None,
+    timestamp: Annotated[str | None, typer.Option(help="Column of times.")] = None,
+    min_user: Annotated[int, typer.Option(help="Drop users with fewer interactions.")] = 1,
+    min_item: Annotated[int, typer.Option(help="Drop items with fewer interactions.")] = 1,
+    items: Annotated[Path | None, typer.Option(help="File of item attributes: title, genres, ...")] = None,
+    set: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")] = None,
+    valid: Annotated[
+        float, typer.Option(help="Share of each history held out to choose the epoch and to report; 0: none.")
+    ] = 0.1,
+    seed: Annotated[int, typer.Option(help="Of the held-out part and the training.")] = 0,
+    threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
+) -> None:
+    """Fit a model to a table of interactions and save it.
+
+    A share of each history is held out first, to choose the number of epochs and to say how good the model is; then
+    the model is fitted to everything.
+    """
+    if not 0 <= valid < 1:
+        raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
+    whole = _load(data, user, item, rating, min_rating, timestamp, min_user, min_item, items, threads)
+    # Standard output stays empty: what is told is told to people.
+    told = Console(stderr=True)
+    told.print(f"{data}: {whole!r}", highlight=False)
+    parameters = parse_settings(set or [])
+    known = create(model)._parameter_names()
+    parameters |= {name: value for name, value in (("seed", seed), ("threads", threads)) if name in known}
+    fitted, report = _fitted(model, parameters, whole, valid, seed)
+    fitted.save(out, metrics=None if report is None else report.metrics)
+    if report is not None:
+        figures = ", ".join(f"{name} {value:.2f}" for name, value in report.metrics.items())
+        told.print(f"on the held-out {100 * valid:.0f} %: {figures}", highlight=False)
+    told.print(f"saved {fitted!r} to {out}", highlight=False)
+
+
+def _load(
+    data: str,
+    user: str,
+    item: str,
+    rating: str | None,
+    min_rating: float | None,
+    timestamp: str | None,
+    min_user: int,
+    min_item: int,
+    items: Path | None,
+    threads: int,
+) -> Interactions:
+    if data in datasets.names() and not Path(data).exists():
+        return datasets.load(data)
+    attributes = None
+    if items is not None:
+        table = open_file(items)
+        attributes = pl.DataFrame([table.read(name).alias(name) for name in table.columns])
+    return Interactions.from_file(
+        data,
+        user=user,
+        item=item,
+        rating=rating,
+        min_rating=min_rating,
+        timestamp=timestamp,
+        min_user=min_user,
+        min_item=min_item,
+        item_attributes=attributes,
+        threads=threads,
+    )
+
+
+def _fitted(
+    name: str, parameters: dict[str, Any], whole: Interactions, valid: float, seed: int
+) -> tuple[Recommender, Report | None]:
+    model = create(name, **parameters)
+    if valid == 0:
+        return model.fit(whole), None
+    # In this order short histories stay in training whole: the first part is rounded down.
+    held_out, train = split.per_user(whole, (valid, 1 - valid), seed=seed)
+    if held_out.n_interactions == 0:
+        raise ParameterError(
+            f"--valid {valid} holds nothing out of {whole!r}: histories are too short. Give a larger share, or 0."
+        )
+    model.fit(train, valid=held_out)
+    report = evaluate(model, held_out, seen=train, k=10, metrics=["P", "R", "NDCG", "MRR"])
+    final = {**parameters}
+    if isinstance(model, TrainedRecommender) and "epochs" in inspect.signature(type(model)).parameters:
+        final["epochs"] = max(1, int(getattr(model, "best_epoch_", 0)) or int(model.get_params()["epochs"]))
+    return create(name, **final).fit(whole), report

@@ -1,0 +1,100 @@
+"""Names for interests and items, from the attributes of the items."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError, nearest
+
+_TITLES = ("title", "name")
+_SHARE = 0.2  # a category must hold this much of an interest to name it
+_WORDS = 2
+
+
+class Labeller:
+    """Says in words what a set of items has in common.
+
+    Categories come from ``column``: a list of texts, or text, which may hold several separated by "|". By default the
+    first column of lists of text, else the first column of text with few distinct values.
+    """
+
+    def __init__(self, train: Interactions, column: str | None = None) -> None:
+        self._train = train
+        self._frame = train.item_attributes
+        if column is not None and (self._frame is None or column not in self._frame.columns):
+            known = [] if self._frame is None else self._frame.columns
+            raise DataError(
+                f"the items have no attribute {column!r}; they have {', '.join(map(repr, known)) or 'none'}."
+                + nearest(column, known)
+            )
+        self._column = column if column is not None else self._category_column()
+
+    def label(self, rows: NDArray[np.integer[Any]]) -> str | None:
+        """What the items at these rows have more of than the rest, such as "Film-Noir, Crime"; None: nothing known.
+
+        A category counts by p log(p / q), with p its share among these items and q its share of all interactions: what
+        is common here and rare elsewhere.
+        """
+        if self._categories is None or not len(rows):
+            return None
+        table, names, base = self._categories
+        share = np.asarray(table[rows].sum(axis=0)).ravel() / len(rows)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = np.where(share > base, share * np.log(share / np.maximum(base, 1e-6)), 0.0)
+        best = [c for c in np.argsort(-gain, kind="stable")[:_WORDS] if gain[c] > 0 and share[c] >= _SHARE]
+        return ", ".join(names[c] for c in best) or None
+
+    def titles(self, rows: NDArray[np.integer[Any]]) -> list[str]:
+        """How a person calls these items: their titles where there are any, else their ids."""
+        at = pl.Series(np.ascontiguousarray(rows), dtype=pl.UInt32)
+        ids = [str(item) for item in self._train.items.take(rows).to_list()]
+        column = None if self._frame is None else next((c for c in _TITLES if c in self._frame.columns), None)
+        if column is None or self._frame is None:
+            return ids
+        names = self._frame[column].gather(at).cast(pl.String, strict=False).to_list()
+        return [name or item for name, item in zip(names, ids, strict=True)]
+
+    def _category_column(self) -> str | None:
+        if self._frame is None:
+            return None
+        texts = []
+        for series in self._frame.get_columns()[1:]:
+            if series.dtype == pl.List(pl.String):
+                return series.name
+            if series.dtype in (pl.String, pl.Categorical) and series.name not in _TITLES:
+                texts.append(series)
+        for series in texts:
+            if 2 <= series.n_unique() <= max(2, len(series) // 4):
+                return series.name
+        return None
+
+    @cached_property
+    def _categories(self) -> tuple[sp.csr_array, list[str], NDArray[np.float64]] | None:
+        """Items x categories of zeros and ones, the categories' names, and the share of interactions with each."""
+        if self._column is None or self._frame is None:
+            return None
+        lists = self._frame[self._column]
+        if lists.dtype != pl.List(pl.String):
+            lists = lists.cast(pl.String, strict=False).str.split("|")
+        pairs = (
+            pl.DataFrame({"row": np.arange(len(lists), dtype=np.uint32), "name": lists})
+            .explode("name")
+            .drop_nulls()
+            .filter(pl.col("name") != "")
+            .unique()
+        )
+        names = pairs["name"].unique().sort()
+        if not len(names):
+            return None
+        codes = names.search_sorted(pairs["name"]).to_numpy()
+        table = sp.csr_array((np.ones(len(pairs)), (pairs["row"].to_numpy(), codes)), shape=(len(lists), len(names)))
+        counts = self._train.item_counts
+        base = np.asarray(counts @ table).ravel() / max(1, counts.sum())
+        return table, names.to_list(), base

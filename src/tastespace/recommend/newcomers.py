@@ -1,0 +1,140 @@
+"""People who were not in training, from a list of what they took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+
+from tastespace import _native
+from tastespace.data.ids import IdMap, id_series, plain_series
+from tastespace.data.interactions import Interactions
+from tastespace.data.tables import from_polars, to_polars
+from tastespace.errors import DataError, ParameterError
+from tastespace.models.base import Recommender
+from tastespace.recommend.asking import Asked, Filter, as_list, check_unknown
+from tastespace.recommend.lists import Lister
+
+Model = TypeVar("Model", bound=Recommender)
+
+
+def fold_in(model: Model, histories: Any, on_unknown: str = "error") -> Model:
+    """`Recommender.fold_in`."""
+    model.require_fitted()
+    if on_unknown not in ("error", "skip"):
+        raise ParameterError(f"on_unknown={on_unknown!r}: expected 'error' or 'skip'.")
+    known, empty, _ = _read(model.train_, histories, on_unknown)
+    if len(empty):
+        raise DataError(
+            f"{len(empty):,} histories hold no item that the model knows, the first is that of {empty[0]!r}. Leave "
+            "them out, or ask recommend_for with on_unknown='popular'."
+        )
+    return _folded(model, known)
+
+
+def recommend_for(
+    model: Recommender,
+    histories: Any,
+    k: int = 10,
+    *,
+    exclude_seen: bool = True,
+    items: Any = None,
+    filter: Filter | None = None,
+    on_unknown: str = "error",
+    threads: int = 0,
+) -> Any:
+    """`Recommender.recommend_for`."""
+    model.require_fitted()
+    check_unknown(on_unknown)
+    known, empty, people = _read(model.train_, histories, on_unknown)
+    if len(empty) and on_unknown == "error":
+        raise DataError(
+            f"{len(empty):,} histories are empty, the first is that of {empty[0]!r}. Leave them out, or give "
+            "on_unknown='popular' for what most people take."
+        )
+    parts = []
+    if known.n_users:
+        lister = Lister(_folded(model, known), k, exclude_seen, items, filter, threads)
+        parts = list(lister.frames(Asked(known.users.series, np.arange(known.n_users, dtype=np.int32))))
+    if len(empty) and on_unknown == "popular":
+        parts.append(Lister(model, k, exclude_seen, items, filter, threads).popular(empty))
+    if not parts:
+        parts = [pl.DataFrame(schema=Lister(model, k, exclude_seen, items, filter).schema(known.users.series))]
+    frame = pl.concat(parts)
+    order = people.to_frame("user").with_row_index("__at")
+    frame = frame.join(order, on="user", how="left").sort("__at", "rank").drop("__at")
+    return from_polars(frame, known.backend)
+
+
+def _folded(model: Model, histories: Interactions) -> Model:
+    try:
+        new = model._fold_in(histories)
+    except NotImplementedError:
+        raise ParameterError(
+            f"{type(model).__name__} has no way to take in people who were not in training; fit it with them."
+        ) from None
+    new.train_, new.valid_ = histories, None
+    return new
+
+
+def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interactions, pl.Series, pl.Series]:
+    """The histories over the model's items, the people of whom nothing is known, and all people as they were given."""
+    backend = train.backend
+    if isinstance(histories, Interactions):
+        frame, backend = to_polars(histories.to_frame())
+    elif isinstance(histories, (Mapping, list, tuple)):
+        frame = _from_lists(histories)
+    else:
+        frame, backend = to_polars(histories)
+    if not {"user", "item"} <= set(frame.columns):
+        raise DataError(
+            f"histories have the columns {', '.join(map(repr, frame.columns))}, expected user and item; or give a "
+            "list of lists of item ids."
+        )
+    named = id_series(frame["user"], "user")
+    people = named.unique().sort()
+    if not len(people):
+        raise DataError("histories is empty: expected at least one person.")
+    wanted = frame["item"].drop_nulls()
+    rows = (train.items.index_of if on_unknown == "error" else train.items.find)(wanted)
+    owners = people.search_sorted(frame.filter(pl.col("item").is_not_null())["user"]).to_numpy()
+    met = np.zeros(len(people), dtype=bool)
+    met[owners[rows >= 0]] = True
+    number = (np.cumsum(met) - 1)[owners[rows >= 0]].astype(np.int32)
+    offsets, indices = _native.build_csr(
+        np.ascontiguousarray(number), rows[rows >= 0].astype(np.int32), int(met.sum()), 1
+    )
+    known = replace(
+        train,
+        users=IdMap(people.filter(pl.Series(met)), "user"),
+        offsets=offsets,
+        indices=indices,
+        weights=None,
+        timestamps=None,
+        user_attributes=None,
+        backend=backend,
+    )
+    return known, people.filter(pl.Series(~met)), named.unique(maintain_order=True)
+
+
+def _from_lists(histories: Any) -> pl.DataFrame:
+    named = histories if isinstance(histories, Mapping) else dict(enumerate(histories))
+    if not isinstance(histories, Mapping) and histories and not any(_is_list(items) for items in named.values()):
+        raise DataError(
+            f"histories is a list of {type(histories[0]).__name__}, expected a list of lists of item ids: [[...]] for "
+            "one person."
+        )
+    people: list[Any] = []
+    taken: list[Any] = []
+    for person, items in named.items():
+        mine = list(as_list(items))
+        people += [person] * max(1, len(mine))
+        taken += mine or [None]
+    return pl.DataFrame([plain_series("user", people), plain_series("item", taken)])
+
+
+def _is_list(items: Any) -> bool:
+    return hasattr(items, "__iter__") and not isinstance(items, (str, bytes))

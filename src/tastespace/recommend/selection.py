@@ -1,0 +1,206 @@
+"""Greedy choice of diverse lists from pools, for many users at once: arrays in, positions out.
+
+All algorithms share one form. ``relevance`` has shape ``(n, P)``: a pool per user, best first, minus infinity where a
+pool holds fewer than P items. ``weight`` in [0, 1] is the share of diversity: 0 keeps the order of relevance, 1 looks
+at nothing but diversity. The answer has shape ``(n, min(k, P))``: positions in the pool in their new order, -1 where
+the pool is used up. Of equal values the earlier in the pool goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+# Values that differ by less are equal but for rounding.
+_SAME = 1e-12
+# Chen et al. stop where what an item adds to the volume is lost in rounding.
+_FLAT = 1e-10
+# Below any value of an item that still adds volume: log(_FLAT) is -23.
+_FAR_BELOW = 1e3
+
+
+def unit_range(scores: NDArray[Any]) -> Values:
+    """Scores of any scale as relevance in [0, 1]: 1 for the best of a pool, 0 for the worst, linear in between.
+
+    NaN stands for no item and becomes minus infinity; infinite scores count as the largest (smallest) finite one. Where
+    all scores are equal, all relevance is 1. Shape ``(n, P)`` in and out.
+
+    >>> unit_range(np.array([[9.0, 5.0, 1.0], [2.0, 2.0, np.nan]])).tolist()
+    [[1.0, 0.5, 0.0], [1.0, 1.0, -inf]]
+    """
+    given = np.asarray(scores, dtype=np.float64)
+    finite = np.isfinite(given)
+    top = np.max(given, axis=1, keepdims=True, initial=-np.inf, where=finite)
+    low = np.min(given, axis=1, keepdims=True, initial=np.inf, where=finite)
+    top, low = np.where(np.isfinite(top), top, 1.0), np.where(np.isfinite(low), low, 0.0)
+    with np.errstate(invalid="ignore"):
+        scaled = np.where(top > low, (np.clip(given, low, top) - low) / np.where(top > low, top - low, 1.0), 1.0)
+    return np.where(np.isnan(given), -np.inf, scaled)
+
+
+def bounded_greedy(relevance: Values, distance: Values, weight: float, k: int) -> Positions:
+    """Bounded greedy selection (Smyth and McClave, ICCBR 2001; Bridge and Kelly, AH 2006), as in the paper's appendix.
+
+    Each step takes the item j of the largest quality relative to the list I so far,
+
+        Q(j, I) = (1 - weight) relevance_j + weight RelDiv(j, I),
+
+    where RelDiv is 1 for an empty list, else the mean of distance_jk over k in I. ``distance`` has shape ``(n, P, P)``.
+    Sums are carried along: O(kP) per user.
+
+    >>> apart = np.array([[[0, 0.1, 1], [0.1, 0, 1], [1, 1, 0]]])
+    >>> bounded_greedy(np.array([[1.0, 0.9, 0.5]]), apart, weight=0.5, k=2).tolist()
+    [[0, 2]]
+    """
+    users = np.arange(len(relevance))
+    total = np.zeros(relevance.shape)
+
+    def quality(step: int) -> Values:
+        return (1 - weight) * relevance + weight * (total / step if step else 1.0)
+
+    def take(step: int, picked: Positions) -> None:
+        np.add(total, distance[users, picked], out=total)
+
+    return _greedy(relevance, k, quality, take)
+
+
+def maximal_marginal_relevance(relevance: Values, similarity: Values, weight: float, k: int) -> Positions:
+    """Maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
+
+    Each step takes the item with the largest
+
+        (1 - weight) relevance_j - weight max over chosen i of similarity_ij,
+
+    the maximum being 0 while the list is empty; the publication's lambda is 1 - weight. ``similarity`` has shape
+    ``(n, P, P)``. O(kP) per user.
+
+    >>> alike = np.array([[[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]]])
+    >>> maximal_marginal_relevance(np.array([[1.0, 0.9, 0.5]]), alike, weight=0.5, k=2).tolist()
+    [[0, 2]]
+    """
+    users = np.arange(len(relevance))
+    closest = np.zeros(relevance.shape)
+
+    def margin(step: int) -> Values:
+        return (1 - weight) * relevance - weight * closest
+
+    def take(step: int, picked: Positions) -> None:
+        np.maximum(closest if step else -np.inf, similarity[users, picked], out=closest)
+
+    return _greedy(relevance, k, margin, take)
+
+
+def determinantal(relevance: Values, similarity: Values, weight: float, k: int) -> Positions:
+    """Greedy MAP inference for a determinantal point process (Chen, Zhang and Zhou, NeurIPS 2018), the fast version.
+
+    The kernel is quality times similarity, L_ij = q_i S_ij q_j with q_i = exp(relevance_i (1 - weight) / (2 weight)),
+    so that, up to a factor,
+
+        log det L_I = (1 - weight) sum of relevance_i + weight log det S_I
+
+    (their theta is 1 - weight). Each step takes the item that raises it most. The determinant grows
+    by the square of the new diagonal entry of the Cholesky factor, which is updated instead of computed anew: O(k^2 P)
+    per user. As the qualities leave the determinant as plain factors, only S is factorised; that is the same choice and
+    does not overflow. ``similarity`` is S: positive semi-definite, ones on the diagonal, shape ``(n, P, P)``. Once
+    every item left lies in the span of the chosen ones (they stop there), the rest follows by relevance.
+
+    >>> alike = np.array([[[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]]])
+    >>> determinantal(np.array([[1.0, 0.9, 0.5]]), alike, weight=0.5, k=2).tolist()
+    [[0, 2]]
+    """
+    n, size = relevance.shape
+    users = np.arange(n)
+    rows = np.zeros((n, min(k, size), size))  # of the Cholesky factor, transposed: one per chosen item
+    left = np.einsum("upp->up", similarity).copy()  # squares of the diagonal entries that items would get
+
+    def gain(step: int) -> Values:
+        if weight == 0:
+            return relevance
+        volume = np.log(np.maximum(left, _FLAT))
+        return np.where(left > _FLAT, (1 - weight) * relevance + weight * volume, relevance - _FAR_BELOW)
+
+    def take(step: int, picked: Positions) -> None:
+        mine = left[users, picked]
+        known = rows[users, :step, picked][:, None, :] @ rows[:, :step]
+        row = similarity[users, picked] - known[:, 0]
+        row /= np.sqrt(np.maximum(mine, _FLAT))[:, None]
+        row[mine <= _FLAT] = 0.0
+        rows[:, step] = row
+        np.subtract(left, row * row, out=left)
+
+    return _greedy(relevance, k, gain, take)
+
+
+def calibrated(
+    relevance: Values, shares: Values, target: Values, weight: float, k: int, smoothing: float = 0.01
+) -> Positions:
+    """Calibrated recommendations (Steck, RecSys 2018): categories in the proportions of the user's history.
+
+    ``shares`` of shape ``(n, P, G)`` is p(g|i), how an item's categories share it (a row sums to 1, or to 0 for an item
+    without any); ``target`` of shape ``(n, G)`` is p(g|u), the shares in the history. Each step takes the item that
+    makes the list I best by
+
+        (1 - weight) sum of relevance - weight KL(p, q~),  KL(p, q~) = sum over g of p(g|u) log(p(g|u) / q~(g|u)),
+
+    where q is the mean of the shares of the items of I that have a category and q~ = (1 - smoothing) q + smoothing p
+    (Steck's lambda is weight, his alpha smoothing). Users without a target keep the order of relevance. An item changes
+    q in its own categories and through the length of the list, which is the same for all candidates: O(kPC) per user,
+    with C categories per item.
+
+    >>> shares = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
+    >>> calibrated(np.array([[1.0, 0.9, 0.5]]), shares, np.array([[0.5, 0.5]]), weight=0.5, k=2).tolist()
+    [[0, 2]]
+    """
+    n, size = relevance.shape
+    users = np.arange(n)
+    rest = 1 - smoothing
+    of_category: NDArray[np.bool_] = np.asarray((shares > 0).any(axis=2))
+    # What counts: entries of an item in categories that its user wants.
+    user, place, category = np.nonzero((shares > 0) & (target[:, None, :] > 0))
+    share, wanted, cell = shares[user, place, category], target[user, category], user * size + place
+    held = np.zeros(target.shape)  # sums of the shares of the chosen
+    count = np.zeros(n)  # chosen items with a category
+
+    def smoothed(length: Values) -> Values:
+        return rest * held / np.maximum(length, 1)[:, None] + smoothing * target
+
+    def fit(mix: Values) -> Values:
+        """Sum of p log q~: minus the divergence, but for what does not depend on the list."""
+        return (target * np.log(np.where(target > 0, mix, 1.0))).sum(axis=1)
+
+    def worth(step: int) -> Values:
+        longer = smoothed(count + 1)
+        more = wanted * np.log1p(rest * share / (count + 1)[user] / longer[user, category])
+        with_it = fit(longer)[:, None] + np.bincount(cell, more, minlength=n * size).reshape(n, size)
+        closeness = np.where(of_category, with_it, fit(smoothed(count))[:, None])
+        return (1 - weight) * relevance + weight * closeness
+
+    def take(step: int, picked: Positions) -> None:
+        np.add(held, shares[users, picked], out=held)
+        np.add(count, of_category[users, picked], out=count)
+
+    return _greedy(relevance, k, worth, take)
+
+
+def _greedy(
+    relevance: Values, k: int, value: Callable[[int], Values], take: Callable[[int, Positions], None]
+) -> Positions:
+    """Take the free item of the largest value, tell ``take``, and again, for all users in step."""
+    n, size = relevance.shape
+    users = np.arange(n)
+    free = relevance > -np.inf
+    chosen = np.full((n, min(k, size)), -1, dtype=np.int64)
+    for step in range(chosen.shape[1]):
+        with np.errstate(invalid="ignore"):  # 0 times infinity, where there is no item
+            values = np.where(free, value(step), -np.inf)
+        picked = (values >= values.max(axis=1, keepdims=True) - _SAME).argmax(axis=1)
+        chosen[:, step] = np.where(free[users, picked], picked, -1)
+        free[users, picked] = False
+        take(step, picked)
+    return chosen

@@ -1,0 +1,158 @@
+"""Models on disk: a directory that opens at once, survives crashes, and can be read without this library.
+
+`docs/model-format.md` describes every file. Nothing is pickled: to open a model runs no code that came with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tastespace.errors import DataError, ModelFileError
+from tastespace.evaluation.report import Report
+from tastespace.models import Recommender
+from tastespace.store import manifest, seen, state
+from tastespace.store.folder import check_files, write_model
+from tastespace.store.tensors import map_tensors, safetensors_chunks
+from tastespace.store.values import decode, encode
+
+__all__ = ["inspect", "load", "save"]
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS = 100
+
+
+def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Report | None = None) -> None:
+    """Save a fitted model to the directory ``path``, which is made, or replaced if it holds a saved model.
+
+    What was there stays intact until the new model is complete on disk, whatever happens in between; programs that
+    have the old one open keep it. Stored are parameters, what was learnt, the seen interactions, and ids and
+    attributes of users and items; validation data is not.
+
+    Args:
+        model: Any fitted recommender.
+        path: A new name, an empty directory or an earlier model. Other people's directories are refused.
+        metrics: Figures to keep beside the model: the report of `tastespace.evaluate`, or any dict.
+
+    >>> import tempfile
+    >>> from tastespace import EASE, synthetic
+    >>> model = EASE().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/linear", metrics={"NDCG@10": 12.5})
+    ...     inspect(f"{folder}/linear")["metrics"]
+    {'NDCG@10': 12.5}
+    """
+    if not isinstance(model, Recommender):
+        raise DataError(f"save expects a model, given {type(model).__name__}.")
+    model.require_fitted()
+    figures = metrics.metrics if isinstance(metrics, Report) else metrics
+    learnt, tensors = state.encode_learnt(model)
+    space = model.vectors()
+    content = {
+        "class": state.class_name(model),
+        "parameters": state.encode_parameters(model),
+        "metrics": None if figures is None else encode({str(k): v for k, v in figures.items()}, "metrics"),
+        "data": seen.facts_of(model.train_),
+        "vectors": None
+        if space is None
+        else {"count": len(space.user_vectors), "dimension": int(space.item_vectors.shape[1])},
+        "learnt": learnt,
+    }
+    parts = {
+        "learnt": safetensors_chunks(tensors),
+        "seen": safetensors_chunks(seen.seen_tensors(model.train_)),
+        "users": [seen.table_bytes(model.train_, "user")],
+        "items": [seen.table_bytes(model.train_, "item")],
+    }
+    folder = Path(path).expanduser()
+    files = write_model(folder, parts, content)
+    log.info("saved %s to %s, %d bytes", type(model).__name__, folder, sum(f["bytes"] for f in files.values()))
+
+
+def load(path: str | Path, verify: bool = False) -> Recommender:
+    """A model as it was saved, ready to recommend.
+
+    Arrays stay in their files, mapped read-only, so that a large model opens at once and processes that open the same
+    one share its memory. Sizes and counts are always checked, and so are the checksums of what is read in full;
+    ``verify`` also reads the arrays and compares their checksums.
+
+    >>> import tempfile
+    >>> from tastespace import EASE, synthetic
+    >>> model = EASE().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, folder)
+    ...     again = load(folder)
+    >>> again.recommend(k=5).equals(model.recommend(k=5))
+    True
+    """
+    folder = Path(path).expanduser()
+    text = manifest.read_text(folder)
+    for _ in range(_ATTEMPTS):
+        try:
+            return _load(text, folder, verify)
+        except ModelFileError:
+            # A save that ended meanwhile has taken the files away: what counts is the new model.
+            before, text = text, manifest.read_text(folder)
+            if text == before:
+                raise
+    raise ModelFileError(f"{folder} is being saved to all the time; no moment was found to read it.")
+
+
+def inspect(path: str | Path, verify: bool = False) -> dict[str, Any]:
+    """What is in a model directory, without opening the model: class, parameters, metrics, counts, files.
+
+    ``verify`` opens the model and compares all checksums as well.
+
+    >>> import tempfile
+    >>> from tastespace import MostPopular, synthetic
+    >>> model = MostPopular().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, folder)
+    ...     found = inspect(folder)
+    >>> found["class"], found["users"], found["items"], found["vectors"]
+    ('popular', 50, 40, None)
+    """
+    if verify:
+        load(path, verify=True)
+    folder = Path(path).expanduser()
+    content = manifest.parse(manifest.read_text(folder), folder)
+    check_files(folder, content["files"], checked=())
+    data, vectors, metrics = content["data"], content["vectors"] or {}, content["metrics"]
+    return {
+        "path": str(folder),
+        "class": content["class"],
+        "parameters": decode(content["parameters"], {}, f"{folder}: parameters"),
+        "metrics": None if metrics is None else decode(metrics, {}, f"{folder}: metrics"),
+        "users": data["users"],
+        "items": data["items"],
+        "interactions": data["interactions"],
+        "vectors": vectors.get("count"),
+        "dimension": vectors.get("dimension"),
+        "fingerprint": data["fingerprint"],
+        "backend": data["backend"],
+        "created": content["created"],
+        "version": content["tastespace"],
+        "format_version": content["format_version"],
+        "files": {entry["name"]: entry["bytes"] for entry in content["files"].values()},
+    }
+
+
+def _load(text: bytes, folder: Path, verify: bool) -> Recommender:
+    content = manifest.parse(text, folder)
+    cls = state.find_class(content["class"], str(folder))
+    files, facts = content["files"], content["data"]
+    check_files(folder, files, checked=manifest.PARTS if verify else ("users", "items"))
+    paths = {part: folder / entry["name"] for part, entry in files.items()}
+    train = seen.restore(
+        facts,
+        map_tensors(paths["seen"]),
+        seen.read_table(paths["users"], "user", facts),
+        seen.read_table(paths["items"], "item", facts),
+        str(folder),
+        verify,
+    )
+    tensors = map_tensors(paths["learnt"])
+    return state.rebuild(cls, content["parameters"], train, content["learnt"], tensors, str(folder))

@@ -1,0 +1,217 @@
+"""The model directory on disk: a save is there as a whole or not at all.
+
+Data files get names that were never used before, and `model.json`, which names them, is replaced last, by one rename.
+So a crash at any moment leaves the old model or the new one, and a reader that has mapped the old files keeps them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import secrets
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tastespace.errors import ModelFileError
+from tastespace.store.manifest import DATA_FILE, FORMAT, NAME, PARTS, checksum, manifest_text
+
+log = logging.getLogger(__name__)
+
+_PARTIAL = ".partial"
+_PIECE = 1 << 24
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def write_model(
+    folder: Path, parts: Mapping[str, Iterable[bytes | memoryview]], content: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write a model: the bytes of its ``parts`` and the ``content`` of model.json, which gets the table of files.
+
+    Gives the table back.
+    """
+    made: list[Path] = []
+    try:
+        made = _make(folder)
+        with _locked(folder):
+            _require_ours(folder)
+            saving = _Saving(folder)
+            try:
+                files = {part: saving.write_part(part, chunks) for part, chunks in parts.items()}
+                saving.commit(manifest_text({**content, "files": files}))
+            except BaseException:
+                saving.undo()
+                raise
+            saving.tidy({entry["name"] for entry in files.values()})
+    except BaseException as problem:
+        for path in made:
+            with contextlib.suppress(OSError):  # only those that are still empty
+                path.rmdir()
+        if isinstance(problem, OSError):
+            raise ModelFileError(_explain(folder, problem)) from problem
+        raise
+    return files
+
+
+class _Saving:
+    """One save on its way."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._token = secrets.token_hex(8)
+
+    def write_part(self, part: str, chunks: Iterable[bytes | memoryview]) -> dict[str, Any]:
+        """Write one data file; gives its line of the table."""
+        name = f"{part}-{self._token}.{PARTS[part]}"
+        size, crc = self._write(name, chunks)
+        return {"name": name, "bytes": size, "crc32": f"{crc:08x}"}
+
+    def commit(self, text: bytes) -> None:
+        """Put model.json in place: from here on the new model counts."""
+        _sync(self._folder)  # the names of the data files must be on disk before the name that refers to them
+        self._write(NAME, [text])
+        try:
+            _sync(self._folder)
+        except OSError as problem:
+            raise ModelFileError(
+                f"{self._folder}: the new model is in place, but the system could not confirm that it has reached the "
+                f"disk ({problem.strerror or problem}). Save it again before you rely on it."
+            ) from problem
+
+    def _write(self, name: str, chunks: Iterable[bytes | memoryview]) -> tuple[int, int]:
+        partial, size, crc = self._folder / (name + _PARTIAL), 0, 0
+        with partial.open("wb") as file:
+            for chunk in chunks:
+                for first in range(0, len(chunk), _PIECE):
+                    piece = memoryview(chunk)[first : first + _PIECE]
+                    file.write(piece)
+                    size, crc = size + len(piece), zlib.crc32(piece, crc)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self._folder / name)
+        return size, crc
+
+    def undo(self) -> None:
+        """Remove what a failed save has written, unless the new model counts already."""
+        with contextlib.suppress(OSError):  # what stays behind, the next save tidies up
+            present = {path.name: path for path in self._folder.iterdir()}
+            # The file itself is asked: Ctrl-C may come right after the rename.
+            if NAME in present and self._token in present[NAME].read_text(encoding="utf-8", errors="replace"):
+                return
+            for name, path in present.items():
+                if self._token in name or name == NAME + _PARTIAL:
+                    path.unlink()
+
+    def tidy(self, named: set[str]) -> None:
+        """Delete our files that model.json does not name: those of the model before, and of saves that were killed."""
+        try:
+            for path in self._folder.iterdir():
+                if _is_ours(path) and path.name not in named:
+                    path.unlink()
+        except OSError as problem:  # the new model is in place; the next save tries again
+            log.warning("%s: files of an earlier save could not be deleted: %s", self._folder, problem)
+
+
+def check_files(folder: Path, files: Mapping[str, Any], checked: Iterable[str]) -> None:
+    """All data files are there in full size, and the bytes of the ``checked`` parts are those that were written."""
+    for part, entry in files.items():
+        path = folder / entry["name"]
+        try:
+            size = path.stat().st_size
+        except OSError as problem:
+            raise ModelFileError(
+                f"{path} is missing, or cannot be reached ({problem.strerror or problem}): the model is not complete. "
+                "Copy the whole directory, or save the model again."
+            ) from problem
+        if size != entry["bytes"]:
+            raise ModelFileError(
+                f"{path} has {size:,} bytes, {entry['bytes']:,} were written: it was cut off or changed. "
+                "Copy the whole directory again, or save the model again."
+            )
+        if part in checked and _checksum_of(path) != entry["crc32"]:
+            raise ModelFileError(
+                f"{path} is damaged: its checksum differs from the one it was written with. Restore a copy, or save "
+                "the model again."
+            )
+
+
+def _checksum_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return checksum(*iter(lambda: file.read(_PIECE), b""))
+    except OSError as problem:
+        raise ModelFileError(f"{path} cannot be read ({problem.strerror or problem}).") from problem
+
+
+def _make(folder: Path) -> list[Path]:
+    """Make the directory and those above it; gives the new ones, innermost first."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as problem:
+        blocking = next(path for path in (folder, *folder.parents) if path.exists())
+        raise ModelFileError(
+            f"{blocking} is a file; a model is saved as a directory. Give a name that is not taken."
+        ) from problem
+    for path in made:
+        _sync(path.parent)
+    return made
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One save at a time: a second one would take the files of the first for leftovers."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _require_ours(folder: Path) -> None:
+    """Only an empty directory, a model, or what a killed save has left may be written to."""
+    entries = {path.name: path for path in folder.iterdir()}
+    if NAME in entries:
+        # A damaged model may be written over: it is enough that this was one.
+        foreign = [] if f'"{FORMAT}"'.encode() in entries[NAME].read_bytes() else [NAME]
+    else:
+        foreign = sorted(name for name, path in entries.items() if not _is_ours(path))
+    if foreign:
+        raise ModelFileError(
+            f"{folder} is not empty and no tastespace model: it holds {', '.join(foreign[:3])}"
+            f"{', ...' if len(foreign) > 3 else ''}. Give a new name or an empty directory."
+        )
+
+
+def _is_ours(path: Path) -> bool:
+    name = path.name.removesuffix(_PARTIAL)
+    return (DATA_FILE.fullmatch(name) is not None or path.name == NAME + _PARTIAL) and path.is_file()
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _explain(folder: Path, problem: OSError) -> str:
+    if problem.errno in _FULL:
+        cause, advice = "the disk is full, or a limit on it is reached", "Make room and save again."
+    elif problem.errno in _FORBIDDEN:
+        cause, advice = "there is no permission to write", "Change the permissions, or give another directory."
+    else:
+        cause, advice = "writing failed", "Save again, or give another directory."
+    before = "Nothing is left behind."
+    with contextlib.suppress(OSError):
+        if (folder / NAME).exists():
+            before = "The model that was there is untouched."
+    return f"{folder}: the model was not saved, {cause} ({problem.strerror or problem}). {before} {advice}"

@@ -1,0 +1,130 @@
+"""What is stored of a model: the name of its class, its parameters and what it has learnt.
+
+What is learnt is found by the convention of `Recommender`: the attributes that end in an underscore, but for the data
+(`train_` has files of its own, `valid_` is not kept). A model for which that is not enough defines two methods:
+``_learnt(self)`` gives a dict of what to store, and ``_restore(self, learnt)`` takes it back, called on a new model
+that already has its parameters and `train_`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError, ModelFileError, nearest
+from tastespace.models import Recommender, registry
+from tastespace.store.values import Tensors, decode, encode
+
+_NOT_LEARNT = ("train_", "valid_")
+
+
+def class_name(model: Recommender) -> str:
+    """The registry's name of a model's class, or ``module:Class`` for classes that are not in it.
+
+    >>> from tastespace import EASE
+    >>> class_name(EASE())
+    'ease'
+    """
+    cls = type(model)
+    for name, known in registry().items():
+        if known is cls:
+            return name
+    if "<locals>" in cls.__qualname__:
+        raise DataError(
+            f"{cls.__qualname__} is defined inside a function, where load could not find it again. Move the class to "
+            "the top of a module."
+        )
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def find_class(name: str, where: str) -> type[Recommender]:
+    """The class of that name; one outside the registry is looked up in its module."""
+    if ":" not in name:
+        known = registry()
+        if name not in known:
+            raise ModelFileError(
+                f"{where} is a model of the class {name!r}, which this version of tastespace does not have; it has "
+                f"{', '.join(known)}.{nearest(name, known)}"
+            )
+        return known[name]
+    module_name, _, path = name.partition(":")
+    found: Any
+    try:
+        found = sys.modules.get(module_name) or import_module(module_name)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except Exception as problem:  # a module may fail in any way while it is imported
+        raise ModelFileError(
+            f"{where} is a model of the class {path} from the module {module_name!r}, which cannot be imported here "
+            f"({type(problem).__name__}: {problem}). Import the module first, or put it on the Python path."
+        ) from problem
+    if not (isinstance(found, type) and issubclass(found, Recommender)):
+        raise ModelFileError(f"{where} is a model of the class {name}, which is no tastespace Recommender.")
+    return found
+
+
+def encode_parameters(model: Recommender) -> dict[str, Any]:
+    """The constructor's parameters as JSON."""
+    return {
+        name: encode(value, f"{type(model).__name__}'s parameter {name}") for name, value in model.get_params().items()
+    }
+
+
+def encode_learnt(model: Recommender) -> tuple[dict[str, Any], Tensors]:
+    """What the model has learnt as JSON, and the arrays that the JSON refers to."""
+    hook = getattr(model, "_learnt", None)
+    learnt = hook() if hook is not None else _learnt_attributes(model)
+    tensors: Tensors = {}
+    notes = {}
+    for name, value in learnt.items():
+        try:
+            notes[name] = encode(value, name, tensors)
+        except DataError as problem:
+            raise DataError(f"{type(model).__name__} cannot be saved: {problem}") from problem
+    return notes, tensors
+
+
+def _learnt_attributes(model: Recommender) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in vars(model).items()
+        if name.endswith("_") and not name.startswith("_") and name not in _NOT_LEARNT
+    }
+
+
+def rebuild(
+    cls: type[Recommender],
+    parameters: Mapping[str, Any],
+    train: Interactions,
+    notes: Mapping[str, Any],
+    tensors: Tensors,
+    where: str,
+) -> Recommender:
+    """A fitted model from what `encode_parameters` and `encode_learnt` gave."""
+    known = cls._parameter_names()
+    for name in parameters:
+        if name not in known:
+            raise ModelFileError(
+                f"{where} has the parameter {name!r}, which this version's {cls.__name__} does not know; it knows "
+                f"{', '.join(known) or 'none'}.{nearest(name, known)}"
+            )
+    given = {name: decode(value, {}, f"{where}: parameter {name}") for name, value in parameters.items()}
+    learnt = {name: decode(value, tensors, f"{where}: {name}") for name, value in notes.items()}
+    try:
+        model = cls(**given)
+        model.train_, model.valid_ = train, None
+        hook = getattr(model, "_restore", None)
+        if hook is not None:
+            hook(learnt)
+        else:
+            for name, value in learnt.items():
+                setattr(model, name, value)
+    except Exception as problem:  # a class outside the registry may fail in any way
+        raise ModelFileError(
+            f"{where}: {cls.__name__} could not be made again from what was stored "
+            f"({type(problem).__name__}: {problem}). Is it the version of the class that was saved?"
+        ) from problem
+    return model
