@@ -1,5 +1,6 @@
 """The model directory: whole or not at all, other people's files left alone, failures explained."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -317,7 +318,7 @@ def test_missing_cut_and_changed_files(folder, part):
     for content, what in (
         (raw[:-1], "bytes, .* were written: it was cut off"),
         (raw + b"x", "were written"),
-        (b"", ""),
+        (b"", "has 0 bytes"),
     ):
         path.write_bytes(content)
         with pytest.raises(ModelFileError, match=what):
@@ -332,7 +333,7 @@ def test_missing_cut_and_changed_files(folder, part):
     if path.suffix == ".parquet":  # read in full anyway, so always checked
         with pytest.raises(ModelFileError, match="its checksum differs"):
             load(folder)
-    else:
+    elif part == "learnt":
         load(folder)  # big arrays are checked when asked for
     path.unlink()
     with pytest.raises(ModelFileError, match=r"is missing, .*the model is not complete"):
@@ -360,7 +361,5 @@ def test_any_damage_without_verify_is_our_own_error_or_none(tmp_path_factory, ol
     end = 8 + int.from_bytes(raw[:8], "little")
     raw[data.draw(st.integers(0, end + 100))] = data.draw(st.integers(0, 255))
     path.write_bytes(raw)
-    try:
+    with contextlib.suppress(ModelFileError):
         load(folder)
-    except ModelFileError:
-        pass

@@ -172,8 +172,8 @@ class Answers:
     def similar_users(self, users: Any, k: int = 10) -> Any:
         """The k users most like each given user: a frame of user, similar, rank, score (and distance).
 
-        With several vectors each, the distance between two users is the mean, over the vectors of both, of the squared
-        distance to the other's nearest vector.
+        With several vectors each, the distance between two users is the squared distance from a vector to the other's
+        nearest one: its mean over the vectors of either user, and the mean of the two.
         """
         from tastespace.recommend.similar import similar_users
 

@@ -65,6 +65,9 @@ def asked_users(train: Interactions, users: Any, on_unknown: str) -> Asked:
     ids = train.users.take(np.maximum(rows, 0))
     if (rows < 0).any():
         ids = wanted if isinstance(wanted, pl.Series) else plain_series("user", list(wanted))
+        if ids.dtype.is_integer() and train.users.series.dtype.is_integer():
+            own = ids.cast(train.users.series.dtype, strict=False)  # as in answers without unknown users
+            ids = own if own.null_count() == ids.null_count() else ids
     return Asked(ids, rows)
 
 
@@ -111,6 +114,7 @@ def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
             kept = frame.select(expression.alias("kept")).to_series()
         elif callable(filter):
             given = filter(from_polars(frame, train.backend))
+            given = frame.select(given.alias("kept")).to_series() if isinstance(given, pl.Expr) else given
             kept = given if isinstance(given, pl.Series) else pl.Series("kept", np.asarray(given))
         else:
             raise ParameterError(

@@ -37,6 +37,7 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
     if kind not in KINDS:
         raise ParameterError(f"kind={kind!r}: expected one of {', '.join(KINDS)}.{nearest(kind, KINDS)}")
     space = space_of(model, "vectors to export")
+    faiss = _import_faiss() if kind == "faiss" else None  # before anything is written
     users, items = _plain(space)
     train = model.train_
     owner = np.repeat(np.arange(train.n_users), np.diff(space.user_offsets))
@@ -53,8 +54,8 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
         ).write_parquet(written[1])
         about = {"metric": space.metric, "dim": items.shape[1], "items": len(items), "user_vectors": len(users)}
         written[2].write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-        if kind == "faiss":
-            written.append(_faiss(path / "items.faiss", space.metric, items))
+        if faiss is not None:
+            written.append(_faiss(faiss, path / "items.faiss", space.metric, items))
     except OSError as problem:
         raise DataError(f"{path} could not be written: {problem}") from problem
     return written
@@ -99,7 +100,7 @@ def _ids(series: pl.Series) -> NDArray[Any]:
     return np.array([str(value) for value in series.to_list()])
 
 
-def _faiss(path: Path, metric: str, items: NDArray[np.float32]) -> Path:
+def _import_faiss() -> Any:
     try:
         import faiss
     except ImportError as problem:
@@ -107,7 +108,14 @@ def _faiss(path: Path, metric: str, items: NDArray[np.float32]) -> Path:
             "kind='faiss' needs faiss, which is not installed: pip install 'tastespace[ann]'. kind='parquet' needs "
             "nothing."
         ) from problem
+    return faiss
+
+
+def _faiss(faiss: Any, path: Path, metric: str, items: NDArray[np.float32]) -> Path:
     index = (faiss.IndexFlatL2 if metric == "l2" else faiss.IndexFlatIP)(items.shape[1])
     index.add(items)
-    faiss.write_index(index, str(path))
+    try:
+        faiss.write_index(index, str(path))
+    except RuntimeError as problem:  # how faiss says that a file cannot be opened
+        raise OSError(str(problem)) from problem
     return path

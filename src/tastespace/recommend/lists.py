@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,9 +67,9 @@ class Lister:
             owner, place = np.nonzero(block.top >= 0)
             items = block.top[owner, place]
             scores, interests = block.scores_of(owner, items, self._threads)
-            worse = (np.diff(scores) > 0) & (np.diff(owner) == 0)
-            if worse.any():
-                # Ranked by the expanded square, shown by the differences themselves: neighbours may change places.
+            # Ranked by the expanded square, shown by the differences themselves: neighbours may change places.
+            tied = (scores[1:] == scores[:-1]) & (items[1:] < items[:-1])
+            if (((scores[1:] > scores[:-1]) | tied) & (owner[1:] == owner[:-1])).any():
                 order = np.lexsort((items, -scores, owner))
                 items, scores = items[order], scores[order]
                 interests = None if interests is None else interests[order]
@@ -132,19 +133,15 @@ def recommend(
     """`Recommender.recommend`."""
     lister = Lister(model, k, exclude_seen, items, filter, threads)
     asked = asked_users(model.train_, users, on_unknown)
-    parts = list(lister.frames(asked))
     unknown = np.flatnonzero(asked.rows < 0)
     if len(unknown) and on_unknown == "popular":
-        parts.append(lister.popular(asked.ids.gather(pl.Series(unknown, dtype=pl.UInt32))))
-        # Back into the order of the question; a user may be asked for twice.
-        place = pl.DataFrame({"user": asked.ids, "__at": np.arange(len(asked.ids))}).unique("user", keep="first")
-        found = pl.concat(parts, how="vertical_relaxed")
-        return from_polars(
-            found.join(place, on="user", how="left", maintain_order="left")
-            .sort("__at", maintain_order=True)
-            .drop("__at"),
-            model.train_.backend,
-        )
+        # By place in the question, because a user may be asked for twice; ids come in when all are in order.
+        numbered = Asked(pl.Series(np.arange(len(asked.rows))), asked.rows)
+        parts = [*lister.frames(numbered), lister.popular(pl.Series(unknown))]
+        found = pl.concat(parts).sort("user", maintain_order=True)
+        found = found.with_columns(asked.ids.gather(found["user"]).alias("user"))
+        return from_polars(found, model.train_.backend)
+    parts = list(lister.frames(asked))
     empty = pl.DataFrame(schema=lister.schema(asked.ids))
     return from_polars(pl.concat(parts) if parts else empty, model.train_.backend)
 
@@ -214,5 +211,6 @@ def recommend_to(
     except (OSError, pl.exceptions.PolarsError) as problem:
         raise DataError(f"{path} could not be written: {str(problem).splitlines()[0]}") from problem
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     return written

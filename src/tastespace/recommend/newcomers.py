@@ -94,13 +94,13 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
             f"histories have the columns {', '.join(map(repr, frame.columns))}, expected user and item; or give a "
             "list of lists of item ids."
         )
+    if not len(frame):
+        raise DataError("histories is empty: expected at least one person.")
     named = id_series(frame["user"], "user")
     people = named.unique().sort()
-    if not len(people):
-        raise DataError("histories is empty: expected at least one person.")
     wanted = frame["item"].drop_nulls()
     rows = (train.items.index_of if on_unknown == "error" else train.items.find)(wanted)
-    owners = people.search_sorted(frame.filter(pl.col("item").is_not_null())["user"]).to_numpy()
+    owners = people.search_sorted(named.filter(frame["item"].is_not_null())).to_numpy()
     met = np.zeros(len(people), dtype=bool)
     met[owners[rows >= 0]] = True
     number = (np.cumsum(met) - 1)[owners[rows >= 0]].astype(np.int32)

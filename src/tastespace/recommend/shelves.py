@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def shelves(
     for at in sorted(range(len(groups)), key=lambda g: -weights[groups[g]].sum()):
         group = groups[at]
         length = max(lengths.get(x, lengths[-1]) for x in group) if len(lengths) > 1 else lengths[-1]
-        length = round(length * max(boosts.get(x, 1.0) for x in group))
+        length = max(1, round(length * max(boosts.get(x, 1.0) for x in group)))
         mine = best_rows(by_group[at], allowed & (nearest == at), length)
         if not len(mine):
             continue
@@ -202,19 +203,19 @@ def _checked(
     person: Person, k: int | Mapping[int, int], mute: Iterable[int], boost: Mapping[int, float] | None, merge: float
 ) -> tuple[dict[int, int], set[int], dict[int, float]]:
     """Lengths by interest (-1: of all others), muted interests, boosts."""
-    muted: set[int] = {mute} if isinstance(mute, int) else set(mute)
+    muted: set[int] = {int(mute)} if isinstance(mute, (int, np.integer)) else set(mute)
     boosts = dict(boost or {})
     lengths = {-1: _DEFAULT_K, **k} if isinstance(k, Mapping) else {-1: k}
     for length in lengths.values():
         check_k(length)
-    for x in (*muted, *boosts, *(x for x in lengths if x != -1)):
+    for x in (*muted, *boosts, *(k if isinstance(k, Mapping) else ())):
         if not isinstance(x, (int, np.integer)) or not 0 <= x < person.n_vectors:
             raise ParameterError(
                 f"interest {x!r} was named, but this person has the interests 0 to {person.n_vectors - 1}; "
                 "model.interests(user) lists them."
             )
     for factor in boosts.values():
-        if not (np.isfinite(factor) and factor > 0):
+        if not isinstance(factor, Real) or not (np.isfinite(factor) and factor > 0):
             raise ParameterError(f"boost={boost!r}: expected positive factors; mute= leaves an interest out.")
     if not merge > 0:
         raise ParameterError(f"merge={merge!r}: expected the overlap from which interests share a shelf, above 0.")

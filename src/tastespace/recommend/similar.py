@@ -74,7 +74,12 @@ def similar_users(model: Recommender, users: Any, k: int = 10) -> Any:
     def scores(part: NDArray[np.int64]) -> NDArray[np.float32]:
         return np.stack([one(int(row)) for row in part])
 
-    return _frame(model, model.train_.users, "user", rows, k, scores, space)
+    def exact(row: int, others: NDArray[np.int64]) -> NDArray[np.float32]:
+        mine = vectors[offsets[row] : offsets[row + 1], None]
+        gaps = [np.square(mine - vectors[offsets[x] : offsets[x + 1]]).sum(axis=2) for x in others]
+        return np.array([-0.5 * (g.min(axis=1).mean() + g.min(axis=0).mean()) for g in gaps], dtype=np.float32)
+
+    return _frame(model, model.train_.users, "user", rows, k, scores, space, exact if by_distance else None)
 
 
 def _frame(
@@ -85,6 +90,7 @@ def _frame(
     k: int,
     scores: Any,
     space: VectorSpace | None,
+    exact: Any = None,
 ) -> Any:
     if not len(rows):
         raise DataError(f"the list of {kind}s is empty.")
@@ -95,10 +101,15 @@ def _frame(
             allowed = np.ones(len(ids), dtype=bool)
             allowed[row] = False
             best = best_rows(mine, allowed, k)
+            found_scores = mine[best]
+            if exact is not None:  # found by the expanded square, shown by the differences themselves
+                found_scores = exact(row, best)
+                order = np.lexsort((best, -found_scores))
+                best, found_scores = best[order], found_scores[order]
             asked.append(np.full(len(best), row))
             found.append(best)
             ranks.append(np.arange(1, len(best) + 1, dtype=np.int32))
-            values.append(mine[best].astype(np.float32))
+            values.append(found_scores.astype(np.float32))
     frame = pl.DataFrame(
         [
             ids.take(np.concatenate(asked)).alias(kind),

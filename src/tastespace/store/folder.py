@@ -37,7 +37,8 @@ def write_model(
     """
     made: list[Path] = []
     try:
-        made = _make(folder)
+        made = [path for path in (folder, *folder.parents) if not path.exists()]
+        _make(folder, made)
         with _locked(folder):
             _require_ours(folder)
             saving = _Saving(folder)
@@ -148,19 +149,17 @@ def _checksum_of(path: Path) -> str:
         raise ModelFileError(f"{path} cannot be read ({problem.strerror or problem}).") from problem
 
 
-def _make(folder: Path) -> list[Path]:
-    """Make the directory and those above it; gives the new ones, innermost first."""
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+def _make(folder: Path, made: list[Path]) -> None:
+    """Make the directory and those above it, ``made``, to stay."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as problem:
-        blocking = next(path for path in (folder, *folder.parents) if path.exists())
+        blocking = next((path for path in folder.parents if path.is_file()), folder)
         raise ModelFileError(
             f"{blocking} is a file; a model is saved as a directory. Give a name that is not taken."
         ) from problem
     for path in made:
         _sync(path.parent)
-    return made
 
 
 @contextlib.contextmanager
