@@ -6,8 +6,8 @@ The model is a DPCML with 4 random vectors of 100 dimensions per user and 40 int
 
 * numpy: `np.load` of one uncompressed .npz with all arrays and the ids as fixed-width text, each array read: how
   factor models are usually kept (implicit's `save`, for one). No checks, no id map.
-* tastespace: `store.load`, with `verify=True` in a row of its own. The last column is the time from nothing to the first
-  list of ten for one user.
+* tastespace: `store.load`, with `verify=True` in a row of its own. The last column is the time from nothing to the
+  first list of ten for one user.
 
 Each measurement runs in a process of its own, after the imports, alternating between the contestants; files are in the
 page cache. The best of the repeats counts. All arrays are compared before any time is shown.

@@ -5,8 +5,7 @@ import inspect
 import pytest
 
 from tastespace import DPCML, MostPopular, models, split, synthetic
-
-pytestmark = pytest.mark.usefixtures("one_core")
+from tastespace.store import save
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +41,10 @@ def old(parts):
 def new(parts):
     """The one that is saved over it."""
     return MostPopular().fit(parts[1])
+
+
+@pytest.fixture
+def folder(tmp_path, old):
+    """A directory with the old model."""
+    save(old, tmp_path / "model")
+    return tmp_path / "model"

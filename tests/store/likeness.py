@@ -26,6 +26,11 @@ def is_same_model(one, other):
     return True
 
 
+def names(folder):
+    """Names of everything in a directory, sorted."""
+    return sorted(path.name for path in folder.iterdir())
+
+
 def assert_same_data(one, other):
     assert one.users == other.users
     assert one.items == other.items

@@ -41,7 +41,7 @@ def two(tmp_path_factory):
     models = []
     for name in ("one", "other"):
         rows = {"user": [f"{name}-{i}" for i in rng.integers(0, 800, 20_000)], "item": rng.integers(0, 400, 20_000)}
-        model = EASE().fit(Interactions.from_frame(pl.DataFrame(rows)))
+        model = EASE(threads=1).fit(Interactions.from_frame(pl.DataFrame(rows)))
         save(model, folder / name)
         models.append(model)
     return folder, models

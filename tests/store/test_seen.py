@@ -12,7 +12,7 @@ from likeness import assert_same_data
 from tastespace import Interactions, MostPopular
 from tastespace.errors import DataError, ModelFileError
 from tastespace.store import load, save
-from tastespace.store.seen import facts_of, restore, seen_tensors, table_bytes
+from tastespace.store.seen import facts_of, read_table, restore, seen_tensors, table_bytes
 
 N = 6
 NUMBERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.Float32, pl.Float64)
@@ -104,6 +104,20 @@ def test_attributes_that_parquet_cannot_hold_are_an_error(tmp_path):
     with pytest.raises(DataError, match=r"the items cannot be written as Parquet.*thing \(Object"):
         save(MostPopular().fit(data), tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"user,name", b"PAR1" + bytes(40) + b"PAR1"])
+def test_what_is_no_parquet_is_an_error(tmp_path, content):
+    (tmp_path / "users.parquet").write_bytes(content)
+    with pytest.raises(ModelFileError, match=r"users\.parquet is damaged: it cannot be read as Parquet \(.+\)"):
+        read_table(tmp_path / "users.parquet", "user", {"users": 3, "user_attributes": None})
+
+
+def test_ids_that_are_missing_are_an_error(tmp_path):
+    pl.DataFrame({"user": [1, None, 3]}).write_parquet(tmp_path / "users.parquet")
+    for count in (3, 4):
+        with pytest.raises(ModelFileError, match=rf"holds 2 user ids, model\.json says {count}"):
+            read_table(tmp_path / "users.parquet", "user", {"users": count, "user_attributes": None})
 
 
 # ---- counts that do not fit --------------------------------------------------------------------------------

@@ -40,7 +40,8 @@ class Bench:
         rng = np.random.default_rng(seed)
         self.model, self.train = model, train
         if counts is None:
-            counts = list(interests_per_user(train.user_counts, model.vectors_per_user, model.min_interests, model.log_base))
+            wanted = model.vectors_per_user, model.min_interests, model.log_base
+            counts = list(interests_per_user(train.user_counts, *wanted))
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         users = self._place(rng.standard_normal((int(offsets[-1]), model.dim)), "users", rng)
         items = self._place(rng.standard_normal((train.n_items, model.dim)), "items", rng)

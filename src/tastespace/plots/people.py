@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,88 +11,129 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.models.base import Recommender
-from tastespace.plots.canvas import FAINT, INK, PAPER, colour, new_figure, save_figure
+from tastespace.plots.canvas import (
+    DPI,
+    FAINT,
+    INK,
+    PAPER,
+    QUIET,
+    check_ending,
+    colour,
+    deeper,
+    fit_into,
+    new_figure,
+    save_figure,
+    shorten,
+    whole_page,
+    write,
+)
+from tastespace.plots.placing import Placer, around
 from tastespace.recommend.person import meet, space_of
 from tastespace.recommend.shelves import Shelf, Shelves
 
-_CARDS = 6
-_NAMED = 3  # recommendations of each interest whose titles are written
+# Shelves, in inches.
+_WIDTH, _EDGE, _HEAD, _ROW = 11.0, 0.25, 0.7, 1.7
+_CARDS, _CARD_WIDTH, _CARD_HEIGHT, _GAP = 6, 1.62, 0.78, 0.156
+
+# The map, in inches, and the areas of its marks in square points.
+_MAP_WIDTH, _MAP_HEIGHT, _MAP_HEAD, _MAP_FOOT, _MARGIN = 9.0, 7.0, 0.55, 0.4, 0.35
+_ROOM = np.array([_MAP_WIDTH - 2 * _MARGIN, _MAP_HEIGHT - _MAP_HEAD - _MAP_FOOT - 2 * _MARGIN])
+_INTEREST, _STAR, _PAST, _OTHER = 190.0, 80.0, 16.0, 5.0
 _SHOWN = 8  # recommendations of each interest that are lit
+_NAMED = 3  # of them, those whose titles are written
+_NEAR, _FAR = (6.0, 9.0), (9.0, 12.0, 18.0, 26.0, 36.0, 50.0, 70.0, 100.0)  # from a mark to its name, in points
 
 
 def draw_shelves(shelves: Shelves, path: str | Path | None = None) -> Any:
     """A person's shelves as rows of cards; gives the figure, and writes it where ``path`` says so."""
+    check_ending(path)
     rows = list(shelves)
-    figure = new_figure(11, 0.5 + 1.45 * len(rows))
-    axes = figure.subplots()
-    axes.set(xlim=(0, 11), ylim=(-1.45 * len(rows), 0.35))
-    axes.axis("off")
-    axes.text(0.05, 0.12, f"Shelves of {shelves.user}", fontsize=14, fontweight="bold", color=INK)
+    height = _HEAD + _ROW * len(rows)
+    figure = new_figure(_WIDTH, height)
+    axes = whole_page(figure, _WIDTH, height)
+    title = shorten(f"Shelves of {shelves.user}", 80)
+    write(axes, _EDGE, height - 0.45, title, 15, fontweight="bold")
     for at, shelf in enumerate(rows):
-        _draw_shelf(axes, shelf, -1.45 * at, colour(shelf.interest))
+        _draw_shelf(axes, shelf, height - _HEAD - _ROW * at)
     if path is not None:
         save_figure(figure, path)
     return figure
 
 
-def _draw_shelf(axes: Any, shelf: Shelf, top: float, shade: str) -> None:
+def _draw_shelf(axes: Any, shelf: Shelf, top: float) -> None:
     from matplotlib.patches import FancyBboxPatch, Rectangle
 
-    axes.text(0.05, top - 0.2, textwrap.shorten(shelf.name, 70), fontsize=11, fontweight="bold", color=shade)
+    shade = colour(shelf.interest)
+    write(axes, _EDGE, top - 0.22, shorten(shelf.name, 80), 11.5, deeper(shade), fontweight="bold")
     because = f"{100 * shelf.weight:.0f} % of the past"
     if shelf.because_titles:
-        because += "; beside " + textwrap.shorten(", ".join(shelf.because_titles), 80)
-    axes.text(10.95, top - 0.2, because, fontsize=7.5, color="#666666", ha="right")
+        because += ", beside " + " · ".join(shorten(title, 40) for title in shelf.because_titles)
+    write(axes, _EDGE, top - 0.42, because, 8, QUIET)
+    bottom = top - 0.57 - _CARD_HEIGHT
     for number, title in enumerate(shelf.titles[:_CARDS]):
-        left = 0.05 + number * 1.82
-        card = FancyBboxPatch((left, top - 1.15), 1.62, 0.75, boxstyle="round,pad=0.03", fc=PAPER, ec=shade, lw=1.2)
+        left = _EDGE + number * (_CARD_WIDTH + _GAP)
+        card = FancyBboxPatch(
+            (left, bottom), _CARD_WIDTH, _CARD_HEIGHT,
+            boxstyle="round,pad=0,rounding_size=0.07", facecolor=f"{shade}12", edgecolor=shade, linewidth=1.1,
+        )  # fmt: skip
         axes.add_patch(card)
-        lines = textwrap.wrap(title, 21)[:3]
-        axes.text(left + 0.81, top - 0.775, "\n".join(lines), fontsize=8, ha="center", va="center", color=INK)
-    axes.add_patch(Rectangle((0.0, top - 1.27), 11, 0.035, color=shade, alpha=0.35, lw=0))
+        lines = textwrap.wrap(shorten(title, 60), 20, max_lines=3, placeholder="…")
+        middle = left + _CARD_WIDTH / 2, bottom + _CARD_HEIGHT / 2
+        text = write(axes, *middle, "\n".join(lines), 9, ha="center", va="center", linespacing=1.25)
+        fit_into(text, _CARD_WIDTH - 0.16, _CARD_HEIGHT - 0.12)
+    board = _WIDTH - 2 * _EDGE
+    axes.add_patch(Rectangle((_EDGE, bottom - 0.1), board, 0.035, color=shade, alpha=0.35, linewidth=0))
 
 
 def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, filter: Any = None) -> Any:
     """All items as dots in the plane, a person's interests drawn in, the past coloured, the recommendations lit.
 
-    The plane is the one in which this person's interests and past items spread widest (their two principal
-    directions), so what lies far apart here lies far apart in the space; the opposite need not hold. Gives the figure,
+    The plane is the one in which this person's interests and past items, each as a whole of the same weight, spread
+    widest (their two principal directions), and both directions have the same scale: what lies far apart here lies far
+    apart in the space; the opposite need not hold. A title for which there is no room is left out. Gives the figure,
     and writes it where ``path`` says so.
     """
+    check_ending(path)
     space = space_of(model, "taste map")
     person = meet(model, user, "taste map")
-    shelves = model.shelves(user, k=_SHOWN, filter=filter)
+    shelves = list(model.shelves(user, k=_SHOWN, filter=filter))
     train = model.train_
     mine = space.user_vectors[space.user_offsets[person.row] : space.user_offsets[person.row + 1]]
-    flat = _plane(np.vstack([space.item_vectors[person.past], np.repeat(mine, 3, axis=0)]))
-    items, interests = flat(space.item_vectors), flat(mine)
+    flat = _plane(space.item_vectors[person.past], mine)
+    items, interests = _turned(flat(space.item_vectors), flat(mine))
+    found = [train.items.index_of(shelf.items) for shelf in shelves]
 
-    figure = new_figure(9, 7)
-    axes = figure.subplots()
-    axes.axis("off")
-    axes.set_title(f"Taste map of {train.users[person.row]}", loc="left", fontweight="bold", color=INK)
-    axes.scatter(*items.T, s=5, color=FAINT, alpha=0.5, linewidths=0, label="the catalogue")
-    for shelf in shelves:
-        shade = colour(shelf.interest)
-        group = list(shelf.interests)
-        past = person.past_of(group)
-        found = train.items.index_of(shelf.items)
-        axes.scatter(*items[past].T, s=16, color=shade, alpha=0.45, linewidths=0)
-        axes.scatter(*items[found].T, s=70, marker="*", color=shade, edgecolors=INK, linewidths=0.4, zorder=4)
-        axes.scatter(*interests[group].T, s=190, marker="X", color=shade, edgecolors=PAPER, linewidths=1.5, zorder=5)
-        _name(axes, interests[group[0]], f"{textwrap.shorten(shelf.name, 34)} ({100 * shelf.weight:.0f} %)", shade, 10)
-        for row, title in list(zip(found, shelf.titles, strict=True))[:_NAMED]:
-            _name(axes, items[row], textwrap.shorten(title, 28), INK, 6.5)
-    _legend(axes)
+    figure = new_figure(_MAP_WIDTH, _MAP_HEIGHT)
+    page = whole_page(figure, _MAP_WIDTH, _MAP_HEIGHT)
+    title = shorten(f"Taste map of {train.users[person.row]}", 60)
+    write(page, 0.25, _MAP_HEIGHT - 0.4, title, 15, fontweight="bold")
+    _legend(page)
+    axes = _field(figure, np.vstack([items, interests]))
+    axes.scatter(*items.T, s=_OTHER, color=FAINT, alpha=0.5, linewidths=0)
+    for shelf, rows in zip(shelves, found, strict=True):
+        shade, group = colour(shelf.interest), list(shelf.interests)
+        axes.scatter(*items[person.past_of(group)].T, s=_PAST, color=shade, alpha=0.45, linewidths=0)
+        axes.scatter(*items[rows].T, s=_STAR, marker="*", color=shade, edgecolors=INK, linewidths=0.4, zorder=4)
+        axes.scatter(
+            *interests[group].T, s=_INTEREST, marker="X", color=shade, edgecolors=PAPER, linewidths=1.5, zorder=5
+        )  # fmt: skip
+    _write_names(axes, shelves, found, items, interests)
     if path is not None:
         save_figure(figure, path)
     return figure
 
 
-def _plane(points: NDArray[np.float32]) -> Any:
-    """A function from vectors to coordinates in the plane of the points' two principal directions."""
-    middle = points.mean(axis=0)
-    _, _, directions = np.linalg.svd(points - middle, full_matrices=False)
+def _plane(
+    past: NDArray[np.float32], interests: NDArray[np.float32]
+) -> Callable[[NDArray[np.float32]], NDArray[np.float64]]:
+    """A function from vectors to coordinates in the plane of the two principal directions.
+
+    The interests together weigh as much as the past items together.
+    """
+    points = np.vstack([past, interests]).astype(np.float64)
+    weights = np.repeat([1.0 / max(1, len(past)), 1.0 / len(interests)], [len(past), len(interests)])
+    middle = np.average(points, axis=0, weights=weights)
+    _, _, directions = np.linalg.svd((points - middle) * np.sqrt(weights)[:, None], full_matrices=False)
     # The sign of a direction is arbitrary; fixed, the same model gives the same picture.
     two = directions[:2]
     largest = np.take_along_axis(two, np.abs(two).argmax(axis=1, keepdims=True), axis=1)
@@ -101,19 +143,73 @@ def _plane(points: NDArray[np.float32]) -> Any:
     return lambda vectors: (vectors - middle) @ two.T
 
 
-def _name(axes: Any, at: NDArray[np.float32], text: str, shade: str, size: float) -> None:
-    from matplotlib.patheffects import withStroke
+def _turned(*clouds: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """The plane turned so that what is in it fills the page best; distances stay as they are."""
+    everything = np.vstack(clouds)
 
-    axes.annotate(
-        text, at, xytext=(6, 5), textcoords="offset points", fontsize=size, color=shade, zorder=6,
-        fontweight="bold" if size > 8 else "normal", path_effects=[withStroke(linewidth=2.5, foreground=PAPER)],
-    )  # fmt: skip
+    def turn(degrees: int) -> NDArray[np.float64]:
+        sine, cosine = np.sin(np.radians(degrees)), np.cos(np.radians(degrees))
+        return np.array([[cosine, sine], [-sine, cosine]])
+
+    def needed(degrees: int) -> float:
+        return float((np.ptp(everything @ turn(degrees), axis=0) / _ROOM).max())
+
+    best = turn(min(range(0, 180, 5), key=needed))
+    return [cloud @ best for cloud in clouds]
 
 
-def _legend(axes: Any) -> None:
+def _field(figure: Any, points: NDArray[np.float64]) -> Any:
+    """Axes for the map: all points inside, the same scale in both directions."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    per_inch = max(*((high - low) / _ROOM), 1e-9)
+    middle, half = (low + high) / 2, per_inch * (_ROOM / 2 + _MARGIN)
+    axes = figure.add_axes((0, _MAP_FOOT / _MAP_HEIGHT, 1, 1 - (_MAP_HEAD + _MAP_FOOT) / _MAP_HEIGHT))
+    axes.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
+    axes.axis("off")
+    return axes
+
+
+def _write_names(
+    axes: Any,
+    shelves: list[Shelf],
+    found: list[NDArray[np.int64]],
+    items: NDArray[np.float64],
+    interests: NDArray[np.float64],
+) -> None:
+    """The interests' names, then titles of recommendations: the best of each shelf before the second of any."""
+    screen = axes.transData.transform
+    marks = [around(screen(interests[x]), _INTEREST) for shelf in shelves for x in shelf.interests]
+    marks += [around(screen(items[row]), _STAR) for rows in found for row in rows]
+    page = axes.get_window_extent()
+    edge = 0.12 * DPI
+    inside = (page.x0 + edge, page.y0, page.x1 - edge, page.y1)
+    placer = Placer(axes, inside, marks, screen(items))
+    for shelf in shelves:
+        name = f"{shorten(shelf.name, 28)} ({100 * shelf.weight:.0f} %)"
+        at = screen(interests[shelf.interest])
+        placer.write(at, name, 11, deeper(colour(shelf.interest)), _FAR, fontweight="bold")
+    written = [0] * len(shelves)
+    for rank in range(_SHOWN):
+        for at, (shelf, rows) in enumerate(zip(shelves, found, strict=True)):
+            if rank < len(rows) and written[at] < _NAMED:
+                where = screen(items[rows[rank]])
+                written[at] += placer.write(where, shorten(shelf.titles[rank], 32), 7.5, INK, _NEAR)
+
+
+def _legend(page: Any) -> None:
     from matplotlib.lines import Line2D
 
-    marks = (("X", 10, "an interest"), ("*", 10, "recommended"), ("o", 5, "had before"))
-    handles = [Line2D([], [], ls="", marker=m, ms=size, color="#777777", label=text) for m, size, text in marks]
-    handles.append(Line2D([], [], ls="", marker="o", ms=3, color=FAINT, label="the catalogue"))
-    axes.legend(handles=handles, loc="lower right", frameon=False, fontsize=8)
+    marks = (
+        ("X", 9, QUIET, "an interest"),
+        ("*", 9, QUIET, "recommended"),
+        ("o", 4.5, QUIET, "had before"),
+        ("o", 3, FAINT, "the catalogue"),
+    )
+    handles = [
+        Line2D([], [], linestyle="", marker=mark, markersize=size, color=shade, markeredgewidth=0, label=text)
+        for mark, size, shade, text in marks
+    ]
+    page.legend(
+        handles=handles, loc="lower left", bbox_to_anchor=(0.01, 0.005), ncols=len(marks), frameon=False, fontsize=8.5,
+        labelcolor=QUIET, handletextpad=0.1, columnspacing=1.4,
+    )  # fmt: skip

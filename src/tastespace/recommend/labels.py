@@ -81,7 +81,9 @@ class Labeller:
         if self._column is None or self._frame is None:
             return None
         lists = self._frame[self._column]
-        if lists.dtype != pl.List(pl.String):
+        if isinstance(lists.dtype, pl.List):
+            lists = lists.cast(pl.List(pl.String), strict=False)
+        else:
             lists = lists.cast(pl.String, strict=False).str.split("|")
         pairs = (
             pl.DataFrame({"row": np.arange(len(lists), dtype=np.uint32), "name": lists})

@@ -254,6 +254,11 @@ class Reranked(Recommender):
             scores[lists.owner, lists.items[rows]] = best[lists.owner] + from_below
         return out
 
+    def item_space(self) -> VectorSpace | None:
+        """The first stage's vectors."""
+        self.require_fitted()
+        return self.model_.item_space()
+
     # ---- parameters ----------------------------------------------------------------------------------------
 
     def set_params(self: Own, **parameters: Any) -> Own:

@@ -120,7 +120,7 @@ def shelves(
     allowed = person.allowed(train.n_items, candidate_rows(train, items, filter), exclude_seen)
     vectors = [x for x in range(person.n_vectors) if x not in muted]
     weights = person.weights * np.array([boosts.get(x, 1.0) for x in range(person.n_vectors)])
-    groups = _groups(person, vectors, weights, allowed, merge)
+    groups = _groups(person, vectors, weights, merge)
     # Which group each item is nearest to; muted interests are as if they were not there.
     by_group = np.stack([person.scores[group].max(axis=0) for group in groups])
     nearest = by_group.argmax(axis=0)
@@ -176,11 +176,12 @@ def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None =
     return from_polars(pl.DataFrame(rows, schema=types), train.backend)
 
 
-def _groups(
-    person: Person, vectors: list[int], weights: NDArray[np.float64], allowed: NDArray[np.bool_], merge: float
-) -> list[list[int]]:
+def _groups(person: Person, vectors: list[int], weights: NDArray[np.float64], merge: float) -> list[list[int]]:
     """Interests that share a shelf, each group's strongest first."""
-    tops = {x: set(best_rows(person.scores[x], allowed, _COMPARED).tolist()) for x in vectors}
+    # Among all that is new to the person, whatever is asked for now: of a narrow choice all interests want the same.
+    unseen = person.allowed(person.scores.shape[1], None, exclude_seen=True)
+    compared = min(_COMPARED, max(1, int(unseen.sum()) // 2))
+    tops = {x: set(best_rows(person.scores[x], unseen, compared).tolist()) for x in vectors}
     lived = [x for x in sorted(vectors, key=lambda x: -weights[x]) if weights[x] > 0] or vectors[:1]
     groups: list[list[int]] = []
     for x in lived:
@@ -190,8 +191,9 @@ def _groups(
         else:
             groups.append([x])
     for x in vectors:
-        if x not in lived:  # nothing of the past belongs to it: a neighbour takes it in
-            max(groups, key=lambda g: _overlap(tops[g[0]], tops[x])).append(x)
+        if x not in lived:  # nothing of the past belongs to it: the neighbour that serves its best items takes it in
+            best = list(tops[x])
+            max(groups, key=lambda g: (_overlap(tops[g[0]], tops[x]), person.scores[g[0], best].sum())).append(x)
     return groups
 
 

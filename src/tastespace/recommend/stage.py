@@ -98,12 +98,12 @@ class Stage:
         self._train = self._catalogue = model.train_
         self._shares = category_shares(self._catalogue, options.get("column")) if how == "calibrated" else None
         self._cosines = _Cosines(self._catalogue)
-        self._space = _item_space(model)
+        self._space = model.item_space()
 
     def of(self, model: Recommender) -> Stage:
         """The same stage for a model of other users; what is known of the items stays as it is."""
         other = copy.copy(self)
-        other._train, other._space = model.train_, _item_space(model)
+        other._train, other._space = model.train_, model.item_space()
         return other
 
     def choose(
@@ -213,13 +213,6 @@ class Stage:
         )
         total = np.asarray(taken[users] @ self._shares)
         return total / np.maximum(total.sum(axis=1, keepdims=True), 1.0)
-
-
-def _item_space(model: Recommender) -> VectorSpace | None:
-    """The vectors of a model; of a two-stage one, those of the first stage."""
-    while model.vectors() is None and isinstance(getattr(model, "model_", None), Recommender):
-        model = model.model_  # type: ignore[attr-defined]
-    return model.vectors()
 
 
 def _squares(space: VectorSpace, items: NDArray[Any]) -> Values:

@@ -49,6 +49,8 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
         raise DataError(f"save expects a model, given {type(model).__name__}.")
     model.require_fitted()
     figures = metrics.metrics if isinstance(metrics, Report) else metrics
+    if not isinstance(figures, (Mapping, type(None))):
+        raise DataError(f"metrics={figures!r}: expected the report of evaluate, or a dict of figures.")
     learnt, tensors = state.encode_learnt(model)
     space = model.vectors()
     content = {

@@ -14,8 +14,8 @@ from importlib import import_module
 from typing import Any
 
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ModelFileError, nearest
-from tastespace.models import Recommender, registry
+from tastespace.errors import DataError, ModelFileError, ParameterError, nearest
+from tastespace.models import Recommender, create, registry
 from tastespace.store.values import Tensors, decode, encode
 
 _NOT_LEARNT = ("train_", "valid_")
@@ -43,13 +43,12 @@ def class_name(model: Recommender) -> str:
 def find_class(name: str, where: str) -> type[Recommender]:
     """The class of that name; one outside the registry is looked up in its module."""
     if ":" not in name:
-        known = registry()
-        if name not in known:
+        try:
+            return type(create(name))  # unlike `registry`, imports this one model only
+        except ParameterError as problem:
             raise ModelFileError(
-                f"{where} is a model of the class {name!r}, which this version of tastespace does not have; it has "
-                f"{', '.join(known)}.{nearest(name, known)}"
-            )
-        return known[name]
+                f"{where} is a model of the class {name!r}, which this version of tastespace does not have: {problem}"
+            ) from problem
     module_name, _, path = name.partition(":")
     found: Any
     try:

@@ -161,7 +161,7 @@ class RecommenderConformance:
         assert both["item"].to_list()[:2] == popular
 
     def test_bad_numbers_of_items_are_refused(self, fitted: Recommender) -> None:
-        """k is 1 or more."""
+        """K is 1 or more."""
         for k in (0, -1, 2.5, True):
             with pytest.raises(ParameterError, match="k="):
                 fitted.recommend(k=k)  # type: ignore[arg-type]

@@ -178,8 +178,8 @@ class Loop:
                     f"the checkpoint {path} belongs to another run: {name} was {theirs.get(name)!r}, now it is "
                     f"{mine.get(name)!r}. Delete the file, give another path, or restore the setting."
                 )
-        own = self._trainee.state()
-        self._trainee.load_state({name: arrays.get(name, array) for name, array in own.items()})
+        stored = {name: array for name, array in arrays.items() if not name.startswith("best.")}
+        self._trainee.load_state({**self._trainee.state(), **stored})
         self._best = {name.removeprefix("best."): a for name, a in arrays.items() if name.startswith("best.")}
         self._history = facts["history"]
         self._best_score, self._best_epoch = facts["best_score"], facts["best_epoch"]

@@ -1,0 +1,97 @@
+"""Saving, opening and looking at models, and a reader that knows nothing but docs/model-format.md."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from likeness import assert_same_model
+
+import tastespace
+from tastespace import evaluate
+from tastespace.errors import DataError
+from tastespace.store import inspect, load, save
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "model-format.md"
+
+
+def test_a_report_or_any_figures_are_kept_beside_the_model(tmp_path, parts, old):
+    train, _, test = parts
+    report = evaluate(old, test, seen=train, k=3, metrics=["P", "MRR"])
+    save(old, tmp_path / "model", metrics=report)
+    assert inspect(tmp_path / "model")["metrics"] == report.metrics
+    save(old, tmp_path / "model", metrics={"P@3": np.float32(0.5), "by user": [1, None]})
+    assert inspect(tmp_path / "model")["metrics"] == {"P@3": np.float32(0.5), "by user": [1, None]}
+    save(old, tmp_path / "model")
+    assert inspect(tmp_path / "model")["metrics"] is None
+    with pytest.raises(DataError, match=r"metrics=12\.5: expected the report"):
+        save(old, tmp_path / "model", metrics=12.5)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_inspect_tells_what_is_there(tmp_path, old, verify):
+    save(old, tmp_path / "model", metrics={"P@3": 1.0})
+    found = inspect(tmp_path / "model", verify=verify)
+    files = found.pop("files")
+    assert files == {path.name: path.stat().st_size for path in (tmp_path / "model").iterdir() if "-" in path.name}
+    assert found.pop("created").endswith("Z")
+    assert found == {
+        "path": str(tmp_path / "model"),
+        "class": "dpcml",
+        "parameters": old.get_params(),
+        "metrics": {"P@3": 1.0},
+        "users": 40,
+        "items": 30,
+        "interactions": old.train_.n_interactions,
+        "vectors": 80,
+        "dimension": 6,
+        "fingerprint": old.train_.fingerprint(),
+        "backend": "polars",
+        "version": tastespace.__version__,
+        "format_version": 1,
+    }
+
+
+def test_arrays_stay_in_the_file(tmp_path, old):
+    save(old, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    for array in (loaded.user_vectors_, loaded.item_vectors_, loaded.train_.offsets, loaded.train_.indices):
+        assert type(array) is np.ndarray
+        assert not array.flags.writeable
+        assert not array.flags.owndata
+    maps = Path("/proc/self/maps")
+    if maps.exists():
+        assert sum(str(tmp_path / "model") in line for line in maps.read_text().splitlines()) == 2
+
+
+def test_a_copy_of_a_copy_is_the_same_model(tmp_path, old):
+    save(old, tmp_path / "first")
+    save(load(tmp_path / "first"), tmp_path / "second")
+    assert_same_model(load(tmp_path / "second", verify=True), old)
+    one, other = (json.loads((tmp_path / name / "model.json").read_text()) for name in ("first", "second"))
+    for part in ("learnt", "seen", "users", "items"):
+        assert one["files"][part]["crc32"] == other["files"][part]["crc32"]
+
+
+def document_reader():
+    (block,) = DOCUMENT.read_text(encoding="utf-8").split("```python\n")[1:]
+    names = {}
+    exec(compile(block.partition("```")[0], str(DOCUMENT), "exec"), names)
+    return names["recommend"]
+
+
+@pytest.mark.parametrize("name", ["dpcml", "cml"])
+def test_the_documented_format_is_enough_to_recommend(tmp_path, fitted, name):
+    model = fitted(name)
+    save(model, tmp_path / "model")
+    recommend = document_reader()
+    for user in model.train_.users.series.head(10):
+        assert recommend(tmp_path / "model", user, 5) == model.recommend([user], k=5)["item"].to_list()
+
+
+def test_the_document_names_every_field(tmp_path, old):
+    save(old, tmp_path / "model")
+    text = DOCUMENT.read_text(encoding="utf-8")
+    content = json.loads((tmp_path / "model" / "model.json").read_text())
+    fields = [*content, *content["data"], *content["vectors"], *content["files"], *content["files"]["seen"]]
+    assert [name for name in fields if f"`{name}`" not in text] == []
