@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,18 @@ def test_the_library_never_prints():
             assert not any(isinstance(f, ast.Name) and f.id == "print" for f in calls), path
 
 
-def test_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md"])
+def test_pages_run_as_they_stand(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    readme = Path(__file__).parents[1] / "README.md"
-    blocks = readme.read_text(encoding="utf-8").split("```python\n")[1:]
+    blocks = (Path(__file__).parents[1] / page).read_text(encoding="utf-8").split("```python\n")[1:]
     assert len(blocks) >= 2
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block.partition("```")[0], "README.md", "exec"), names)
+        exec(compile(block.partition("```")[0], page, "exec"), names)
+
+
+def test_links_between_pages_lead_somewhere():
+    root = Path(__file__).parents[1]
+    for page in (*root.glob("*.md"), *(root / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,9 +87,7 @@ def test_the_direct_path_for_vectors_agrees_with_numpy(metric, dim):
         metric,
         rng.normal(size=n_items).astype(np.float32) if metric == "dot" else None,
     )
-    data = Interactions.from_scipy(
-        __import__("scipy.sparse").sparse.random_array((n_users, n_items), density=0.1, rng=rng)
-    )
+    data = Interactions.from_scipy(sp.random_array((n_users, n_items), density=0.1, rng=rng))
     model = Vectors(space).fit(data)
     (block,) = BlockRanker(model, data.offsets, data.indices, *no_items(n_users), 10, 2).blocks(
         np.arange(n_users, dtype=np.int32)
@@ -108,6 +108,69 @@ def test_the_direct_path_for_vectors_agrees_with_numpy(metric, dim):
         assert np.allclose(found, best[block.top[user]], atol=1e-4)
         assert which.tolist() == scores[:, block.top[user]].argmax(axis=0).tolist()
         assert np.allclose(space.scores(np.array([user]))[0], best, atol=1e-3)
+
+
+class Scores(Recommender):
+    """A model with given scores."""
+
+    def __init__(self, scores):
+        self.scores = scores
+
+    def _fit(self, train, valid, progress):
+        pass
+
+    def score_block(self, users):
+        return self.scores[users]
+
+
+@given(st.data(), st.integers(2, 40), st.integers(1, 12), st.sampled_from(["l2", "dot", "scores"]))
+def test_candidates_are_ranked_as_if_nothing_else_existed(draw, n_items, k, kind):
+    rng = np.random.default_rng(draw.draw(st.integers(0, 2**32)))
+    n_users = 5
+    counts = rng.integers(1, 4, n_users)
+    people = [rng.integers(-4, 5, (count, 3)) for count in counts]  # whole numbers: exact, and with ties
+    items, bias = rng.integers(-4, 5, (n_items, 3)), rng.integers(-4, 5, n_items)
+    if kind == "l2":
+        scores = np.array([-((mine[:, None] - items[None]) ** 2).sum(axis=2).min(axis=0) for mine in people])
+    else:
+        scores = np.array([(mine @ items.T).max(axis=0) + bias for mine in people])
+    model = Scores(scores.astype(np.float32))
+    if kind != "scores":
+        flat = np.concatenate(people).astype(np.float32)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        model = Vectors(
+            VectorSpace(
+                flat, offsets, items.astype(np.float32), kind, bias.astype(np.float32) if kind == "dot" else None
+            )
+        )
+    excluded = [np.flatnonzero(rng.random(n_items) < 0.3).tolist() for _ in range(n_users)]
+    candidates = np.sort(rng.permutation(n_items)[: rng.integers(1, n_items + 1)]).astype(np.int32)
+    model.fit(Interactions.from_scipy(sp.csr_array(np.eye(n_users, n_items, dtype=int))))
+    users = np.array([3, 0, 4, 1], dtype=np.int32)
+    for threads in (1, 2):
+        ranker = BlockRanker(model, *lists(excluded), *no_items(n_users), k, threads, candidates)
+        (block,) = ranker.blocks(users)
+        for user, top in zip(users, block.top, strict=True):
+            others = [item for item in range(n_items) if item not in candidates]
+            assert top.tolist() == brute(scores[user].tolist(), [*excluded[user], *others], [], k)[1]
+        owner, place = np.nonzero(block.top >= 0)
+        found, _ = block.scores_of(owner, block.top[owner, place], threads)
+        assert found.tolist() == scores[users[owner], block.top[owner, place]].tolist()
+
+
+def test_candidates_of_more_people_than_a_block_holds():
+    rng = np.random.default_rng(6)
+    n_users, candidates = 4_100, np.array([1, 4, 5, 8], dtype=np.int32)
+    scores = rng.normal(size=(n_users, 10)).astype(np.float32)
+    model = Scores(scores).fit(Interactions.from_scipy(sp.random_array((n_users, 10))))
+    blocks = list(
+        BlockRanker(model, *no_items(n_users), *no_items(n_users), 3, 1, candidates).blocks(
+            np.arange(n_users, dtype=np.int32)
+        )
+    )
+    assert len(blocks) == 2
+    top = np.concatenate([block.top for block in blocks])
+    assert np.array_equal(top, candidates[np.argsort(-scores[:, candidates], axis=1)[:, :3]])
 
 
 def test_spread_of_lists_against_pairs():
@@ -157,8 +220,11 @@ def test_every_twin_that_runs_here_passes(twin):
         )
         assert "this processor runs" in done.stderr
         return
-    chosen = "test_the_direct_path or test_ranks_and_top or test_spread or test_factorize"
-    files = [__file__, str(__import__("pathlib").Path(__file__).parents[1] / "data" / "test_ids.py")]
+    chosen = (
+        "test_the_direct_path or test_ranks_and_top or test_candidates or test_spread or test_factorize or test_pairs"
+    )
+    here = Path(__file__).parent
+    files = [__file__, str(here / "test_vectors.py"), str(here.parent / "data" / "test_ids.py")]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -51,7 +51,7 @@ def pandas_shop(shop_frames):
 
 @pytest.fixture(scope="session")
 def dpcml(shop):
-    return ts.DPCML(dim=8, epochs=30, threads=1, seed=1).fit(shop)
+    return ts.DPCML(dim=8, log_base=2.0, epochs=30, threads=1, seed=1).fit(shop)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,15 @@ machines). Nothing else in the library knows that there is more than one twin.
 import os
 from importlib import import_module
 
+# How long a thread that waits for the others keeps its core busy before it sleeps. OpenMP's own choice, milliseconds,
+# makes training ten times slower on a machine that has other work. It is read when the library is loaded, below.
+_SPIN = "GOMP_SPINCOUNT"
+_ours = _SPIN not in os.environ and "OMP_WAIT_POLICY" not in os.environ
+if _ours:
+    os.environ[_SPIN] = "2000"
 _generic = import_module(f"{__name__}.generic")
+if _ours:
+    del os.environ[_SPIN]  # other programs that we start choose for themselves
 _TWINS = ("generic", "v3", "v4")
 _best = _generic.best_twin()
 SIMD = os.environ.get("TASTESPACE_SIMD") or _best

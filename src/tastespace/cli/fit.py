@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from tastespace.cli.run import parse_settings
-from tastespace.data import Interactions, datasets, split
+from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.data.tables import open_file
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
@@ -20,7 +20,7 @@ from tastespace.models.trained import TrainedRecommender
 
 
 def fit(
-    data: Annotated[str, typer.Argument(help="A Parquet, CSV or TSV file, or the name of a data set.")],
+    data: Annotated[str, typer.Argument(help="A Parquet, CSV or TSV file, the name of a data set, or town.")],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
     model: Annotated[str, typer.Option(help="Name of a model: dpcml, cml, ease, popular, ...")] = "dpcml",
     user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
@@ -72,8 +72,11 @@ def _load(
     items: Path | None,
     threads: int,
 ) -> Interactions:
-    if data in datasets.names() and not Path(data).exists():
-        return datasets.load(data)
+    if not Path(data).exists():
+        if data == "town":
+            return synthetic.multi_interest(seed=0).interactions
+        if data in datasets.names():
+            return datasets.load(data)
     attributes = None
     if items is not None:
         table = open_file(items)

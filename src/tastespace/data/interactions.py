@@ -270,7 +270,7 @@ class Interactions:
             plain = ids.series.to_physical()
             digest.update(
                 plain.to_numpy().tobytes()
-                if plain.dtype.is_numeric()
+                if plain.dtype.is_integer() or plain.dtype.is_float()
                 else "".join(f"{len(text)}:{text}" for text in map(str, plain.to_list())).encode()
             )
         for part in (self.offsets, self.indices, self.weights, self.timestamps):

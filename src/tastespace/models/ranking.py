@@ -98,7 +98,8 @@ class BlockRanker:
         """The kernels' arguments; they trust sizes and numbers, so a model's mistakes must end here."""
         train, name = self._model.train_, type(self._model).__name__
         given, expected = (len(space.user_offsets) - 1, len(space.item_vectors)), (train.n_users, train.n_items)
-        if given != expected or space.user_offsets[-1] != len(space.user_vectors):
+        astray = space.user_offsets[-1] != len(space.user_vectors) or (np.diff(space.user_offsets) < 0).any()
+        if given != expected or astray:
             raise DataError(
                 f"{name}.vectors gave {given[0]:,} users (who own {space.user_offsets[-1]:,} of "
                 f"{len(space.user_vectors):,} vectors) and {given[1]:,} items, expected {expected[0]:,} users and "

@@ -46,7 +46,7 @@ def colour(number: int) -> str:
 
 def deeper(shade: str) -> str:
     """A colour mixed with ink, so that words in it are easy to read on paper."""
-    mixed = (round(0.8 * int(shade[at : at + 2], 16) + 0.2 * int(INK[at : at + 2], 16)) for at in (1, 3, 5))
+    mixed = (round(0.75 * int(shade[at : at + 2], 16) + 0.25 * int(INK[at : at + 2], 16)) for at in (1, 3, 5))
     return "#" + "".join(f"{part:02X}" for part in mixed)
 
 

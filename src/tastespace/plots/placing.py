@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.plots.canvas import DPI, PAPER, QUIET
+from tastespace.plots.canvas import DPI, PAPER
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top."""
@@ -59,7 +59,7 @@ class Placer:
                 shift = np.array([box[0] - measured.x0, box[1] - measured.y0])
                 name.set_position(self._axes.transData.inverted().transform(at + shift))
                 if distance >= _LINED:
-                    self._line(at, box)
+                    self._line(at, box, shade)
                 self.boxes.append(box)
                 return True
         name.remove()
@@ -77,10 +77,10 @@ class Placer:
             ((x > box[0] - _AIR) & (x < box[2] + _AIR) & (y > box[1] - _AIR) & (y < box[3] + _AIR)).sum()
         )  # fmt: skip
 
-    def _line(self, at: NDArray[np.float64], box: Box) -> None:
+    def _line(self, at: NDArray[np.float64], box: Box, shade: str) -> None:
         end = np.clip(at, (box[0], box[1]), (box[2], box[3]))
         ends = self._axes.transData.inverted().transform(np.stack([at, end]))
-        self._axes.plot(*ends.T, color=QUIET, linewidth=0.5, zorder=3, solid_capstyle="round")
+        self._axes.plot(*ends.T, color=shade, linewidth=0.6, alpha=0.6, zorder=3)
 
 
 def overlap(one: Box, other: Box, air: float = 0.0) -> bool:

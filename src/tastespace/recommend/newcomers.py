@@ -130,7 +130,7 @@ def _from_lists(histories: Any) -> pl.DataFrame:
     people: list[Any] = []
     taken: list[Any] = []
     for person, items in named.items():
-        mine = list(as_list(items))
+        mine = items.tolist() if isinstance(items, np.ndarray) else list(as_list(items))
         people += [person] * max(1, len(mine))
         taken += mine or [None]
     return pl.DataFrame([plain_series("user", people), plain_series("item", taken)])

@@ -14,7 +14,7 @@ from tastespace.models.vectors import VectorSpace
 from tastespace.recommend.asking import row_of
 from tastespace.recommend.labels import Labeller
 
-_LABELLED = 20  # items nearest to an interest that help to name it
+_LABELLED = 20  # items of an interest, besides the past ones, that help to name it
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,10 @@ class Person:
 
 
 def label_of(person: Person, labeller: Labeller, vectors: list[int]) -> str | None:
-    """What these vectors stand for in words: the past items that belong to them and the nearest of the others."""
+    """What these vectors stand for in words: the past and the best other items that belong to them."""
     unseen = person.allowed(person.scores.shape[1], None, exclude_seen=True)
-    near = best_rows(person.scores[vectors].max(axis=0), unseen, _LABELLED)
+    theirs = np.isin(person.scores.argmax(axis=0), vectors)
+    near = best_rows(person.scores[vectors].max(axis=0), unseen & theirs, _LABELLED)
     return labeller.label(np.concatenate([person.past_of(vectors), near]))
 
 

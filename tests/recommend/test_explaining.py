@@ -1,0 +1,131 @@
+"""Why an item stands where it stands, against the lists themselves."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from by_hand import Given, by_vector, past_rows, space_of, taken
+
+from tastespace.errors import DataError, ParameterError, UnknownIdError
+from tastespace.models import VectorSpace
+
+pytestmark = pytest.mark.usefixtures("one_core")
+
+
+def without(model, row, vector):
+    """The same model, but that one user lacks one vector."""
+    space = model.vectors()
+    keep = np.ones(len(space.user_vectors), dtype=bool)
+    keep[space.user_offsets[row] + vector] = False
+    offsets = space.user_offsets - (np.arange(len(space.user_offsets)) > row)
+    return Given(VectorSpace(space.user_vectors[keep], offsets, space.item_vectors)).fit(model.train_)
+
+
+@pytest.mark.parametrize("user", ["u003", "u040", "u117"])
+def test_ranks_are_the_places_in_the_lists(dpcml, user):
+    row, data = int(user[1:]), dpcml.train_
+    whole = dpcml.recommend([user], k=90)
+    thinner = {x: without(dpcml, row, x).recommend([user], k=90)["item"].to_list() for x in set(whole["interest"])}
+    moved = 0
+    for item, rank, distance, interest in whole.select("item", "rank", "distance", "interest").iter_rows():
+        found = dpcml.explain(user, item)
+        assert (found.user, found.item, found.seen) == (user, item, False)
+        assert (found.rank, found.interest) == (rank, interest)
+        assert found.distance == -found.score == pytest.approx(distance, abs=1e-6)
+        assert found.rank_without == thinner[interest].index(item) + 1
+        moved += found.rank_without != rank
+    assert moved > 10
+    assert len(whole) == 90 - len(past_rows(data, row))
+
+
+def test_what_a_person_has_is_ranked_among_what_is_new(dpcml):
+    row, data = 3, dpcml.train_
+    past = past_rows(data, row)
+    best = by_vector(dpcml.vectors(), row).max(axis=0)
+    for item in data.items_of("u003"):
+        found = dpcml.explain("u003", item)
+        place = data.items.index_of([item])[0]
+        assert found.seen
+        assert found.rank == 1 + sum(best[other] > best[place] for other in range(90) if other not in past)
+        assert item not in [one for one, _, _ in found.beside]  # it does not stand beside itself
+        assert "The person already has it." in str(found)
+    assert "already has it" not in str(dpcml.explain("u003", dpcml.recommend("u003", k=1)["item"][0]))
+
+
+def test_past_items_stand_beside_it_the_nearest_first(dpcml):
+    data, vectors = dpcml.train_, dpcml.item_vectors_.astype(np.float64)
+    for item in ("i05", "i41", "i77"):
+        place = data.items.index_of([item])[0]
+        gaps = {other: ((vectors[place] - vectors[other]) ** 2).sum() for other in past_rows(data, 3) if other != place}
+        expected = sorted(gaps, key=gaps.get)
+        for k in (1, 5, 90):
+            beside = dpcml.explain("u003", item, k=k).beside
+            assert [one for one, _, _ in beside] == data.items.take(np.array(expected[:k])).to_list()
+            assert [gap for _, _, gap in beside] == pytest.approx([gaps[other] for other in expected[:k]], abs=1e-5)
+            titles = dict(data.item_attributes.select("item", "title").iter_rows())
+            assert [title for _, title, _ in beside] == [titles[one] for one, _, _ in beside]
+
+
+def test_an_explanation_is_plain_values(dpcml):
+    found = dpcml.explain("u003", "i41", k=2)
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain == found.to_dict()
+    assert set(plain) == {
+        *("user", "item", "title", "seen", "interest", "label", "score", "distance", "rank", "rank_without", "beside"),
+    }
+    assert [set(one) for one in plain["beside"]] == [{"item", "title", "distance"}] * 2
+    assert plain["beside"][0] == dict(zip(("item", "title", "distance"), found.beside[0], strict=True))
+
+
+def test_an_explanation_in_words(dpcml, shop):
+    found = dpcml.explain("u003", "i41")
+    title = dict(shop.item_attributes.select("item", "title").iter_rows())["i41"]
+    text = str(found)
+    assert text.startswith(f"{title} for u003: rank {found.rank}, serves interest {found.interest}")
+    assert f"squared distance {found.distance:.3f}" in text
+    assert f"Without that interest it would be rank {found.rank_without}." in text
+    assert f"Beside it: {found.beside[0][1]}, " in text
+    labels = dict(dpcml.interests("u003").select("interest", "label").iter_rows())
+    assert found.label == labels[found.interest]
+
+
+def test_the_only_interest_cannot_be_taken_away(cml):
+    found = cml.explain("u003", cml.recommend("u003", k=4)["item"][3])
+    assert found.rank == 4
+    assert found.rank_without is None
+    assert "Without" not in str(found)
+
+
+def test_inner_products_have_no_distance():
+    space = space_of([[[1, 0], [0, 1]], [[1, 1]]], [[2, 0], [0, 2], [4, 0], [3, 3]], "dot", [0, 0, 0, 1])
+    found = Given(space).fit(taken({"ann": "ab", "bob": "a"}, "abcd")).explain("ann", "d")
+    assert (found.score, found.distance, found.interest) == (4, None, 0)
+    assert (found.rank, found.rank_without) == (2, 1)  # c has 4 as well and comes first; without interest 0, 4 > 0
+    assert [(one, gap) for one, _, gap in found.beside] == [
+        ("a", pytest.approx(-(0.5**0.5))),
+        ("b", pytest.approx(-(0.5**0.5))),
+    ]
+    assert "score 4.000" in str(found)
+
+
+def test_a_person_without_other_items_has_nothing_beside():
+    model = Given(space_of([[[0.0]], [[1.0]]], [[0.0], [1.0], [2.0]])).fit(taken({"ann": "a", "bob": "bc"}, "abc"))
+    found = model.explain("ann", "a")
+    assert found.beside == []
+    assert found.rank == 1
+    assert "Beside it" not in str(found)
+
+
+def test_questions_that_make_no_sense_are_refused(dpcml):
+    with pytest.raises(UnknownIdError, match=r"the first is 'I41'.*Did you mean i41"):
+        dpcml.explain("u003", "I41")
+    with pytest.raises(UnknownIdError, match="the first is 'nobody'"):
+        dpcml.explain("nobody", "i41")
+    with pytest.raises(ParameterError, match="expected one id, given list of 2"):
+        dpcml.explain("u003", ["i41", "i42"])
+    with pytest.raises(ParameterError, match="k=0"):
+        dpcml.explain("u003", "i41", k=0)
+    with pytest.raises(DataError, match=r"no attribute 'genre'.*Did you mean genres"):
+        dpcml.explain("u003", "i41", column="genre")
