@@ -12,11 +12,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from tastespace.cli.asking import ModelArgument, open_model, parse_ids, with_titles
+from tastespace.cli.asking import ModelArgument, open_model, parse_ids, parse_known, titled, with_titles
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
 from tastespace.recommend.lists import STREAMED
+from tastespace.recommend.rerank import rerank as rerank_lists
 
 _Format = Annotated[Format, typer.Option(help=FORMAT_HELP)]
 _Out = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
@@ -36,6 +37,11 @@ def recommend(
     items: Annotated[list[str] | None, typer.Option("--item", help="Only among these items; may be repeated.")] = None,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Recommend what people have, too.")] = False,
     on_unknown: Annotated[str, typer.Option(help="Unknown users: error, skip or popular.")] = "error",
+    rerank: Annotated[
+        str | None, typer.Option(help="Choose the k from a longer list for variety: dd, pd, mmr, dpp or calibrated.")
+    ] = None,
+    weight: Annotated[float, typer.Option(help="Share of variety when re-ranking, 0 to 1.")] = 0.5,
+    pool: Annotated[int, typer.Option(help="Length of the list to re-rank.")] = 100,
     format: _Format = Format.auto,
     out: _Out = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
@@ -51,15 +57,26 @@ def recommend(
     }
     if history and users:
         raise ParameterError("give user ids or --history, not both.")
-    if out is not None and not users and not history and format is Format.auto and out.suffix in STREAMED:
+    everybody = not users and not history
+    if out is not None and everybody and rerank is None and format is Format.auto and out.suffix in STREAMED:
         opened.recommend_to(out, k=k, **options)  # block by block: everybody may be many
         return
-    if history:
-        people = [parse_ids(train.items, [one for one in text.split(",") if one]) for text in history]
-        found = opened.recommend_for(people, k, on_unknown=on_unknown, **options)
+    n = k if rerank is None else max(k, pool)
+    people = [
+        parse_known(train.items, [one.strip() for one in text.split(",") if one.strip()], on_unknown)
+        for text in history or []
+    ]
+    wanted = parse_ids(train.users, users) if users else None
+    if wanted and on_unknown == "skip":
+        wanted = [one for one in wanted if one in train.users] or wanted
+    if people and rerank is not None:
+        opened, people = opened.fold_in(people), []  # the re-ranker asks a model that knows these people
+    if people:
+        found = opened.recommend_for(people, n, on_unknown=on_unknown, **options)
     else:
-        wanted = parse_ids(train.users, users) if users else None
-        found = opened.recommend(wanted, k, on_unknown=on_unknown, **options)
+        found = opened.recommend(wanted, n, on_unknown=on_unknown, **options)
+    if rerank is not None:
+        found = rerank_lists(found, opened, rerank, k, weight)
     frame = to_polars(found)[0]
     if for_people(format, out):
         show(with_titles(frame, train).drop("score" if "distance" in frame.columns else []))
@@ -75,7 +92,7 @@ def shelves(
     boost: Annotated[list[str] | None, typer.Option(help="Show more of an interest: 2=1.5; may be repeated.")] = None,
     filter: _Filter = None,
     column: Annotated[str | None, typer.Option(help="Attribute that names the shelves.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the shelves into this .png or .svg file.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the shelves into this .png, .svg or .pdf file.")] = None,
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
@@ -116,7 +133,7 @@ def interests(
     opened = open_model(model)
     frame = to_polars(opened.interests(parse_ids(opened.train_.users, [user])[0], k, column=column))[0]
     if for_people(format, out):
-        show(frame)
+        show(titled(frame, opened.train_, ("past", "nearest")))
     else:
         emit(frame, format, out)
 
@@ -172,7 +189,8 @@ def similar(
     else:
         frame = to_polars(opened.similar_items(parse_ids(train.items, ids), k))[0]
     if for_people(format, out):
-        show(frame if users else with_titles(frame, train, "similar"))
+        shown = frame if users else with_titles(frame, train, "similar")
+        show(shown.drop("score" if "distance" in frame.columns else []))
     else:
         emit(frame, format, out)
 

@@ -12,6 +12,7 @@ from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import to_polars
 from tastespace.models import Recommender
+from tastespace.recommend.labels import Labeller
 from tastespace.store import load
 
 ModelArgument = Annotated[Path, typer.Argument(help="Directory of a saved model.")]
@@ -24,16 +25,55 @@ def open_model(path: Path) -> Recommender:
 
 def parse_ids(ids: IdMap, texts: list[str]) -> list[Any]:
     """Ids on the command line are text; the model's may be numbers or dates."""
-    wanted = pl.Series("id", texts, dtype=pl.String)
-    kind = ids.series.dtype
-    if kind == pl.String or not texts:
-        return list(texts)
-    if isinstance(kind, (pl.Date, pl.Datetime, pl.Time)):
-        typed = wanted.str.strptime(kind, strict=False)
-    else:
-        typed = wanted.cast(kind, strict=False)
+    typed = _parsed(pl.Series("id", texts, dtype=pl.String), ids.series.dtype)
     # What is no number stays text, so that the error names it as it was given.
     return [text if value is None else value for text, value in zip(texts, typed.to_list(), strict=True)]
+
+
+def parse_known(ids: IdMap, texts: list[str], on_unknown: str) -> list[Any]:
+    """As `parse_ids`; unknown ids are an error, or left out unless ``on_unknown`` is ``"error"``."""
+    typed = parse_ids(ids, texts)
+    if on_unknown == "error":
+        ids.index_of(typed)
+        return typed
+    return [one for one in typed if one in ids]
+
+
+def in_types_of(train: Interactions, data: Interactions) -> Interactions:
+    """The same interactions with ids in the types of the model's.
+
+    Ids in a text file are numbers where all of them are written like numbers, which may hold for one file and not for
+    the next.
+    """
+    frame = to_polars(data.to_frame())[0]
+    typed = frame.with_columns(_as(train.users, frame["user"]), _as(train.items, frame["item"]))
+    return data if typed.schema == frame.schema else Interactions.from_frame(typed)
+
+
+def _as(ids: IdMap, column: pl.Series) -> pl.Series:
+    kind = ids.series.dtype
+    if kind == pl.String and column.dtype.is_integer():
+        return column.cast(pl.String)
+    typed = _parsed(column, kind) if column.dtype == pl.String else column
+    return column if typed.null_count() else typed
+
+
+def _parsed(texts: pl.Series, kind: Any) -> pl.Series:
+    """Texts as values of this kind, null where they are none."""
+    if kind == pl.Boolean:
+        return texts.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
+    if isinstance(kind, (pl.Date, pl.Datetime, pl.Time)):
+        return texts.str.strptime(kind, strict=False)
+    return texts.cast(kind, strict=False)
+
+
+def titled(frame: pl.DataFrame, train: Interactions, columns: tuple[str, ...]) -> pl.DataFrame:
+    """A frame with titles in place of ids in these columns of lists of items."""
+    labeller = Labeller(train)
+    for column in columns:
+        lists = [labeller.titles(train.items.find(items)) if len(items) else [] for items in frame[column]]
+        frame = frame.with_columns(pl.Series(column, lists, dtype=pl.List(pl.String)))
+    return frame
 
 
 def with_titles(frame: Any, train: Interactions, of: str = "item") -> pl.DataFrame:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -40,7 +40,11 @@ def configured(command: Callable[..., None], title: str) -> Callable[..., None]:
 
     def read(context: typer.Context, path: Path | None) -> Path | None:
         if path is not None:
-            context.default_map = {**(context.default_map or {}), **_section(path, title, flags)}
+            values = {
+                name: value if isinstance(value, list) or not _takes_several(hints[name]) else [value]
+                for name, value in _section(path, title, flags).items()
+            }
+            context.default_map = {**(context.default_map or {}), **values}
         return path
 
     def run(**values: Any) -> None:
@@ -67,10 +71,16 @@ def configured(command: Callable[..., None], title: str) -> Callable[..., None]:
 def _flag(name: str, hint: Any) -> str:
     """A parameter as it is written on the command line, without dashes in front."""
     for extra in getattr(hint, "__metadata__", ()):
-        for text in getattr(extra, "param_decls", None) or ():
-            if text.startswith("--"):
-                return str(text).removeprefix("--").partition("/")[0]
+        # typer keeps the first way to write an option where the default would stand.
+        for text in (getattr(extra, "default", None), *(getattr(extra, "param_decls", None) or ())):
+            if isinstance(text, str) and text.startswith("--"):
+                return text.removeprefix("--").partition("/")[0]
     return name.replace("_", "-")
+
+
+def _takes_several(hint: Any) -> bool:
+    kind = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
+    return any(get_origin(one) is list for one in (kind, *get_args(kind)))
 
 
 def _section(path: Path, command: str, flags: dict[str, str]) -> dict[str, Any]:
@@ -83,8 +93,8 @@ def _section(path: Path, command: str, flags: dict[str, str]) -> dict[str, Any]:
         raise ParameterError(f"--config {path} is no TOML: {problem}.") from problem
     section = found.get(command)
     if not isinstance(section, dict):
-        names = ", ".join(f"[{name}]" for name in found)
-        raise ParameterError(f"--config {path} has no table [{command}]; it has {names or 'nothing'}.")
+        names = ", ".join(f"[{name}]" for name, table in found.items() if isinstance(table, dict))
+        raise ParameterError(f"--config {path} has no table [{command}]; it has {names or 'none'}.")
     values = {}
     for key, value in section.items():
         flag = key.replace("_", "-")

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tastespace.cli.asking import parse_ids
 from tastespace.cli.output import progress_bar
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.evaluation import Report, evaluate
@@ -152,8 +153,7 @@ def _find(data: Interactions, person: str | None) -> Any:
     if person is None:
         typical = int(sorted(data.user_counts)[data.n_users // 2])
         return data.users[int((data.user_counts == typical).argmax())]
-    wanted: Any = int(person) if data.users.series.dtype.is_integer() and person.lstrip("-").isdigit() else person
-    return data.users[int(data.users.index_of([wanted])[0])]
+    return data.users[int(data.users.index_of(parse_ids(data.users, [person]))[0])]
 
 
 def _about(data: Interactions, item: Any) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from tastespace.data.datasets.places import user_folders
 _CORE = ("numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich")
 _EXTRAS = {
     "frames": ("pandas", "pyarrow"),
+    "plots": ("matplotlib",),
+    "ann": ("faiss-cpu",),
     "bench": ("implicit", "torch"),
 }
 

@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from tastespace import store
-from tastespace.cli.asking import ModelArgument, open_model
+from tastespace.cli.asking import ModelArgument, in_types_of, open_model
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people
 from tastespace.data import Interactions
+from tastespace.errors import ParameterError
 from tastespace.evaluation import evaluate as measure
 
 
@@ -33,7 +34,7 @@ def evaluate(
 ) -> None:
     """How well a saved model ranks held-out interactions."""
     opened = open_model(model)
-    held_out = Interactions.from_file(test, user=user, item=item, threads=threads)
+    held_out = in_types_of(opened.train_, Interactions.from_file(test, user=user, item=item, threads=threads))
     report = measure(
         opened,
         held_out,
@@ -70,6 +71,8 @@ def inspect(
     format: Annotated[Format, typer.Option(help="table for people, json for programs.")] = Format.auto,
 ) -> None:
     """What is in a model file."""
+    if format not in (Format.auto, Format.table, Format.json):
+        raise ParameterError(f"--format {format.value}: inspect knows table, for people, and json, for programs.")
     facts = store.inspect(model, verify=verify)
     if not for_people(format):
         sys.stdout.write(json.dumps(facts, indent=1, default=str) + "\n")

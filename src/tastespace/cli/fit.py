@@ -17,6 +17,7 @@ from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 from tastespace.models.trained import TrainedRecommender
+from tastespace.store.manifest import DATA_FILE, NAME
 
 
 def fit(
@@ -45,19 +46,22 @@ def fit(
     """
     if not 0 <= valid < 1:
         raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
+    # What can go wrong at once shall not go wrong after an hour.
+    _check_place(out)
+    known = create(model)._parameter_names()
+    flags = {name: value for name, value in (("seed", seed), ("threads", threads)) if name in known}
+    parameters = flags | parse_settings(set or [])
+    create(model, **parameters)
     whole = _load(data, user, item, rating, min_rating, timestamp, min_user, min_item, items, threads)
     # Standard output stays empty: what is told is told to people.
-    told = Console(stderr=True)
-    told.print(f"{data}: {whole!r}", highlight=False)
-    parameters = parse_settings(set or [])
-    known = create(model)._parameter_names()
-    parameters |= {name: value for name, value in (("seed", seed), ("threads", threads)) if name in known}
+    told = Console(stderr=True, soft_wrap=True)
+    told.print(f"{data}: {whole!r}", highlight=False, markup=False)
     fitted, report = _fitted(model, parameters, whole, valid, seed)
     fitted.save(out, metrics=None if report is None else report.metrics)
     if report is not None:
         figures = ", ".join(f"{name} {value:.2f}" for name, value in report.metrics.items())
         told.print(f"on the held-out {100 * valid:.0f} %: {figures}", highlight=False)
-    told.print(f"saved {fitted!r} to {out}", highlight=False)
+    told.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
 
 
 def _load(
@@ -77,10 +81,7 @@ def _load(
             return synthetic.multi_interest(seed=0).interactions
         if data in datasets.names():
             return datasets.load(data)
-    attributes = None
-    if items is not None:
-        table = open_file(items)
-        attributes = pl.DataFrame([table.read(name).alias(name) for name in table.columns])
+    attributes = None if items is None else _attributes(items, item)
     return Interactions.from_file(
         data,
         user=user,
@@ -93,6 +94,23 @@ def _load(
         item_attributes=attributes,
         threads=threads,
     )
+
+
+def _check_place(out: Path) -> None:
+    """The rules of `save`, before the work: a new name, an empty directory, or an earlier model."""
+    names = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    left = {name for name in names if DATA_FILE.fullmatch(name.removesuffix(".partial"))}  # by a save that was killed
+    foreign = NAME not in names and names - left - {f"{NAME}.partial"}
+    if (out.exists() and not out.is_dir()) or foreign:
+        raise ParameterError(f"--out {out} is taken by something else than a model. Give a new name.")
+
+
+def _attributes(path: Path, item: str) -> pl.DataFrame:
+    """A file of attributes, which has a header since attributes go by name; ids stay as they are written."""
+    columns = open_file(path, header=True).columns
+    ids = [name for name in (item, "item") if name in columns][:1]
+    table = open_file(path, header=True, ids=ids, others=columns)
+    return pl.DataFrame([table.read(name).alias(name) for name in columns])
 
 
 def _fitted(
@@ -112,4 +130,8 @@ def _fitted(
     final = {**parameters}
     if isinstance(model, TrainedRecommender) and "epochs" in inspect.signature(type(model)).parameters:
         final["epochs"] = max(1, int(getattr(model, "best_epoch_", 0)) or int(model.get_params()["epochs"]))
+    for name_of_file in ("checkpoint", "log_file"):  # the second training is another run
+        if final.get(name_of_file):
+            first = Path(str(final[name_of_file]))
+            final[name_of_file] = str(first.with_stem(f"{first.stem}-final"))
     return create(name, **final).fit(whole), report

@@ -50,6 +50,8 @@ def emit(frame: pl.DataFrame, format: Format, out: Path | None = None) -> None:
         if out.suffix not in endings:
             raise ParameterError(f"--out {out}: expected a name that ends in {', '.join(endings)}, or --format.")
         format = endings[out.suffix]
+    if format is Format.table:
+        raise ParameterError(f"--out {out}: a table is for people at a terminal; give --format csv, say.")
     text = _encoded(frame, Format.csv if format is Format.auto else format)
     if out is None:
         sys.stdout.buffer.write(text)

@@ -6,28 +6,23 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tastespace.errors import ParameterError
 from tastespace.evaluation import evaluate
 from tastespace.paper.methods import Method, find_method
+from tastespace.paper.proposals import Proposals, Space
 from tastespace.paper.runs import Parts, fit, load_parts
+from tastespace.paper.stored import stored_parameters
 
 log = logging.getLogger(__name__)
 
 OBJECTIVE = ("P@3", "MAP", "MRR")
 """A trial is judged by the sum of these on validation: one metric alone is noisy."""
 
-Space = dict[str, tuple[Any, ...]]
-
-_ANYTHING = 0.15  # share of trials that ignore what was found so far
-
 # Ranges in which this implementation is searched, in order, so that neighbours are alike; "diversity" stands for
-# (min_diversity, max_diversity). A search starts from the middle of each.
+# (min_diversity, max_diversity). A search starts from what is stored for the data set, else from the middle of each.
 _COMMON: Space = {
     "margin": (0.5, 0.75, 1.0, 1.25, 1.5),
     "learning_rate": (0.05, 0.1, 0.2),
@@ -52,6 +47,7 @@ _BY_SAMPLER: dict[str, Space] = {
         "gamma_rate": (0.05, 0.1, 0.2, 0.5),
     },
 }
+_ON_THE_SPHERE: Space = {"margin": (0.1, 0.15, 0.2, 0.3, 0.5)}  # in 1 - cos, half a squared distance
 _APA: Space = {"min_interests": (1, 3, 5, 8, 12), "log_base": (5.0, 2.0)}
 _BPA: Space = {"interests": (2, 3, 5, 8, 12)}
 
@@ -74,7 +70,8 @@ _PAPER_BY_SAMPLER: dict[str, Space] = {
     },
 }
 _PAPER_BY_SAMPLER["dihars"] = _PAPER_BY_SAMPLER["ndihars"]
-_PAPER_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.0, 10.0)}
+_PAPER_ON_THE_SPHERE: Space = {"margin": (0.1, 0.15, 0.2, 0.3, 0.5)}  # in 1 - cos, half a squared distance
+_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.0, 10.0)}
 _PAPER_BPA: Space = {"interests": (2, 3, 4, 5)}
 
 _OTHERS: dict[str, Space] = {"ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)}}
@@ -97,6 +94,8 @@ def space_of(method: Method, grid: str = "ours") -> Space:
         space |= (_APA if ours else _PAPER_APA) if "interests" in method.fixed else (_BPA if ours else _PAPER_BPA)
         if method.fixed.get("dcrs", "mean") is not None:
             space |= _SEVERAL if ours else _PAPER_SEVERAL
+        if ours and method.fixed.get("geometry") == "sphere":
+            space |= _ON_THE_SPHERE
     return space
 
 
@@ -126,7 +125,7 @@ def search(
     shared = base or {}
     given = {*shared, *(["diversity"] if {"min_diversity", "max_diversity"} & set(shared) else [])}
     space = {name: values for name, values in space_of(found, grid).items() if name not in given}
-    proposals = _Proposals(space, seed)
+    proposals = Proposals(space, seed, first=_packed(stored_parameters(dataset, found.name)))
     for wanted in itertools.islice(proposals, trials):
         parameters = {**_published(found, published), **shared, **_unpacked(wanted)}
         key = json.dumps(parameters, sort_keys=True)
@@ -175,60 +174,16 @@ def _trial(method: Method, parts: Parts, parameters: dict[str, Any], seed: int, 
     }
 
 
-class _Proposals:
-    """What to try next: the middle of the space, then mostly neighbours of the best so far, sometimes anything.
-
-    The sequence is a function of the seed and of the scores told, so that a search that goes on from its record
-    proposes the same trials again and skips those it has.
-    """
-
-    def __init__(self, space: Space, seed: int) -> None:
-        self._space = space
-        self._rng = np.random.default_rng(seed)
-        self._size = int(np.prod([len(values) for values in space.values()])) if space else 1
-        self._tried: set[tuple[int, ...]] = set()
-        self._best: tuple[float, tuple[int, ...]] | None = None
-        self._last: tuple[int, ...] = ()
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        while len(self._tried) < self._size:
-            self._last = self._next()
-            self._tried.add(self._last)
-            yield {name: values[at] for (name, values), at in zip(self._space.items(), self._last, strict=True)}
-
-    def tell(self, score: float) -> None:
-        """The score of the trial proposed last."""
-        if self._best is None or score > self._best[0]:
-            self._best = (score, self._last)
-
-    def _next(self) -> tuple[int, ...]:
-        sizes = [len(values) for values in self._space.values()]
-        if self._best is None:
-            return tuple(size // 2 for size in sizes)
-        for _ in range(100):
-            if self._rng.random() < _ANYTHING:
-                pick = tuple(int(self._rng.integers(size)) for size in sizes)
-            else:
-                pick = self._neighbour(self._best[1], sizes)
-            if pick not in self._tried:
-                return pick
-        every = itertools.product(*(range(size) for size in sizes))
-        return next(pick for pick in every if pick not in self._tried)
-
-    def _neighbour(self, point: tuple[int, ...], sizes: list[int]) -> tuple[int, ...]:
-        moved = list(point)
-        movable = [at for at, size in enumerate(sizes) if size > 1]
-        for at in self._rng.choice(movable, size=min(len(movable), int(self._rng.integers(1, 3))), replace=False):
-            step = 1 if self._rng.random() < 0.5 else -1
-            moved[at] += step if 0 <= moved[at] + step < sizes[at] else -step
-        return tuple(moved)
-
-
 def _unpacked(wanted: dict[str, Any]) -> dict[str, Any]:
     plain = {name: value for name, value in wanted.items() if name != "diversity"}
     if "diversity" in wanted:
         plain["min_diversity"], plain["max_diversity"] = wanted["diversity"]
     return plain
+
+
+def _packed(parameters: dict[str, Any]) -> dict[str, Any]:
+    pair = (parameters.get("min_diversity"), parameters.get("max_diversity"))
+    return {**parameters, "diversity": pair}
 
 
 def _read(record: str | Path | None) -> dict[str, dict[str, Any]]:

@@ -259,6 +259,14 @@ class Reranked(Recommender):
         self.require_fitted()
         return self.model_.item_space()
 
+    def save(self, path: Any, metrics: Any = None) -> None:
+        """Two stages are not one file: save the first, and put the second around it when it is opened."""
+        self.require_fitted()
+        raise ParameterError(
+            "a two-stage model is not saved as one. Save its first stage, model.model_.save(path), and open it with "
+            f"Reranked.around(tastespace.load(path), how={self.how!r}, weight={self.weight!r})."
+        )
+
     # ---- parameters ----------------------------------------------------------------------------------------
 
     def set_params(self: Own, **parameters: Any) -> Own:
