@@ -180,7 +180,7 @@ def test_an_empty_question_is_refused(model):
 
 
 def test_what_to_do_with_unknown_users_must_be_one_of_three(model):
-    with pytest.raises(ParameterError, match="on_unknown='ignore': expected 'error', 'skip'.*'popular'"):
+    with pytest.raises(ParameterError, match=r"on_unknown='ignore': expected 'error', 'skip'.*'popular'"):
         model.recommend(["u003"], on_unknown="ignore")
     with pytest.raises(ParameterError, match="on_unknown='ignore'"):
         model.recommend_for([["i41"]], on_unknown="ignore")

@@ -49,6 +49,12 @@ def test_a_label_is_what_the_items_have_more_of_than_others(column):
     assert labeller.label(np.array([], dtype=int)) is None
 
 
+def test_what_most_of_the_items_are_comes_before_what_few_of_them_are():
+    """All four are common, as nine of sixteen interactions are; one is rare, four times as often as elsewhere."""
+    genres = [["Rare"] * (item == "a") + ["Common"] * (item in "abcdef") + ["Plain"] for item in ITEMS]
+    assert Labeller(data_with(genres=genres)).label(np.array([0, 1, 2, 3])) == "Common, Rare"
+
+
 def test_a_category_of_few_of_the_items_does_not_name_them():
     data = data_with(genres=[["Rare"] if item == "a" else ["Plain"] for item in ITEMS])
     labeller = Labeller(data)

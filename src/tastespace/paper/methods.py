@@ -2,21 +2,27 @@
 
 ``cml+hars`` is one vector per user with hard sampling, ``bpa+...`` the same number of vectors (two or more) for
 everybody, ``apa+...`` an adaptive number, ``gfja`` the joint-accessibility form on the sphere, ``gfja+dcrs`` the same
-with diversity control. Any model of the registry is a method under its own name.
+with diversity control. Any model of the registry is a method under its own name, and any method with ``+dd`` or ``+pd``
+behind its name is followed by that re-ranker.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.models import Recommender, create, registry
+from tastespace.recommend.rerank import Reranked
 from tastespace.training.samplers import SAMPLERS
 
 # As the paper selects epochs: best validation P@3 under its own protocol.
 _SELECTION: dict[str, Any] = {"monitor": "P@3", "monitor_protocol": "paper"}
 _ALIASES = {"2st": "2sts", "bpa+2st": "bpa+2sts", "dpcml1": "bpa+unis", "dpcml2": "bpa+hars"}
+
+
+_SECOND_STAGES = ("dd", "pd")
+_OF_SECOND_STAGE = ("weight", "pool")
 
 
 @dataclass(frozen=True)
@@ -27,9 +33,21 @@ class Method:
     model: str
     fixed: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
+    second_stage: str | None = None
+    """How the lists are re-ranked: dd or pd."""
+
+    @property
+    def first_stage(self) -> str:
+        """Name of the method without the re-ranking."""
+        return self.name if self.second_stage is None else self.name.rpartition("+")[0]
 
     def build(self, parameters: dict[str, Any], seed: int) -> Recommender:
         """The model with these parameters; what the name fixes cannot be changed into another method."""
+        if self.second_stage is not None:
+            outer = {name: value for name, value in parameters.items() if name in _OF_SECOND_STAGE}
+            inner = {name: value for name, value in parameters.items() if name not in _OF_SECOND_STAGE}
+            first = replace(self, name=self.first_stage, second_stage=None)
+            return Reranked(first.build(inner, seed), how=self.second_stage, **outer)
         self.check(parameters)
         known = registry()[self.model]._parameter_names()
         chosen = {**self.defaults, **self.fixed, **parameters}
@@ -72,6 +90,7 @@ def _methods() -> dict[str, Method]:
     common = {**_SELECTION, "interests": 5, "sampler": "unis"}
     found["gfja"] = Method("gfja", "dpcml", {**sphere, "dcrs": None}, common)
     found["gfja+dcrs"] = Method("gfja+dcrs", "dpcml", {**sphere, "dcrs": "mean"}, common)
+    found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, _SELECTION)
     for name in registry():
         found[name] = Method(name, name)
     return found
@@ -93,6 +112,10 @@ def find_method(name: str) -> Method:
     {'sampler': 'hars'}
     """
     methods = _methods()
+    first, _, second = name.lower().rpartition("+")
+    if second in _SECOND_STAGES and first:
+        found = find_method(first)
+        return replace(found, name=f"{found.name}+{second}", second_stage=second)
     key = _ALIASES.get(name.lower(), name.lower())
     if key not in methods:
         raise ParameterError(f"no method {name!r}; there are {', '.join(methods)}.{nearest(key, methods)}")

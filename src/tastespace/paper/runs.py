@@ -120,6 +120,8 @@ def peak_mb() -> float:
 def _base(method: Method, dataset: str, preset: str | None) -> dict[str, Any]:
     if preset is None:
         found = stored_parameters(dataset, method.name)
+        if method.second_stage is not None:
+            found = {**stored_parameters(dataset, method.first_stage), **found}
         if not found:
             log.warning("no parameters are stored for %s on %s: the defaults are used", method.name, dataset)
         return found

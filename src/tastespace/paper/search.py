@@ -18,6 +18,8 @@ from tastespace.paper.stored import stored_parameters
 
 log = logging.getLogger(__name__)
 
+_BEST = "apa+dihars"
+
 OBJECTIVE = ("P@3", "MAP", "MRR")
 """A trial is judged by the sum of these on validation: one metric alone is noisy."""
 
@@ -70,8 +72,7 @@ _PAPER_BY_SAMPLER: dict[str, Space] = {
     },
 }
 _PAPER_BY_SAMPLER["dihars"] = _PAPER_BY_SAMPLER["ndihars"]
-_PAPER_ON_THE_SPHERE: Space = {"margin": (0.1, 0.15, 0.2, 0.3, 0.5)}  # in 1 - cos, half a squared distance
-_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.0, 10.0)}
+_PAPER_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.0, 10.0)}
 _PAPER_BPA: Space = {"interests": (2, 3, 4, 5)}
 
 _OTHERS: dict[str, Space] = {"ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)}}
@@ -85,6 +86,8 @@ def space_of(method: Method, grid: str = "ours") -> Space:
     """
     if grid not in ("ours", "paper"):
         raise ParameterError(f"grid={grid!r}: expected 'ours' or 'paper'.")
+    if method.second_stage is not None:
+        return {"weight": tuple(round(0.1 * tenth, 1) for tenth in range(1, 10))}  # the paper's omega
     if method.model not in ("cml", "dpcml"):
         return _OTHERS.get(method.name, {})
     ours = grid == "ours"
@@ -122,10 +125,12 @@ def search(
     done = _read(record)
     spent = sum(trial["seconds"] for trial in done.values())
     published = grid == "paper" and found.model in ("cml", "dpcml")
-    shared = base or {}
+    shared = {**(stored_parameters(dataset, found.first_stage) if found.second_stage else {}), **(base or {})}
     given = {*shared, *(["diversity"] if {"min_diversity", "max_diversity"} & set(shared) else [])}
     space = {name: values for name, values in space_of(found, grid).items() if name not in given}
-    proposals = Proposals(space, seed, first=_packed(stored_parameters(dataset, found.name)))
+    # What did well before: for this method, else for the paper's best, whose parameters the relatives share.
+    guess = stored_parameters(dataset, found.name) or stored_parameters(dataset, _BEST)
+    proposals = Proposals(space, seed, first=_packed(guess))
     for wanted in itertools.islice(proposals, trials):
         parameters = {**_published(found, published), **shared, **_unpacked(wanted)}
         key = json.dumps(parameters, sort_keys=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,15 @@ def stored_entries() -> dict[str, dict[str, Any]]:
 
 
 def store(dataset: str, method: str, entry: dict[str, Any], file: Path = _FILE) -> None:
-    """Write down the outcome of a search."""
-    table = _read(file)
-    table.setdefault(dataset, {})[method] = entry
-    ordered = {d: dict(sorted(table[d].items())) for d in sorted(table)}
-    file.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    """Write down the outcome of a search; searches that run side by side do not lose each other's."""
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        table = _read(file)
+        table.setdefault(dataset, {})[method] = entry
+        ordered = {d: dict(sorted(table[d].items())) for d in sorted(table)}
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+        partial.replace(file)
 
 
 def _read(file: Path = _FILE) -> dict[str, dict[str, Any]]:
