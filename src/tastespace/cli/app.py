@@ -18,6 +18,7 @@ from tastespace.cli import answers, datasets, demo, doctor, files
 from tastespace.cli import fit as fitting
 from tastespace.cli import run as experiments
 from tastespace.cli.config import configured
+from tastespace.cli.paper import paper
 from tastespace.errors import TastespaceError
 
 app = typer.Typer(
@@ -48,6 +49,7 @@ _COMMANDS = (
 for _command, _example in _COMMANDS:
     _name = _example.split()[0]
     app.command(_name, epilog=f"Example: tastespace {_example}")(configured(_command, _name))
+app.add_typer(paper)
 
 
 def _version(wanted: bool) -> None:
@@ -74,7 +76,7 @@ def main() -> None:
     """Run the command line; errors on purpose end in one message on stderr and exit code 2."""
     warnings.showwarning = _warn  # type: ignore[assignment]
     try:
-        app()
+        app(prog_name="tastespace")  # so that completion works however the program was started
     except TastespaceError as problem:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(problem))}", highlight=False)
         sys.exit(2)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from tastespace import threads as threading
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
+from tastespace.memory import available_gb
 from tastespace.models.base import Recommender
 
 _THREADED_ITEMS = 12_000
@@ -90,7 +89,7 @@ class EASE(Recommender):
 
     def _require_memory(self, n_items: int) -> None:
         needed = 12 * n_items**2 / 1e9
-        limit = 0.75 * _available_gb() if self.memory_limit_gb is None else self.memory_limit_gb
+        limit = 0.75 * available_gb() if self.memory_limit_gb is None else self.memory_limit_gb
         if needed > limit:
             raise DataError(
                 f"EASE on {n_items:,} items needs {needed:.1f} GB of memory, the limit is {limit:.1f} GB. Keep fewer "
@@ -100,14 +99,7 @@ class EASE(Recommender):
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X B for the rows of these users."""
         self.require_fitted()
-        data = self.train_
-        counts = data.user_counts[users]
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        at = np.repeat(data.offsets[:-1][users] - offsets[:-1], counts) + np.arange(offsets[-1])
-        rows = sp.csr_array(
-            (np.ones(len(at), dtype=np.float32), data.indices[at], offsets), shape=(len(users), data.n_items)
-        )
-        return np.ascontiguousarray(rows @ self.weights_, dtype=np.float32)
+        return np.ascontiguousarray(binary_rows(self.train_, users) @ self.weights_, dtype=np.float32)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """How much each item speaks for the items at these rows: columns of B."""
@@ -116,6 +108,15 @@ class EASE(Recommender):
 
     def _fold_in(self, histories: Interactions) -> EASE:
         return copy.copy(self)  # scores come from the histories and B alone
+
+
+def binary_rows(data: Interactions, users: NDArray[np.integer[Any]]) -> sp.csr_array:
+    """What these users took, as ones: float32, shape ``(len(users), n_items)``."""
+    counts = data.user_counts[users]
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    at = np.repeat(data.offsets[:-1][users] - offsets[:-1], counts) + np.arange(offsets[-1])
+    ones = np.ones(len(at), dtype=np.float32)
+    return sp.csr_array((ones, data.indices[at], offsets), shape=(len(users), data.n_items))
 
 
 def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -131,13 +132,3 @@ def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:
         weights[first:last, last:] = -strip[last - first :].T / diagonal[last:]
     np.fill_diagonal(weights, 0.0)
     return weights
-
-
-def _available_gb() -> float:
-    """Memory that a new computation may take, as far as the system tells."""
-    try:
-        with Path("/proc/meminfo").open(encoding="ascii") as facts:
-            found = {line.split(":")[0]: int(line.split()[1]) for line in facts}
-        return found["MemAvailable"] * 1024 / 1e9
-    except (OSError, KeyError, ValueError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9

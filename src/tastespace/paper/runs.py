@@ -74,17 +74,47 @@ def run(
     Returns:
         ``dataset, method, parameters, metrics, seconds_per_epoch, epochs, seconds, peak_mb, version`` and the seeds.
     """
+    return execute(
+        dataset,
+        method,
+        parameters=parameters,
+        preset=preset,
+        seed=seed,
+        split_seed=split_seed,
+        protocol=protocol,
+        metrics=metrics,
+        threads=threads,
+        progress=progress,
+    )[0]
+
+
+def execute(
+    dataset: str,
+    method: str,
+    *,
+    parameters: dict[str, Any] | None = None,
+    preset: str | None = None,
+    seed: int = 0,
+    split_seed: int = 0,
+    protocol: str = "paper",
+    metrics: tuple[str, ...] = ("P", "R", "NDCG", "MAP", "MRR"),
+    threads: int = 0,
+    progress: bool | None = None,
+) -> tuple[dict[str, Any], Report]:
+    """As `run`, with the report behind the figures."""
     start = time.perf_counter()
     found = find_method(method)
     parts = load_parts(dataset, split_seed)
-    chosen = {**_base(found, dataset, preset), **(parameters or {})}
+    if preset is None and not stored_parameters(dataset, found.name):
+        log.warning("no parameters are stored for %s on %s: the defaults are used", found.name, dataset)
+    chosen = chosen_parameters(found, dataset, preset, parameters or {})
     model = found.build(_with_threads(found, chosen, threads), seed)
     trained = fit(model, parts, progress)
     report = measure(model, parts, protocol, metrics, threads)
-    return {
+    result = {
         "dataset": dataset,
         "method": found.name,
-        "parameters": {k: v for k, v in model.get_params().items() if k not in ("threads", "seed")},
+        "parameters": _plain_parameters(model),
         "metrics": report.metrics,
         **trained,
         "seconds": time.perf_counter() - start,
@@ -94,6 +124,23 @@ def run(
         "split_seed": split_seed,
         "protocol": protocol,
     }
+    return result, report
+
+
+def chosen_parameters(method: Method, dataset: str, preset: str | None, parameters: dict[str, Any]) -> dict[str, Any]:
+    """What a run changes of a model's defaults: the preset, or what is stored, and the caller's own changes."""
+    return {**_base(method, dataset, preset), **parameters}
+
+
+def _plain_parameters(model: Recommender) -> dict[str, Any]:
+    """Parameters as plain values; those of a first stage stand beside those of the second."""
+    found: dict[str, Any] = {}
+    for name, value in model.get_params().items():
+        if isinstance(value, Recommender):
+            found |= _plain_parameters(value)
+        elif name not in ("threads", "seed"):
+            found[name] = value
+    return found
 
 
 def fit(model: Recommender, parts: Parts, progress: bool | None = None) -> dict[str, Any]:
@@ -101,9 +148,10 @@ def fit(model: Recommender, parts: Parts, progress: bool | None = None) -> dict[
     start = time.perf_counter()
     model.fit(parts.train, parts.valid, progress)
     seconds = time.perf_counter() - start
-    history: list[dict[str, Any]] = getattr(model, "history_", [])
+    learnt = getattr(model, "model_", model)  # of two stages the first one learns
+    history: list[dict[str, Any]] = getattr(learnt, "history_", [])
     each = sum(row["seconds"] for row in history) / len(history) if history else seconds
-    return {"epochs": len(history), "best_epoch": getattr(model, "best_epoch_", 0), "seconds_per_epoch": each}
+    return {"epochs": len(history), "best_epoch": getattr(learnt, "best_epoch_", 0), "seconds_per_epoch": each}
 
 
 def measure(model: Recommender, parts: Parts, protocol: str, metrics: tuple[str, ...], threads: int) -> Report:
@@ -122,8 +170,6 @@ def _base(method: Method, dataset: str, preset: str | None) -> dict[str, Any]:
         found = stored_parameters(dataset, method.name)
         if method.second_stage is not None:
             found = {**stored_parameters(dataset, method.first_stage), **found}
-        if not found:
-            log.warning("no parameters are stored for %s on %s: the defaults are used", method.name, dataset)
         return found
     if preset == "default":
         return {}

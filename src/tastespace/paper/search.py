@@ -75,7 +75,32 @@ _PAPER_BY_SAMPLER["dihars"] = _PAPER_BY_SAMPLER["ndihars"]
 _PAPER_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.0, 10.0)}
 _PAPER_BPA: Space = {"interests": (2, 3, 4, 5)}
 
-_OTHERS: dict[str, Space] = {"ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)}}
+_OTHERS: dict[str, Space] = {
+    "ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
+    "itemknn": {
+        "neighbours": (20, 50, 100, 200, 400),
+        "shrink": (1.0, 3.0, 10.0, 30.0, 100.0),
+        "normalise": (True, False),
+    },
+    "als": {
+        "dim": (32, 64, 100),
+        "regularisation": (5.0, 10.0, 20.0, 40.0, 80.0),
+        "alpha": (0.0, 0.3, 1.0, 3.0, 10.0),
+        "iterations": (15,),
+    },
+    "bpr": {
+        "learning_rate": (0.02, 0.05, 0.1),
+        "regularisation": (0.003, 0.005, 0.01, 0.015, 0.02),
+        "bias_regularisation": (0.0, 0.01, 0.1),
+        "schedule": ("linear", "constant"),
+        "average": (10,),
+        "epochs": (150,),
+        "validate_every": (2,),
+        "patience": (10,),
+        "monitor": ("P@3",),
+        "monitor_protocol": ("paper",),
+    },
+}
 
 
 def space_of(method: Method, grid: str = "ours") -> Space:

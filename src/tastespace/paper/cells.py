@@ -1,0 +1,124 @@
+"""A cell of a table: one run of one method on one data set with one seed, and the folder of finished cells.
+
+A finished cell is found again by a key of everything that decides its figures: the method's effective parameters, the
+data's fingerprint, the seeds, the protocol and metrics, and the code that computed it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tastespace
+from tastespace import _native
+from tastespace.models import registry
+from tastespace.paper.methods import find_method
+from tastespace.paper.runs import chosen_parameters, load_parts
+
+ACCURACY = ("P", "R", "NDCG", "MAP", "MRR")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What to run."""
+
+    dataset: str
+    method: str
+    seed: int = 0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Changes to the stored parameters."""
+    preset: str | None = None
+    split_seed: int = 0
+    protocol: str = "paper"
+    metrics: tuple[str, ...] = ACCURACY
+    label: str | None = None
+    """Name of the row, where it is not the method's."""
+
+    @property
+    def title(self) -> str:
+        """How the cell's row is called."""
+        return self.label or find_method(self.method).name
+
+    def key(self) -> str:
+        """Of everything that decides the figures, 20 hexadecimal digits."""
+        method = find_method(self.method)
+        parts = load_parts(self.dataset, self.split_seed)
+        facts = {
+            "method": method.name,
+            "parameters": chosen_parameters(method, self.dataset, self.preset, dict(self.parameters)),
+            "data": [part.fingerprint() for part in (parts.train, parts.valid, parts.test)],
+            "seed": self.seed,
+            "protocol": self.protocol,
+            "metrics": list(self.metrics),
+            "code": code_version(method.model),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """What a run found."""
+
+    result: dict[str, Any]
+    """As `runs.run` gives it."""
+    per_user: dict[str, NDArray[np.float64]]
+    """Figures of each user, for paired tests."""
+
+
+class Shelf:
+    """The folder of finished cells. Files are whole or not there; one that was damaged counts as not there."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).expanduser()
+
+    def get(self, cell: Cell) -> Finished | None:
+        """A finished cell, or None."""
+        path = self.folder / f"{cell.key()}.npz"
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                text = str(stored["result"])
+                per_user = {name.removeprefix("user."): stored[name] for name in stored.files if name != "result"}
+        except (OSError, ValueError, KeyError, EOFError, zlib.error):
+            return None
+        except Exception as problem:  # a damaged zip raises whatever its reader meets
+            if type(problem).__name__ != "BadZipFile":
+                raise
+            return None
+        return Finished(json.loads(text), per_user)
+
+    def put(self, cell: Cell, finished: Finished) -> Path:
+        """Keep a finished cell."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{cell.key()}.npz"
+        partial = path.with_suffix(".partial")
+        content = {f"user.{name}": values.astype(np.float32) for name, values in finished.per_user.items()}
+        stored = {**finished.result, "cell": {**asdict(cell), "parameters": dict(cell.parameters)}}
+        with partial.open("wb") as file:
+            everything: dict[str, Any] = {"result": np.array(json.dumps(stored, default=str)), **content}
+            np.savez_compressed(file, **everything)
+        partial.replace(path)
+        return path
+
+
+@lru_cache
+def code_version(model: str) -> str:
+    """A hash of the code that fits and measures a model: a change to another model does not make its cells stale."""
+    package = Path(tastespace.__file__).parent
+    files = {Path(inspect.getfile(cls)) for cls in registry()[model].__mro__ if cls.__module__.startswith("tastespace")}
+    for room in ("training", "evaluation"):
+        files |= set((package / room).glob("*.py"))
+    files |= {package / "data" / "split.py", package / "models" / "ranking.py", package / "models" / "vectors.py"}
+    digest = hashlib.sha256(getattr(_native, "SOURCES", "").encode())
+    for path in sorted(files):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,69 @@
+"""The paper's own numbers, cell by cell, for tables that set ours beside theirs (`published/*.csv`)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+_FOLDER = Path(__file__).with_name("published")
+_DATASETS = {
+    "ml-1m": ("MovieLens-1M",),
+    "ml-10m": ("MovieLens-10M",),
+    "steam-200k": ("Steam-200k",),
+    "citeulike-t": ("CiteULike", "CiteULike-T"),
+}
+# What the tables call a method that has another name here.
+_METHODS = {
+    "cml+unis": "UniS",
+    "cml+pops": "PopS",
+    "cml+2sts": "2st",
+    "cml+hars": "HarS",
+    "mult-vae": "Multi-VAE",
+    "gcn-accdiv": "GraphDiv",
+    "cml+unis+dd": "UniS+DD",
+    "cml+unis+pd": "UniS+PD",
+    "cml+hars+dd": "HarS+DD",
+    "cml+hars+pd": "HarS+PD",
+}
+
+
+@lru_cache
+def table(name: str) -> pl.DataFrame:
+    """One of the files: accuracy, diversity, ablation, efficiency, cold_start or datasets.
+
+    >>> table("datasets").columns[:3]
+    ['dataset', 'domain', 'users']
+    """
+    return pl.read_csv(_FOLDER / f"{name}.csv")
+
+
+def published(dataset: str, method: str) -> dict[str, float]:
+    """The accuracy that the paper reports for a method, in percent; empty where it reports none.
+
+    >>> published("steam-200k", "apa+dihars")["P@3"]
+    32.58
+    """
+    wanted = _METHODS.get(method, method).lower()
+    found = table("accuracy").filter(
+        pl.col("dataset").is_in(_DATASETS.get(dataset, ())) & (pl.col("method").str.to_lowercase() == wanted)
+    )
+    if found.is_empty():
+        return {}
+    return {name: float(value) for name, value in found.row(0, named=True).items() if _is_metric(name)}
+
+
+def ablation(name: str, dataset: str) -> dict[str, dict[str, float]]:
+    """One of the ablation tables: variant -> figures."""
+    rows = table("ablation").filter((pl.col("table") == name) & pl.col("dataset").is_in(_DATASETS.get(dataset, ())))
+    found: dict[str, dict[str, float]] = {}
+    for row in rows.iter_rows(named=True):
+        figures: dict[str, Any] = {key: float(value) for key, value in row.items() if _is_metric(key)}
+        found[str(row["variant"])] = figures
+    return found
+
+
+def _is_metric(name: str) -> bool:
+    return "@" in name or name in ("MAP", "MRR")
