@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -8,6 +9,7 @@ from typer.testing import CliRunner
 
 import tastespace
 from tastespace.cli import app
+from tastespace.cli.config import tomllib
 
 runner = CliRunner()
 
@@ -27,10 +29,30 @@ def command(*arguments, **options):
     )
 
 
-def test_version_and_help_with_examples():
+COMMANDS = [
+    "demo", "fit", "recommend", "shelves", "interests", "map", "explain", "similar", "evaluate", "export", "inspect",
+    "run", "tune", "datasets", "doctor",
+]  # fmt: skip
+
+
+def test_the_version():
     assert text_of("--version").strip() == tastespace.__version__
-    for name in ("demo", "datasets", "doctor", "run", "tune"):
-        assert f"Example: tastespace {name}" in text_of(name, "--help")
+
+
+def test_the_help_lists_every_command():
+    listed = [command.name for command in app.registered_commands]
+    assert listed == COMMANDS
+    told = text_of("--help")
+    assert [name for name in COMMANDS if f"│ {name} " not in told] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_ends_in_an_example(name):
+    told = text_of(name, "--help")
+    example = told.strip().splitlines()[-1].strip()
+    assert example.startswith(f"Example: tastespace {name}")
+    flags = [word for word in example.split() if word.startswith("-")]
+    assert all(flag in told.partition("Example:")[0] for flag in flags)
 
 
 def test_doctor_tells_what_is_here(monkeypatch):
@@ -38,6 +60,9 @@ def test_doctor_tells_what_is_here(monkeypatch):
     told = text_of("doctor")
     for word in ("tastespace", tastespace.__version__, "numpy", "polars", "threads", "some/folder", "bench", "cache"):
         assert word in told
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for extra in project["optional-dependencies"].keys() - {"test"}:
+        assert f"\n{extra} " in told
     assert any(level in told for level in ("AVX-512", "AVX2", "portable"))
 
 
@@ -53,7 +78,7 @@ def test_datasets_for_people_and_for_programs():
     assert "publisher" in text_of("datasets", "ml-1m")
 
 
-def test_demo_trains_compares_and_recommends():
+def test_demo_trains_compares_and_recommends(one_core):
     told = text_of("demo", "--person", "12")
     for word in ("a synthetic town", "most popular", "minority", "person 12", "planted", "DPCML"):
         assert word in told
@@ -74,21 +99,45 @@ def test_demo_on_a_named_data_set(dataset_dir):
         (("demo", "--dataset", "stem-200k"), "Did you mean steam-200k"),
     ],
 )
-def test_errors_are_one_line_on_stderr_with_exit_code_2(arguments, message):
-    done = command(*arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+def test_errors_are_one_line_on_stderr_with_exit_code_2(refused, arguments, message):
+    assert message in refused(*arguments)
+
+
+def test_a_program_of_its_own_refuses_in_the_same_way():
+    done = command("datasets", "ml-1n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: unknown data set 'ml-1n'")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_closed_pipe_is_no_error():
-    for arguments in ("datasets --format json", "datasets", "--help"):
+    for arguments in ("datasets", "--help"):
         # The reader leaves before anything is written: cat needs a moment to import, true does not.
         pipe = f"{sys.executable} -c 'from tastespace.cli import main; main()' {arguments} | true"
         done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True)
         assert done.returncode == 0, arguments
         assert done.stderr == ""
+
+
+def test_shells_can_complete(run, monkeypatch):
+    script = run("--show-completion", "bash").out
+    assert "complete -o default -F _tastespace_completion tastespace" in script
+    assert "--install-completion" in run("--help").out
+    monkeypatch.setenv("_TASTESPACE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "tastespace re")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert run().out.split() == ["recommend"]
+    monkeypatch.setenv("COMP_WORDS", "tastespace recommend --hi")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert run().out.split() == ["--history"]
+
+
+def test_what_the_library_does_is_logged_on_request(run, shop):
+    fit = ("fit", shop.clicks, "--user", "who", "--item", "what", "--model", "popular", "--out", "a.model")
+    quiet, verbose = run(*fit), run("--verbose", *fit)
+    assert (quiet.code, verbose.code, verbose.out) == (0, 0, "")
+    assert "INFO" not in quiet.err
+    assert "INFO     saved MostPopular to a.model" in verbose.err
 
 
 def test_broken_simd_choice_is_named():

@@ -39,10 +39,10 @@ def demo(
     """Train on a small world, compare models and show one person's recommendations, in under a minute."""
     console = Console()
     data, truth = _world(dataset, seed)
+    user = _find(data, person)
     console.print(f"[bold]{dataset or 'a synthetic town'}[/]: {data!r}")
     if truth is not None:
         console.print("[dim]Everybody has two to four planted interests of unequal weight.[/]")
-    user = _find(data, person)
     train, valid, test = split.per_user(data, (0.6, 0.2, 0.2), seed=seed)
     lineup = [entry for entry in _LINEUP if entry[1] != "ease" or data.n_items <= _EASE_ITEMS]
 

@@ -19,6 +19,8 @@ _EXTRAS = {
     "frames": ("pandas", "pyarrow"),
     "plots": ("matplotlib",),
     "ann": ("faiss-cpu",),
+    "neural": ("torch",),
+    "tune": ("optuna",),
     "bench": ("implicit", "torch"),
 }
 

@@ -73,9 +73,12 @@ def write(axes: Any, x: float, y: float, text: str, size: float, shade: str = IN
 
 def fit_into(text: Any, width: float, height: float) -> None:
     """Make a text smaller until it is no wider and no higher than this, in inches."""
-    box = text.get_window_extent()
-    ratio = min(1.0, width * DPI / max(box.width, 1.0), height * DPI / max(box.height, 1.0))
-    text.set_fontsize(text.get_fontsize() * ratio)
+    for _ in range(5):  # letters stand on whole dots, so they do not shrink evenly
+        box = text.get_window_extent()
+        ratio = min(width * DPI / max(box.width, 1.0), height * DPI / max(box.height, 1.0))
+        if ratio >= 1:
+            return
+        text.set_fontsize(text.get_fontsize() * ratio)
 
 
 def check_ending(path: str | Path | None) -> None:

@@ -33,6 +33,7 @@ from tastespace.recommend.shelves import Shelf, Shelves
 
 # Shelves, in inches.
 _WIDTH, _EDGE, _HEAD, _ROW = 11.0, 0.25, 0.7, 1.7
+_BOARD = _WIDTH - 2 * _EDGE
 _CARDS, _CARD_WIDTH, _CARD_HEIGHT, _GAP = 6, 1.62, 0.78, 0.156
 
 # The map, in inches, and the areas of its marks in square points.
@@ -52,7 +53,7 @@ def draw_shelves(shelves: Shelves, path: str | Path | None = None) -> Any:
     figure = new_figure(_WIDTH, height)
     axes = whole_page(figure, _WIDTH, height)
     title = shorten(f"Shelves of {shelves.user}", 80)
-    write(axes, _EDGE, height - 0.45, title, 15, fontweight="bold")
+    fit_into(write(axes, _EDGE, height - 0.45, title, 15, fontweight="bold"), _BOARD, 0.4)
     for at, shelf in enumerate(rows):
         _draw_shelf(axes, shelf, height - _HEAD - _ROW * at)
     if path is not None:
@@ -64,11 +65,12 @@ def _draw_shelf(axes: Any, shelf: Shelf, top: float) -> None:
     from matplotlib.patches import FancyBboxPatch, Rectangle
 
     shade = colour(shelf.interest)
-    write(axes, _EDGE, top - 0.22, shorten(shelf.name, 80), 11.5, deeper(shade), fontweight="bold")
+    name = write(axes, _EDGE, top - 0.22, shorten(shelf.name, 80), 11.5, deeper(shade), fontweight="bold")
+    fit_into(name, _BOARD, 0.3)
     because = f"{100 * shelf.weight:.0f} % of the past"
     if shelf.because_titles:
         because += ", beside " + " · ".join(shorten(title, 40) for title in shelf.because_titles)
-    write(axes, _EDGE, top - 0.42, because, 8, QUIET)
+    fit_into(write(axes, _EDGE, top - 0.42, because, 8, QUIET), _BOARD, 0.3)
     bottom = top - 0.57 - _CARD_HEIGHT
     for number, title in enumerate(shelf.titles[:_CARDS]):
         left = _EDGE + number * (_CARD_WIDTH + _GAP)
@@ -81,8 +83,7 @@ def _draw_shelf(axes: Any, shelf: Shelf, top: float) -> None:
         middle = left + _CARD_WIDTH / 2, bottom + _CARD_HEIGHT / 2
         text = write(axes, *middle, "\n".join(lines), 9, ha="center", va="center", linespacing=1.25)
         fit_into(text, _CARD_WIDTH - 0.16, _CARD_HEIGHT - 0.12)
-    board = _WIDTH - 2 * _EDGE
-    axes.add_patch(Rectangle((_EDGE, bottom - 0.1), board, 0.035, color=shade, alpha=0.35, linewidth=0))
+    axes.add_patch(Rectangle((_EDGE, bottom - 0.1), _BOARD, 0.035, color=shade, alpha=0.35, linewidth=0))
 
 
 def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, filter: Any = None) -> Any:
@@ -106,7 +107,7 @@ def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, 
     figure = new_figure(_MAP_WIDTH, _MAP_HEIGHT)
     page = whole_page(figure, _MAP_WIDTH, _MAP_HEIGHT)
     title = shorten(f"Taste map of {train.users[person.row]}", 60)
-    write(page, 0.25, _MAP_HEIGHT - 0.4, title, 15, fontweight="bold")
+    fit_into(write(page, 0.25, _MAP_HEIGHT - 0.4, title, 15, fontweight="bold"), _MAP_WIDTH - 0.5, 0.4)
     _legend(page)
     axes = _field(figure, np.vstack([items, interests]))
     axes.scatter(*items.T, s=_OTHER, color=FAINT, alpha=0.5, linewidths=0)

@@ -1,0 +1,320 @@
+"""`tastespace recommend`, `shelves`, `interests`, `map`, `explain` and `similar`."""
+
+import io
+import json
+
+import matplotlib.image
+import numpy as np
+import polars as pl
+import pytest
+
+import tastespace as ts
+
+
+@pytest.fixture(scope="module")
+def model(shop):
+    return ts.load(shop.model)
+
+
+@pytest.fixture(scope="module")
+def popular(shop, tmp_path_factory):
+    """A model without vectors."""
+    path = tmp_path_factory.mktemp("popular") / "popular.model"
+    data = ts.Interactions.from_file(shop.clicks, user="who", item="what", threads=1)
+    ts.MostPopular().fit(data).save(path)
+    return path
+
+
+# ---- recommend ---------------------------------------------------------------------------------------------
+
+
+def read(text, format):
+    readers = {
+        "csv": lambda: pl.read_csv(text.encode()),
+        "json": lambda: pl.DataFrame(json.loads(text)),
+        "jsonl": lambda: pl.read_ndjson(text.encode()),
+    }
+    return readers[format]()
+
+
+def same_rows(one, other):
+    columns = ["user", "item", "rank", "interest"]
+    assert one.select(columns).rows() == other.select(columns).rows()
+    for column in ("score", "distance"):
+        assert one[column].to_list() == pytest.approx(other[column].to_list(), rel=1e-6)
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "jsonl"])
+def test_lists_come_in_every_format(told, shop, model, format):
+    text = told("recommend", shop.model, "u03", "u01", "-k", 4, "--format", format)
+    same_rows(read(text, format), model.recommend(["u03", "u01"], k=4))
+
+
+def test_parquet_goes_through_a_pipe(run, shop, model):
+    raw = run("recommend", shop.model, "u03", "-k", 4, "--format", "parquet").raw
+    assert pl.read_parquet(io.BytesIO(raw)).equals(model.recommend(["u03"], k=4))
+
+
+def test_in_a_pipe_lists_are_csv(told, shop):
+    lines = told("recommend", shop.model, "u03", "-k", 2).splitlines()
+    assert lines[0] == "user,item,rank,score,distance,interest"
+    assert len(lines) == 3
+
+
+def test_people_get_a_table_with_titles(told, shop, model):
+    text = told("recommend", shop.model, "u03", "-k", 3, "--format", "table")
+    attributes = model.train_.item_attributes
+    for item in model.recommend(["u03"], k=3)["item"]:
+        assert attributes.filter(item=item)["title"].item() in text
+    assert "distance" in text
+    assert "score" not in text  # the same but for the sign
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "json"])
+def test_everybody_goes_into_a_file(told, shop, model, tmp_path, ending):
+    path = tmp_path / "new folder" / f"all.{ending}"
+    assert told("recommend", shop.model, "-k", 3, "--out", path) == ""
+    found = pl.read_parquet(path) if ending == "parquet" else read(path.read_text(encoding="utf-8"), ending)
+    same_rows(found, model.recommend(k=3))
+    assert found["user"].n_unique() == 60
+
+
+def test_everybody_is_streamed(told, shop, monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("all lists at once")
+
+    monkeypatch.setattr(ts.DPCML, "recommend", fail)
+    told("recommend", shop.model, "--out", "all.parquet", "--filter", "year < 2000", "-k", 2)
+    rows = pl.read_parquet("all.parquet")
+    assert rows.height == 120
+    assert rows["item"].str.slice(1).cast(pl.Int64).max() < 20
+
+
+def test_a_format_counts_more_than_the_ending(told, shop):
+    told("recommend", shop.model, "u03", "-k", 2, "--format", "json", "--out", "list.txt")
+    with open("list.txt", encoding="utf-8") as file:  # noqa: PTH123
+        assert len(json.load(file)) == 2
+
+
+def test_filters_and_choices_reach_the_model(told, shop, model):
+    def items(*flags):
+        return pl.read_csv(told("recommend", shop.model, "u03", *flags).encode())["item"].to_list()
+
+    assert set(items("--item", "i05", "--item", "i06", "--include-seen")) == {"i05", "i06"}
+    assert items("--filter", "title LIKE 'jam%'", "-k", 3) == [
+        *model.recommend(["u03"], k=3, filter="title LIKE 'jam%'")["item"]
+    ]
+    had = set(model.train_.items_of("u03"))
+    assert not had & set(items("-k", 50))
+    assert had < set(items("-k", 50, "--include-seen"))
+
+
+def test_somebody_new_is_known_by_a_history(told, shop, model):
+    text = told("recommend", shop.model, "--history", "i03, i05", "--history", "i07", "-k", 2)
+    same_rows(pl.read_csv(text.encode()), model.recommend_for([["i03", "i05"], ["i07"]], k=2))
+
+
+def test_unknown_people_and_items_can_be_left_out(told, shop):
+    def users(*words):
+        return pl.read_csv(told("recommend", shop.model, *words, "-k", 1).encode(), infer_schema=False)[
+            "user"
+        ].to_list()
+
+    assert users("zoe", "u03", "--on-unknown", "skip") == ["u03"]
+    assert users("zoe", "u03", "--on-unknown", "popular") == ["zoe", "u03"]
+    assert users("zoe", "--on-unknown", "skip") == []
+    assert users("--history", "i03,cake", "--on-unknown", "skip") == ["0"]
+
+
+def test_lists_can_be_re_ranked_for_variety(told, shop, model):
+    def items(*flags):
+        return pl.read_csv(told("recommend", shop.model, *flags, "-k", 5).encode())["item"].to_list()
+
+    assert items("u03", "--rerank", "mmr", "--weight", 0) == items("u03")
+    expected = ts.rerank(model.recommend(["u03"], k=12), model, "mmr", 5, 0.9)
+    assert items("u03", "--rerank", "mmr", "--weight", 0.9, "--pool", 12) == expected["item"].to_list()
+    assert items("--history", "i03,i05", "--rerank", "mmr", "--weight", 0) == items("--history", "i03,i05")
+
+
+@pytest.fixture
+def numbered(shop, tmp_path):
+    """The same shop with whole numbers for ids."""
+    data = ts.Interactions.from_frame(
+        pl.read_parquet(shop.clicks).select(
+            user=pl.col("who").str.slice(1).cast(pl.Int32), item=pl.col("what").str.slice(1).cast(pl.UInt16)
+        ),
+        threads=1,
+    )
+    ts.CML(dim=4, epochs=2, threads=1).fit(data).save(tmp_path / "numbered.model")
+    return tmp_path / "numbered.model"
+
+
+def test_ids_that_are_numbers_are_typed_as_text(told, refused, numbered):
+    rows = pl.read_csv(told("recommend", numbered, "7", "-k", 1).encode())
+    assert rows["user"].to_list() == [7]
+    assert json.loads(told("explain", numbered, "7", str(rows["item"][0])))["rank"] == 1
+    assert told("recommend", numbered, "zoe", "7", "-k", 1, "--on-unknown", "skip").count("\n") == 2
+    assert told("recommend", numbered, "--history", "3,zoe", "-k", 1, "--on-unknown", "skip").count("\n") == 2
+    assert "'zoe' (str)" in refused("recommend", numbered, "zoe", "7")
+    assert "'zoe' (str)" in refused("recommend", numbered, "--history", "3,zoe")
+    assert "'7.5' (str)" in refused("recommend", numbered, "7.5")
+    assert "'99999999999' (str)" in refused("recommend", numbered, "99999999999")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("u99",), "1 of 1 user ids are unknown, the first is 'u99' (str)"),
+        (("u003",), "Did you mean u03"),
+        (("u03", "--history", "i03"), "give user ids or --history, not both."),
+        (("--history", "i03,i99"), "1 of 2 item ids are unknown, the first is 'i99'"),
+        (("--history", ","), "1 histories are empty"),
+        (("u03", "--item", "i99"), "the first is 'i99'"),
+        (("u03", "--filter", "year > 3000"), "leaves none of the 50 items"),
+        (("u03", "--filter", "yaer > 3000"), "Did you mean year"),
+        (("u03", "--filter", "((("), "cannot be read"),
+        (("u03", "-k", "0"), "k=0: expected"),
+        (("u03", "--on-unknown", "ignore"), "on_unknown='ignore'"),
+        (("u03", "--threads", "-1"), "threads=-1"),
+        (("u03", "--rerank", "mrm"), "Did you mean mmr?"),
+        (("u03", "--rerank", "mmr", "--weight", "2"), "weight=2.0: expected"),
+        (("u03", "--out", "list.txt"), "ends in .json, .jsonl, .csv, .parquet, or --format"),
+        (("u03", "--out", "list.csv", "--format", "table"), "a table is for people"),
+        (("--out", "/proc/none/all.parquet"), "could not be written"),
+        (("u03", "--out", "/proc/none/all.csv"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_recommended_is_refused_in_one_line(refused, shop, words, message):
+    assert message in refused("recommend", shop.model, *words)
+
+
+def test_a_model_that_is_not_there(refused, shop):
+    assert "Did you mean shop.model" in refused("recommend", shop.folder / "shop.modle", "u03")
+    assert "no such directory" in refused("recommend", "none.model", "u03")
+    assert "is no saved model" in refused("recommend", shop.folder, "u03")
+    assert "is a file" in refused("recommend", shop.clicks, "u03")
+
+
+# ---- shelves and interests ---------------------------------------------------------------------------------
+
+
+def test_shelves_for_programs_are_the_librarys(told, shop, model):
+    rows = pl.read_csv(told("shelves", shop.model, "u03", "-k", 3).encode())
+    expected = model.shelves("u03", 3).to_frame()
+    assert (
+        rows.select("user", "shelf", "item", "rank").rows() == expected.select("user", "shelf", "item", "rank").rows()
+    )
+
+
+def test_shelves_for_people_have_names_reasons_and_titles(told, shop, model):
+    text = told("shelves", shop.model, "u03", "-k", 2, "--format", "table")
+    for shelf in model.shelves("u03", 2):
+        for word in (shelf.name, f"{100 * shelf.weight:.0f} % of the past", *shelf.titles, *shelf.because_titles):
+            assert word in text
+
+
+def test_interests_can_be_muted_and_boosted(told, shop, model):
+    strongest = model.shelves("u03", 4)[0].interest
+
+    def count(*flags):
+        rows = pl.read_csv(told("shelves", shop.model, "u03", "-k", 4, *flags).encode())
+        return rows.filter(interest=strongest).height
+
+    assert count() == 4
+    assert count("--mute", strongest) == 0
+    assert count("--boost", f"{strongest}=1.5") == 6
+
+
+def test_shelves_are_named_by_the_column_asked_for(told, shop):
+    rows = pl.read_csv(told("shelves", shop.model, "u03", "--column", "title").encode())
+    assert rows["label"].null_count() == rows.height  # no title is shared by a fifth of an interest
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--boost", "2"), "--boost 2: expected interest=factor, such as --boost 2=1.5."),
+        (("--boost", "one=2"), "--boost one=2: expected"),
+        (("--boost", "1=much"), "--boost 1=much: expected"),
+        (("--boost", "0=-1"), "expected positive factors"),
+        (("--boost", "0=nan"), "expected positive factors"),
+        (("--mute", "77"), "interest 77 was named"),
+        (("--column", "genre"), "Did you mean genres?"),
+        (("--picture", "shelves.gif"), "ends in .png, .svg, .pdf"),
+        (("--filter", "year = 1"), "leaves none"),
+    ],
+)
+def test_shelves_that_cannot_be_filled(refused, shop, flags, message):
+    assert message in refused("shelves", shop.model, "u03", *flags)
+
+
+def test_interests_for_programs_and_for_people(told, shop, model):
+    rows = [
+        json.loads(line) for line in told("interests", shop.model, "u03", "-k", 2, "--format", "jsonl").splitlines()
+    ]
+    assert rows == model.interests("u03", 2).to_dicts()
+    csv = pl.read_csv(told("interests", shop.model, "u03", "-k", 2).encode())
+    assert csv["nearest"][0] == "|".join(rows[0]["nearest"])
+    table = told("interests", shop.model, "u03", "-k", 2, "--format", "table")
+    titles = dict(model.train_.item_attributes.select("item", "title").rows())
+    assert ", ".join(titles[item] for item in rows[0]["nearest"]) in table
+
+
+# ---- pictures ----------------------------------------------------------------------------------------------
+
+
+def test_pictures_are_drawn_and_their_place_is_told(told, shop):
+    assert told("map", shop.model, "u03", "--out", "pictures/map.png") == "pictures/map.png\n"
+    assert told("shelves", shop.model, "u03", "--picture", "shelves.png") == "shelves.png\n"
+    for path in ("pictures/map.png", "shelves.png"):
+        red, green, blue = np.rint(255 * matplotlib.image.imread(path)[..., :3]).astype(np.int64).reshape(-1, 3).T
+        assert len(np.unique((red << 16) | (green << 8) | blue)) > 10
+
+
+def test_a_map_shows_only_what_the_filter_lets_through(told, shop):
+    told("map", shop.model, "u03", "--out", "map.svg", "--filter", "title LIKE 'tea%'")
+    with open("map.svg", encoding="utf-8") as file:  # noqa: PTH123
+        text = file.read()
+    assert "tea no. " in text
+    assert "oil no. " not in text
+
+
+def test_a_map_that_cannot_be_drawn(refused, shop, popular):
+    assert "ends in .png, .svg, .pdf" in refused("map", shop.model, "u03", "--out", "map.jpeg")
+    assert "cannot be written" in refused("map", shop.model, "u03", "--out", "/proc/none/map.png")
+    assert "ids are unknown" in refused("map", shop.model, "u99", "--out", "map.png")
+    assert "has no taste map" in refused("map", popular, "u03", "--out", "map.png")
+
+
+# ---- explain and similar -----------------------------------------------------------------------------------
+
+
+def test_an_explanation_for_programs_and_for_people(told, shop, model):
+    expected = model.explain("u03", "i05", 3)
+    assert json.loads(told("explain", shop.model, "u03", "i05", "-k", 3)) == expected.to_dict()
+    assert told("explain", shop.model, "u03", "i05", "-k", 3, "--format", "table") == f"{expected}\n"
+    row = pl.read_csv(told("explain", shop.model, "u03", "i05", "-k", 3, "--format", "csv").encode()).row(0, named=True)
+    assert row["beside"] == "|".join(item for item, _, _ in expected.beside)
+    assert (row["rank"], row["rank_without"]) == (expected.rank, expected.rank_without)
+
+
+def test_explanations_need_known_ids_and_vectors(refused, shop, popular):
+    assert "user ids are unknown" in refused("explain", shop.model, "zoe", "i05")
+    assert "item ids are unknown" in refused("explain", shop.model, "u03", "cake")
+    assert "has no explanations" in refused("explain", popular, "u03", "i05")
+
+
+def test_neighbours_of_items_and_of_people(told, shop, model):
+    items = pl.read_csv(told("similar", shop.model, "i05", "i01", "-k", 3).encode())
+    assert items["similar"].to_list() == model.similar_items(["i05", "i01"], 3)["similar"].to_list()
+    users = pl.read_csv(told("similar", shop.model, "u05", "--users", "-k", 3).encode())
+    assert users["similar"].to_list() == model.similar_users(["u05"], 3)["similar"].to_list()
+    titles = dict(model.train_.item_attributes.select("item", "title").rows())
+    table = told("similar", shop.model, "i05", "-k", 1, "--format", "table")
+    assert titles[items["similar"][0]] in table
+    assert users["similar"][0] in told("similar", shop.model, "u05", "--users", "-k", 1, "--format", "table")
+
+
+def test_neighbours_of_strangers(refused, shop):
+    assert "item ids are unknown" in refused("similar", shop.model, "u05")
+    assert "user ids are unknown" in refused("similar", shop.model, "i05", "--users")

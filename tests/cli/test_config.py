@@ -1,0 +1,129 @@
+"""`--config` and `--print-config`."""
+
+import pytest
+
+from tastespace.cli.config import tomllib
+
+# Every command with most of its flags, none at its default.
+COMMANDS = {
+    "demo": ("--dataset", "ml-100k", "--person", "7", "--seed", "3"),
+    "fit": (
+        "clicks.csv", "--out", "a.model", "--model", "cml", "--user", "who", "--item", "what", "--rating", "stars",
+        "--min-rating", "3.5", "--timestamp", "at", "--min-user", "2", "--min-item", "3", "--items", "items.csv",
+        "--set", "dim=8", "--set", "sampler=hars", "--valid", "0.25", "--seed", "5", "--threads", "1",
+    ),
+    "recommend": (
+        "a.model", "ann", "bob \"the\" builder", "-k", "3", "--filter", "title <> 'C:\\new'", "--item", "jam",
+        "--item", "tea", "--include-seen", "--on-unknown", "skip", "--format", "json", "--out", "list.json",
+    ),
+    "shelves": ("a.model", "ann", "--mute", "1", "--mute", "2", "--boost", "0=1.5", "--column", "genres", "-k", "4"),
+    "interests": ("a.model", "ann", "-k", "2", "--format", "csv"),
+    "map": ("a.model", "ann", "--out", "map.svg", "--filter", "year > 1990"),
+    "explain": ("a.model", "ann", "jam", "-k", "2"),
+    "similar": ("a.model", "jam", "tea", "--users", "-k", "2"),
+    "evaluate": ("a.model", "later.csv", "--metric", "P", "--metric", "NDCG@5", "-k", "5", "-k", "10"),
+    "export": ("a.model", "vectors", "--kind", "parquet"),
+    "inspect": ("a.model", "--verify", "--format", "json"),
+    "run": ("--dataset", "town", "--method", "cml+hars", "--set", "dim=4", "--metric", "P", "--json", "result.json"),
+    "tune": ("--dataset", "town", "--method", "cml", "--trials", "2", "--minutes", "0.5", "--record", "r", "--store"),
+    "datasets": ("ml-1m", "--format", "csv"),
+    "doctor": (),
+}  # fmt: skip
+
+
+def test_every_command_is_tried_here():
+    from tastespace.cli import app
+
+    assert set(COMMANDS) == {command.name for command in app.registered_commands}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_printed_can_be_read_again(told, tmp_path, name):
+    printed = told(name, *COMMANDS[name], "--print-config")
+    (tmp_path / "flags.toml").write_text(printed, encoding="utf-8")
+    assert told(name, "--config", "flags.toml", "--print-config") == printed
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_keys_are_the_flags_and_values_what_was_given(told, name):
+    table = tomllib.loads(told(name, *COMMANDS[name], "--print-config"))[name]
+    flags, given = told(name, "--help"), COMMANDS[name]
+    for key, value in table.items():
+        assert f"--{key} " in flags or f" {key} " in flags or f" {key}..." in flags, key
+        if f"--{key}" in given and not isinstance(value, bool):
+            asked = [given[at + 1] for at, word in enumerate(given) if word == f"--{key}"]
+            assert [str(one) for one in (value if isinstance(value, list) else [value])] == asked
+    strange = {'bob "the" builder', "title <> 'C:\\new'"} & set(given)
+    assert all(text in [*table["users"], table["filter"]] for text in strange)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Writes the flags of recommend into a file."""
+
+    def write(text):
+        path = tmp_path / "flags.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_a_command_runs_from_its_file_alone(told, shop, config):
+    path = config(f'[recommend]\nmodel = "{shop.model}"\nusers = ["u03", "u05"]\nk = 2\nfilter = "year > 1990"\n')
+    flags = ("recommend", shop.model, "u03", "u05", "-k", 2, "--filter", "year > 1990")
+    assert told("recommend", "--config", path) == told(*flags)
+
+
+def test_the_command_line_counts_more_than_the_file(told, shop, config):
+    path = config(f'[recommend]\nmodel = "none.model"\nusers = ["u03", "u05"]\nk = 2\nformat = "json"\n')  # noqa: F541
+    text = told("recommend", shop.model, "u07", "-k", 1, "--format", "csv", "--config", path)
+    assert [line.split(",")[0] for line in text.splitlines()] == ["user", "u07"]
+    assert told("recommend", "--config", path, shop.model, "u07", "-k", 1, "--format", "csv") == text
+
+
+def test_a_file_may_hold_several_commands_and_keys_with_either_dash(told, config):
+    path = config('[recommend]\non_unknown = "skip"\ninclude-seen = true\n[shelves]\nk = 3\n')
+    table = tomllib.loads(told("recommend", "a.model", "--config", path, "--print-config"))["recommend"]
+    assert (table["on-unknown"], table["include-seen"], table["k"]) == ("skip", True, 10)
+    assert tomllib.loads(told("shelves", "a.model", "ann", "--config", path, "--print-config"))["shelves"]["k"] == 3
+
+
+def test_one_value_will_do_where_several_are_possible(told, config):
+    path = config('[recommend]\nusers = "ann"\nitem = "jam"\nhistory = ["tea"]\n[evaluate]\nk = 5\n')
+    table = tomllib.loads(told("recommend", "a.model", "--config", path, "--print-config"))["recommend"]
+    assert (table["users"], table["item"], table["history"]) == (["ann"], ["jam"], ["tea"])
+    assert tomllib.loads(told("evaluate", "a", "b", "--config", path, "--print-config"))["evaluate"]["k"] == [5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[recommend]\nfiltre = 'x'\n", "has no flag 'filtre'; there are model, users, k,"),
+        ("[recommend]\nfiltre = 'x'\n", "Did you mean filter or item?"),
+        ("[recommend]\ninclude_sean = true\n", "Did you mean include-seen?"),
+        ("[recomend]\nk = 3\n[shelves]\n", "has no table [recommend]; it has [recomend], [shelves]."),
+        ("recommend = 3\n", "has no table [recommend]; it has none."),
+        ("", "has no table [recommend]; it has none."),
+        ("[recommend\n", "is no TOML"),
+        ("[recommend]\nk = = 3\n", "line 2"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_refused_in_one_line(refused, config, text, message):
+    path = config(text)
+    told = refused("recommend", "a.model", "--config", path)
+    assert told.startswith(f"--config {path}")
+    assert message in told
+
+
+def test_a_file_that_cannot_be_read(refused, tmp_path):
+    assert "--config none.toml: cannot be read (No such file" in refused("recommend", "--config", "none.toml")
+    assert "cannot be read (Is a directory)" in refused("recommend", "--config", tmp_path)
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
+    assert "is no TOML" in refused("recommend", "--config", "bytes.toml")
+
+
+def test_a_value_of_the_wrong_kind_names_the_flag(run, config):
+    done = run("recommend", "a.model", "--config", config('[recommend]\nk = "many"\n'))
+    assert (done.code, done.raw) == (2, b"")
+    assert "'--k'" in done.err

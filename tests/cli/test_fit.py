@@ -1,0 +1,197 @@
+"""`tastespace fit`."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import tastespace as ts
+
+COLUMNS = ("--user", "who", "--item", "what")
+SHORT = ("--set", "dim=4", "--set", "epochs=3")
+
+
+@pytest.fixture
+def fit(run, shop):
+    """Fit with these flags; gives the opened model and what was told."""
+
+    def call(*flags, data=shop.clicks, out="a.model"):
+        done = run("fit", data, *COLUMNS, "--out", out, *flags)
+        assert (done.code, done.raw) == (0, b""), done.err
+        return ts.load(out), done.err
+
+    return call
+
+
+def figures_of(line):
+    named = line.partition(": ")[2].split(", ")
+    return {name: float(value) for name, value in (one.split() for one in named)}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "flags"),
+    [
+        ("dpcml", ts.DPCML, SHORT),
+        ("cml", ts.CML, SHORT),
+        ("ease", ts.EASE, ("--set", "regularisation=7.5")),
+        ("popular", ts.MostPopular, ()),
+    ],
+)
+def test_every_model_goes_by_its_name(fit, name, kind, flags):
+    model, told = fit("--model", name, *flags)
+    assert type(model) is kind
+    assert f"saved {kind.__name__}(" in told
+
+
+def test_the_final_model_has_seen_every_row(fit, shop):
+    model, _ = fit(*SHORT)
+    rows = pl.read_parquet(shop.clicks)
+    assert model.train_.n_interactions == len(rows)
+    pairs = pl.DataFrame(model.train_.to_frame()).rename({"user": "who", "item": "what"})
+    assert pairs.sort("who", "what").equals(rows.sort("who", "what"))
+
+
+def test_the_figures_of_the_held_out_part_are_told_and_stored(fit, run):
+    _, told = fit(*SHORT, "--valid", "0.2")
+    line = next(one for one in told.splitlines() if "held-out" in one)
+    assert line.startswith("on the held-out 20 %: ")
+    stored = json.loads(run("inspect", "a.model").out)["metrics"]
+    assert set(stored) == {"P@10", "R@10", "NDCG@10", "MRR"}
+    assert figures_of(line) == {name: round(value, 2) for name, value in stored.items()}
+
+
+def test_without_a_held_out_part_nothing_is_measured(fit, run):
+    _, told = fit(*SHORT, "--valid", "0")
+    assert "held-out" not in told
+    assert json.loads(run("inspect", "a.model").out)["metrics"] is None
+
+
+def test_the_final_model_learns_for_as_long_as_the_first_was_best(fit, monkeypatch):
+    fitted = []
+    train = ts.CML.fit
+
+    def watch(self, *arguments, **options):
+        fitted.append(self)
+        return train(self, *arguments, **options)
+
+    monkeypatch.setattr(ts.CML, "fit", watch)
+    # A learning rate at which later epochs are worse, so that the best one is not the last.
+    model, _ = fit("--model", "cml", "--set", "dim=4", "--set", "epochs=12", "--set", "learning_rate=3.0")
+    first, last = fitted
+    assert first.best_epoch_ < 12
+    assert last.epochs == model.epochs == first.best_epoch_
+
+
+def test_settings_reach_the_model(fit):
+    wanted = {"dim": 5, "epochs": 2, "interests": 2, "sampler": "hars", "margin": 0.5}
+    model, _ = fit("--valid", "0", *(word for name, value in wanted.items() for word in ("--set", f"{name}={value}")))
+    assert {name: model.get_params()[name] for name in wanted} == wanted
+
+
+def test_the_seed_decides_everything(fit):
+    vectors = {
+        out: fit(*SHORT, "--seed", seed, out=out)[0].vectors().item_vectors
+        for out, seed in (("a.model", 5), ("b.model", 5), ("c.model", 6))
+    }
+    assert np.array_equal(vectors["a.model"], vectors["b.model"])
+    assert not np.array_equal(vectors["a.model"], vectors["c.model"])
+
+
+def test_a_seed_among_the_settings_is_not_overridden_by_the_flag_nobody_gave(fit):
+    assert fit(*SHORT, "--set", "seed=9")[0].seed == 9
+    assert fit(*SHORT, "--seed", "4")[0].seed == 4
+
+
+def test_files_of_the_two_trainings_do_not_get_into_each_others_way(fit, tmp_path):
+    files = ("--set", "checkpoint=state.bin", "--set", "log_file=log.csv")
+    model, _ = fit(*SHORT, *files)
+    assert {path.name for path in tmp_path.iterdir()} >= {"state.bin", "state-final.bin", "log.csv", "log-final.csv"}
+    assert "NDCG@10" in pl.read_csv("log.csv").columns  # only the first training has figures
+    again, _ = fit(*SHORT, *files)  # goes on from both
+    assert np.array_equal(model.vectors().item_vectors, again.vectors().item_vectors)
+
+
+def test_text_and_parquet_give_the_same_model(fit, shop):
+    one, _ = fit(*SHORT)
+    other, _ = fit(*SHORT, data=shop.clicks_csv, out="b.model")
+    assert np.array_equal(one.vectors().user_vectors, other.vectors().user_vectors)
+
+
+def test_attributes_are_found_under_their_header_even_if_all_of_them_are_words(fit, tmp_path):
+    (tmp_path / "words.csv").write_text("what,title\ni01,Black Tea\ni02,Green Tea\n", encoding="utf-8")
+    model, _ = fit("--model", "popular", "--items", "words.csv")
+    assert model.train_.item_attributes.filter(item="i02")["title"].item() == "Green Tea"
+
+
+def test_ids_of_attributes_stay_as_they_are_written(run, tmp_path):
+    (tmp_path / "clicks.csv").write_text("user,item\na,007\nb,007\nb,42\nc,42\n", encoding="utf-8")
+    (tmp_path / "items.csv").write_text("item,title\n007,Bond\n042,nobody's\n42,Answer\n", encoding="utf-8")
+    flags = ("--out", "a.model", "--model", "popular", "--valid", "0", "--items", "items.csv")
+    assert run("fit", "clicks.csv", *flags).code == 0
+    assert ts.load("a.model").train_.item_attributes["title"].to_list() == ["Bond", "Answer"]
+
+
+def test_filters_of_the_data(fit, tmp_path):
+    rows = [f"u{n % 7},i{n % 5},{n % 4}" for n in range(35)] + ["rare,i0,3"]
+    (tmp_path / "rated.csv").write_text("who,what,stars\n" + "\n".join(rows), encoding="utf-8")
+    flags = ("--model", "popular", "--valid", "0", "--rating", "stars", "--min-rating", "2", "--min-user", "2")
+    model, _ = fit(*flags, data="rated.csv")
+    assert "rare" not in model.train_.users
+    assert model.train_.n_interactions == sum(n % 4 >= 2 for n in range(35))
+
+
+def test_an_earlier_model_is_replaced_and_anything_else_is_not(fit, refused, shop, tmp_path):
+    fit("--model", "popular")
+    assert type(fit("--model", "ease")[0]) is ts.EASE
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep me")
+    (tmp_path / "file").write_text("keep me")
+    for out in ("mine", "file"):
+        assert f"--out {out} is taken" in refused("fit", shop.clicks, *COLUMNS, "--out", out)
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "keep me"
+
+
+def test_what_a_killed_save_has_left_is_no_obstacle(fit, tmp_path):
+    (tmp_path / "a.model").mkdir()
+    for name in (
+        "learnt-0123456789abcdef.safetensors",
+        "model.json.partial",
+        "seen-0123456789abcdef.safetensors.partial",
+    ):
+        (tmp_path / "a.model" / name).touch()
+    assert fit("--model", "popular")[0].train_.n_users == 60
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--valid", "1.5"), "--valid 1.5: expected a share from 0 to below 1."),
+        (("--valid", "-0.1"), "--valid -0.1: expected"),
+        (("--valid", "nan"), "--valid nan: expected"),
+        (("--model", "dcpml"), "Did you mean dpcml"),
+        (("--set", "dmi=3"), "Did you mean dim?"),
+        (("--set", "dim"), "--set dim: expected key=value"),
+        (("--items", "missing.csv"), "missing.csv: no such file."),
+        (("--min-user", "5000"), "min_user=5000 drops everything"),
+        (("--min-rating", "3"), "min_rating=3.0 needs rating="),
+        (("--rating", "stars"), "has no column 'stars'"),
+        (("--user", "woh"), "Did you mean who?"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_in_one_line(refused, shop, tmp_path, flags, message):
+    assert message in refused("fit", shop.clicks, *COLUMNS, "--out", "a.model", *flags)
+    assert not (tmp_path / "a.model").exists()
+
+
+def test_a_missing_file_offers_its_neighbour(refused, shop):
+    wrong = shop.folder / "click.parquet"
+    assert "no such file. Did you mean clicks.parquet" in refused("fit", wrong, *COLUMNS, "--out", "a.model")
+
+
+def test_histories_too_short_to_hold_anything_out(run, tmp_path):
+    (tmp_path / "tiny.csv").write_text("who,what\na,x\nb,y\nc,x\n", encoding="utf-8")
+    done = run("fit", "tiny.csv", *COLUMNS, "--model", "popular", "--out", "a.model")
+    assert done.code == 2
+    assert "--valid 0.1 holds nothing out" in done.err
+    assert run("fit", "tiny.csv", *COLUMNS, "--model", "popular", "--out", "a.model", "--valid", "0").code == 0

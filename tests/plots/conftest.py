@@ -1,0 +1,80 @@
+"""Models whose vectors are known, and how to look at a picture."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import polars as pl
+import pytest
+
+import tastespace as ts
+from tastespace.models.trained import Candidate
+from tastespace.models.vectors import VectorSpace
+
+
+@pytest.fixture(scope="session")
+def fans():
+    """People with up to four interests, items with titles and genres."""
+    town = ts.synthetic.multi_interest(n_users=40, n_items=80, n_interactions=900, n_categories=5, seed=2)
+    kinds = ("Drama", "Comedy", "Western", "Noir", "Science Fiction")
+    about = pl.DataFrame(
+        {
+            "item": range(80),
+            "title": [f"{kinds[kind]} Film {row}" for row, kind in enumerate(town.item_category)],
+            "genres": [[kinds[kind]] for kind in town.item_category],
+        }
+    )
+    frame = town.interactions.to_frame()
+    return ts.Interactions.from_frame(frame, item_attributes=about, catalogue=range(80), threads=1)
+
+
+@pytest.fixture(scope="session")
+def dpcml(fans):
+    return ts.DPCML(dim=8, epochs=15, interests=4, threads=1, seed=1).fit(fans)
+
+
+@pytest.fixture
+def placed():
+    """A model with one person, whose interests and items stand where the test says, and zoe, who has everything."""
+
+    def make(interests, items, past, titles=None, person="ann"):
+        items, interests = np.asarray(items, dtype=np.float32), np.asarray(interests, dtype=np.float32)
+        names = [f"i{row:03d}" for row in range(len(items))]
+        taken = [(person, names[row]) for row in past] + [("zoe", name) for name in names]
+        about = None if titles is None else pl.DataFrame({"item": names, "title": titles})
+        frame = pl.DataFrame(taken, schema=["user", "item"], orient="row")
+        train = ts.Interactions.from_frame(frame, item_attributes=about, threads=1)
+        vectors = np.vstack([interests, np.zeros((1, items.shape[1]))]).astype(np.float32)
+        offsets = np.array([0, len(interests), len(vectors)], dtype=np.int64)
+        return Candidate(VectorSpace(vectors, offsets, items)).fit(train)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def colours():
+    """The colours of a .png, as #RRGGBB."""
+
+    def find(path: Path) -> set[str]:
+        dots = np.rint(255 * matplotlib.image.imread(path)[..., :3]).astype(np.int64).reshape(-1, 3)
+        packed = np.unique((dots[:, 0] << 16) | (dots[:, 1] << 8) | dots[:, 2])
+        return {f"#{value:06X}" for value in packed}
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def words():
+    """The texts of an .svg."""
+
+    def find(path: Path) -> list[str]:
+        found = re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
+        marks = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
+        for mark, sign in marks:
+            found = [text.replace(mark, sign) for text in found]
+        return found
+
+    return find
