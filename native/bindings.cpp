@@ -10,11 +10,13 @@
 #include <tuple>
 #include <vector>
 
+#include "bpr.hpp"
 #include "cpu.hpp"
 #include "csr.hpp"
 #include "evaluate.hpp"
 #include "factorize.hpp"
 #include "negatives.hpp"
+#include "newcomers.hpp"
 #include "pairs.hpp"
 #include "train.hpp"
 
@@ -77,6 +79,15 @@ std::span<T> edit(const Writable<T>& array) {
   return {array.data(), array.size()};
 }
 
+template <class T>
+T get(const nb::dict& d, const char* name) {
+  // No conversion: a copy would swallow what is learnt.
+  T found;
+  if (!d.contains(name) || !nb::try_cast<T>(d[name], found, false))
+    throw nb::type_error((std::string("array '") + name + "' is missing or has another type").c_str());
+  return found;
+}
+
 // The arrays of a training run, as Python holds them; see tastespace/training/metric.py.
 struct TrainArrays {
   Array<std::int64_t> offsets;
@@ -101,15 +112,6 @@ struct TrainArrays {
         user_steps(get<Writable<std::int32_t>>(d, "user_steps")),
         item_steps(get<Writable<std::int32_t>>(d, "item_steps")) {}
 
-  template <class T>
-  static T get(const nb::dict& d, const char* name) {
-    // No conversion: a copy would swallow what is learnt.
-    T found;
-    if (!d.contains(name) || !nb::try_cast<T>(d[name], found, false))
-      throw nb::type_error((std::string("array '") + name + "' is missing or has another type").c_str());
-    return found;
-  }
-
   tastespace::TrainData data() const {
     return {view(offsets), view(positives), static_cast<std::int32_t>(items.shape(0)),
             {view(alias_keep), view(alias_other)}, view(vector_offsets), view(loss_weight), view(dcrs_share),
@@ -121,6 +123,12 @@ struct TrainArrays {
             {edit(item_first), edit(item_second), edit(item_steps)}, edit(gamma)};
   }
 };
+
+tastespace::OptimiserSettings optimiser_settings(const nb::dict& d) {
+  const auto real = [&](const char* name) { return nb::cast<float>(d[name]); };
+  return {static_cast<tastespace::Method>(nb::cast<int>(d["method"])), real("learning_rate"), real("beta1"),
+          real("beta2"), real("epsilon")};
+}
 
 tastespace::TrainSettings train_settings(const nb::dict& d) {
   const auto whole = [&](const char* name) { return nb::cast<std::int64_t>(d[name]); };
@@ -140,17 +148,49 @@ tastespace::TrainSettings train_settings(const nb::dict& d) {
   s.user_region = static_cast<tastespace::Region>(whole("user_region"));
   s.item_region = static_cast<tastespace::Region>(whole("item_region"));
   s.radius = real("radius");
-  s.optimiser = {static_cast<tastespace::Method>(whole("method")), real("learning_rate"), real("beta1"),
-                 real("beta2"), real("epsilon")};
+  s.optimiser = optimiser_settings(d);
   s.block = whole("block");
-  s.items_stand_still = whole("items_stand_still") != 0;
   return s;
+}
+
+// The arrays of a BPR run; see tastespace/training/pairwise.py.
+struct BprArrays {
+  Array<std::int64_t> offsets;
+  Array<std::int32_t> positives;
+  Writable<float> users, items, bias, user_first, user_second, item_first, item_second, bias_first, bias_second;
+  Writable<std::int32_t> user_steps, item_steps, bias_steps;
+
+  explicit BprArrays(const nb::dict& d)
+      : offsets(get<Array<std::int64_t>>(d, "offsets")), positives(get<Array<std::int32_t>>(d, "positives")),
+        users(get<Writable<float>>(d, "users")), items(get<Writable<float>>(d, "items")),
+        bias(get<Writable<float>>(d, "bias")), user_first(get<Writable<float>>(d, "user_first")),
+        user_second(get<Writable<float>>(d, "user_second")), item_first(get<Writable<float>>(d, "item_first")),
+        item_second(get<Writable<float>>(d, "item_second")), bias_first(get<Writable<float>>(d, "bias_first")),
+        bias_second(get<Writable<float>>(d, "bias_second")), user_steps(get<Writable<std::int32_t>>(d, "user_steps")),
+        item_steps(get<Writable<std::int32_t>>(d, "item_steps")),
+        bias_steps(get<Writable<std::int32_t>>(d, "bias_steps")) {}
+
+  tastespace::BprData data() const {
+    return {view(offsets), view(positives), static_cast<std::int32_t>(items.shape(0))};
+  }
+  tastespace::BprState state() const {
+    return {edit(users), edit(items), edit(bias), static_cast<std::int64_t>(items.shape(1)),
+            {edit(user_first), edit(user_second), edit(user_steps)},
+            {edit(item_first), edit(item_second), edit(item_steps)},
+            {edit(bias_first), edit(bias_second), edit(bias_steps)}};
+  }
+};
+
+tastespace::BprSettings bpr_settings(const nb::dict& d) {
+  return {nb::cast<float>(d["regularisation"]), nb::cast<float>(d["bias_regularisation"]), optimiser_settings(d),
+          nb::cast<std::int64_t>(d["block"])};
 }
 
 }  // namespace
 
 NB_MODULE(TASTESPACE_MODULE, m) {
   m.def("best_twin", &tastespace::best_twin);
+  m.attr("SOURCES") = TASTESPACE_SOURCES;
 
   m.def(
       "factorize",
@@ -278,6 +318,20 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "arrays"_a, "settings"_a, "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
 
   m.def(
+      "learn_newcomers",
+      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::int64_t epochs, std::int64_t average,
+         Writable<float> mean_users, int threads) {
+        const TrainArrays held(arrays);
+        const tastespace::TrainSettings how = train_settings(settings);
+        same_length(mean_users.size(), held.users.size());
+        nb::gil_scoped_release free;
+        const tastespace::TrainData data = held.data();
+        tastespace::TrainState state = held.state();
+        tastespace::learn_newcomers(data, state, how, seed, epochs, average, edit(mean_users), threads);
+      },
+      "arrays"_a, "settings"_a, "seed"_a, "epochs"_a, "average"_a, "mean_users"_a, "threads"_a);
+
+  m.def(
       "probe",
       [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::uint64_t epoch, std::int64_t positive,
          Writable<float> user_gradient, Writable<float> item_gradient) {
@@ -288,6 +342,37 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         return std::make_tuple(visit.loss, visit.dcrs, visit.gamma_slope, give(std::move(visit.candidates)));
       },
       "arrays"_a, "settings"_a, "seed"_a, "epoch"_a, "positive"_a, "user_gradient"_a, "item_gradient"_a);
+
+  m.def(
+      "bpr_range",
+      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::uint64_t epoch, std::int64_t first,
+         std::int64_t last, int threads) {
+        const BprArrays held(arrays);
+        const tastespace::BprSettings how = bpr_settings(settings);
+        tastespace::BprTotals out;
+        {
+          nb::gil_scoped_release free;
+          const tastespace::BprData data = held.data();
+          tastespace::BprState state = held.state();
+          out = tastespace::bpr_range(data, state, how, seed, epoch, first, last, threads);
+        }
+        return std::make_tuple(out.loss, out.right, out.visited);
+      },
+      "arrays"_a, "settings"_a, "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
+
+  m.def(
+      "bpr_newcomers",
+      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::int64_t epochs, std::int64_t average,
+         Writable<float> mean_users, int threads) {
+        const BprArrays held(arrays);
+        const tastespace::BprSettings how = bpr_settings(settings);
+        same_length(mean_users.size(), held.users.size());
+        nb::gil_scoped_release free;
+        const tastespace::BprData data = held.data();
+        tastespace::BprState state = held.state();
+        tastespace::bpr_newcomers(data, state, how, seed, epochs, average, edit(mean_users), threads);
+      },
+      "arrays"_a, "settings"_a, "seed"_a, "epochs"_a, "average"_a, "mean_users"_a, "threads"_a);
 
   m.def(
       "draw_negatives",

@@ -4,24 +4,11 @@
 
 #include <algorithm>
 
+#include "blocks.hpp"
 #include "visit.hpp"
 
 namespace tastespace {
 namespace {
-
-// A positive in the block at hand.
-struct Slot {
-  std::int64_t user, positive;
-};
-
-std::int64_t owner_of(std::span<const std::int64_t> offsets, std::int64_t position) {
-  return std::upper_bound(offsets.begin(), offsets.end(), position) - offsets.begin() - 1;
-}
-
-// Which thread owns an item; consecutive popular ids should not fall to the same one.
-int owner_of_item(std::int32_t item, int threads) {
-  return static_cast<int>((static_cast<std::uint32_t>(item) * 2654435769u >> 8) % static_cast<unsigned>(threads));
-}
 
 // One thread's bench for the items' turn.
 struct ItemBench {
@@ -36,29 +23,15 @@ class BlockTrainer {
   BlockTrainer(const TrainData& data, TrainState& state, const TrainSettings& settings, std::uint64_t seed,
                std::uint64_t epoch)
       : data_(data), state_(state), settings_(settings), seed_(seed), epoch_(epoch),
-        order_(data.positives.size(), seed, epoch), visits_(settings.block) {}
+        layout_(data.offsets, data.positives.size(), seed, epoch), visits_(settings.block) {}
 
-  // Single-threaded: which positives, sorted so that a user's stand together, and where each user's start.
-  void lay_out(std::int64_t first, std::int64_t last) {
-    slots_.clear();
-    for (std::int64_t i = first; i < last; ++i) {
-      const auto positive = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(i)));
-      slots_.push_back({owner_of(data_.offsets, positive), positive});
-    }
-    // A user's positives keep their random order relative to each other.
-    std::stable_sort(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) { return a.user < b.user; });
-    starts_.clear();
-    for (std::size_t s = 0; s < slots_.size(); ++s)
-      if (s == 0 || slots_[s].user != slots_[s - 1].user) starts_.push_back(static_cast<std::int64_t>(s));
-    starts_.push_back(static_cast<std::int64_t>(slots_.size()));
-  }
-
-  std::int64_t n_groups() const { return static_cast<std::int64_t>(starts_.size()) - 1; }
+  void lay_out(std::int64_t first, std::int64_t last) { layout_.lay_out(first, last); }
+  std::int64_t n_groups() const { return layout_.n_groups(); }
 
   void learn_user(std::int64_t group, Visitor& visitor) {
-    if (group + 1 < n_groups()) prefetch_user(slots_[starts_[group + 1]].user);
-    for (std::int64_t s = starts_[group]; s < starts_[group + 1]; ++s) {
-      const auto [user, positive] = slots_[s];
+    if (group + 1 < n_groups()) prefetch_user(layout_.slots()[layout_.start(group + 1)].user);
+    for (std::int64_t s = layout_.start(group); s < layout_.start(group + 1); ++s) {
+      const auto [user, positive] = layout_.slots()[s];
       Visit& visit = visits_[s];
       const Stream stream(seed_, epoch_, static_cast<std::uint64_t>(positive));
       if (!visitor.look(user, positive, stream, visit)) continue;
@@ -75,7 +48,7 @@ class BlockTrainer {
 
   void learn_items(int thread, int threads, ItemBench& bench) {
     bench.mine.clear();
-    for (std::size_t s = 0; s < slots_.size(); ++s)
+    for (std::size_t s = 0; s < layout_.slots().size(); ++s)
       for (const Pull& pull : visits_[s].pulls)
         if (owner_of_item(pull.item, threads) == thread) bench.mine.push_back(&pull);
     bench.gradient.resize(state_.dim);
@@ -92,7 +65,7 @@ class BlockTrainer {
   }
 
   void add_up(TrainTotals& totals) const {  // in the order of the slots: the same sum for every thread count
-    for (std::size_t s = 0; s < slots_.size(); ++s) {
+    for (std::size_t s = 0; s < layout_.slots().size(); ++s) {
       const Visit& visit = visits_[s];
       totals.loss += visit.loss;
       totals.dcrs += visit.dcrs;
@@ -121,9 +94,7 @@ class BlockTrainer {
   TrainState& state_;
   const TrainSettings& settings_;
   std::uint64_t seed_, epoch_;
-  Permutation order_;
-  std::vector<Slot> slots_;
-  std::vector<std::int64_t> starts_;
+  BlockLayout layout_;
   std::vector<Visit> visits_;
 };
 
@@ -144,7 +115,7 @@ TrainTotals train_range(const TrainData& data, TrainState& state, const TrainSet
       block.lay_out(from, std::min(last, from + settings.block));
 #pragma omp for schedule(dynamic, 8)
       for (std::int64_t group = 0; group < block.n_groups(); ++group) block.learn_user(group, visitor);
-      if (!settings.items_stand_still) block.learn_items(thread, present, bench);
+      block.learn_items(thread, present, bench);
 #pragma omp barrier
 #pragma omp single
       block.add_up(totals);

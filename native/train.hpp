@@ -33,8 +33,7 @@ struct TrainSettings {
   Region user_region, item_region;
   float radius;
   OptimiserSettings optimiser;
-  std::int64_t block;      // positives per block
-  bool items_stand_still;  // only users learn
+  std::int64_t block;  // positives per block
 };
 
 // What is learnt from. Positive p of user u lies in positives[offsets[u]] ... positives[offsets[u + 1] - 1].

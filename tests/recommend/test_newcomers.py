@@ -338,3 +338,14 @@ def test_models_that_cannot_take_newcomers_in_say_so():
     for ask in (model.recommend_for, model.fold_in):
         with pytest.raises(ParameterError, match="Given has no way to take in people who were not in training; fit it"):
             ask([["a"]])
+
+
+def test_a_newcomer_gets_the_same_list_whoever_else_is_folded_in():
+    town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
+    for gamma in ("statistic", "random"):
+        model = DPCML(dim=12, epochs=4, sampler="dihars", candidates=20, beta=0.05, gamma=gamma, seed=1).fit(town)
+        histories = [town.items_of(user) for user in (3, 50, 120)]
+        alone = model.recommend_for([histories[1]], k=10)
+        among = model.recommend_for(histories, k=10).filter(pl.col("user") == 1)
+        assert alone["item"].to_list() == among["item"].to_list()
+        assert alone["score"].to_list() == among["score"].to_list()

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 SIMD: str
 """The twin in use: ``"generic"``, ``"v3"`` or ``"v4"``."""
 
+SOURCES: str
+"""Hash of the sources that the kernels were built from."""
+
 def best_twin() -> str: ...
 def factorize(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """``(ids, codes)``: the distinct values in ascending order and each value's place among them."""
@@ -93,6 +96,20 @@ def train_range(
     pulls and pushes. ``first`` must be a multiple of the block for the same bits as one call.
     """
 
+def learn_newcomers(
+    arrays: dict[str, NDArray[Any]],
+    settings: dict[str, Any],
+    seed: int,
+    epochs: int,
+    average: int,
+    mean_users: NDArray[np.float32],
+    threads: int,
+) -> None:
+    """Learn the vectors of new users against items that stand still, each user alone, changing the arrays in place.
+
+    ``mean_users`` receives the running mean over ``average`` epochs, which is what a model would use.
+    """
+
 def probe(
     arrays: dict[str, NDArray[Any]],
     settings: dict[str, Any],
@@ -103,6 +120,32 @@ def probe(
     item_gradient: NDArray[np.float32],
 ) -> tuple[float, float, float, NDArray[np.int32]]:
     """``(hinge, dcrs, slope in gamma, candidates)`` of one positive; the gradients are written into the arrays."""
+
+def bpr_range(
+    arrays: dict[str, NDArray[Any]],
+    settings: dict[str, Any],
+    seed: int,
+    epoch: int,
+    first: int,
+    last: int,
+    threads: int,
+) -> tuple[float, int, int]:
+    """As `train_range`, for Bayesian personalised ranking.
+
+    Returns the summed loss without the regularisation, the number of pairs that were in the right order when visited,
+    and the number of positives visited.
+    """
+
+def bpr_newcomers(
+    arrays: dict[str, NDArray[Any]],
+    settings: dict[str, Any],
+    seed: int,
+    epochs: int,
+    average: int,
+    mean_users: NDArray[np.float32],
+    threads: int,
+) -> None:
+    """As `learn_newcomers`, for Bayesian personalised ranking."""
 
 def draw_negatives(
     offsets: NDArray[np.int64],

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace import threads as threading
 from tastespace.data.combining import combine
 from tastespace.data.interactions import Interactions
@@ -25,7 +26,7 @@ from tastespace.models.trained import Candidate, TrainedRecommender, validator
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.counts import interests_per_user
 from tastespace.training.loop import Arrays, Callback, Loop
-from tastespace.training.metric import MetricTrainer, Rates, optimiser_memory
+from tastespace.training.metric import MetricTrainer, Rates, optimiser_memory, place
 
 log = logging.getLogger(__name__)
 
@@ -186,24 +187,24 @@ class DPCML(MetricParameters, TrainedRecommender):
         counts = interests_per_user(histories.user_counts, self.vectors_per_user, self.min_interests, self.log_base)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         users = spread_over_items(self.item_vectors_, histories, offsets, REGIONS[self.geometry][0], self.radius)
-        nothing = optimiser_memory("sgd", users, users[:0])
-        memory = {**nothing, **optimiser_memory(self.optimiser, users, users[:0])}
-        trainer = MetricTrainer(
-            histories,
-            users,
-            offsets,
-            np.require(self.item_vectors_, requirements=["C", "W"]),  # a loaded model's are mapped for reading only
-            {**self._kernel_settings(), "items_stand_still": 1},
-            {**self._kernel_arrays(histories, self.train_), **memory},
-            Rates(self.learning_rate, "constant", _FOLD_EPOCHS),
-            self.average,
-            self.seed,
-            threading.resolve(self.threads) if histories.n_interactions > _FOLD_ALONE else 1,
-        )
-        for epoch in range(_FOLD_EPOCHS):
-            trainer.train_epoch(epoch, lambda done, loss: None)
+        arrays = {
+            "offsets": histories.offsets,
+            "positives": histories.indices,
+            "vector_offsets": offsets,
+            "users": users,
+            "items": np.require(self.item_vectors_, requirements=["C", "W"]),  # a loaded model's are read-only
+            **optimiser_memory(self.optimiser, users, users[:0]),
+            **self._kernel_arrays(histories, self.train_),
+        }
+        if self.gamma == "random":  # by position: a newcomer's would depend on who else is there
+            arrays["gamma"][:] = -1.0
+        settings = {**self._kernel_settings(), "learning_rate": self.learning_rate}
+        means = np.zeros_like(users)
+        n_threads = threading.resolve(self.threads) if histories.n_interactions > _FOLD_ALONE else 1
+        _native.learn_newcomers(arrays, settings, self.seed, _FOLD_EPOCHS, self.average, means, n_threads)
         new = copy.copy(self)
-        new.user_vectors_, new.user_offsets_ = trainer.result()["users"], offsets
+        new.user_vectors_ = place(means, REGIONS[self.geometry][0], self.radius)
+        new.user_offsets_ = offsets
         return new
 
     def vectors(self) -> VectorSpace:

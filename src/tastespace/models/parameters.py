@@ -114,7 +114,6 @@ class MetricParameters(LoopParameters):
             "beta2": 0.999,
             "epsilon": 1e-8,
             "block": self.block,
-            "items_stand_still": 0,
         }
 
     def _kernel_arrays(self, train: Interactions, world: Interactions | None = None) -> Arrays:

@@ -118,7 +118,7 @@ def code_version(model: str) -> str:
     for room in ("training", "evaluation"):
         files |= set((package / room).glob("*.py"))
     files |= {package / "data" / "split.py", package / "models" / "ranking.py", package / "models" / "vectors.py"}
-    digest = hashlib.sha256(getattr(_native, "SOURCES", "").encode())
+    digest = hashlib.sha256(_native.SOURCES.encode())
     for path in sorted(files):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

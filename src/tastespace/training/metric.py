@@ -80,8 +80,6 @@ class MetricTrainer:
         }
         self._averaged = False
         self._means: Arrays = {} if average <= 1 else {"mean_users": users.copy(), "mean_items": items.copy()}
-        if settings["items_stand_still"]:
-            self._means.pop("mean_items", None)
         # Positives of users who have every item; a run that resumes at its end visits nobody, so they are counted here.
         self.skipped = int(train.user_counts[train.user_counts == train.n_items].sum())
 

@@ -1,0 +1,85 @@
+// How positives are visited without locks: in blocks, and within a block first the users, then the items, each owned
+// by one thread. Who owns what never changes what is computed, only who computes it.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "random.hpp"
+
+namespace tastespace {
+
+// A positive in the block at hand.
+struct Slot {
+  std::int64_t user, positive;
+};
+
+// The row that holds this position. Without branches to guess: half of them would be guessed wrong.
+inline std::int64_t owner_of(std::span<const std::int64_t> offsets, std::int64_t position) {
+  const std::int64_t* base = offsets.data();
+  for (std::size_t n = offsets.size(); n > 1;) {
+    const std::size_t half = n / 2;
+    base += base[half] <= position ? half : 0;
+    n -= half;
+  }
+  return base - offsets.data();
+}
+
+// Which thread owns an item; consecutive popular ids should not fall to the same one.
+inline int owner_of_item(std::int32_t item, int threads) {
+  return static_cast<int>((static_cast<std::uint32_t>(item) * 2654435769u >> 8) % static_cast<unsigned>(threads));
+}
+
+// The positives of one block at a time, in an epoch's random order, grouped by user.
+class BlockLayout {
+ public:
+  BlockLayout(std::span<const std::int64_t> offsets, std::uint64_t n_positives, std::uint64_t seed,
+              std::uint64_t epoch)
+      : offsets_(offsets), order_(n_positives, seed, epoch), n_digits_((std::bit_width(offsets.size()) + 7) / 8) {}
+
+  // The positives number first ... last - 1, sorted so that a user's stand together. For one thread.
+  void lay_out(std::int64_t first, std::int64_t last) {
+    slots_.clear();
+    for (std::int64_t i = first; i < last; ++i) {
+      const auto positive = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(i)));
+      slots_.push_back({owner_of(offsets_, positive), positive});
+    }
+    sort_by_user();
+    starts_.clear();
+    for (std::size_t s = 0; s < slots_.size(); ++s)
+      if (s == 0 || slots_[s].user != slots_[s - 1].user) starts_.push_back(static_cast<std::int64_t>(s));
+    starts_.push_back(static_cast<std::int64_t>(slots_.size()));
+  }
+
+  std::span<const Slot> slots() const { return slots_; }
+  std::int64_t n_groups() const { return static_cast<std::int64_t>(starts_.size()) - 1; }
+  // The slots of group g are start(g) ... start(g + 1) - 1, all of one user.
+  std::span<const std::int64_t> starts() const { return starts_; }
+  std::int64_t start(std::int64_t group) const { return starts_[group]; }
+
+ private:
+  // Byte by byte from the lowest, which is stable: a user's positives keep their random order. Comparing would take
+  // several times as long.
+  void sort_by_user() {
+    sorted_.resize(slots_.size());
+    for (int digit = 0; digit < n_digits_; ++digit) {
+      const auto byte_of = [digit](const Slot& slot) { return (slot.user >> (8 * digit)) & 255; };
+      std::size_t place[257] = {};
+      for (const Slot& slot : slots_) ++place[byte_of(slot) + 1];
+      for (int b = 0; b < 255; ++b) place[b + 1] += place[b];
+      for (const Slot& slot : slots_) sorted_[place[byte_of(slot)]++] = slot;
+      slots_.swap(sorted_);
+    }
+  }
+
+  std::span<const std::int64_t> offsets_;
+  Permutation order_;
+  int n_digits_;  // bytes of the largest user's index
+  std::vector<Slot> slots_, sorted_;
+  std::vector<std::int64_t> starts_;
+};
+
+}  // namespace tastespace
