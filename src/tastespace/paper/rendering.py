@@ -140,7 +140,8 @@ class Difference:
 
 def paired(first: Sequence[Finished], second: Sequence[Finished], metric: str) -> Difference:
     """Paired t-test over users, each user's figure being the mean over seeds."""
-    a, b = (np.nanmean([run.per_user[metric] for run in runs], axis=0) for runs in (first, second))
+    # Who does not count for a metric does not in any seed, so a plain mean leaves them out.
+    a, b = (np.mean([run.per_user[metric] for run in runs], axis=0) for runs in (first, second))
     known = ~(np.isnan(a) | np.isnan(b))
     gap = a[known] - b[known]
     if not len(gap) or not gap.any():

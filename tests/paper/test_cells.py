@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+from tastespace.paper import cells as module
+from tastespace.paper.cells import Cell, Finished, Shelf, code_version
+
+POPULAR = Cell("town", "popular")
+
+
+@pytest.fixture
+def finished():
+    return Finished({"metrics": {"P@3": 12.5}, "seconds": 1.0}, {"P@3": np.array([0.0, np.nan, 25.0])})
+
+
+def test_a_finished_cell_is_found_again(tmp_path, finished):
+    shelf = Shelf(tmp_path / "new" / "folder")
+    assert shelf.get(POPULAR) is None
+    shelf.put(POPULAR, finished)
+    again = shelf.get(POPULAR)
+    assert again.result["metrics"] == {"P@3": 12.5}
+    assert again.result["cell"]["method"] == "popular"
+    np.testing.assert_array_equal(again.per_user["P@3"], finished.per_user["P@3"])
+
+
+def test_everything_that_decides_the_figures_is_in_the_key(monkeypatch):
+    base = Cell("town", "cml+hars")
+    others = [
+        Cell("town", "cml+unis"),
+        Cell("town", "cml+hars", seed=1),
+        Cell("town", "cml+hars", split_seed=1),
+        Cell("town", "cml+hars", parameters={"dim": 8}),
+        Cell("town", "cml+hars", preset="paper"),
+        Cell("town", "cml+hars", protocol="full"),
+        Cell("town", "cml+hars", metrics=("MAP",)),
+    ]
+    keys = {cell.key() for cell in (base, *others)}
+    assert len(keys) == 1 + len(others)
+    assert Cell("town", "CML+HarS", label="another name").key() == base.key()
+    before = base.key()
+    monkeypatch.setattr(module, "code_version", lambda model: "other code")
+    assert base.key() != before
+
+
+def test_the_code_of_a_model_is_its_own():
+    versions = {name: code_version(name) for name in ("popular", "cml", "dpcml")}
+    assert versions["popular"] != versions["dpcml"]
+    assert versions["cml"] == versions["dpcml"]  # the same file and the same bases
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "rubbish"])
+def test_a_damaged_cell_counts_as_not_there(tmp_path, finished, damage):
+    shelf = Shelf(tmp_path)
+    path = shelf.put(POPULAR, finished)
+    whole = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif damage == "flip":
+        middle = len(whole) // 3
+        path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :])
+    else:
+        path.write_bytes(b"" if damage == "empty" else b"no archive at all")
+    assert shelf.get(POPULAR) is None
+    shelf.put(POPULAR, finished)
+    assert shelf.get(POPULAR) is not None

@@ -1,0 +1,72 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tastespace.paper.cells import Cell, Shelf
+from tastespace.paper.runner import run_cells
+
+TWO = [Cell("town", "popular"), Cell("town", "cml+hars", parameters={"dim": 8, "epochs": 2})]
+
+
+def states(rows):
+    return [row.state for row in rows]
+
+
+def test_cells_run_once_and_are_kept(tmp_path):
+    assert states(run_cells(TWO, tmp_path, workers=2)) == ["done", "done"]
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npz")}
+    again = run_cells([*TWO, Cell("town", "popular", seed=1)], tmp_path, workers=2)
+    assert states(again) == ["kept", "kept", "done"]
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+    assert again[1].finished.result["metrics"]["P@3"] > 0
+
+
+def test_a_damaged_cell_is_run_again(tmp_path):
+    run_cells(TWO[:1], tmp_path)
+    path = next(tmp_path.glob("*.npz"))
+    path.write_bytes(path.read_bytes()[:100])
+    assert states(run_cells(TWO[:1], tmp_path)) == ["done"]
+
+
+def test_a_failing_cell_says_why_and_the_others_go_on(tmp_path):
+    bad = Cell("town", "cml+hars", parameters={"margin": -1.0})
+    rows = run_cells([bad, TWO[0]], tmp_path, workers=1)
+    assert states(rows) == ["failed", "done"]
+    assert "margin=-1.0" in rows[0].problem
+
+
+def test_what_a_budget_ends_is_marked(tmp_path):
+    assert states(run_cells(TWO, tmp_path, minutes=0.0)) == ["cut", "cut"]
+    assert not list(tmp_path.glob("*.npz"))
+
+
+SCRIPT = """
+import sys
+from tastespace.paper.cells import Cell
+from tastespace.paper.runner import run_cells
+cells = [Cell("town", "cml+hars", seed, {"dim": 8, "epochs": 3}) for seed in range(6)]
+rows = run_cells(cells, sys.argv[1], workers=1)
+print(" ".join(row.state for row in rows))
+"""
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_nothing_is_lost_and_nothing_runs_twice(tmp_path):
+    child = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path)], start_new_session=True)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("*.npz"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npz")}
+    assert 2 <= len(kept) < 6
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, check=True)
+    said = done.stdout.split()
+    assert said.count("kept") == len(kept)
+    assert said.count("done") == 6 - len(kept)
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())
+    assert all(Shelf(tmp_path).get(Cell("town", "cml+hars", s, {"dim": 8, "epochs": 3})) for s in range(6))
