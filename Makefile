@@ -24,6 +24,8 @@ lint: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/recommending.py
+	$(BIN)/python benchmarks/model_file.py
 	for what in torch implicit scaling memory large; do $(BIN)/python benchmarks/training.py $$what || exit 1; done
 
 clean:
@@ -39,12 +41,12 @@ $(VENV)/.core: $(VENV)/.created $(NATIVE)
 	$(BIN)/pip install --disable-pip-version-check -q -e .
 	touch $@
 
+# torch first and by its exact version: a range would take the newest build, with gigabytes for graphics cards.
 $(VENV)/.test: $(VENV)/.created $(NATIVE)
+	$(BIN)/pip install --disable-pip-version-check -q torch==2.13.0
 	$(BIN)/pip install --disable-pip-version-check -q -e ".[test]"
 	touch $@ $(VENV)/.core
 
-# torch first and by its exact version: a range would take the newest build, with gigabytes for graphics cards.
 $(VENV)/.bench: $(VENV)/.test
-	$(BIN)/pip install --disable-pip-version-check -q torch==2.13.0
 	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,bench]"
 	touch $@

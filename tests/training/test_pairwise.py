@@ -177,8 +177,8 @@ def test_newcomers_learn_alone_against_items_that_stand_still():
     np.testing.assert_array_equal(bench.arrays["bias"], start["bias"])
     np.testing.assert_array_equal(means[1], start["users"][1])  # there is nothing to compare with
     for row, items in ((0, lists[0]), (2, lists[2])):
-        alone = Bench(from_lists([items], N_ITEMS), method="adagrad")
-        alone.arrays.update(items=start["items"], bias=start["bias"], users=start["users"][[row]])
+        alone = Bench(from_lists([items, []], N_ITEMS), method="adagrad")
+        alone.arrays.update(items=start["items"], bias=start["bias"], users=start["users"][[row, row]])
         twin, mean = Twin(alone), 0.0
         for epoch in range(4):
             twin.learn(epoch, items_too=False)

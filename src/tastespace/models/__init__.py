@@ -18,9 +18,24 @@ __all__ = ["Recommender", "VectorSpace", "create", "registry"]
 _MODELS = {
     "popular": "tastespace.models.simple:MostPopular",
     "ease": "tastespace.models.simple:EASE",
+    "itemknn": "tastespace.models.neighbours:ItemKNN",
+    "als": "tastespace.models.als:ALS",
+    "bpr": "tastespace.models.bpr:BPR",
     "cml": "tastespace.models.dpcml:CML",
     "dpcml": "tastespace.models.dpcml:DPCML",
     "gmf": "tastespace.models.factors:GMF",
+    "mlp": "tastespace.models.factors:MLP",
+    "neumf": "tastespace.models.factors:NeuMF",
+    "m2f": "tastespace.models.multivector:M2F",
+    "mgmf": "tastespace.models.multivector:MGMF",
+    "mult-dae": "tastespace.models.autoencoders:MultDAE",
+    "mult-vae": "tastespace.models.autoencoders:MultVAE",
+    "lightgcn": "tastespace.models.graph:LightGCN",
+    "dp-recnet": "tastespace.models.recnet:DPRecNet",
+    "gcn-accdiv": "tastespace.models.accdiv:GCNAccDiv",
+    "idcf": "tastespace.models.diversity:IDCF",
+    "prd": "tastespace.models.diversity:PRD",
+    "recnet": "tastespace.models.recnet:RecNet",
 }
 
 

@@ -138,7 +138,7 @@ class BPR(LoopParameters, TrainedRecommender):
         # A loaded model's arrays are mapped for reading only.
         items, bias = (np.require(a, requirements=["C", "W"]) for a in (self.item_vectors_, self.item_bias_))
         users = np.zeros((histories.n_users, items.shape[1]), dtype=np.float32)
-        arrays = {
+        arrays: Arrays = {
             "offsets": histories.offsets,
             "positives": histories.indices,
             "users": users,

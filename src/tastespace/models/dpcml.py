@@ -187,7 +187,7 @@ class DPCML(MetricParameters, TrainedRecommender):
         counts = interests_per_user(histories.user_counts, self.vectors_per_user, self.min_interests, self.log_base)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         users = spread_over_items(self.item_vectors_, histories, offsets, REGIONS[self.geometry][0], self.radius)
-        arrays = {
+        arrays: Arrays = {
             "offsets": histories.offsets,
             "positives": histories.indices,
             "vector_offsets": offsets,

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from tastespace import threads as threading
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
+from tastespace.models.simple import binary_rows
 from tastespace.models.trained import require_number, require_whole
 
-_PAIRS_AT_ONCE = 4_000_000  # pairs of items that a thread looks at together: about 100 MB where all have met
+_PAIRS_AT_ONCE = 2_000_000  # pairs of items that a thread looks at together: up to 100 MB
 
 
 class ItemKNN(Recommender):
@@ -45,9 +46,7 @@ class ItemKNN(Recommender):
     similarity_: sp.csr_array
     """Similarities of each item (row) to its neighbours, float32, shape ``(n_items, n_items)``."""
 
-    def __init__(
-        self, neighbours: int = 100, shrink: float = 10.0, normalise: bool = False, threads: int = 0
-    ) -> None:
+    def __init__(self, neighbours: int = 100, shrink: float = 10.0, normalise: bool = False, threads: int = 0) -> None:
         self.neighbours = neighbours
         self.shrink = shrink
         self.normalise = normalise
@@ -56,7 +55,7 @@ class ItemKNN(Recommender):
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         require_whole("neighbours", self.neighbours)
         require_number("shrink", self.shrink, least=0.0)
-        binary = _binary(train, np.arange(train.n_users))
+        binary = binary_rows(train, np.arange(train.n_users))
         by_item = binary.T.tocsr()
         # By blocks of items: all pairs at once would be the square that does not fit for large catalogues.
         step = max(1, _PAIRS_AT_ONCE // train.n_items)
@@ -92,7 +91,7 @@ class ItemKNN(Recommender):
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X S for the rows of these users."""
         self.require_fitted()
-        return np.ascontiguousarray((_binary(self.train_, users) @ self.similarity_).toarray(), dtype=np.float32)
+        return np.ascontiguousarray((binary_rows(self.train_, users) @ self.similarity_).toarray(), dtype=np.float32)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Similarities of the items at these rows to all others, 0 to those that are no neighbours."""
@@ -101,15 +100,6 @@ class ItemKNN(Recommender):
 
     def _fold_in(self, histories: Interactions) -> ItemKNN:
         return copy.copy(self)  # scores come from the histories and S alone
-
-
-def _binary(data: Interactions, users: NDArray[np.integer[Any]]) -> sp.csr_array:
-    """The rows of these users as ones, float32."""
-    counts = data.user_counts[users]
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    at = np.repeat(data.offsets[:-1][users] - offsets[:-1], counts) + np.arange(offsets[-1])
-    ones = np.ones(len(at), dtype=np.float32)
-    return sp.csr_array((ones, data.indices[at], offsets), shape=(len(users), data.n_items))
 
 
 def _largest(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
