@@ -14,6 +14,7 @@ from rich.table import Table
 from tastespace.cli.config import configured
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people
 from tastespace.data.datasets.cache import cache_root
+from tastespace.paper.claims import CLAIMS, find_claim, judge
 from tastespace.paper.rendering import Entry, entries, to_markdown, to_rows
 from tastespace.paper.runner import run_cells
 from tastespace.paper.tables import EXPERIMENTS, Experiment, find_experiment, only
@@ -70,6 +71,33 @@ def table(
         _show(experiment, found)
 
 
+def claims(
+    dataset: Annotated[str, typer.Option(help="On which data set.")] = "steam-200k",
+    claim: Annotated[list[str] | None, typer.Option(help="Only this claim; may be repeated.")] = None,
+    seeds: Annotated[int, typer.Option(help="Runs of each method.")] = 3,
+    workers: Annotated[int, typer.Option(help="Processes at a time; 0: one per core.")] = 0,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so long; what is missing is left out.")] = None,
+    results: _Results = None,
+    format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
+    out: Annotated[Path | None, typer.Option(help="Write the differences to this file.")] = None,
+) -> None:
+    """The orderings that the paper claims, measured: do they hold here?"""
+    wanted = [find_claim(name) for name in claim or CLAIMS]
+    cells = list({cell.key(): cell for one in wanted for cell in one.cells(dataset, seeds)}.values())
+    rows = run_cells(cells, results or cache_root() / "paper", workers=workers, minutes=minutes)
+    verdicts = [judge(one, dataset, rows) for one in wanted]
+    if not for_people(format, out):
+        emit(pl.DataFrame([row for verdict in verdicts for row in verdict.rows()]), format, out)
+        return
+    for verdict in verdicts:
+        shown = Table(title=f"{verdict.claim.text} [bold]{verdict.word}[/]", title_justify="left", box=box.SIMPLE_HEAD)
+        for column in ("better", "worse", "metric", "difference", "p"):
+            shown.add_column(column)
+        for row in verdict.rows():
+            shown.add_row(row["better"], row["worse"], row["metric"], f"{row['difference']:+.2f}", f"{row['p']:.2g}")
+        Console().print(shown)
+
+
 def _show(experiment: Experiment, found: list[Entry]) -> None:
     metrics = [m for m in ("P@3", "NDCG@5", "MAP", "MRR") if any(m in e.ours for e in found)]
     metrics = metrics or list(dict.fromkeys(m for e in found for m in e.ours))[:6]
@@ -92,4 +120,7 @@ def _show(experiment: Experiment, found: list[Entry]) -> None:
 paper.command("list", epilog="Example: tastespace paper list")(configured(list_, "list"))
 paper.command("table", epilog="Example: tastespace paper table results1 --dataset steam-200k")(
     configured(table, "table")
+)
+paper.command("claims", epilog="Example: tastespace paper claims --dataset steam-200k --seeds 3")(
+    configured(claims, "claims")
 )

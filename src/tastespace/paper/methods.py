@@ -18,7 +18,7 @@ from tastespace.training.samplers import SAMPLERS
 
 # As the paper selects epochs: best validation P@3 under its own protocol.
 _SELECTION: dict[str, Any] = {"monitor": "P@3", "monitor_protocol": "paper"}
-_ALIASES = {"2st": "2sts", "bpa+2st": "bpa+2sts", "dpcml1": "bpa+unis", "dpcml2": "bpa+hars"}
+_ALIASES = {"2st": "2sts", "bpa+2st": "bpa+2sts", "dpcml1": "bpa+unis", "dpcml2": "bpa+hars", "graphdiv": "gcn-accdiv"}
 
 
 _SECOND_STAGES = ("dd", "pd")

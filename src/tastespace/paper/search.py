@@ -75,8 +75,70 @@ _PAPER_BY_SAMPLER["dihars"] = _PAPER_BY_SAMPLER["ndihars"]
 _PAPER_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.0, 10.0)}
 _PAPER_BPA: Space = {"interests": (2, 3, 4, 5)}
 
+# What the models that learn with torch share: the epoch is chosen as in the paper.
+_NEURAL: Space = {
+    "learning_rate": (5e-4, 1e-3, 3e-3),
+    "validate_every": (3,),
+    "patience": (4,),
+    "monitor": ("P@3",),
+    "monitor_protocol": ("paper",),
+}
+_FACTORS: Space = {
+    **_NEURAL,
+    "dim": (32, 64, 100),
+    "negatives": (2, 4, 8),
+    "weight_decay": (0.0, 1e-6, 1e-5, 3e-5, 1e-4),
+    "epochs": (60,),
+}
+_M2F: Space = {**_FACTORS, "interests": (2, 3, 4, 5)}
+
+_RECNET: Space = {
+    **_NEURAL,
+    "embedding_share": (0.3, 0.5, 0.8),
+    "regularisation": (1e-3, 3e-3, 1e-2),
+    "learning_rate": (2e-3, 5e-3, 1e-2),
+    "hidden": (16, 32, 64),
+    "epochs": (60,),
+    "validate_every": (2,),
+    "patience": (8,),
+}
+
 _OTHERS: dict[str, Space] = {
     "ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
+    "gmf": _FACTORS,
+    "mlp": {**_FACTORS, "layers": (2, 3, 4), "batch": (512, 1024)},
+    "neumf": {**_FACTORS, "layers": (2, 3, 4), "batch": (512, 1024)},
+    "m2f": _M2F,
+    "m2f+dcrs": {**_M2F, **_PAPER_SEVERAL},
+    "mgmf": _M2F,
+    "mult-dae": {
+        **_NEURAL,
+        "dim": (100, 200, 400),
+        "dropout": (0.3, 0.5, 0.7),
+        "weight_decay": (0.0, 1e-6, 1e-5),
+        "batch": (64, 128, 256),
+        "epochs": (100,),
+    },
+    "mult-vae": {
+        **_NEURAL,
+        "dim": (100, 200, 300),
+        "hidden": (300, 600),
+        "dropout": (0.3, 0.5, 0.7),
+        "beta": (0.05, 0.1, 0.2, 0.4, 0.6),
+        "anneal_epochs": (40, 20),
+        "batch": (64, 128, 256),
+        "epochs": (100,),
+    },
+    "lightgcn": {
+        **_NEURAL,
+        "learning_rate": (2e-3, 5e-3, 1e-2),
+        "dim": (64, 128, 200),
+        "layers": (1, 2, 3),
+        "regularisation": (1e-4, 3e-4, 1e-3, 2e-3, 5e-3),
+        "batch": (1024, 2048, 4096),
+        "epochs": (200,),
+        "validate_every": (10,),
+    },
     "itemknn": {
         "neighbours": (20, 50, 100, 200, 400),
         "shrink": (1.0, 3.0, 10.0, 30.0, 100.0),
@@ -87,6 +149,38 @@ _OTHERS: dict[str, Space] = {
         "regularisation": (5.0, 10.0, 20.0, 40.0, 80.0),
         "alpha": (0.0, 0.3, 1.0, 3.0, 10.0),
         "iterations": (15,),
+    },
+    "prd": {
+        **_NEURAL,
+        "alpha": (0.3, 1.0, 2.0),
+        "support": (0.3, 0.5, 0.7),
+        "regularisation": (0.02, 0.05, 0.1),
+        "learning_rate": (1e-3, 3e-3, 1e-2),
+        "epochs": (80,),
+        "validate_every": (2,),
+    },
+    "recnet": _RECNET,
+    "dp-recnet": {**_RECNET, "diversity_weight": (0.1, 0.3, 1.0, 3.0, 10.0)},
+    "idcf": {
+        **_NEURAL,
+        "variance_weight": (0.3, 1.0, 3.0, 10.0, 30.0),
+        "regularisation": (0.005, 0.01, 0.02, 0.05),
+        "learning_rate": (1e-3, 3e-3, 1e-2),
+        "dim": (64, 100),
+        "epochs": (100,),
+        "validate_every": (4,),
+    },
+    "gcn-accdiv": {
+        **_NEURAL,
+        "trade_off": (0.02, 0.05, 0.1, 0.2, 0.3),
+        "near": ("item", "user"),
+        "near_neighbours": (15, 30, 60, 120),
+        "far_neighbours": (20, 40, 80),
+        "near_order": (1, 2),
+        "learning_rate": (0.05,),
+        "epochs": (5,),
+        "validate_every": (1,),
+        "patience": (2,),
     },
     "bpr": {
         "learning_rate": (0.02, 0.05, 0.1),

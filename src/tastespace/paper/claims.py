@@ -1,0 +1,153 @@
+"""The orderings that the paper claims, each with the verdict that the measurements give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tastespace.errors import ParameterError, nearest
+from tastespace.paper.cells import Cell, Finished
+from tastespace.paper.rendering import Difference, paired
+from tastespace.paper.runner import Row
+from tastespace.paper.tables import Line
+
+METRICS = ("P@3", "MAP", "MRR")
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing is better than another, for each of these pairs."""
+
+    name: str
+    text: str
+    pairs: tuple[tuple[Line, Line], ...]
+    """Better, worse."""
+
+    def cells(self, dataset: str, seeds: int) -> list[Cell]:
+        """What must be run to judge it."""
+        lines = {line.label: line for pair in self.pairs for line in pair}.values()
+        return [
+            Cell(dataset, line.method, seed, line.changes, label=line.label) for line in lines for seed in range(seeds)
+        ]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the measurements say of a claim."""
+
+    claim: Claim
+    dataset: str
+    differences: dict[tuple[str, str, str], Difference]
+    """(better, worse, metric) -> the difference."""
+
+    @property
+    def word(self) -> str:
+        """Holds, holds in part, or does not hold here; a difference counts if it is significant after Holm."""
+        if not self.differences:
+            return "not measured"
+        right = [d.mean > 0 for d in self.differences.values()]
+        sure = self._significant()
+        if all(right) and all(sure):
+            return "holds"
+        if any(good and certain for good, certain in zip(right, sure, strict=True)):
+            return "holds in part"
+        return "does not hold here"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per difference, for programs."""
+        return [
+            {
+                "claim": self.claim.name,
+                "verdict": self.word,
+                "dataset": self.dataset,
+                "better": better,
+                "worse": worse,
+                "metric": metric,
+                "difference": found.mean,
+                "p": found.p_value,
+                "users": found.n_users,
+            }
+            for (better, worse, metric), found in self.differences.items()
+        ]
+
+    def _significant(self) -> list[bool]:
+        """Holm's step-down over all differences of the claim."""
+        values = [d.p_value for d in self.differences.values()]
+        order = sorted(range(len(values)), key=values.__getitem__)
+        found = [False] * len(values)
+        for place, at in enumerate(order):
+            if values[at] > _ALPHA / (len(values) - place):
+                break
+            found[at] = True
+        return found
+
+
+def _line(method: str) -> Line:
+    return Line(method, method)
+
+
+def _without_dcrs(method: str) -> Line:
+    return Line(f"{method} w/o DCRS", method, {"dcrs": None})
+
+
+_SAMPLERS = ("unis", "hars", "dihars")
+_COUNTS = ("cml", "bpa", "apa")
+
+CLAIMS = {
+    claim.name: claim
+    for claim in (
+        Claim(
+            "apa-bpa",
+            "Adaptive numbers of vectors (APA) do better than the same number for all (BPA).",
+            tuple((_line(f"apa+{s}"), _line(f"bpa+{s}")) for s in _SAMPLERS),
+        ),
+        Claim(
+            "bpa-cml",
+            "Several vectors (BPA) do better than one (CML).",
+            tuple((_line(f"bpa+{s}"), _line(f"cml+{s}")) for s in _SAMPLERS),
+        ),
+        Claim(
+            "dihars-hars",
+            "Differentiable hard sampling (DiHarS) does better than hard sampling (HarS).",
+            tuple((_line(f"{c}+dihars"), _line(f"{c}+hars")) for c in _COUNTS),
+        ),
+        Claim(
+            "hars-unis",
+            "Hard sampling (HarS) does better than uniform sampling (UniS).",
+            tuple((_line(f"{c}+hars"), _line(f"{c}+unis")) for c in _COUNTS),
+        ),
+        Claim(
+            "dcrs",
+            "Several vectors with diversity control (DCRS) do better than without.",
+            tuple((_line(m), _without_dcrs(m)) for m in ("bpa+unis", "bpa+hars", "apa+dihars")),
+        ),
+    )
+}
+
+
+def find_claim(name: str) -> Claim:
+    """A claim by name.
+
+    >>> find_claim("dcrs").text
+    'Several vectors with diversity control (DCRS) do better than without.'
+    """
+    if name not in CLAIMS:
+        raise ParameterError(f"no claim {name!r}; there are {', '.join(CLAIMS)}.{nearest(name, CLAIMS)}")
+    return CLAIMS[name]
+
+
+def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
+    """The verdict on a claim from finished cells of one data set."""
+    by_label: dict[str, list[Finished]] = {}
+    for row in rows:
+        if row.cell.dataset == dataset and row.finished is not None:
+            by_label.setdefault(row.cell.title, []).append(row.finished)
+    found = {}
+    for better, worse in claim.pairs:
+        first, second = by_label.get(better.label, []), by_label.get(worse.label, [])
+        if first and len(first) == len(second):
+            for metric in METRICS:
+                found[better.label, worse.label, metric] = paired(first, second, metric)
+    return Verdict(claim, dataset, found)

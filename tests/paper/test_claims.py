@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from tastespace.errors import ParameterError
+from tastespace.paper.cells import Finished
+from tastespace.paper.claims import CLAIMS, METRICS, find_claim, judge
+from tastespace.paper.runner import Row
+
+
+def measured(claim, gains, noise=1.0, seeds=2, n=400):
+    """Finished cells in which each better line is ahead of its worse one by the given gain."""
+    rng = np.random.default_rng(0)
+    level = {}
+    for (better, worse), gain in zip(claim.pairs, gains, strict=True):
+        level[worse.label], level[better.label] = 20.0, 20.0 + gain
+    users = rng.normal(0, 10, n)
+    rows = []
+    for cell in claim.cells("town", seeds):
+        values = level[cell.title] + users + rng.normal(0, noise, n)
+        rows.append(Row(cell, "done", Finished({}, dict.fromkeys(METRICS, values))))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("gains", "word"),
+    [
+        ((1.0, 1.0, 1.0), "holds"),
+        ((1.0, 1.0, -1.0), "holds in part"),
+        ((0.0, 0.0, 0.0), "does not hold here"),
+        ((-1.0, -1.0, -1.0), "does not hold here"),
+    ],
+)
+def test_the_verdict_follows_the_measurements(gains, word):
+    claim = CLAIMS["dcrs"]
+    verdict = judge(claim, "town", measured(claim, gains))
+    assert verdict.word == word
+    assert len(verdict.rows()) == len(claim.pairs) * len(METRICS)
+    assert {row["verdict"] for row in verdict.rows()} == {word}
+
+
+def test_what_was_not_measured_is_not_judged():
+    claim = CLAIMS["hars-unis"]
+    assert judge(claim, "town", []).word == "not measured"
+    rows = measured(claim, (1.0, 1.0, 1.0))
+    rows = [row for row in rows if row.cell.title != "cml+unis"]
+    assert len(judge(claim, "town", rows).differences) == 2 * len(METRICS)
+
+
+def test_cells_of_a_claim():
+    cells = CLAIMS["dcrs"].cells("steam-200k", 3)
+    assert len(cells) == 6 * 3
+    assert {cell.parameters.get("dcrs", "stored") for cell in cells} == {"stored", None}
+    with pytest.raises(ParameterError, match="apa-bpa"):
+        find_claim("apa-bpaa")
