@@ -88,6 +88,7 @@ def shelves(
     model: ModelArgument,
     user: _User,
     k: _K = 10,
+    each: Annotated[list[str] | None, typer.Option(help="How many of one interest: 0=12; may be repeated.")] = None,
     mute: Annotated[list[int] | None, typer.Option(help="Leave an interest out; may be repeated.")] = None,
     boost: Annotated[list[str] | None, typer.Option(help="Show more of an interest: 2=1.5; may be repeated.")] = None,
     filter: _Filter = None,
@@ -99,7 +100,14 @@ def shelves(
     """One list for each of a person's interests."""
     opened = open_model(model)
     person = parse_ids(opened.train_.users, [user])[0]
-    found = opened.shelves(person, k, mute=mute or (), boost=_boosts(boost or []), filter=filter, column=column)
+    found = opened.shelves(
+        person,
+        k,
+        mute=mute or (),
+        boost=_by_interest("--boost", boost or [], float, "2=1.5"),
+        filter=filter,
+        column=column,
+    )
     if picture is not None:
         from tastespace.plots import draw_shelves
 
@@ -195,12 +203,12 @@ def similar(
         emit(frame, format, out)
 
 
-def _boosts(texts: list[str]) -> dict[int, float]:
+def _by_interest(flag: str, texts: list[str], kind: type[Number], example: str) -> dict[int, Number]:
     found = {}
     for text in texts:
-        interest, _, factor = text.partition("=")
+        interest, _, value = text.partition("=")
         try:
-            found[int(interest)] = float(factor)
+            found[int(interest)] = kind(value)
         except ValueError:
-            raise ParameterError(f"--boost {text}: expected interest=factor, such as --boost 2=1.5.") from None
+            raise ParameterError(f"{flag} {text}: expected interest=number, such as {flag} {example}.") from None
     return found

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
+from tastespace.data.attributes import title_column
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import to_polars
@@ -80,7 +81,7 @@ def with_titles(frame: Any, train: Interactions, of: str = "item") -> pl.DataFra
     """A frame of recommendations with the items' titles, where they have any."""
     found = to_polars(frame)[0]
     attributes = train.item_attributes
-    column = None if attributes is None else next((c for c in ("title", "name") if c in attributes.columns), None)
+    column = title_column(attributes)
     if attributes is None or column is None:
         return found
     titles = attributes[column].gather(pl.Series(train.items.find(found[of]), dtype=pl.UInt32))

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from tastespace.cli.output import Format, for_people, print_rows
+from tastespace.cli.output import FORMAT_HELP, Format, for_people, print_rows
 from tastespace.data import datasets as named
 
 
 def datasets(
     name: Annotated[str | None, typer.Argument(help="Show everything about one data set.")] = None,
-    format: Annotated[Format, typer.Option(help="table for people, json or csv for programs.")] = Format.table,
+    format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
 ) -> None:
     """List the named data sets: size, licence, and whether they are on this machine."""
     entries = named.table() if name is None else [named.describe(name)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,8 @@ from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 from tastespace.models.trained import TrainedRecommender
 from tastespace.store.manifest import DATA_FILE, NAME
+
+log = logging.getLogger(__name__)
 
 
 def fit(
@@ -122,11 +125,12 @@ def _fitted(
     # In this order short histories stay in training whole: the first part is rounded down.
     held_out, train = split.per_user(whole, (valid, 1 - valid), seed=seed)
     if held_out.n_interactions == 0:
-        raise ParameterError(
-            f"--valid {valid} holds nothing out of {whole!r}: histories are too short. Give a larger share, or 0."
+        log.warning(
+            "histories are too short to hold out %g %% of each: no figures, and no choice of epoch", 100 * valid
         )
+        return model.fit(whole), None
     model.fit(train, valid=held_out)
-    report = evaluate(model, held_out, seen=train, k=10, metrics=["P", "R", "NDCG", "MRR"])
+    report = evaluate(model, held_out, seen=train, k=min(10, whole.n_items), metrics=["P", "R", "NDCG", "MRR"])
     final = {**parameters}
     if isinstance(model, TrainedRecommender) and "epochs" in inspect.signature(type(model)).parameters:
         final["epochs"] = max(1, int(getattr(model, "best_epoch_", 0)) or int(model.get_params()["epochs"]))

@@ -54,6 +54,8 @@ def emit(frame: pl.DataFrame, format: Format, out: Path | None = None) -> None:
         raise ParameterError(f"--out {out}: a table is for people at a terminal; give --format csv, say.")
     text = _encoded(frame, Format.csv if format is Format.auto else format)
     if out is None:
+        if format is Format.parquet and sys.stdout.isatty():
+            raise ParameterError("--format parquet is for files and pipes, not for a terminal: give --out or use >.")
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()
         return

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tastespace.cli.config import configured
-from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people
+from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
 from tastespace.data.datasets.cache import cache_root
 from tastespace.paper.claims import CLAIMS, find_claim, judge
 from tastespace.paper.rendering import Entry, entries, to_markdown, to_rows
@@ -35,12 +35,7 @@ def list_(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.aut
     if not for_people(format):
         emit(pl.DataFrame(rows), format)
         return
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in rows[0]:
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
-    Console().print(table)
+    show(pl.DataFrame(rows))
 
 
 def table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tastespace.cli.output import Format, for_people
 from tastespace.errors import ParameterError
 from tastespace.paper import runs, search
 from tastespace.paper.methods import find_method
@@ -29,9 +31,14 @@ def run(
     metric: Annotated[list[str] | None, typer.Option(help="Metrics instead of the paper's; may be repeated.")] = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
+    format: Annotated[
+        Format, typer.Option(help="table for people, json for programs; auto: by where it goes.")
+    ] = Format.auto,
 ) -> None:
     """Load, split, train, select on validation, evaluate on test."""
     metrics = tuple(metric) if metric else ("P", "R", "NDCG", "MAP", "MRR")
+    if json_file is not None:
+        _require_writable(json_file)
     result = runs.run(
         dataset,
         method,
@@ -44,8 +51,10 @@ def run(
         threads=threads,
     )
     if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if not for_people(format):
+        sys.stdout.write(json.dumps(result, indent=1) + "\n")
+        return
     table = Table(title=f"{result['method']} on {dataset}, protocol {protocol!r}", title_justify="left")
     for name in result["metrics"]:
         table.add_column(name, justify="right")
@@ -86,6 +95,15 @@ def tune(
     if store:
         store_entry(dataset, find_method(method).name, outcome)
     Console().print_json(json.dumps(outcome))
+
+
+def _require_writable(path: Path) -> None:
+    """Before hours of training, not after."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a", encoding="utf-8").close()
+    except OSError as problem:
+        raise ParameterError(f"--json {path}: cannot be written ({problem.strerror}).") from problem
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:

@@ -162,7 +162,9 @@ def from_polars(frame: pl.DataFrame, backend: str) -> Any:
 
 def _from_pandas_like(name: str, native: Any) -> pl.Series:
     dtype = native.dtype
-    if isinstance(dtype, np.dtype) and dtype.kind in "iufbM":
+    if isinstance(dtype, np.dtype) and dtype.kind == "M":  # seconds and days, which polars' times do not have
+        return pl.Series(name, native.to_numpy().astype(f"datetime64[{'ns' if dtype.str.endswith('[ns]') else 'us'}]"))
+    if isinstance(dtype, np.dtype) and dtype.kind in "iufb":
         return pl.Series(name, np.ascontiguousarray(native.to_numpy()))
     missing = native.isna().to_numpy()
     if getattr(dtype, "kind", "O") in "iu" and not missing.any():  # pandas' nullable integers

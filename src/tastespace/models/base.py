@@ -32,6 +32,7 @@ class Recommender(Answers, ABC):
     """What the model was fitted on."""
     valid_: Interactions | None
     """What it was tuned on, if anything."""
+    _world: Interactions | None = None
     _kept_as: ClassVar[dict[str, str]] = {}
     """Attributes of parameters whose own name is taken by a method."""
 
@@ -70,6 +71,11 @@ class Recommender(Answers, ABC):
         if space is None:
             raise TypeError(f"{type(self).__name__} defines neither score_block nor vectors")
         return space.scores(users)
+
+    @property
+    def world(self) -> Interactions:
+        """Where popularity is counted: the training data, also for a model of newcomers."""
+        return self.train_ if self._world is None else self._world
 
     def item_space(self) -> VectorSpace | None:
         """The vectors by which items are compared, for diversity; a two-stage model has those of its first stage."""

@@ -110,9 +110,13 @@ class NeuralRecommender(LoopParameters, _Weights):
         """How many things an epoch goes through: positives, unless a model says users."""
         return train.n_interactions
 
+    def _order(self, train: Interactions, epoch: int) -> NDArray[np.int64]:
+        """The positives in the order of an epoch: at random, unless a model says otherwise."""
+        return np.random.default_rng([self.seed, epoch]).permutation(train.n_interactions)
+
     def _batches(self, train: Interactions, epoch: int, torch: Any) -> Iterator[Batch]:
-        """The batches of an epoch: positives in random order, with true negatives."""
-        order = np.random.default_rng([self.seed, epoch]).permutation(train.n_interactions)
+        """The batches of an epoch: positives with true negatives."""
+        order = self._order(train, epoch)
         users, items = train.row_of_each(), train.indices
         source = Negatives(train, seed=self.seed, n_threads=self.threads)
         for first in range(0, len(order), self.batch):
@@ -152,7 +156,7 @@ class NeuralRecommender(LoopParameters, _Weights):
                 def validate(result: Arrays) -> float:
                     candidate = copy.copy(self)
                     candidate.train_, candidate.weights_ = train, result
-                    candidate._held = (None, None)
+                    candidate._held = (None, trainee._fixed)  # the data has not changed
                     return measure(candidate)
 
             settings = self._loop_settings(train, valid, list(start.values()), self._n_batched(train))
@@ -206,7 +210,7 @@ class NeuralRecommender(LoopParameters, _Weights):
             weights, fixed = self._held
             if weights is None:
                 weights = {name: self._tensor(torch, array) for name, array in self.weights_.items()}
-                fixed = self._prepare(self.train_, torch)
+                fixed = self._prepare(self.train_, torch) if fixed is None else fixed
                 self._held = (weights, fixed)
             scores = self._scores(weights, fixed, self._tensor(torch, np.asarray(users)))
             return np.ascontiguousarray(scores.cpu().numpy(), dtype=np.float32)
@@ -222,9 +226,12 @@ class _TorchTrainee:
             name: torch.tensor(array, device=model.device).requires_grad_() for name, array in start.items()
         }
         makers = {"adam": torch.optim.Adam, "adagrad": torch.optim.Adagrad, "sgd": torch.optim.SGD}
-        self._optimiser = makers[model.optimiser](
-            list(self._weights.values()), lr=model.learning_rate, weight_decay=model.weight_decay
-        )
+        maker, weights = makers[model.optimiser], list(self._weights.values())
+        settings = {"lr": model.learning_rate, "weight_decay": model.weight_decay}
+        try:
+            self._optimiser = maker(weights, fused=True, **settings)  # one pass over the weights: three times as fast
+        except (RuntimeError, TypeError):  # an older torch, or a device without it
+            self._optimiser = maker(weights, **settings)
 
     def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
         """One pass over all batches."""

@@ -239,6 +239,8 @@ def search(
     Trials that ``record`` (a JSONL file) already holds are not run again. ``base`` holds parameters that all trials
     share; they are not searched. The test part is never looked at.
     """
+    if trials < 1:
+        raise ParameterError(f"trials={trials}: expected how many to make, 1 or more.")
     found = find_method(method)
     parts = load_parts(dataset, split_seed)
     done = _read(record)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +14,8 @@ from tastespace.data.ids import plain_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.models.answers import Filter
 
-Filter = str | pl.Expr | Callable[[Any], Any]
 UNKNOWN = ("error", "skip", "popular")
 
 
@@ -37,6 +36,10 @@ def check_unknown(on_unknown: Any) -> None:
 
 def as_list(ids: Any) -> Any:
     """One id or several, as something with a length."""
+    if isinstance(ids, np.ndarray) and ids.ndim == 0:
+        return [ids.item()]
+    if hasattr(ids, "columns"):
+        raise ParameterError(f"expected ids, given a {type(ids).__name__}. Give one of its columns.")
     if isinstance(ids, (str, bytes, int, np.integer)) or not hasattr(ids, "__iter__"):
         return [ids]
     if isinstance(ids, (list, tuple, np.ndarray, pl.Series)):
@@ -60,6 +63,10 @@ def asked_users(train: Interactions, users: Any, on_unknown: str) -> Asked:
     wanted = as_list(users)
     if not len(wanted):
         raise DataError("the list of users is empty; leave users out for everybody.")
+    if on_unknown == "skip" and not isinstance(wanted, (pl.Series, np.ndarray)):
+        wanted = [user for user in wanted if user in train.users]  # ids of other types are unknown ids
+        if not wanted:
+            return Asked(train.users.series[:0], np.empty(0, dtype=np.int32))
     find = train.users.index_of if on_unknown == "error" else train.users.find
     rows = find(wanted).astype(np.int32)
     ids = train.users.take(np.maximum(rows, 0))
@@ -121,6 +128,8 @@ def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
                 f'filter={filter!r}: expected a condition such as "year >= 1990", a polars expression, or a function '
                 f"from the frame of item attributes to one true or false per item; {known}"
             )
+    except (KeyError, AttributeError, TypeError, IndexError) as problem:
+        raise DataError(f"filter={_shown(filter)} failed on the items: {problem!r}; {known}") from problem
     except pl.exceptions.ColumnNotFoundError as problem:
         named = re.search(r'"(.+?)"', str(problem))
         missing = named.group(1) if named else str(problem)

@@ -10,10 +10,10 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace.data.attributes import category_column, title_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, nearest
 
-_TITLES = ("title", "name")
 _SHARE = 0.2  # a category must hold this much of an interest to name it
 _WORDS = 2
 
@@ -25,8 +25,9 @@ class Labeller:
     first column of lists of text, else the first column of text with few distinct values.
     """
 
-    def __init__(self, train: Interactions, column: str | None = None) -> None:
+    def __init__(self, train: Interactions, column: str | None = None, world: Interactions | None = None) -> None:
         self._train = train
+        self._world = world or train  # whose interactions say what is common
         self._frame = train.item_attributes
         if column is not None and (self._frame is None or column not in self._frame.columns):
             known = [] if self._frame is None else self._frame.columns
@@ -34,7 +35,7 @@ class Labeller:
                 f"the items have no attribute {column!r}; they have {', '.join(map(repr, known)) or 'none'}."
                 + nearest(column, known)
             )
-        self._column = column if column is not None else self._category_column()
+        self._column = column if column is not None else category_column(self._frame)
 
     def label(self, rows: NDArray[np.integer[Any]]) -> str | None:
         """What the items at these rows have more of than the rest, such as "Film-Noir, Crime"; None: nothing known.
@@ -55,25 +56,11 @@ class Labeller:
         """How a person calls these items: their titles where there are any, else their ids."""
         at = pl.Series(np.ascontiguousarray(rows), dtype=pl.UInt32)
         ids = [str(item) for item in self._train.items.take(rows).to_list()]
-        column = None if self._frame is None else next((c for c in _TITLES if c in self._frame.columns), None)
+        column = title_column(self._frame)
         if column is None or self._frame is None:
             return ids
         names = self._frame[column].gather(at).cast(pl.String, strict=False).to_list()
         return [name or item for name, item in zip(names, ids, strict=True)]
-
-    def _category_column(self) -> str | None:
-        if self._frame is None:
-            return None
-        texts = []
-        for series in self._frame.get_columns()[1:]:
-            if series.dtype == pl.List(pl.String):
-                return series.name
-            if series.dtype in (pl.String, pl.Categorical) and series.name not in _TITLES:
-                texts.append(series)
-        for series in texts:
-            if 2 <= series.n_unique() <= max(2, len(series) // 4):
-                return series.name
-        return None
 
     @cached_property
     def _categories(self) -> tuple[sp.csr_array, list[str], NDArray[np.float64]] | None:
@@ -97,6 +84,6 @@ class Labeller:
             return None
         codes = names.search_sorted(pairs["name"]).to_numpy()
         table = sp.csr_array((np.ones(len(pairs)), (pairs["row"].to_numpy(), codes)), shape=(len(lists), len(names)))
-        counts = self._train.item_counts
+        counts = self._world.item_counts
         base = np.asarray(counts @ table).ravel() / max(1, counts.sum())
         return table, names.to_list(), base

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from tastespace import threads as threading
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError
+from tastespace.models.answers import Filter
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker, no_items
-from tastespace.recommend.asking import Asked, Filter, asked_users, candidate_rows, check_k
+from tastespace.recommend.asking import Asked, asked_users, candidate_rows, check_k
 
 STREAMED = {".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson"}
 """Files that `recommend_to` writes, and how."""
@@ -99,7 +100,7 @@ class Lister:
         """What most people take, for users the model does not know: their scores are null."""
         train = self._model.train_
         rows = np.arange(train.n_items) if self._candidates is None else self._candidates
-        best = rows[np.argsort(-train.item_counts[rows], kind="stable")[: self._k]]
+        best = rows[np.argsort(-self._model.world.item_counts[rows], kind="stable")[: self._k]]
         lists = pl.DataFrame([train.items.take(best).alias("item")]).with_columns(
             pl.Series("rank", np.arange(1, len(best) + 1, dtype=np.int32)),
             *(pl.lit(None, dtype=kind).alias(name) for name, kind in self._value_columns().items()),

@@ -14,8 +14,9 @@ from tastespace.data.ids import IdMap, id_series, plain_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars, to_polars
 from tastespace.errors import DataError, ParameterError
+from tastespace.models.answers import Filter
 from tastespace.models.base import Recommender
-from tastespace.recommend.asking import Asked, Filter, as_list, check_unknown
+from tastespace.recommend.asking import Asked, as_list, check_unknown
 from tastespace.recommend.lists import Lister
 
 Model = TypeVar("Model", bound=Recommender)
@@ -32,7 +33,7 @@ def fold_in(model: Model, histories: Any, on_unknown: str = "error") -> Model:
             f"{len(empty):,} histories hold no item that the model knows, the first is that of {empty[0]!r}. Leave "
             "them out, or ask recommend_for with on_unknown='popular'."
         )
-    return _folded(model, known)
+    return folded(model, known)
 
 
 def recommend_for(
@@ -57,7 +58,7 @@ def recommend_for(
         )
     parts = []
     if known.n_users:
-        lister = Lister(_folded(model, known), k, exclude_seen, items, filter, threads)
+        lister = Lister(folded(model, known), k, exclude_seen, items, filter, threads)
         parts = list(lister.frames(Asked(known.users.series, np.arange(known.n_users, dtype=np.int32))))
     if len(empty) and on_unknown == "popular":
         parts.append(Lister(model, k, exclude_seen, items, filter, threads).popular(empty))
@@ -69,14 +70,15 @@ def recommend_for(
     return from_polars(frame, known.backend)
 
 
-def _folded(model: Model, histories: Interactions) -> Model:
+def folded(model: Model, histories: Interactions) -> Model:
+    """The model for the users of ``histories``, whose items are the model's."""
     try:
         new = model._fold_in(histories)
     except NotImplementedError:
         raise ParameterError(
             f"{type(model).__name__} has no way to take in people who were not in training; fit it with them."
         ) from None
-    new.train_, new.valid_ = histories, None
+    new.train_, new.valid_, new._world = histories, None, model.world
     return new
 
 
@@ -85,7 +87,7 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
     backend = train.backend
     if isinstance(histories, Interactions):
         frame, backend = to_polars(histories.to_frame())
-    elif isinstance(histories, (Mapping, list, tuple)):
+    elif isinstance(histories, (Mapping, list, tuple, np.ndarray)):
         frame = _from_lists(histories)
     else:
         frame, backend = to_polars(histories)
@@ -122,7 +124,7 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
 
 def _from_lists(histories: Any) -> pl.DataFrame:
     named = histories if isinstance(histories, Mapping) else dict(enumerate(histories))
-    if not isinstance(histories, Mapping) and histories and not any(_is_list(items) for items in named.values()):
+    if named and not isinstance(histories, Mapping) and not any(_is_list(items) for items in named.values()):
         raise DataError(
             f"histories is a list of {type(histories[0]).__name__}, expected a list of lists of item ids: [[...]] for "
             "one person."

@@ -18,7 +18,9 @@ from tastespace.data.tables import FrameTable
 from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
+from tastespace.recommend.asking import check_k
 from tastespace.recommend.lists import Lister
+from tastespace.recommend.newcomers import folded
 from tastespace.recommend.stage import Stage, category_shares, check_method
 
 _COLUMNS = ("user", "item", "rank", "score")
@@ -59,7 +61,7 @@ def rerank(
 
     Args:
         recommendations: The pools; they may differ in length. Pools below k come back whole, in a new order.
-        model: The fitted model that made them.
+        model: The fitted model that made them; for newcomers, what `Recommender.fold_in` gave.
         how: One of the names above.
         k: Items per user.
         weight: Share of diversity.
@@ -76,12 +78,11 @@ def rerank(
     if not isinstance(model, Recommender):
         raise ParameterError(f"model={model!r}: expected the fitted model that made the recommendations.")
     model.require_fitted()
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ParameterError(f"k={k!r}: expected how many items to keep per user, 1 or more.")
+    k = check_k(k)
     stage = Stage(model, how, weight, options)
     frame = _frame(recommendations)
     users, offsets, items, scores, order = _pools(frame, model.train_)
-    rows = stage.choose(users, offsets, items, scores, int(k))
+    rows = stage.choose(users, offsets, items, scores, k)
     kept = np.minimum(np.diff(offsets), k)
     ranks = np.arange(1, len(rows) + 1) - np.repeat(np.cumsum(kept) - kept, kept)
     taken = nw.maybe_reset_index(frame[order[rows]])
@@ -229,9 +230,7 @@ class Reranked(Recommender):
     def _fold_in(self: Own, histories: Interactions) -> Own:
         """The same two stages for other people; items keep the popularity and the company that they had."""
         parameters = {name: value for name, value in self.get_params().items() if name != "model"}
-        made = self.around(self.model_._fold_in(histories), **parameters)
-        made._stage = self._stage.of(made.model_)
-        return made
+        return self.around(folded(self.model_, histories), **parameters)
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Scores whose order is the ranking, shape ``(len(users), n_items)``."""

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError
+from tastespace.models.answers import Filter
 from tastespace.models.base import Recommender
-from tastespace.recommend.asking import Filter, candidate_rows, check_k
+from tastespace.recommend.asking import candidate_rows, check_k
 from tastespace.recommend.labels import Labeller
 from tastespace.recommend.person import Person, best_rows, label_of, meet
 
@@ -62,6 +63,7 @@ class Shelves:
     shelves: list[Shelf]
     by_distance: bool = True
     backend: str = "polars"
+    user_type: Any = None
     item_type: Any = None
 
     def __len__(self) -> int:
@@ -84,7 +86,7 @@ class Shelves:
             for rank, (item, score) in enumerate(zip(shelf.items, shelf.scores, strict=True))
         ]
         schema = {
-            "user": None,
+            "user": self.user_type,
             "shelf": pl.Int32,
             "interest": pl.Int32,
             "weight": pl.Float64,
@@ -116,7 +118,7 @@ def shelves(
     person = meet(model, user, "shelves")
     lengths, muted, boosts = _checked(person, k, mute, boost, merge)
     train = model.train_
-    labeller = Labeller(train, column)
+    labeller = Labeller(train, column, model.world)
     allowed = person.allowed(train.n_items, candidate_rows(train, items, filter), exclude_seen)
     vectors = [x for x in range(person.n_vectors) if x not in muted]
     weights = person.weights * np.array([boosts.get(x, 1.0) for x in range(person.n_vectors)])
@@ -146,7 +148,8 @@ def shelves(
         )
         found.append(shelf)
     name = train.users[person.row]
-    return Shelves(name, found, person.by_distance, train.backend, train.items.series.dtype)
+    kinds = train.users.series.dtype, train.items.series.dtype
+    return Shelves(name, found, person.by_distance, train.backend, *kinds)
 
 
 def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None = None) -> Any:
@@ -154,7 +157,7 @@ def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None =
     k = check_k(k)
     person = meet(model, user, "interests")
     train = model.train_
-    labeller = Labeller(train, column)
+    labeller = Labeller(train, column, model.world)
     unseen = person.allowed(train.n_items, None, exclude_seen=True)
     weights = person.weights
     rows: dict[str, list[Any]] = {"interest": [], "weight": [], "label": [], "past": [], "nearest": []}
@@ -205,7 +208,9 @@ def _checked(
     person: Person, k: int | Mapping[int, int], mute: Iterable[int], boost: Mapping[int, float] | None, merge: float
 ) -> tuple[dict[int, int], set[int], dict[int, float]]:
     """Lengths by interest (-1: of all others), muted interests, boosts."""
-    muted: set[int] = {int(mute)} if isinstance(mute, (int, np.integer)) else set(mute)
+    muted: set[int] = {int(mute)} if isinstance(mute, (int, np.integer)) else set(mute or ())
+    if boost is not None and not isinstance(boost, Mapping):
+        raise ParameterError(f"boost={boost!r}: expected factors by interest, such as {{2: 1.5}}.")
     boosts = dict(boost or {})
     lengths = {-1: _DEFAULT_K, **k} if isinstance(k, Mapping) else {-1: k}
     for length in lengths.values():
@@ -219,7 +224,7 @@ def _checked(
     for factor in boosts.values():
         if not isinstance(factor, Real) or not (np.isfinite(factor) and factor > 0):
             raise ParameterError(f"boost={boost!r}: expected positive factors; mute= leaves an interest out.")
-    if not merge > 0:
+    if not isinstance(merge, Real) or not merge > 0:
         raise ParameterError(f"merge={merge!r}: expected the overlap from which interests share a shelf, above 0.")
     if len(muted) == person.n_vectors:
         raise DataError(f"all {person.n_vectors} interests are muted: nothing is left to recommend.")

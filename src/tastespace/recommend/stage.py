@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
-import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace.data.attributes import category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation.facts import membership_table
@@ -25,7 +24,6 @@ _ENTRIES_AT_ONCE = 4_000_000  # of a table of pairs
 _MOST_ITEMS = 4096  # of one pool, and in the table of cosines: 128 MB
 _ROWS_AT_ONCE = 512
 _NEAREST = 1e-6  # smaller distances count as this one, so that 1/d stays finite
-_MOST_CATEGORIES = 1000
 
 
 def check_method(how: Any, weight: Any, options: dict[str, Any]) -> None:
@@ -63,29 +61,15 @@ def category_shares(train: Interactions, column: str | None = None) -> Values:
     columns = [c for c in attributes.columns if c != "item"]
     named = f"the item attributes are {', '.join(map(repr, columns)) or 'none'}."
     if column is None:
-        found = next((c for c in columns if _is_text_list(attributes[c])), None)
-        found = found or next((c for c in columns if _is_category(attributes[c])), None)
-        if found is None:
+        column = category_column(attributes)
+        if column is None:
             raise ParameterError(f"no item attribute looks like categories. Name one with column=; {named}")
-        column = found
     elif column not in columns:
         raise ParameterError(f"column={column!r}: expected an item attribute; {named}{nearest(column, columns)}")
     member = membership_table(attributes[column])[1].astype(np.float64)
     if not member.any():
         raise ParameterError(f"column={column!r}: no item has a value in it; {named} Name another with column=.")
     return member / np.maximum(member.sum(axis=1, keepdims=True), 1.0)
-
-
-def _is_text_list(column: pl.Series) -> bool:
-    return isinstance(column.dtype, (pl.List, pl.Array)) and column.dtype.inner in (pl.String, pl.Categorical, pl.Enum)
-
-
-def _is_category(column: pl.Series) -> bool:
-    if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
-        return False
-    known = column.drop_nulls()
-    # Titles hardly ever repeat; a category has two items or more on average.
-    return 0 < 2 * known.n_unique() <= len(known) and known.n_unique() <= _MOST_CATEGORIES
 
 
 class Stage:
@@ -95,16 +79,10 @@ class Stage:
         check_method(how, weight, options)
         self._how, self._weight = how, float(weight)
         self._smoothing = float(options.get("smoothing", 0.01))
-        self._train = self._catalogue = model.train_
+        self._train, self._catalogue = model.train_, model.world
         self._shares = category_shares(self._catalogue, options.get("column")) if how == "calibrated" else None
         self._cosines = _Cosines(self._catalogue)
         self._space = model.item_space()
-
-    def of(self, model: Recommender) -> Stage:
-        """The same stage for a model of other users; what is known of the items stays as it is."""
-        other = copy.copy(self)
-        other._train, other._space = model.train_, model.item_space()
-        return other
 
     def choose(
         self, users: NDArray[Any], offsets: NDArray[np.int64], items: NDArray[Any], scores: NDArray[Any], k: int

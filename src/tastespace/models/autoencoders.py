@@ -1,0 +1,221 @@
+"""Autoencoders of whole histories with a multinomial likelihood: Mult-VAE and Mult-DAE."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
+from tastespace.models.neural import Batch, NeuralRecommender, Tensors
+from tastespace.models.trained import require_number, require_whole
+from tastespace.training.loop import Arrays
+
+Self = TypeVar("Self", bound="_Autoencoder")
+
+_GROUP = 16  # users who are scored together, at least
+
+
+@dataclass(frozen=True)
+class Histories(Batch):
+    """Whole histories of some users: `items` holds one after the other, there are no negatives."""
+
+    offsets: Any
+    """The history of the r-th user is ``items[offsets[r]:offsets[r + 1]]``. Shape ``(n + 1,)``."""
+    progress: float
+    """Epochs done so far, with the part of this one."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Autoencoder(NeuralRecommender):
+    """What both share: histories in, logits of a multinomial over all items out."""
+
+    dim: int = 200
+    """Dimension of the code."""
+    hidden: int = 600
+    """Units of the layer between items and code, on both sides; 0 leaves it out."""
+    dropout: float = 0.5
+    """Share of a history that is hidden from the encoder, anew in every epoch."""
+    batch: int = 128
+    """Users per step."""
+    negatives: int = field(default=1, init=False)
+
+    def _check(self) -> None:
+        super()._check()
+        require_whole("hidden", self.hidden, least=0)
+        require_number("dropout", self.dropout, least=0.0)
+        if self.dropout >= 1:
+            raise ParameterError(f"dropout={self.dropout!r}: expected the share of a history to hide, below 1.")
+
+    def _codes(self) -> int:
+        """Numbers that the encoder gives."""
+        return self.dim
+
+    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
+        # Rows of the tables "in" and "out" belong to items.
+        shapes = {"in": (train.n_items, self.hidden or self._codes()), "out": (train.n_items, self.hidden or self.dim)}
+        if self.hidden:
+            shapes |= {"encode": (self._codes(), self.hidden), "decode": (self.hidden, self.dim)}
+        found: Arrays = {}
+        for name, shape in shapes.items():
+            limit = (6.0 / sum(shape)) ** 0.5
+            found[name] = random.uniform(-limit, limit, shape).astype(np.float32)
+            biases = shape[1] if name == "in" else shape[0]
+            found[f"{name}_bias"] = np.zeros(biases, dtype=np.float32)
+        return found
+
+    # ---- batches of users ----------------------------------------------------------------------------------
+
+    def _n_batched(self, train: Interactions) -> int:
+        return int(np.count_nonzero(train.user_counts))
+
+    def _batches(self, train: Interactions, epoch: int, torch: Any) -> Iterator[Batch]:
+        order = np.random.default_rng([self.seed, epoch]).permutation(np.flatnonzero(train.user_counts))
+        for first in range(0, len(order), self.batch):
+            users = order[first : first + self.batch]
+            offsets, items = _rows(train, users)
+            yield Histories(
+                users=self._tensor(torch, users),
+                items=self._tensor(torch, items),
+                negatives=None,
+                random=self._random(torch, epoch, first),
+                offsets=self._tensor(torch, offsets),
+                progress=epoch + first / len(order),
+            )
+
+    # ---- the network ---------------------------------------------------------------------------------------
+
+    def _first_layer(self, weights: Tensors, items: Any, offsets: Any, scale: Any) -> Any:
+        """W x + b for the histories x, of which every item has the value ``scale`` of its user: sums of rows."""
+        from torch.nn.functional import embedding_bag
+
+        sums = embedding_bag(items, weights["in"], offsets, mode="sum", include_last_offset=True)
+        return sums * scale[:, None] + weights["in_bias"]
+
+    def _encode(self, weights: Tensors, items: Any, offsets: Any, scale: Any) -> Any:
+        from torch.nn.functional import linear
+
+        first = self._first_layer(weights, items, offsets, scale)
+        return linear(first.tanh(), weights["encode"], weights["encode_bias"]) if self.hidden else first
+
+    def _decode(self, weights: Tensors, code: Any) -> Any:
+        """Logits of all items."""
+        from torch.nn.functional import linear
+
+        if self.hidden:
+            code = linear(code, weights["decode"], weights["decode_bias"]).tanh()
+        return linear(code, weights["out"], weights["out_bias"])
+
+    def _code(self, encoded: Any, batch: Histories | None) -> tuple[Any, Any]:
+        """The code that is decoded, and what it costs; without a batch, as it is used to recommend."""
+        raise NotImplementedError
+
+    def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
+        import torch
+
+        assert isinstance(batch, Histories)
+        items, offsets = batch.items, batch.offsets
+        counts = offsets.diff()
+        scale = counts.float().rsqrt()
+        if self.dropout:
+            # All items of a history have the same value: to hide some is to leave them out of the sum.
+            kept = torch.rand(len(items), generator=batch.random, device=items.device) >= self.dropout
+            before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.cumsum(0)])
+            items, offsets, scale = items[kept], before[offsets], scale / (1 - self.dropout)
+        code, cost = self._code(self._encode(weights, items, offsets, scale), batch)
+        logits = self._decode(weights, code)
+        owner = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+        taken = logits[owner, batch.items].sum()
+        return ((logits.logsumexp(dim=1) * counts).sum() - taken) / len(counts) + cost
+
+    def _scores(self, weights: Tensors, fixed: Tensors, users: Any) -> Any:
+        import torch
+
+        # A matrix of one row is multiplied in another way than one of several, and the last bits differ; with whole
+        # groups a list does not depend on who else is asked about.
+        whole = np.pad(users.cpu().numpy(), (0, -len(users) % _GROUP), mode="edge")
+        offsets, items = (self._tensor(torch, part) for part in _rows(self.train_, whole))
+        scale = offsets.diff().clamp(min=1).float().rsqrt()
+        code, _ = self._code(self._encode(weights, items, offsets, scale), None)
+        return self._decode(weights, code)[: len(users)]
+
+    def _fold_in(self: Self, histories: Interactions) -> Self:
+        return copy.copy(self)  # scores come from the histories and the weights alone
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MultVAE(_Autoencoder):
+    """Variational autoencoder with a multinomial likelihood (Liang et al., "Variational Autoencoders for
+    Collaborative Filtering", WWW 2018).
+
+    The history x of a user, divided by its norm and with a share of `dropout` hidden, becomes a Gaussian code
+    ``z ~ N(mu(x), diag(sigma(x)^2))``, which becomes logits f(z) of all items. With pi = softmax(f(z)), the loss is
+    ``- sum_i x_i log pi_i + beta KL(N(mu, sigma^2) || N(0, I))``. Items are scored by f(mu(x)).
+
+    The publication raises beta by gradient steps and stops where validation is best; here it rises from 0 to `beta` in
+    a straight line over `anneal_epochs` epochs. Scores come from histories, so that newcomers need no training.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+    >>> model = MultVAE(dim=8, hidden=16, epochs=2).fit(town)
+    >>> model.recommend_for([town.items_of(7)], k=3)["rank"].to_list()
+    [1, 2, 3]
+    """
+
+    beta: float = 0.2
+    """Largest weight of the divergence of codes from N(0, I)."""
+    anneal_epochs: int = 20
+    """Epochs over which `beta` is reached."""
+
+    def _check(self) -> None:
+        super()._check()
+        require_number("beta", self.beta, least=0.0)
+        require_whole("anneal_epochs", self.anneal_epochs, least=0)
+
+    def _codes(self) -> int:
+        return 2 * self.dim  # means and logarithms of variances
+
+    def _code(self, encoded: Any, batch: Histories | None) -> tuple[Any, Any]:
+        import torch
+
+        mean, log_variance = encoded.chunk(2, dim=1)
+        if batch is None:
+            return mean, 0.0
+        noise = torch.randn(mean.shape, generator=batch.random, device=mean.device)
+        divergence = 0.5 * (log_variance.exp() + mean.square() - 1 - log_variance).sum(dim=1).mean()
+        weight = self.beta * min(1.0, batch.progress / self.anneal_epochs) if self.anneal_epochs else self.beta
+        return mean + (0.5 * log_variance).exp() * noise, weight * divergence
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MultDAE(_Autoencoder):
+    """Denoising autoencoder with a multinomial likelihood (Liang et al., WWW 2018): `MultVAE` without its Gaussian.
+
+    The history x of a user, divided by its norm and with a share of `dropout` hidden, becomes a code
+    ``z = tanh(g(x))`` and logits f(z) of all items; with pi = softmax(f(z)), the loss is ``- sum_i x_i log pi_i``.
+
+    The publication found no hidden layer to be best: then g and f are linear. Its L2 penalty is `weight_decay`.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+    >>> MultDAE(dim=8, epochs=2).fit(town).recommend([7], k=3)["rank"].to_list()
+    [1, 2, 3]
+    """
+
+    hidden: int = 0
+
+    def _code(self, encoded: Any, batch: Histories | None) -> tuple[Any, Any]:
+        return encoded.tanh(), 0.0
+
+
+def _rows(data: Interactions, users: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The histories of these users, one after the other: offsets and items."""
+    counts = data.user_counts[users]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    at = np.repeat(data.offsets[:-1][users] - offsets[:-1], counts) + np.arange(offsets[-1])
+    return offsets, data.indices[at]
