@@ -233,7 +233,7 @@ def test_shelves_are_named_by_the_column_asked_for(told, shop):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--boost", "2"), "--boost 2: expected interest=factor, such as --boost 2=1.5."),
+        (("--boost", "2"), "--boost 2: expected interest=number, such as --boost 2=1.5."),
         (("--boost", "one=2"), "--boost one=2: expected"),
         (("--boost", "1=much"), "--boost 1=much: expected"),
         (("--boost", "0=-1"), "expected positive factors"),

@@ -1,3 +1,4 @@
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -145,3 +146,10 @@ def test_headers_that_repeat_and_folders(tmp_path):
         Interactions.from_file(written(tmp_path, "user,user\n1,2\n"))
     with pytest.raises(DataError, match="this is a folder"):
         Interactions.from_file(tmp_path)
+
+
+def test_pandas_times_in_seconds_are_ids_too():
+    days = pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-01"]).astype("datetime64[s]")
+    data = Interactions.from_frame(pd.DataFrame({"user": days, "item": ["a", "b", "b"]}))
+    assert data.n_users == 2
+    assert data.items_of(data.users[0]) == ["a", "b"]

@@ -191,3 +191,11 @@ def test_questions_about_one_person_take_one_id(dpcml, several):
     for ask in (dpcml.shelves, dpcml.interests, lambda user: dpcml.explain(user, "i41")):
         with pytest.raises(ParameterError, match="expected one id, given"):
             ask(several)
+
+
+def test_ids_of_other_types_are_unknown_ids(ease):
+    known = ease.train_.users[0]
+    assert ease.recommend([known, 3.5, None], k=2, on_unknown="skip")["user"].unique().to_list() == [known]
+    assert ease.recommend([3.5, None], k=2, on_unknown="skip").is_empty()
+    with pytest.raises(ParameterError, match="given a DataFrame"):
+        ease.recommend(ease.train_.to_frame())

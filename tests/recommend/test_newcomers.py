@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 
 from tastespace import CML, DPCML, EASE, Interactions, datasets, split, synthetic
 from tastespace.errors import DataError, ParameterError, UnknownIdError
+from tastespace.recommend.rerank import Reranked, rerank
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -349,3 +350,39 @@ def test_a_newcomer_gets_the_same_list_whoever_else_is_folded_in():
         among = model.recommend_for(histories, k=10).filter(pl.col("user") == 1)
         assert alone["item"].to_list() == among["item"].to_list()
         assert alone["score"].to_list() == among["score"].to_list()
+
+
+def test_popularity_is_the_worlds_for_newcomers_too():
+    town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
+    model = EASE().fit(town)
+    new = model.fold_in([[3, 17, 21]])
+    popular = town.items.take(np.argsort(-town.item_counts, kind="stable")[:3]).to_list()
+    assert new.recommend([999], k=3, on_unknown="popular")["item"].to_list() == popular
+    again = new.fold_in([[5]])
+    assert again.world is town
+
+
+def test_shelf_names_do_not_depend_on_who_else_is_new():
+    town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
+    model = DPCML(dim=12, epochs=4, interests=3, seed=1).fit(town)
+    histories = {user: town.items_of(user) for user in range(40)}
+    alone = model.fold_in({7: histories[7]}).shelves(7)
+    among = model.fold_in(histories).shelves(7)
+    assert [shelf.name for shelf in alone] == [shelf.name for shelf in among]
+
+
+@pytest.mark.parametrize("first", [EASE(), CML(dim=8, epochs=3, seed=0)])
+def test_two_stages_serve_newcomers(first):
+    town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
+    model = Reranked.around(first.fit(town), how="mmr", weight=0.6, pool=30)
+    lists = model.recommend_for([[3, 17, 21], [40, 41]], k=6)
+    folded = first.fold_in([[3, 17, 21], [40, 41]])
+    expected = rerank(folded.recommend(k=30), folded, how="mmr", k=6, weight=0.6)
+    assert lists["item"].to_list() == expected["item"].to_list()
+    assert lists["item"].to_list()[:6] != lists["item"].to_list()[6:]
+
+
+def test_histories_as_an_array():
+    town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
+    model = EASE().fit(town)
+    assert_frame_equal(model.recommend_for(np.array([[3, 4], [5, 6]])), model.recommend_for([[3, 4], [5, 6]]))

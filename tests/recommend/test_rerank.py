@@ -420,7 +420,7 @@ def test_newcomers_see_items_as_they_were(split):
         ({"weight": float("nan")}, "weight=nan"),
         ({"weight": "much"}, "weight='much'"),
         ({"weight": True}, "weight=True"),
-        ({"k": 0}, "k=0: expected how many items to keep per user, 1 or more"),
+        ({"k": 0}, "k=0: expected how many items to recommend, 1 or more"),
         ({"k": 2.5}, "k=2.5"),
         ({"column": "genres"}, "mmr has no option 'column'; it has none"),
         ({"how": "calibrated", "colum": "x"}, r"calibrated has no option 'colum'; .* Did you mean column"),

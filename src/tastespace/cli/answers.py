@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import polars as pl
 import typer
@@ -19,6 +19,7 @@ from tastespace.errors import ParameterError
 from tastespace.recommend.lists import STREAMED
 from tastespace.recommend.rerank import rerank as rerank_lists
 
+Number = TypeVar("Number", int, float)
 _Format = Annotated[Format, typer.Option(help=FORMAT_HELP)]
 _Out = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
 _K = Annotated[int, typer.Option("-k", "--k", help="How many.")]
@@ -100,14 +101,10 @@ def shelves(
     """One list for each of a person's interests."""
     opened = open_model(model)
     person = parse_ids(opened.train_.users, [user])[0]
-    found = opened.shelves(
-        person,
-        k,
-        mute=mute or (),
-        boost=_by_interest("--boost", boost or [], float, "2=1.5"),
-        filter=filter,
-        column=column,
-    )
+    n_interests = len(to_polars(opened.interests(person, 1))[0])
+    lengths = {**dict.fromkeys(range(n_interests), k), **_by_interest("--each", each or [], int, "0=12")}
+    boosts = _by_interest("--boost", boost or [], float, "2=1.5")
+    found = opened.shelves(person, lengths, mute=mute or (), boost=boosts, filter=filter, column=column)
     if picture is not None:
         from tastespace.plots import draw_shelves
 

@@ -90,7 +90,7 @@ _FACTORS: Space = {
     "weight_decay": (0.0, 1e-6, 1e-5, 3e-5, 1e-4),
     "epochs": (60,),
 }
-_M2F: Space = {**_FACTORS, "interests": (2, 3, 4, 5)}
+_M2F: Space = {**_FACTORS, "negatives": (4, 8, 16), "interests": (2, 3, 4, 5)}
 
 _RECNET: Space = {
     **_NEURAL,
@@ -110,7 +110,7 @@ _OTHERS: dict[str, Space] = {
     "neumf": {**_FACTORS, "layers": (2, 3, 4), "batch": (512, 1024)},
     "m2f": _M2F,
     "m2f+dcrs": {**_M2F, **_PAPER_SEVERAL},
-    "mgmf": _M2F,
+    "mgmf": {**_FACTORS, "interests": (2, 3, 4, 5)},
     "mult-dae": {
         **_NEURAL,
         "dim": (100, 200, 400),

@@ -1,0 +1,172 @@
+"""Mult-VAE and Mult-DAE: their loss against torch's distributions, sparse input against dense, newcomers."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Multinomial, Normal, kl_divergence
+
+import tastespace as ts
+from tastespace.errors import ParameterError
+from tastespace.models.autoencoders import Histories, MultDAE, MultVAE
+
+pytestmark = pytest.mark.usefixtures("one_core")
+
+SMALL = {"dim": 6, "epochs": 2, "batch": 64, "threads": 1}
+MODELS = {
+    "vae": lambda **more: MultVAE(**{"hidden": 20, **SMALL, **more}),
+    "dae": lambda **more: MultDAE(**{**SMALL, **more}),
+    "deep dae": lambda **more: MultDAE(**{"hidden": 20, **SMALL, **more}),
+    "shallow vae": lambda **more: MultVAE(**{"hidden": 0, **SMALL, **more}),
+}
+
+
+def dense_encoder(model, weights, rows):
+    """The network's first half on the rows of a dense matrix."""
+    first = rows / rows.norm(dim=1, keepdim=True) @ weights["in"] + weights["in_bias"]
+    return torch.tanh(first) @ weights["encode"].T + weights["encode_bias"] if model.hidden else first
+
+
+def dense_decoder(model, weights, codes):
+    if model.hidden:
+        codes = torch.tanh(codes @ weights["decode"].T + weights["decode_bias"])
+    return codes @ weights["out"].T + weights["out_bias"]
+
+
+@pytest.fixture(scope="module")
+def fitted(town):
+    return {name: make(learning_rate=0.01).fit(town.interactions) for name, make in MODELS.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_loss_is_that_of_the_distributions(fitted, town, name):
+    """Nothing hidden: the negative log-likelihood of a multinomial, and the divergence of two Gaussians."""
+    train = town.interactions
+    model = fitted[name].clone().set_params(dropout=0.0)
+    weights = {key: torch.tensor(array) for key, array in fitted[name].weights_.items()}
+    if isinstance(model, MultVAE):
+        model.set_params(beta=0.7, anneal_epochs=10)
+    batch = list(model._batches(train, 4, torch))[1]
+    assert isinstance(batch, Histories)
+    assert batch.progress == pytest.approx(4 + 64 / 300)
+    rows = torch.tensor(train.matrix.toarray()[batch.users.numpy()], dtype=torch.float32)
+    encoded = dense_encoder(model, weights, rows)
+    if isinstance(model, MultVAE):
+        mean, deviation = encoded[:, :6], torch.exp(0.5 * encoded[:, 6:])
+        noise = torch.randn(mean.shape, generator=model._random(torch, 4, 64))
+        codes = mean + deviation * noise
+        divergence = kl_divergence(Normal(mean, deviation), Normal(0.0, 1.0)).sum(dim=1).mean()
+        cost = 0.7 * batch.progress / 10 * divergence
+    else:
+        codes, cost = torch.tanh(encoded), 0.0
+    logits = dense_decoder(model, weights, codes)
+    total = 0.0
+    for row, logit in zip(rows, logits, strict=True):
+        n = int(row.sum())
+        # torch counts the orders in which the items may have come: n! of them.
+        total += math.lgamma(n + 1) - float(Multinomial(n, logits=logit).log_prob(row))
+    assert float(model._loss(weights, {}, batch)) == pytest.approx(total / len(rows) + float(cost), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_are_those_of_the_whole_history(fitted, town, name):
+    model = fitted[name]
+    weights = {key: torch.tensor(array) for key, array in model.weights_.items()}
+    rows = torch.tensor(town.interactions.matrix.toarray()[[7, 0, 299]], dtype=torch.float32)
+    encoded = dense_encoder(model, weights, rows)
+    codes = encoded[:, :6] if isinstance(model, MultVAE) else torch.tanh(encoded)
+    expected = dense_decoder(model, weights, codes)
+    np.testing.assert_allclose(model.score_block(np.array([7, 0, 299])), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_hidden_is_made_up_for(town):
+    """On average the encoder sees what it would see of the whole history."""
+    train = town.interactions
+    model = MultDAE(**SMALL, dropout=0.4).fit(train)
+    weights = {key: torch.tensor(array) for key, array in model.weights_.items()}
+    items, offsets = torch.tensor(train.indices[: train.offsets[5]].astype(np.int64)), torch.tensor(train.offsets[:6])
+    seen = []
+    model._code = lambda encoded, batch: (seen.append(encoded) or encoded.tanh(), 0.0)
+    for epoch in range(400):
+        random = model._random(torch, epoch, 0)
+        model._loss(weights, {}, Histories(torch.arange(5), items, None, random, offsets=offsets, progress=0.0))
+    expected = dense_encoder(model, weights, torch.tensor(train.matrix.toarray()[:5], dtype=torch.float32))
+    spread = torch.stack(seen).std(dim=0) / 20
+    assert (spread > 0).all()
+    assert ((torch.stack(seen).mean(dim=0) - expected).abs() < 5 * spread).all()
+
+
+def test_beta_rises_to_its_cap():
+    model, encoded = MultVAE(dim=3, beta=0.5, anneal_epochs=8), torch.ones(2, 6)
+    whole = 0.5 * 3 * (math.e + 1 - 1 - 1)
+    for progress, weight in ((0.0, 0.0), (2.0, 0.125), (8.0, 0.5), (50.0, 0.5)):
+        batch = Histories(None, None, None, torch.Generator().manual_seed(0), offsets=None, progress=progress)
+        assert float(model._code(encoded, batch)[1]) == pytest.approx(weight * whole)
+    model.set_params(anneal_epochs=0)
+    assert float(model._code(encoded, batch)[1]) == pytest.approx(0.5 * whole)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_newcomers_are_scored_like_people_with_their_history(fitted, town, name):
+    model, train = fitted[name], town.interactions
+    newcomers = model.fold_in({"x": train.items_of(train.users[9]), "y": train.items_of(train.users[30])})
+    np.testing.assert_allclose(newcomers.score_block(np.array([0, 1])), model.score_block(np.array([9, 30])), rtol=1e-5)
+    ours = model.recommend([train.users[9]], k=5)["item"].to_list()
+    assert newcomers.recommend(["x"], k=5)["item"].to_list() == ours
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_list_does_not_depend_on_who_else_is_asked_about(fitted, name):
+    model = fitted[name]
+    every = model.recommend_indices(k=10)
+    alone = [model.recommend_indices([user], k=10) for user in range(40)]
+    for part in (0, 1):
+        np.testing.assert_array_equal(np.concatenate([found[part] for found in alone]), every[part][:40])
+
+
+@pytest.mark.parametrize("name", ["vae", "dae"])
+def test_learning_lowers_the_loss_and_beats_most_popular(town, name):
+    train, _, test = ts.split.per_user(town.interactions, seed=0)
+    model = MODELS[name](dim=32, epochs=40, batch=32, learning_rate=5e-3).fit(train)
+    losses = [row["loss"] for row in model.history_]
+    assert losses[-1] < 0.95 * losses[0]  # most of it is which of a person's items comes next, which nobody can know
+    ours, popular = (ts.evaluate(m, test, k=10)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
+    assert ours > 1.3 * popular
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", [MultVAE, MultDAE])
+def test_they_beat_most_popular_on_ml_100k(dataset_dir, cls):
+    dataset_dir("ml-100k")
+    train, valid, test = ts.datasets.load_split("ml-100k")
+    model = cls(epochs=30, batch=64, validate_every=3, patience=3).fit(train, valid)
+    seen = [train, valid]
+    ours, popular = (ts.evaluate(m, test, seen=seen)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
+    assert ours > 1.5 * popular
+
+
+def test_a_resumed_run_ends_in_the_same_bits(town, tmp_path):
+    whole = MODELS["vae"](epochs=5).fit(town.interactions)
+    path = str(tmp_path / "run")
+    stopped = MODELS["vae"](epochs=5, checkpoint=path, checkpoint_epochs=1)
+    stopped.fit(town.interactions, callbacks=[lambda row: row["epoch"] < 2])
+    resumed = MODELS["vae"](epochs=5, checkpoint=path).fit(town.interactions)
+    assert len(resumed.history_) == 5
+    for name, array in whole.weights_.items():
+        np.testing.assert_array_equal(resumed.weights_[name], array)
+
+
+@pytest.mark.parametrize(
+    ("cls", "parameters", "message"),
+    [
+        (MultVAE, {"hidden": -1}, "hidden=-1"),
+        (MultDAE, {"dropout": 1.0}, r"dropout=1.0: expected the share of a history to hide, below 1"),
+        (MultDAE, {"dropout": -0.1}, "dropout=-0.1"),
+        (MultVAE, {"beta": -0.1}, "beta=-0.1"),
+        (MultVAE, {"anneal_epochs": 1.5}, "anneal_epochs=1.5"),
+    ],
+)
+def test_bad_parameters_are_refused(town, cls, parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        cls(**parameters).fit(town.interactions)
