@@ -143,8 +143,8 @@ class HLR(HistoryRecommender, SlotRecommender):
     [1, 2, 3]
     """
 
-    negatives: int = 2
-    history: int = 20
+    margin: float = 1.0
+    history: int = 10
 
     def _distances(self, weights: Tensors, fixed: Tensors, batch: Batch, items: Any) -> Any:
         import torch

@@ -50,6 +50,8 @@ class GMF(NeuralRecommender):
     """
 
     negatives: int = 4
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-5
 
     def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {

@@ -46,12 +46,12 @@ class LightGCN(_Propagated):
     (50, 8)
     """
 
-    layers: int = 3
+    layers: int = 2
     """K."""
-    regularisation: float = 1e-4
+    regularisation: float = 1e-3
     """lambda."""
     learning_rate: float = 5e-3
-    batch: int = 8192
+    epochs: int = 100
 
     def _check(self) -> None:
         super()._check()

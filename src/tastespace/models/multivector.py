@@ -42,13 +42,9 @@ class _Several(NeuralRecommender):
     def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
         width = self.vectors_per_user * self.dim  # a row holds the vectors of a user, one after the other
         return {
-            "users": random.normal(0, self._spread(), (train.n_users, width)).astype(np.float32),
-            "items": random.normal(0, self._spread(), (train.n_items, self.dim)).astype(np.float32),
+            "users": random.normal(0, 0.01, (train.n_users, width)).astype(np.float32),
+            "items": random.normal(0, 0.01, (train.n_items, self.dim)).astype(np.float32),
         }
-
-    def _spread(self) -> float:
-        """Standard deviation of the first vectors."""
-        return 0.01
 
     def _vectors_of(self, weights: Tensors, users: Any) -> Any:
         """Shape ``(n, C, dim)``."""
@@ -94,7 +90,9 @@ class M2F(_SeveralParameters, _Several):
 
     interests = Answers.interests  # the question, not the parameter of the same name
 
-    negatives: int = 4
+    negatives: int = 8
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-5
     dcrs: Literal["mean"] | None = None
     """Hinge on the user's average pairwise distance, or none."""
     diversity_weight: float = 10.0
@@ -166,6 +164,8 @@ class MGMF(_SeveralParameters, _Several):
     interests = Answers.interests  # the question, not the parameter of the same name
 
     negatives: int = 4
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-5
 
     def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {**super()._start(train, random), "h": np.ones(self.dim, dtype=np.float32)}

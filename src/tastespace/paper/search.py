@@ -85,13 +85,24 @@ _NEURAL: Space = {
 }
 _FACTORS: Space = {
     **_NEURAL,
+    "learning_rate": (1e-3, 3e-3, 1e-2),
     "dim": (32, 64, 100),
     "negatives": (2, 4, 8),
     "weight_decay": (0.0, 1e-6, 1e-5, 3e-5, 1e-4),
     "epochs": (60,),
 }
+_TOWER: Space = {**_FACTORS, **_NEURAL, "layers": (2, 3, 4), "batch": (512, 1024)}
 _M2F: Space = {**_FACTORS, "negatives": (4, 8, 16), "interests": (2, 3, 4, 5)}
 
+# Adagrad, whose good rates are far larger than Adam's; the paper's margins begin where these end.
+_METRIC: Space = {
+    **_NEURAL,
+    "margin": (0.25, 0.5, 1.0),
+    "learning_rate": (0.05, 0.1, 0.2),
+    "epochs": (60,),
+    "validate_every": (4,),
+    "patience": (3,),
+}
 _RECNET: Space = {
     **_NEURAL,
     "embedding_share": (0.3, 0.5, 0.8),
@@ -106,8 +117,8 @@ _RECNET: Space = {
 _OTHERS: dict[str, Space] = {
     "ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
     "gmf": _FACTORS,
-    "mlp": {**_FACTORS, "layers": (2, 3, 4), "batch": (512, 1024)},
-    "neumf": {**_FACTORS, "layers": (2, 3, 4), "batch": (512, 1024)},
+    "mlp": _TOWER,
+    "neumf": _TOWER,
     "m2f": _M2F,
     "m2f+dcrs": {**_M2F, **_PAPER_SEVERAL},
     "mgmf": {**_FACTORS, "interests": (2, 3, 4, 5)},
@@ -138,6 +149,29 @@ _OTHERS: dict[str, Space] = {
         "batch": (1024, 2048, 4096),
         "epochs": (200,),
         "validate_every": (10,),
+    },
+    "adacml": {
+        **_METRIC,
+        "history": (20, 50, 100),
+        "negatives": (2, 5, 10),
+    },
+    "hlr": {
+        **_METRIC,
+        "margin": (0.5, 1.0, 1.5),
+        "history": (5, 10, 20),
+        "slots": (10, 20, 50),
+        "negatives": (5,),
+    },
+    "lrml": {
+        **_METRIC,
+        "slots": (10, 20, 50),
+        "negatives": (5, 10, 20),
+    },
+    "transcf": {
+        **_METRIC,
+        "neighbour_weight": (0.001, 0.003, 0.01, 0.03, 0.1),
+        "distance_weight": (0.001, 0.003, 0.01, 0.03, 0.1),
+        "negatives": (5, 10, 20),
     },
     "itemknn": {
         "neighbours": (20, 50, 100, 200, 400),
