@@ -33,7 +33,7 @@ def similar_items(model: Recommender, items: Any, k: int = 10) -> Any:
     """`Recommender.similar_items`."""
     k = check_k(k)
     model.require_fitted()
-    space = model.vectors()
+    space = model.item_space()
     wanted = as_list(items)
     rows = model.train_.items.index_of(wanted)
 
