@@ -6,7 +6,10 @@ Each message says what was given, what was expected and what to do.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 
 class TastespaceError(Exception):
@@ -42,6 +45,17 @@ class ModelFileError(TastespaceError):
 
 class NotFittedError(TastespaceError, AttributeError):
     """A model was asked for answers before `fit`."""
+
+
+def require_path(path: Any) -> Path:
+    """A name of a file or folder as a path, with ``~`` resolved; anything else is an error.
+
+    >>> require_path("models/shop").name
+    'shop'
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ParameterError(f"expected the name of a file or folder, given {path!r}.")
+    return Path(path).expanduser()
 
 
 def nearest(name: object, known: Iterable[object], n: int = 3) -> str:

@@ -318,3 +318,9 @@ def test_neighbours_of_items_and_of_people(told, shop, model):
 def test_neighbours_of_strangers(refused, shop):
     assert "item ids are unknown" in refused("similar", shop.model, "u05")
     assert "user ids are unknown" in refused("similar", shop.model, "i05", "--users")
+
+
+def test_lists_without_scores_cannot_be_re_ranked(refused, shop):
+    lists = ("recommend", shop.model, "--rerank", "mmr", "--on-unknown")
+    assert "lists without scores" in refused(*lists, "popular", "zoe")
+    assert "no --history holds an item" in refused(*lists, "skip", "--history", "cake")

@@ -148,8 +148,8 @@ def test_an_earlier_model_is_replaced_and_anything_else_is_not(fit, refused, sho
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep me")
     (tmp_path / "file").write_text("keep me")
-    for out in ("mine", "file"):
-        assert f"--out {out} is taken" in refused("fit", shop.clicks, *COLUMNS, "--out", out)
+    for out, reason in (("mine", "is not empty and no tastespace model"), ("file", "is a file")):
+        assert f"{out} {reason}" in refused("fit", shop.clicks, *COLUMNS, "--out", out)
     assert (tmp_path / "mine" / "notes.txt").read_text() == "keep me"
 
 

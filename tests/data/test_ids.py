@@ -78,3 +78,12 @@ def test_lookup_of_an_unknown_id_offers_the_nearest():
 def test_what_cannot_be_an_id_is_refused(values, message):
     with pytest.raises(DataError, match=message):
         id_series(values, "user")
+
+
+def test_scalars_of_numpy_are_looked_up_as_what_they_are():
+    days = IdMap(pl.Series([dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2)]), "user")
+    assert days.find([np.datetime64("2020-01-02", "ns"), dt.datetime(2020, 1, 1)]).tolist() == [1, 0]
+    numbers = IdMap(pl.Series([1, 5]), "user")
+    assert numbers.find([np.datetime64("2020-01-01"), np.int64(5), "a"]).tolist() == [-1, 1, -1]
+    with pytest.raises(UnknownIdError, match="datetime64"):
+        numbers.index_of([np.datetime64("2020-01-01")])

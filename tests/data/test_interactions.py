@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tastespace import Interactions
+from tastespace import Interactions, synthetic
 from tastespace.errors import DataError, ParameterError
 
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=120).filter(
@@ -269,3 +271,11 @@ def test_min_rating_must_be_a_number():
 def test_subset_needs_one_value_per_interaction():
     with pytest.raises(DataError, match="expected one value for each of 2 rows"):
         Interactions.from_frame(frame([(1, 1), (2, 2)])).subset([True])
+
+
+def test_histories_of_chosen_users_stand_one_after_the_other():
+    data = synthetic.multi_interest(n_users=30, n_items=20, n_interactions=200, seed=3).interactions
+    offsets, items = data.rows_of(np.array([7, 0, 7]))
+    found = [items[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+    assert found == [data.matrix[[row]].indices.tolist() for row in (7, 0, 7)]
+    assert [part.tolist() for part in data.rows_of(np.array([], dtype=int))] == [[0], []]

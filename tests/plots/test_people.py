@@ -293,3 +293,8 @@ def test_who_cannot_have_a_map(fans, dpcml):
         taste_map(ts.MostPopular().fit(fans), 3)
     with pytest.raises(UnknownIdError, match="1 of 1 user ids are unknown"):
         taste_map(dpcml, "nobody")
+
+
+def test_only_shelves_are_drawn_as_shelves(tmp_path):
+    with pytest.raises(ParameterError, match=r"expected what model\.shelves"):
+        draw_shelves([1], tmp_path / "a.png")

@@ -433,3 +433,10 @@ def test_memory_does_not_grow_with_the_number_of_people(ending, tmp_path):
     whole = (many_rows - few_rows) * (8 + 8 + 4 + 4 + 4 + 4)  # what the additional lists take as one table
     assert whole == 80e6
     assert many - few < whole / 2
+
+
+@pytest.mark.parametrize("ask", ["save", "export", "recommend_to"])
+@pytest.mark.parametrize("place", [None, 3])
+def test_a_place_is_the_name_of_a_file(cml, ask, place):
+    with pytest.raises(ParameterError, match=f"name of a file or folder, given {place}"):
+        getattr(cml, ask)(place)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from tastespace import DPCML, Interactions, _native
 from tastespace.training.counts import interests_per_user
-from tastespace.training.metric import optimiser_memory
+from tastespace.training.kernel_run import optimiser_memory
 
 SEED = 5
 
@@ -53,7 +53,7 @@ class Bench:
             "users": users,
             "items": items,
             **model._kernel_arrays(train),
-            **optimiser_memory(model.optimiser, users, items),
+            **optimiser_memory(model.optimiser, user=users, item=items),
         }
 
     def _place(self, rows: Any, side: str, rng: np.random.Generator) -> Any:

@@ -95,6 +95,12 @@ def test_validation_every_few_epochs_and_at_the_end():
 # ---- callbacks ---------------------------------------------------------------------------------------------
 
 
+def test_a_run_out_of_time_ends_after_its_epoch_with_the_best_so_far():
+    outcome = run(max_minutes=1e-9, scores=[3, 2, 1, 1, 1, 1])
+    assert (len(outcome.history), outcome.stopped, outcome.best_epoch) == (1, "time", 1)
+    assert run(max_minutes=60).stopped == "finished"
+
+
 def test_callbacks_see_each_row_and_stop_with_false():
     seen = []
     outcome = run(scores=[1, 2, 3, 4, 5, 6], callbacks=[seen.append, lambda row: row["epoch"] < 3])
@@ -252,6 +258,7 @@ def test_progress_in_a_terminal_shows_loss_metric_and_rate(progress, shown):
         ({"epochs": True}, "epochs=True: expected a whole number"),
         ({"validate_every": 0}, "validate_every=0: expected a whole number, 1 or more"),
         ({"checkpoint_epochs": 0}, "checkpoint_epochs=0: expected a whole number, 1 or more"),
+        ({"max_minutes": -1}, "max_minutes=-1: expected a positive number"),
         ({"checkpoint_minutes": 0}, "checkpoint_minutes=0: expected a positive number"),
         ({"checkpoint_minutes": "5"}, "checkpoint_minutes='5': expected a positive number"),
         ({"patience": -1}, "patience=-1: expected a whole number; 0 never stops early"),

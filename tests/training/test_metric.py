@@ -9,7 +9,8 @@ import pytest
 from reference import SEED, Bench, Twin, from_lists, n_beta, random_lists, slope, visit_order
 
 from tastespace import DPCML, _native
-from tastespace.training.metric import MetricTrainer, Rates, optimiser_memory
+from tastespace.training.kernel_run import Pace, Rates, optimiser_memory
+from tastespace.training.metric import MetricTrainer
 
 # Who has how many items and vectors: one vector, several, a crowded user (4 negatives for 6 candidates).
 COUNTS, VECTORS, N_ITEMS = [3, 5, 4, 14], [1, 3, 2, 4], 18
@@ -421,9 +422,8 @@ def trainer_of(bench, rates, average):
     known = ("offsets", "positives", "vector_offsets", "users", "items")
     kernel = {name: array for name, array in bench.arrays.items() if name not in known}
     own = bench.arrays
-    return MetricTrainer(
-        bench.train, own["users"], own["vector_offsets"], own["items"], bench.settings, kernel, rates, average, SEED, 1
-    )
+    pace = Pace(rates, average, SEED, 1)
+    return MetricTrainer(bench.train, own["users"], own["vector_offsets"], own["items"], kernel, bench.settings, pace)
 
 
 def test_the_running_mean_is_plain_at_first_and_then_has_a_window():
@@ -477,7 +477,7 @@ def test_the_state_is_all_that_another_epoch_depends_on():
 )
 def test_optimisers_keep_only_the_memory_they_need(method, filled):
     users, items = np.ones((4, 3), np.float32), np.ones((5, 3), np.float32)
-    memory = optimiser_memory(method, users, items)
+    memory = optimiser_memory(method, user=users, item=items)
     for side, rows in (("user", 4), ("item", 5)):
         for part in ("first", "second", "steps"):
             array = memory[f"{side}_{part}"]

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from reference import SEED, from_lists, random_lists, visit_order
 
 from tastespace import Interactions, _native
-from tastespace.training.metric import Rates
-from tastespace.training.pairwise import PairwiseTrainer, pairwise_memory
+from tastespace.training.kernel_run import Pace, Rates, optimiser_memory
+from tastespace.training.pairwise import PairwiseTrainer
 
 METHODS = {"sgd": 0, "adagrad": 1, "adam": 2}
 COUNTS, N_ITEMS = [3, 5, 4, 14, 18], 18  # a crowded user, and one who has everything
@@ -42,7 +42,7 @@ class Bench:
             "users": users,
             "items": items,
             "bias": bias,
-            **pairwise_memory(method, user=users, item=items, bias=bias),
+            **optimiser_memory(method, user=users, item=items, bias=bias),
         }
 
     def learn(self, first=0, last=None, epoch=0, threads=1):
@@ -257,9 +257,7 @@ def trainer(average):
     memory = {name: array for name, array in bench.arrays.items() if name.endswith(("_first", "_second", "_steps"))}
     start = {name: bench.arrays[name] for name in ("users", "items", "bias")}
     rates = Rates(0.05, "linear", 6)
-    return PairwiseTrainer(
-        bench.train, **start, settings=bench.settings, memory=memory, rates=rates, average=average, seed=SEED, threads=1
-    )
+    return PairwiseTrainer(bench.train, start, memory, bench.settings, Pace(rates, average, SEED, 1))
 
 
 def test_the_result_is_the_running_mean_of_the_epochs():

@@ -56,6 +56,8 @@ def recommend(
         "exclude_seen": not include_seen,
         "threads": threads,
     }
+    if rerank is not None and on_unknown == "popular":
+        raise ParameterError("--on-unknown popular gives lists without scores, which --rerank cannot weigh: use skip.")
     if history and users:
         raise ParameterError("give user ids or --history, not both.")
     everybody = not users and not history
@@ -71,6 +73,9 @@ def recommend(
     if wanted and on_unknown == "skip":
         wanted = [one for one in wanted if one in train.users] or wanted
     if people and rerank is not None:
+        people = [one for one in people if one]
+        if not people:
+            raise ParameterError("no --history holds an item that the model knows: nothing can be re-ranked.")
         opened, people = opened.fold_in(people), []  # the re-ranker asks a model that knows these people
     if people:
         found = opened.recommend_for(people, n, on_unknown=on_unknown, **options)

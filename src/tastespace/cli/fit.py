@@ -18,7 +18,7 @@ from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 from tastespace.models.trained import TrainedRecommender
-from tastespace.store.manifest import DATA_FILE, NAME
+from tastespace.store.folder import require_free
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def fit(
     if not 0 <= valid < 1:
         raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
     # What can go wrong at once shall not go wrong after an hour.
-    _check_place(out)
+    require_free(out)
     known = create(model)._parameter_names()
     flags = {name: value for name, value in (("seed", seed), ("threads", threads)) if name in known}
     parameters = flags | parse_settings(set or [])
@@ -97,15 +97,6 @@ def _load(
         item_attributes=attributes,
         threads=threads,
     )
-
-
-def _check_place(out: Path) -> None:
-    """The rules of `save`, before the work: a new name, an empty directory, or an earlier model."""
-    names = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    left = {name for name in names if DATA_FILE.fullmatch(name.removesuffix(".partial"))}  # by a save that was killed
-    foreign = NAME not in names and names - left - {f"{NAME}.partial"}
-    if (out.exists() and not out.is_dir()) or foreign:
-        raise ParameterError(f"--out {out} is taken by something else than a model. Give a new name.")
 
 
 def _attributes(path: Path, item: str) -> pl.DataFrame:

@@ -105,7 +105,7 @@ class IdMap:
         return None
 
     def _one(self, external: Any) -> Any:
-        own = self._as_own_type(pl.Series([external]))
+        own = self._as_own_type(pl.Series([_plain(external)]))
         return None if own is None else own[0]
 
 
@@ -157,15 +157,22 @@ def plain_series(name: str, values: Iterable[Any]) -> pl.Series:
     """A polars Series from Python or NumPy values; mixed types are an error with an example of each."""
     if isinstance(values, np.ndarray) and values.dtype != object:
         return pl.Series(name, np.ascontiguousarray(values))
-    listed: Sequence[Any] = list(values)
+    listed: Sequence[Any] = [_plain(value) for value in values]
     kinds: dict[type, Any] = {}
     for value in listed:
         if value is not None and type(value) not in kinds:
             kinds[type(value)] = value
-    if len(kinds) > 1 and not all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
+    if len(kinds) > 1 and not all(issubclass(kind, int) and kind is not bool for kind in kinds):
         examples = ", ".join(f"{value!r} ({kind.__name__})" for kind, value in list(kinds.items())[:3])
         raise DataError(f"column {name!r} mixes types: {examples}. Turn them into one type first.")
     try:
         return pl.Series(name, listed)
     except (TypeError, pl.exceptions.PolarsError) as problem:
         raise DataError(f"column {name!r} cannot be read: {problem}. Turn it into text or plain numbers.") from problem
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of NumPy as what it is in Python; times in microseconds, because finer ones would become numbers."""
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[us]").item()
+    return value.item() if isinstance(value, np.generic) else value

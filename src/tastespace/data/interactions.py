@@ -221,6 +221,13 @@ class Interactions:
         """User index of every interaction, shape ``(n_interactions,)``."""
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.user_counts)
 
+    def rows_of(self, users: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The histories of the users at these rows, one after the other: offsets ``(len(users) + 1,)`` and items."""
+        counts = self.user_counts[users]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        at = np.repeat(self.offsets[:-1][users] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return offsets, self.indices[at]
+
     def items_of(self, user: Any) -> list[Any]:
         """Ids of the items that a user has."""
         row = int(self.users.index_of([user])[0])

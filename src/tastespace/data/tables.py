@@ -16,7 +16,7 @@ import polars as pl
 
 from tastespace.data.ids import plain_series
 from tastespace.data.text import TextTable
-from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.errors import DataError, ParameterError, nearest, require_path
 
 
 class Table(Protocol):
@@ -113,7 +113,7 @@ def open_file(
 
     ``ids`` and ``others`` name the columns that will be read; a text file keeps only those.
     """
-    path = Path(path).expanduser()
+    path = require_path(path)
     if path.is_dir():
         raise DataError(f"{path}: this is a folder, expected a file.")
     if not path.is_file():

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.factors import shown_items
 from tastespace.models.neural import Batch, NeuralRecommender, Tensors
 from tastespace.models.simple import binary_rows
 from tastespace.models.trained import require_number, require_whole
@@ -105,7 +104,7 @@ class GCNAccDiv(NeuralRecommender):
         from torch.nn.functional import softplus
 
         users, mine = np.unique(batch.users.cpu().numpy(), return_inverse=True)
-        items = shown_items(batch).cpu().numpy()
+        items = batch.shown.cpu().numpy()
         scores: Any = 0.0
         for name, share in self._shares():
             kind, back = getattr(self, name), fixed[f"{name}_back"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
 from tastespace.models.hinge import (
-    HingeRecommender,
+    DistanceRecommender,
     SlotRecommender,
     row_by_row,
     softmax,
@@ -34,7 +34,7 @@ class HistoryBatch(Batch):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class HistoryRecommender(HingeRecommender):
+class HistoryRecommender(DistanceRecommender):
     """Base of the models that attend to what a user took.
 
     Of longer histories `history` items are drawn: for scoring once, by the seed, so that a model always answers alike;

@@ -113,8 +113,7 @@ class ALS(Recommender):
         """The learnt vectors."""
         if not hasattr(self, "item_vectors_"):
             self.require_fitted()
-        users = np.arange(len(self.user_vectors_) + 1, dtype=np.int64)
-        return VectorSpace(self.user_vectors_, users, self.item_vectors_, "dot")
+        return VectorSpace.single(self.user_vectors_, self.item_vectors_, "dot")
 
     def _fold_in(self, histories: Interactions) -> ALS:
         """Newcomers' vectors: the least squares of a user's turn, solved exactly."""

@@ -64,12 +64,10 @@ class Answers:
         >>> CML(dim=8, epochs=2).fit(town).recommend(k=3).columns
         ['user', 'item', 'rank', 'score', 'distance']
         """
+        from tastespace.recommend.asking import Request
         from tastespace.recommend.lists import recommend
 
-        return recommend(
-            _whole(self), users, k, exclude_seen=exclude_seen, items=items, filter=filter, on_unknown=on_unknown,
-            threads=threads,
-        )  # fmt: skip
+        return recommend(_whole(self), users, Request(k, exclude_seen, items, filter, threads), on_unknown)
 
     def recommend_indices(
         self, rows: Any = None, k: int = 10, *, exclude_seen: bool = True, threads: int = 0
@@ -79,9 +77,10 @@ class Answers:
         Gives item indices and scores, both of shape ``(n, k)``; -1 and NaN where there are fewer candidates. An index
         is the place of an id in ``train_.users`` or ``train_.items``.
         """
+        from tastespace.recommend.asking import Request
         from tastespace.recommend.lists import recommend_indices
 
-        return recommend_indices(_whole(self), rows, k, exclude_seen=exclude_seen, threads=threads)
+        return recommend_indices(_whole(self), rows, Request(k, exclude_seen, threads=threads))
 
     def recommend_to(
         self,
@@ -98,11 +97,10 @@ class Answers:
 
         Memory does not grow with the number of users. Arguments as in `recommend`. The file appears when it is whole.
         """
+        from tastespace.recommend.asking import Request
         from tastespace.recommend.lists import recommend_to
 
-        return recommend_to(
-            _whole(self), path, users, k, exclude_seen=exclude_seen, items=items, filter=filter, threads=threads
-        )  # fmt: skip
+        return recommend_to(_whole(self), path, users, Request(k, exclude_seen, items, filter, threads))
 
     # ---- interests -----------------------------------------------------------------------------------------
 
@@ -209,16 +207,14 @@ class Answers:
         With ``on_unknown="popular"`` unknown items are left out and a person of whom nothing remains gets what most
         people take; with ``"skip"`` such a person gets no rows.
         """
+        from tastespace.recommend.asking import Request
         from tastespace.recommend.newcomers import recommend_for
 
-        return recommend_for(
-            _whole(self), histories, k, exclude_seen=exclude_seen, items=items, filter=filter, on_unknown=on_unknown,
-            threads=threads,
-        )  # fmt: skip
+        return recommend_for(_whole(self), histories, Request(k, exclude_seen, items, filter, threads), on_unknown)
 
-    def _fold_in(self: Self, histories: Interactions) -> Self:
-        """A fitted model of the same items for the users of ``histories``; for subclasses."""
-        raise NotImplementedError
+    def _fold_in(self: Self, histories: Interactions) -> Self | None:
+        """A fitted model of the same items for the users of ``histories``; None for models that cannot be asked so."""
+        return None
 
     # ---- ways out ------------------------------------------------------------------------------------------
 

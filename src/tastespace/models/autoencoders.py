@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
@@ -78,7 +78,7 @@ class _Autoencoder(NeuralRecommender):
         order = np.random.default_rng([self.seed, epoch]).permutation(np.flatnonzero(train.user_counts))
         for first in range(0, len(order), self.batch):
             users = order[first : first + self.batch]
-            offsets, items = _rows(train, users)
+            offsets, items = train.rows_of(users)
             yield Histories(
                 users=self._tensor(torch, users),
                 items=self._tensor(torch, items),
@@ -111,9 +111,9 @@ class _Autoencoder(NeuralRecommender):
             code = linear(code, weights["decode"], weights["decode_bias"]).tanh()
         return linear(code, weights["out"], weights["out_bias"])
 
+    @abstractmethod
     def _code(self, encoded: Any, batch: Histories | None) -> tuple[Any, Any]:
         """The code that is decoded, and what it costs; without a batch, as it is used to recommend."""
-        raise NotImplementedError
 
     def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
         import torch
@@ -139,7 +139,7 @@ class _Autoencoder(NeuralRecommender):
         # A matrix of one row is multiplied in another way than one of several, and the last bits differ; with whole
         # groups a list does not depend on who else is asked about.
         whole = np.pad(users.cpu().numpy(), (0, -len(users) % _GROUP), mode="edge")
-        offsets, items = (self._tensor(torch, part) for part in _rows(self.train_, whole))
+        offsets, items = (self._tensor(torch, part) for part in self.train_.rows_of(whole))
         scale = offsets.diff().clamp(min=1).float().rsqrt()
         code, _ = self._code(self._encode(weights, items, offsets, scale), None)
         return self._decode(weights, code)[: len(users)]
@@ -211,11 +211,3 @@ class MultDAE(_Autoencoder):
 
     def _code(self, encoded: Any, batch: Histories | None) -> tuple[Any, Any]:
         return encoded.tanh(), 0.0
-
-
-def _rows(data: Interactions, users: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The histories of these users, one after the other: offsets and items."""
-    counts = data.user_counts[users]
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    at = np.repeat(data.offsets[:-1][users] - offsets[:-1], counts) + np.arange(offsets[-1])
-    return offsets, data.indices[at]

@@ -13,18 +13,17 @@ from tastespace import threads as threading
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.trained import (
-    Candidate,
     LoopParameters,
     TrainedRecommender,
+    learn,
     require_number,
     require_seed,
     require_whole,
     validator,
 )
 from tastespace.models.vectors import VectorSpace
-from tastespace.training.loop import Arrays, Loop
-from tastespace.training.metric import Rates
-from tastespace.training.pairwise import PairwiseTrainer, pairwise_memory
+from tastespace.training.kernel_run import Arrays, Pace, Rates, optimiser_memory
+from tastespace.training.pairwise import PairwiseTrainer
 
 _METHODS = {"sgd": 0, "adagrad": 1, "adam": 2}
 _FOLD_EPOCHS = 50  # until newcomers' vectors have settled
@@ -78,28 +77,19 @@ class BPR(LoopParameters, TrainedRecommender):
         bias = np.zeros(len(items), dtype=np.float32)
         trainer = PairwiseTrainer(
             train,
-            users,
-            items,
-            bias,
+            {"users": users, "items": items, "bias": bias},
+            optimiser_memory(self.optimiser, user=users, item=items, bias=bias),
             self._kernel_settings(),
-            pairwise_memory(self.optimiser, user=users, item=items, bias=bias),
-            Rates(self.learning_rate, self.schedule, self.epochs),
-            self.average,
-            self.seed,
-            threading.resolve(self.threads),
+            Pace(
+                Rates(self.learning_rate, self.schedule, self.epochs),
+                self.average,
+                self.seed,
+                threading.resolve(self.threads),
+            ),
         )
-        validate = None
-        if valid is not None and valid.n_interactions:
-            score = validator(train, valid, self.monitor, self.monitor_protocol, self.threads)
-
-            def validate(result: Arrays) -> float:
-                return score(Candidate(_space(result)).fit(train))
-
         settings = self._loop_settings(train, valid, (users, items), train.n_interactions)
-        outcome = Loop(trainer, settings, validate, self._callbacks, progress).run()
-        self.user_vectors_, self.item_vectors_ = outcome.result["users"], outcome.result["items"]
-        self.item_bias_ = outcome.result["bias"]
-        self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
+        found = learn(self, trainer, settings, validator(self, train, valid, _space), progress)
+        self.user_vectors_, self.item_vectors_, self.item_bias_ = found["users"], found["items"], found["bias"]
 
     def _kernel_settings(self) -> dict[str, Any]:
         return {
@@ -144,7 +134,7 @@ class BPR(LoopParameters, TrainedRecommender):
             "users": users,
             "items": items,
             "bias": bias,
-            **pairwise_memory(self.optimiser, user=users, item=items[:0], bias=bias[:0]),
+            **optimiser_memory(self.optimiser, user=users, item=items[:0], bias=bias[:0]),
         }
         settings = {**self._kernel_settings(), "learning_rate": self.learning_rate}
         n_threads = threading.resolve(self.threads) if histories.n_interactions > _FOLD_ALONE else 1
@@ -155,5 +145,4 @@ class BPR(LoopParameters, TrainedRecommender):
 
 
 def _space(result: Arrays) -> VectorSpace:
-    users = result["users"]
-    return VectorSpace(users, np.arange(len(users) + 1, dtype=np.int64), result["items"], "dot", result["bias"])
+    return VectorSpace.single(result["users"], result["items"], "dot", result["bias"])

@@ -53,7 +53,7 @@ class _Factors(NeuralRecommender):
 
     def _space(self, weights: Arrays) -> VectorSpace:
         users = weights["users"]
-        return VectorSpace(users, np.arange(len(users) + 1, dtype=np.int64), weights["items"], "dot")
+        return VectorSpace.single(users, weights["items"], "dot")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

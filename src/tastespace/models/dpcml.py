@@ -22,11 +22,12 @@ from tastespace.errors import DataError, ParameterError
 from tastespace.models.answers import Answers
 from tastespace.models.parameters import REGIONS, MetricParameters
 from tastespace.models.start import grow, spread_over_items, start_items, start_users
-from tastespace.models.trained import Candidate, TrainedRecommender, validator
+from tastespace.models.trained import TrainedRecommender, learn, validator
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.counts import interests_per_user
-from tastespace.training.loop import Arrays, Callback, Loop
-from tastespace.training.metric import MetricTrainer, Rates, optimiser_memory, place
+from tastespace.training.kernel_run import Arrays, Pace, Rates, optimiser_memory
+from tastespace.training.loop import Callback
+from tastespace.training.metric import MetricTrainer, place
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class DPCML(MetricParameters, TrainedRecommender):
         regions = REGIONS[self.geometry]
         users = start_users(rng, int(offsets[-1]), self.dim, regions[0], self.radius)
         items = start_items(rng, train.n_items, self.dim, regions[1], self.radius)
-        memory = optimiser_memory(self.optimiser, users, items)
+        memory = optimiser_memory(self.optimiser, user=users, item=items)
         self._learn(train, valid, progress, users, offsets, items, memory)
 
     def partial_fit(
@@ -124,7 +125,7 @@ class DPCML(MetricParameters, TrainedRecommender):
         regions = REGIONS[self.geometry]
         users = start_users(rng, int(offsets[-1]), self.dim, regions[0], self.radius)
         items = start_items(rng, whole.n_items, self.dim, regions[1], self.radius)
-        memory = optimiser_memory(self.optimiser, users, items)
+        memory = optimiser_memory(self.optimiser, user=users, item=items)
         old_items = self.train_.items.find(whole.items.series)
         known_items = np.flatnonzero(old_items >= 0)
         items[known_items] = self.item_vectors_[old_items[known_items]]
@@ -153,25 +154,19 @@ class DPCML(MetricParameters, TrainedRecommender):
             users,
             offsets,
             items,
-            self._kernel_settings(),
             {**self._kernel_arrays(train), **memory},
-            Rates(self.learning_rate, self.schedule, self.epochs),
-            self.average,
-            self.seed,
-            threading.resolve(self.threads),
+            self._kernel_settings(),
+            Pace(
+                Rates(self.learning_rate, self.schedule, self.epochs),
+                self.average,
+                self.seed,
+                threading.resolve(self.threads),
+            ),
         )
-        validate = None
-        if valid is not None and valid.n_interactions:
-            score = validator(train, valid, self.monitor, self.monitor_protocol, self.threads)
-
-            def validate(result: Arrays) -> float:
-                return score(Candidate(VectorSpace(result["users"], offsets, result["items"])).fit(train))
-
         settings = self._loop_settings(train, valid, (users, items), train.n_interactions)
-        outcome = Loop(trainer, settings, validate, self._callbacks, progress).run()
-        self.user_vectors_, self.item_vectors_ = outcome.result["users"], outcome.result["items"]
-        self.user_offsets_ = offsets
-        self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
+        measure = validator(self, train, valid, lambda result: VectorSpace(result["users"], offsets, result["items"]))
+        found = learn(self, trainer, settings, measure, progress)
+        self.user_vectors_, self.user_offsets_, self.item_vectors_ = found["users"], offsets, found["items"]
         self.skipped_positives_ = trainer.skipped
         if trainer.skipped:
             log.warning("%d positives of users who have every item were skipped: no negative exists", trainer.skipped)
@@ -193,7 +188,7 @@ class DPCML(MetricParameters, TrainedRecommender):
             "vector_offsets": offsets,
             "users": users,
             "items": np.require(self.item_vectors_, requirements=["C", "W"]),  # a loaded model's are read-only
-            **optimiser_memory(self.optimiser, users, users[:0]),
+            **optimiser_memory(self.optimiser, user=users, item=users[:0]),
             **self._kernel_arrays(histories, self.train_),
         }
         if self.gamma == "random":  # by position: a newcomer's would depend on who else is there

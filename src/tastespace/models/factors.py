@@ -27,13 +27,6 @@ def cross_entropy(logits: Any) -> Any:
     return binary_cross_entropy_with_logits(logits, labels)
 
 
-def shown_items(batch: Batch) -> Any:
-    """The positive and its negatives of each row, shape ``(n, 1 + n_negatives)``."""
-    import torch
-
-    return torch.cat([batch.items[:, None], batch.negatives], dim=1)
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class GMF(NeuralRecommender):
     """Generalised matrix factorisation (He et al., "Neural Collaborative Filtering", WWW 2017).
@@ -64,11 +57,11 @@ class GMF(NeuralRecommender):
         from torch.nn.functional import embedding
 
         mine = embedding(batch.users, weights["users"]) * weights["h"]
-        return cross_entropy((mine[:, None, :] * embedding(shown_items(batch), weights["items"])).sum(dim=2))
+        return cross_entropy((mine[:, None, :] * embedding(batch.shown, weights["items"])).sum(dim=2))
 
     def _space(self, weights: Arrays) -> VectorSpace:
         users = weights["users"] * weights["h"]
-        return VectorSpace(users, np.arange(len(users) + 1, dtype=np.int64), weights["items"], "dot")
+        return VectorSpace.single(users, weights["items"], "dot")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -131,7 +124,7 @@ class MLP(NeuralRecommender):
         from torch.nn.functional import embedding, linear
 
         mine = linear(embedding(batch.users, weights["mlp_users"]), weights["w1_users"], weights["b1"])
-        theirs = linear(embedding(shown_items(batch), weights["mlp_items"]), weights["w1_items"])
+        theirs = linear(embedding(batch.shown, weights["mlp_items"]), weights["w1_items"])
         return self._upwards(weights, (mine[:, None, :] + theirs).relu())
 
     def _upwards(self, weights: Tensors, activations: Any) -> Any:
@@ -184,7 +177,7 @@ class NeuMF(MLP):
         from torch.nn.functional import embedding
 
         mine = embedding(batch.users, weights["users"]) * weights["h_gmf"]
-        theirs = embedding(shown_items(batch), weights["items"])
+        theirs = embedding(batch.shown, weights["items"])
         return cross_entropy((mine[:, None, :] * theirs).sum(dim=2) + self._tower_logits(weights, batch))
 
     def _scores(self, weights: Tensors, fixed: Tensors, users: Any) -> Any:

@@ -88,8 +88,7 @@ class LightGCN(_Propagated):
             users, items = np.split(
                 propagate(adjacency(self.train_), weights["nodes"], self.layers), [self.train_.n_users]
             )
-            offsets = np.arange(len(users) + 1, dtype=np.int64)
-            self._ready = (weights, VectorSpace(users, offsets, items, "dot"))
+            self._ready = (weights, VectorSpace.single(users, items, "dot"))
         return self._ready[1]
 
 

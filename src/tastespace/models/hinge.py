@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,8 +21,8 @@ from tastespace.training.loop import Arrays
 class HingeRecommender(NeuralRecommender):
     """Base of the models with a distance of their own; the score of an item is minus its squared distance.
 
-    A model writes `_distances`; the loss of a positive is the mean of ``[margin + d(u, i) - d(u, j)]_+`` over its
-    negatives j. After each step the vectors of users and items are brought back to the unit ball, as in CML.
+    The loss of a positive is the mean of ``[margin + d(u, i) - d(u, j)]_+`` over its negatives j. After each step the
+    vectors of users and items are brought back to the unit ball, as in CML.
     """
 
     dim: int = 100
@@ -46,16 +47,6 @@ class HingeRecommender(NeuralRecommender):
         """Normal numbers with variance 1 / dim, so that a vector of them has a norm of about 1."""
         return random.normal(0.0, self.dim**-0.5, shape).astype(np.float32)
 
-    def _distances(self, weights: Tensors, fixed: Tensors, batch: Batch, items: Any) -> Any:
-        """Squared distances from the users of the batch to ``items`` of shape ``(n, k)``, in the same shape."""
-        raise NotImplementedError
-
-    def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
-        import torch
-
-        items = torch.cat([batch.items[:, None], batch.negatives], dim=1)
-        return self._hinge(self._distances(weights, fixed, batch, items))
-
     def _hinge(self, distances: Any) -> Any:
         """Of distances whose first column belongs to the positives."""
         return (self.margin + distances[:, :1] - distances[:, 1:]).relu().mean()
@@ -69,7 +60,7 @@ class HingeRecommender(NeuralRecommender):
         if not hasattr(self, "weights_"):
             self.require_fitted()
         users = self.weights_["users"]
-        return VectorSpace(users, np.arange(len(users) + 1, dtype=np.int64), self.weights_["items"])
+        return VectorSpace.single(users, self.weights_["items"])
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Minus the squared distances from the items at these rows to all items."""
@@ -79,7 +70,19 @@ class HingeRecommender(NeuralRecommender):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SlotRecommender(HingeRecommender):
+class DistanceRecommender(HingeRecommender):
+    """Base of the models whose loss is the hinge and nothing else: they write `_distances`."""
+
+    @abstractmethod
+    def _distances(self, weights: Tensors, fixed: Tensors, batch: Batch, items: Any) -> Any:
+        """Squared distances from the users of the batch to ``items`` of shape ``(n, k)``, in the same shape."""
+
+    def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
+        return self._hinge(self._distances(weights, fixed, batch, batch.shown))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SlotRecommender(DistanceRecommender):
     """Base of the models with a memory of relations M (slots x dim) and keys K (dim x slots), shared by all pairs.
 
     Both start normal with variance 1 / dim.

@@ -10,9 +10,9 @@ import numpy as np
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.answers import Answers
-from tastespace.models.factors import cross_entropy, shown_items
+from tastespace.models.factors import cross_entropy
 from tastespace.models.neural import Batch, NeuralRecommender, Tensors
-from tastespace.models.trained import require_number, require_whole
+from tastespace.models.trained import require_diversity, require_whole
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays
 
@@ -56,7 +56,7 @@ class _Several(NeuralRecommender):
         """The largest inner product of the user's vectors with each item shown, shape ``(n, 1 + n_negatives)``."""
         from torch.nn.functional import embedding
 
-        items = embedding(shown_items(batch), weights["items"])
+        items = embedding(batch.shown, weights["items"])
         return (mine @ items.transpose(1, 2)).max(dim=1).values
 
     def _space(self, weights: Arrays) -> VectorSpace:
@@ -106,16 +106,7 @@ class M2F(_SeveralParameters, _Several):
         super()._check()
         if self.dcrs not in (None, "mean"):
             raise ParameterError(f"dcrs={self.dcrs!r}: expected 'mean' or None.")
-        low, high = self.min_diversity, self.max_diversity
-        for name, value in (("min_diversity", low), ("max_diversity", high)):
-            if value is not None:
-                require_number(name, value, least=0.0)
-        require_number("diversity_weight", self.diversity_weight, least=0.0)
-        if low is not None and high is not None and low > high:
-            raise ParameterError(
-                f"min_diversity={low} is larger than max_diversity={high}: no diversity lies between them. Swap them, "
-                "or switch the regulariser off with dcrs=None."
-            )
+        require_diversity(self.diversity_weight, self.min_diversity, self.max_diversity)
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
         # A user is visited once per interaction: with this share, an epoch gives everybody the same eta.

@@ -8,6 +8,7 @@ by `_scores`. torch is imported when a model is fitted or asked, never before: t
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +20,16 @@ from numpy.typing import NDArray
 from tastespace import threads as threading
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.trained import LoopParameters, TrainedRecommender, require_number, require_whole, validator
+from tastespace.models.trained import (
+    LoopParameters,
+    TrainedRecommender,
+    learn,
+    require_number,
+    require_whole,
+    validator,
+)
 from tastespace.models.vectors import VectorSpace
-from tastespace.training.loop import Arrays, Loop
+from tastespace.training.loop import Arrays
 from tastespace.training.samplers import Negatives
 
 Tensors = dict[str, Any]
@@ -50,6 +58,13 @@ class Batch:
     """Shape ``(n, n_negatives)``."""
     random: Any
     """Generator of random numbers, a function of the seed, the epoch and the batch."""
+
+    @property
+    def shown(self) -> Any:
+        """The positive and then the negatives of each row, shape ``(n, 1 + n_negatives)``."""
+        import torch
+
+        return torch.cat([self.items[:, None], self.negatives], dim=1)
 
 
 class _Weights(TrainedRecommender):
@@ -80,17 +95,17 @@ class NeuralRecommender(LoopParameters, _Weights):
 
     # ---- what a model writes -------------------------------------------------------------------------------
 
+    @abstractmethod
     def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
         """Weights before training, float32."""
-        raise NotImplementedError
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
         """Fixed tensors that the loss or the scores need, such as a graph; made anew after loading."""
         return {}
 
+    @abstractmethod
     def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
         """Loss of a batch, a scalar tensor."""
-        raise NotImplementedError
 
     def _after_step(self, weights: Tensors) -> None:
         """Called without gradients after each step, to bring weights back to where they may be."""
@@ -104,7 +119,7 @@ class NeuralRecommender(LoopParameters, _Weights):
 
     def _scores(self, weights: Tensors, fixed: Tensors, users: Any) -> Any:
         """Scores of all items for the users of this tensor of indices, for models without vectors."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} defines neither _space nor _scores")
 
     def _n_batched(self, train: Interactions) -> int:
         """How many things an epoch goes through: positives, unless a model says users."""
@@ -149,20 +164,15 @@ class NeuralRecommender(LoopParameters, _Weights):
         with self._on_threads(torch):
             start = self._start(train, np.random.default_rng(self.seed))
             trainee = _TorchTrainee(self, train, start, torch)
-            validate = None
-            if valid is not None and valid.n_interactions:
-                measure = validator(train, valid, self.monitor, self.monitor_protocol, self.threads)
 
-                def validate(result: Arrays) -> float:
-                    candidate = copy.copy(self)
-                    candidate.train_, candidate.weights_ = train, result
-                    candidate._held = (None, trainee._fixed)  # the data has not changed
-                    return measure(candidate)
+            def candidate(result: Arrays) -> NeuralRecommender:
+                model = copy.copy(self)
+                model.train_, model.weights_ = train, result
+                model._held = (None, trainee._fixed)  # the data has not changed
+                return model
 
             settings = self._loop_settings(train, valid, list(start.values()), self._n_batched(train))
-            outcome = Loop(trainee, settings, validate, self._callbacks, progress).run()
-        self.weights_ = outcome.result
-        self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
+            self.weights_ = learn(self, trainee, settings, validator(self, train, valid, candidate), progress)
         self._held = (None, None)
 
     def _check_device(self, torch: Any) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.trained import LoopParameters, require_number, require_seed, require_whole
+from tastespace.models.trained import LoopParameters, require_diversity, require_number, require_seed, require_whole
 from tastespace.training.counts import n_hardest
-from tastespace.training.metric import BALL, SPHERE, Arrays
+from tastespace.training.kernel_run import Arrays
+from tastespace.training.metric import BALL, SPHERE
 from tastespace.training.samplers import SamplerKind, alias_table, find_sampler, popularity_weights
 
 REGIONS = {"sphere-ball": (SPHERE, BALL), "ball": (BALL, BALL), "sphere": (SPHERE, SPHERE)}  # of users and items
@@ -165,17 +166,7 @@ class MetricParameters(LoopParameters):
             require_whole("candidates", self.candidates)
         for name in ("margin", "learning_rate", "radius", "gamma_rate"):
             require_number(name, getattr(self, name), above=0.0)
-        for name in ("diversity_weight", "min_diversity", "max_diversity"):
-            value = getattr(self, name)
-            if value is None and name != "diversity_weight":
-                continue
-            require_number(name, value, least=0.0)
+        require_diversity(self.diversity_weight, self.min_diversity, self.max_diversity)
         number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
         if not (number and 0 < self.beta <= 1):
             raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
-        low, high = self.min_diversity, self.max_diversity
-        if low is not None and high is not None and low > high:
-            raise ParameterError(
-                f"min_diversity={low} is larger than max_diversity={high}: no diversity lies between them. Swap them, "
-                "or switch the regulariser off with dcrs=None."
-            )

@@ -9,7 +9,6 @@ import numpy as np
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.factors import shown_items
 from tastespace.models.neural import Batch, NeuralRecommender, Tensors
 from tastespace.models.trained import require_number, require_whole
 from tastespace.models.vectors import VectorSpace
@@ -69,7 +68,7 @@ class RecNet(NeuralRecommender):
         from torch.nn.functional import embedding, softplus
 
         users = embedding(batch.users, weights["users"])
-        items = embedding(shown_items(batch), weights["items"])
+        items = embedding(batch.shown, weights["items"])
         embedded = (users[:, None, :] * items).sum(dim=2)
         layer = (users @ weights["from_user"])[:, None, :] + items @ weights["from_item"] + weights["bias"]
         network = layer.relu() @ weights["out"]
@@ -96,7 +95,7 @@ class RecNet(NeuralRecommender):
         """The embedded space, in which items are compared; the score needs the network as well."""
         self.require_fitted()
         users, items = self.weights_["users"], self.weights_["items"]
-        return VectorSpace(users, np.arange(len(users) + 1, dtype=np.int64), items, "dot")
+        return VectorSpace.single(users, items, "dot")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

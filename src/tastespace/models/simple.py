@@ -112,11 +112,9 @@ class EASE(Recommender):
 
 def binary_rows(data: Interactions, users: NDArray[np.integer[Any]]) -> sp.csr_array:
     """What these users took, as ones: float32, shape ``(len(users), n_items)``."""
-    counts = data.user_counts[users]
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    at = np.repeat(data.offsets[:-1][users] - offsets[:-1], counts) + np.arange(offsets[-1])
-    ones = np.ones(len(at), dtype=np.float32)
-    return sp.csr_array((ones, data.indices[at], offsets), shape=(len(users), data.n_items))
+    offsets, items = data.rows_of(users)
+    ones = np.ones(len(items), dtype=np.float32)
+    return sp.csr_array((ones, items, offsets), shape=(len(users), data.n_items))
 
 
 def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:

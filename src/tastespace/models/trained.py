@@ -16,7 +16,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.training.loop import Callback, LoopSettings
+from tastespace.training.loop import Arrays, Callback, Loop, LoopSettings, Trainee
 
 Self = TypeVar("Self", bound="TrainedRecommender")
 
@@ -39,6 +39,8 @@ class LoopParameters:
     checkpoint_minutes: float | None = None
     log_file: str | None = None
     """Training log, one row per epoch: a name that ends in .csv or .jsonl."""
+    max_minutes: float | None = None
+    """Stop after the epoch in which training has taken so long; None: never. What was best until then is kept."""
     seed: int = 0
     threads: int = 0
     """0 means all cores."""
@@ -50,7 +52,7 @@ class LoopParameters:
         require_seed(self.seed)
         identity: dict[str, Any] = {}
         if self.checkpoint is not None:
-            free = {"checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file", "threads"}
+            free = {"checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file", "max_minutes", "threads"}
             assert isinstance(self, Recommender)
             identity = {name: value for name, value in self.get_params().items() if name not in free}
             identity["model"] = type(self).__name__
@@ -70,6 +72,7 @@ class LoopParameters:
             checkpoint_epochs=self.checkpoint_epochs,
             checkpoint_minutes=self.checkpoint_minutes,
             log_file=self.log_file,
+            max_minutes=self.max_minutes,
             identity=identity,
         )
 
@@ -78,6 +81,12 @@ class TrainedRecommender(Recommender):
     """A recommender that is trained by epochs."""
 
     _callbacks: Sequence[Callback] = ()
+    history_: list[dict[str, Any]]
+    """A row for each epoch: loss, seconds, and the monitored metric where it was measured."""
+    best_epoch_: int
+    """The epoch that was kept, counted from 1."""
+    stopped_: str
+    """Why training ended: ``"finished"``, ``"early"``, ``"time"``, ``"callback"`` or ``"interrupted"``."""
 
     def fit(
         self: Self,
@@ -100,6 +109,19 @@ class TrainedRecommender(Recommender):
         return super().fit(train, valid, progress)
 
 
+def learn(
+    model: TrainedRecommender,
+    trainee: Trainee,
+    settings: LoopSettings,
+    measure: Callable[[Arrays], float] | None,
+    progress: bool | None,
+) -> Arrays:
+    """Run the loop for a model: what it has learnt; the model is told how training went."""
+    outcome = Loop(trainee, settings, measure, model._callbacks, progress).run()
+    model.history_, model.best_epoch_, model.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
+    return outcome.result
+
+
 class Candidate(Recommender):
     """Vectors in the middle of training, as a model that can be evaluated."""
 
@@ -115,23 +137,34 @@ class Candidate(Recommender):
 
 
 def validator(
-    train: Interactions, valid: Interactions, monitor: str, protocol: str, threads: int
-) -> Callable[[Recommender], float]:
-    """A function from a fitted model to the monitored metric on ``valid``; a wrong metric is refused at once."""
+    parameters: LoopParameters,
+    train: Interactions,
+    valid: Interactions | None,
+    candidate: Callable[[Arrays], Recommender | VectorSpace],
+) -> Callable[[Arrays], float] | None:
+    """A function from what is learnt so far to the monitored metric on ``valid``; None where nothing was held out.
+
+    ``candidate`` makes a model of it that can be evaluated, or its vectors. A wrong metric is refused at once.
+    """
+    if valid is None or not valid.n_interactions:
+        return None
     # Evaluation stands above models; it is needed here only once training runs.
     from tastespace.evaluation import evaluate
     from tastespace.evaluation.metrics import columns_for
     from tastespace.evaluation.protocols import find_protocol
 
+    monitor, protocol, held_out = parameters.monitor, parameters.monitor_protocol, valid
     find_protocol(protocol)
     if [column.label for column in columns_for([monitor], (3, 10))] != [monitor]:
         raise ParameterError(f"monitor={monitor!r}: expected the name of one figure, such as 'NDCG@10' or 'MAP'.")
 
-    def score(candidate: Recommender) -> float:
-        report = evaluate(candidate, valid, seen=train, protocol=protocol, metrics=[monitor], threads=threads)
+    def score(result: Arrays) -> float:
+        found = candidate(result)
+        model = Candidate(found).fit(train) if isinstance(found, VectorSpace) else found
+        report = evaluate(model, held_out, seen=train, protocol=protocol, metrics=[monitor], threads=parameters.threads)
         if math.isnan(report[monitor]):
             raise ParameterError(
-                f"monitor={monitor!r}: no user of {valid!r} counts for it under the {protocol!r} protocol. Choose "
+                f"monitor={monitor!r}: no user of {held_out!r} counts for it under the {protocol!r} protocol. Choose "
                 "another metric or a smaller k."
             )
         return report[monitor]
@@ -154,6 +187,19 @@ def require_number(name: str, value: Any, *, above: float | None = None, least: 
         raise ParameterError(f"{name}={value!r}: expected a finite number above {above:g}.")
     if least is not None and not (number and value >= least):
         raise ParameterError(f"{name}={value!r}: expected a number, {least:g} or more.")
+
+
+def require_diversity(weight: Any, low: Any, high: Any) -> None:
+    """Raise unless these are eta, delta_1 and delta_2 of the diversity control; None leaves a side open."""
+    require_number("diversity_weight", weight, least=0.0)
+    for name, value in (("min_diversity", low), ("max_diversity", high)):
+        if value is not None:
+            require_number(name, value, least=0.0)
+    if low is not None and high is not None and low > high:
+        raise ParameterError(
+            f"min_diversity={low} is larger than max_diversity={high}: no diversity lies between them. Swap them, or "
+            "switch the regulariser off with dcrs=None."
+        )
 
 
 def require_seed(seed: Any) -> None:

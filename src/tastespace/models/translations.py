@@ -69,10 +69,9 @@ class TransCF(HingeRecommender, _Held):
         return fixed
 
     def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
-        import torch
         from torch.nn.functional import embedding
 
-        items = torch.cat([batch.items[:, None], batch.negatives], dim=1)
+        items = batch.shown
         mean = _neighbour_mean()
         of_users = (fixed["items_of_users"], fixed["users_at"], fixed["user_counts"])
         of_items = (fixed["users_of_items"], fixed["items_at"], fixed["item_counts"])
@@ -97,8 +96,7 @@ class TransCF(HingeRecommender, _Held):
         own = np.square(users).sum(axis=1, keepdims=True)
         mine = np.concatenate([-a * a, -2 * users * a, 2 * users, 2 * a, -own], axis=1)
         theirs = np.concatenate([b * b, b, items, b * items, np.ones((len(items), 1), np.float32)], axis=1)
-        offsets = np.arange(len(users) + 1, dtype=np.int64)
-        return VectorSpace(mine, offsets, theirs, "dot", -np.square(items).sum(axis=1))
+        return VectorSpace.single(mine, theirs, "dot", -np.square(items).sum(axis=1))
 
 
 @cache

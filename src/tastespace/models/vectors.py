@@ -29,6 +29,18 @@ class VectorSpace:
     metric: Literal["l2", "dot"] = "l2"
     item_bias: NDArray[np.float32] | None = None
 
+    @classmethod
+    def single(
+        cls,
+        user_vectors: NDArray[np.float32],
+        item_vectors: NDArray[np.float32],
+        metric: Literal["l2", "dot"] = "l2",
+        item_bias: NDArray[np.float32] | None = None,
+    ) -> VectorSpace:
+        """A space in which each user has one vector: row u of ``user_vectors`` is that of user u."""
+        offsets = np.arange(len(user_vectors) + 1, dtype=np.int64)
+        return cls(user_vectors, offsets, item_vectors, metric, item_bias)
+
     def __post_init__(self) -> None:
         for name in ("user_vectors", "item_vectors"):
             bad = np.flatnonzero(~np.isfinite(getattr(self, name)).all(axis=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import DataError, ParameterError, require_path
 
 # Okabe and Ito's palette, without black and yellow, which are hard to tell from text and from paper.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B", "#7F7F7F")
@@ -83,7 +83,7 @@ def fit_into(text: Any, width: float, height: float) -> None:
 
 def check_ending(path: str | Path | None) -> None:
     """Say so before the work is done where a picture cannot be written under this name."""
-    if path is not None and Path(path).suffix.lower() not in ENDINGS:
+    if path is not None and require_path(path).suffix.lower() not in ENDINGS:
         raise ParameterError(f"{path}: expected a name that ends in {', '.join(ENDINGS)}.")
 
 
@@ -92,7 +92,7 @@ def save_figure(figure: Any, path: str | Path) -> Path:
     from matplotlib import rc_context
 
     check_ending(path)
-    path = Path(path).expanduser()
+    path = require_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with rc_context(_STEADY):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.plots.canvas import (
     DPI,
@@ -48,6 +49,8 @@ _NEAR, _FAR = (6.0, 9.0), (9.0, 12.0, 18.0, 26.0, 36.0, 50.0, 70.0, 100.0)  # fr
 def draw_shelves(shelves: Shelves, path: str | Path | None = None) -> Any:
     """A person's shelves as rows of cards; gives the figure, and writes it where ``path`` says so."""
     check_ending(path)
+    if not isinstance(shelves, Shelves):
+        raise ParameterError(f"expected what model.shelves(user) gives, given {type(shelves).__name__}.")
     rows = list(shelves)
     height = _HEAD + _ROW * len(rows)
     figure = new_figure(_WIDTH, height)

@@ -19,6 +19,17 @@ from tastespace.models.answers import Filter
 UNKNOWN = ("error", "skip", "popular")
 
 
+@dataclass(frozen=True)
+class Request:
+    """What every list is asked for with; see `Recommender.recommend`."""
+
+    k: int = 10
+    exclude_seen: bool = True
+    items: Any = None
+    filter: Filter | None = None
+    threads: int = 0
+
+
 def check_k(k: Any) -> int:
     """How many items, 1 or more."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.errors import DataError, ParameterError, nearest, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
 from tastespace.recommend.person import space_of
@@ -42,7 +42,7 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
     train = model.train_
     owner = np.repeat(np.arange(train.n_users), np.diff(space.user_offsets))
     interest = (np.arange(len(owner)) - space.user_offsets[owner]).astype(np.int32)
-    path = Path(path).expanduser()
+    path = require_path(path)
     try:
         if kind == "npz":
             return [_npz(path, model, space.metric, items, users, owner, interest)]

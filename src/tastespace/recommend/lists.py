@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from tastespace import threads as threading
 from tastespace.data.tables import from_polars
-from tastespace.errors import DataError, ParameterError
-from tastespace.models.answers import Filter
+from tastespace.errors import DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker, no_items
-from tastespace.recommend.asking import Asked, asked_users, candidate_rows, check_k
+from tastespace.recommend.asking import Asked, Request, asked_users, candidate_rows, check_k
 
 STREAMED = {".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson"}
 """Files that `recommend_to` writes, and how."""
@@ -39,23 +38,15 @@ class Lists:
 class Lister:
     """Makes the lists of one request, block by block."""
 
-    def __init__(
-        self,
-        model: Recommender,
-        k: int,
-        exclude_seen: bool = True,
-        items: Any = None,
-        filter: Filter | None = None,
-        threads: int = 0,
-    ) -> None:
+    def __init__(self, model: Recommender, request: Request) -> None:
         model.require_fitted()
         train = model.train_
         self._model = model
-        self._threads = threading.resolve(threads)
-        self._candidates = candidate_rows(train, items, filter)
+        self._threads = threading.resolve(request.threads)
+        self._candidates = candidate_rows(train, request.items, request.filter)
         n_candidates = train.n_items if self._candidates is None else len(self._candidates)
-        self._k = min(check_k(k), n_candidates)
-        self._excluded = (train.offsets, train.indices) if exclude_seen else no_items(train.n_users)
+        self._k = min(check_k(request.k), n_candidates)
+        self._excluded = (train.offsets, train.indices) if request.exclude_seen else no_items(train.n_users)
         space = model.vectors()
         self._by_distance = space is not None and space.metric == "l2"
         self._ranker = BlockRanker(
@@ -120,19 +111,9 @@ class Lister:
         }
 
 
-def recommend(
-    model: Recommender,
-    users: Any = None,
-    k: int = 10,
-    *,
-    exclude_seen: bool = True,
-    items: Any = None,
-    filter: Filter | None = None,
-    on_unknown: str = "error",
-    threads: int = 0,
-) -> Any:
+def recommend(model: Recommender, users: Any, request: Request, on_unknown: str = "error") -> Any:
     """`Recommender.recommend`."""
-    lister = Lister(model, k, exclude_seen, items, filter, threads)
+    lister = Lister(model, request)
     asked = asked_users(model.train_, users, on_unknown)
     unknown = np.flatnonzero(asked.rows < 0)
     if len(unknown) and on_unknown == "popular":
@@ -147,16 +128,9 @@ def recommend(
     return from_polars(pl.concat(parts) if parts else empty, model.train_.backend)
 
 
-def recommend_indices(
-    model: Recommender,
-    rows: Any = None,
-    k: int = 10,
-    *,
-    exclude_seen: bool = True,
-    threads: int = 0,
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """`Recommender.recommend_indices`."""
-    lister = Lister(model, k, exclude_seen, threads=threads)
+    lister = Lister(model, request)
     n_users = model.train_.n_users
     wanted = np.arange(n_users) if rows is None else np.asarray(rows)
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
@@ -166,7 +140,7 @@ def recommend_indices(
             f"user indices from {wanted.min()} to {wanted.max()} were given, expected 0 to {n_users - 1}. For ids use "
             "recommend."
         )
-    top = np.full((len(wanted), check_k(k)), -1, dtype=np.int32)
+    top = np.full((len(wanted), request.k), -1, dtype=np.int32)
     scores = np.full(top.shape, np.nan, dtype=np.float32)
     first = 0
     for block, lists in lister.blocks(wanted.astype(np.int32)):
@@ -176,24 +150,14 @@ def recommend_indices(
     return top, scores
 
 
-def recommend_to(
-    model: Recommender,
-    path: str | Path,
-    users: Any = None,
-    k: int = 10,
-    *,
-    exclude_seen: bool = True,
-    items: Any = None,
-    filter: Filter | None = None,
-    threads: int = 0,
-) -> int:
+def recommend_to(model: Recommender, path: str | Path, users: Any, request: Request) -> int:
     """`Recommender.recommend_to`."""
     from polars.io.plugins import register_io_source
 
-    path = Path(path).expanduser()
+    path = require_path(path)
     if path.suffix not in STREAMED:
         raise ParameterError(f"{path}: expected a name that ends in {', '.join(STREAMED)}.")
-    lister = Lister(model, k, exclude_seen, items, filter, threads)
+    lister = Lister(model, request)
     asked = asked_users(model.train_, users, "error")
     written = 0
 

@@ -14,9 +14,8 @@ from tastespace.data.ids import IdMap, id_series, plain_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars, to_polars
 from tastespace.errors import DataError, ParameterError
-from tastespace.models.answers import Filter
 from tastespace.models.base import Recommender
-from tastespace.recommend.asking import Asked, as_list, check_unknown
+from tastespace.recommend.asking import Asked, Request, as_list, check_unknown
 from tastespace.recommend.lists import Lister
 
 Model = TypeVar("Model", bound=Recommender)
@@ -39,13 +38,8 @@ def fold_in(model: Model, histories: Any, on_unknown: str = "error") -> Model:
 def recommend_for(
     model: Recommender,
     histories: Any,
-    k: int = 10,
-    *,
-    exclude_seen: bool = True,
-    items: Any = None,
-    filter: Filter | None = None,
+    request: Request,
     on_unknown: str = "error",
-    threads: int = 0,
 ) -> Any:
     """`Recommender.recommend_for`."""
     model.require_fitted()
@@ -58,12 +52,12 @@ def recommend_for(
         )
     parts = []
     if known.n_users:
-        lister = Lister(folded(model, known), k, exclude_seen, items, filter, threads)
+        lister = Lister(folded(model, known), request)
         parts = list(lister.frames(Asked(known.users.series, np.arange(known.n_users, dtype=np.int32))))
     if len(empty) and on_unknown == "popular":
-        parts.append(Lister(model, k, exclude_seen, items, filter, threads).popular(empty))
+        parts.append(Lister(model, request).popular(empty))
     if not parts:
-        parts = [pl.DataFrame(schema=Lister(model, k, exclude_seen, items, filter).schema(known.users.series))]
+        parts = [pl.DataFrame(schema=Lister(model, request).schema(known.users.series))]
     frame = pl.concat(parts)
     order = people.to_frame("user").with_row_index("__at")
     frame = frame.join(order, on="user", how="left").sort("__at", "rank").drop("__at")
@@ -72,12 +66,11 @@ def recommend_for(
 
 def folded(model: Model, histories: Interactions) -> Model:
     """The model for the users of ``histories``, whose items are the model's."""
-    try:
-        new = model._fold_in(histories)
-    except NotImplementedError:
+    new = model._fold_in(histories)
+    if new is None:
         raise ParameterError(
             f"{type(model).__name__} has no way to take in people who were not in training; fit it with them."
-        ) from None
+        )
     new.train_, new.valid_, new._world = histories, None, model.world
     return new
 

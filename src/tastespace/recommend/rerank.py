@@ -18,7 +18,7 @@ from tastespace.data.tables import FrameTable
 from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.recommend.asking import check_k
+from tastespace.recommend.asking import Request, check_k
 from tastespace.recommend.lists import Lister
 from tastespace.recommend.newcomers import folded
 from tastespace.recommend.stage import Stage, category_shares, check_method
@@ -237,7 +237,7 @@ class Reranked(Recommender):
         self.require_fitted()
         out = np.empty((len(users), self.train_.n_items), dtype=np.float32)
         first = 0
-        for block, lists in Lister(self.model_, self.pool).blocks(np.asarray(users, dtype=np.int32)):
+        for block, lists in Lister(self.model_, Request(self.pool)).blocks(np.asarray(users, dtype=np.int32)):
             scores = out[first : first + len(block.users)]
             first += len(block.users)
             source = block.source

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tastespace.errors import DataError, ModelFileError
+from tastespace.errors import DataError, ModelFileError, require_path
 from tastespace.evaluation.report import Report
 from tastespace.models import Recommender
 from tastespace.store import manifest, seen, state
@@ -69,7 +69,7 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
         "users": [seen.table_bytes(model.train_, "user")],
         "items": [seen.table_bytes(model.train_, "item")],
     }
-    folder = Path(path).expanduser()
+    folder = require_path(path)
     files = write_model(folder, parts, content)
     log.info("saved %s to %s, %d bytes", type(model).__name__, folder, sum(f["bytes"] for f in files.values()))
 
@@ -90,7 +90,7 @@ def load(path: str | Path, verify: bool = False) -> Recommender:
     >>> again.recommend(k=5).equals(model.recommend(k=5))
     True
     """
-    folder = Path(path).expanduser()
+    folder = require_path(path)
     text = manifest.read_text(folder)
     for _ in range(_ATTEMPTS):
         try:
@@ -119,7 +119,7 @@ def inspect(path: str | Path, verify: bool = False) -> dict[str, Any]:
     """
     if verify:
         load(path, verify=True)
-    folder = Path(path).expanduser()
+    folder = require_path(path)
     content = manifest.parse(manifest.read_text(folder), folder)
     check_files(folder, content["files"], checked=())
     data, vectors, metrics = content["data"], content["vectors"] or {}, content["metrics"]

@@ -40,7 +40,7 @@ def write_model(
         made = [path for path in (folder, *folder.parents) if not path.exists()]
         _make(folder, made)
         with _locked(folder):
-            _require_ours(folder)
+            require_free(folder)
             saving = _Saving(folder)
             try:
                 files = {part: saving.write_part(part, chunks) for part, chunks in parts.items()}
@@ -155,9 +155,7 @@ def _make(folder: Path, made: list[Path]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as problem:
         blocking = next((path for path in folder.parents if path.is_file()), folder)
-        raise ModelFileError(
-            f"{blocking} is a file; a model is saved as a directory. Give a name that is not taken."
-        ) from problem
+        raise _is_file(blocking) from problem
     for path in made:
         _sync(path.parent)
 
@@ -174,8 +172,12 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _require_ours(folder: Path) -> None:
-    """Only an empty directory, a model, or what a killed save has left may be written to."""
+def require_free(folder: Path) -> None:
+    """Raise unless a model may be saved here: a new name, an empty directory, a model, or what a killed save left."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise _is_file(folder)
     entries = {path.name: path for path in folder.iterdir()}
     if NAME in entries:
         # A damaged model may be written over: it is enough that this was one.
@@ -187,6 +189,10 @@ def _require_ours(folder: Path) -> None:
             f"{folder} is not empty and no tastespace model: it holds {', '.join(foreign[:3])}"
             f"{', ...' if len(foreign) > 3 else ''}. Give a new name or an empty directory."
         )
+
+
+def _is_file(path: Path) -> ModelFileError:
+    return ModelFileError(f"{path} is a file; a model is saved as a directory. Give a name that is not taken.")
 
 
 def _is_ours(path: Path) -> bool:

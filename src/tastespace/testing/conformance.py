@@ -40,7 +40,7 @@ class RecommenderConformance:
 
     def make(self) -> Recommender:
         """A new, unfitted model with a fixed seed."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not say how a model is made: write its method make().")
 
     @pytest.fixture
     def data(self) -> Interactions:

@@ -56,6 +56,8 @@ class LoopSettings:
     checkpoint_epochs: int = 5
     checkpoint_minutes: float | None = None
     log_file: str | Path | None = None
+    max_minutes: float | None = None
+    """Stop after the epoch in which the run has taken so long; None: never."""
     identity: dict[str, Any] = field(default_factory=dict)
     """What a checkpoint must agree with to be continued: parameters and the data's fingerprint."""
 
@@ -69,7 +71,7 @@ class Outcome:
     best_epoch: int
     """Number of the epoch whose vectors were kept, counted from 1."""
     stopped: str
-    """``"finished"``, ``"early"``, ``"callback"`` or ``"interrupted"``."""
+    """``"finished"``, ``"early"``, ``"time"``, ``"callback"`` or ``"interrupted"``."""
 
 
 class Loop:
@@ -100,6 +102,7 @@ class Loop:
         """Train to the end, to an early stop, or to Ctrl-C, which leaves the vectors as they are then."""
         first = self._resume()
         stopped = "finished"
+        began = time.monotonic()
         with EpochBar(self._settings.epochs, first, self._settings.n_positives, self._progress) as bar:
             for epoch in range(first, self._settings.epochs):
                 if self._out_of_patience():
@@ -113,6 +116,11 @@ class Loop:
                     break
                 if wish is False:
                     stopped = "callback"
+                    break
+                minutes = self._settings.max_minutes
+                if minutes is not None and time.monotonic() - began > 60 * minutes:
+                    log.warning("stopped after epoch %d: max_minutes=%g", epoch + 1, minutes)
+                    stopped = "time"
                     break
         if stopped == "finished" and self._out_of_patience():
             stopped = "early"
@@ -239,8 +247,9 @@ def _check(settings: LoopSettings) -> None:
     patience = settings.patience
     if isinstance(patience, bool) or not isinstance(patience, (int, np.integer)) or patience < 0:
         raise ParameterError(f"patience={patience!r}: expected a whole number; 0 never stops early.")
-    minutes = settings.checkpoint_minutes
-    if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
-        raise ParameterError(f"checkpoint_minutes={settings.checkpoint_minutes!r}: expected a positive number.")
+    for name in ("checkpoint_minutes", "max_minutes"):
+        minutes = getattr(settings, name)
+        if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
+            raise ParameterError(f"{name}={minutes!r}: expected a positive number.")
     if settings.log_file is not None and Path(settings.log_file).suffix not in (".csv", ".jsonl"):
         raise ParameterError(f"log_file={str(settings.log_file)!r}: expected a name that ends in .csv or .jsonl.")
