@@ -12,13 +12,6 @@ from tastespace.paper.methods import find_method
 pytestmark = pytest.mark.usefixtures("one_core")
 
 
-@pytest.fixture
-def patchy(town):
-    """Data in which somebody has nothing and some things nobody has."""
-    keep = (town.interactions.row_of_each() != 5) & (town.interactions.indices % 50 != 3)
-    return town.interactions.subset(keep)
-
-
 def dense_graph(taken, k, furthest):
     """Row by row; ties to the first."""
     with np.errstate(invalid="ignore", divide="ignore"):

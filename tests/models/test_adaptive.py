@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
+from formulas import slopes, softmax
 
 import tastespace as ts
 from tastespace.errors import ParameterError
@@ -14,11 +15,6 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("one_core")
 MODELS = {"adacml": AdaCML, "hlr": HLR}
 SMALL = {"dim": 8, "epochs": 2, "threads": 1, "history": 6}
-
-
-def softmax(logits):
-    powers = np.exp(logits - np.max(logits))
-    return powers / powers.sum()
 
 
 def distance(model, weights, history, user, item):
@@ -121,18 +117,9 @@ def test_gradients_are_those_of_finite_differences(odd, name):
     start = model._start(odd, np.random.default_rng(2))
     weights = {part: torch.tensor(a, dtype=torch.float64, requires_grad=True) for part, a in start.items()}
     model._loss(weights, {}, batch).backward()
-    step = 1e-5
     for part in weights.values():
-        numeric = np.empty(part.shape)
-        for at in np.ndindex(*part.shape):
-            found = []
-            for sign in (1, -1):
-                with torch.no_grad():
-                    part[at] += sign * step
-                    found.append(float(model._loss(weights, {}, batch)))
-                    part[at] -= sign * step
-            numeric[at] = (found[0] - found[1]) / (2 * step)
-        np.testing.assert_allclose(part.grad, numeric, atol=1e-7)
+        expected = slopes(lambda: model._loss(weights, {}, batch), part)
+        np.testing.assert_allclose(part.grad, expected, atol=1e-7)
 
 
 def test_training_draws_histories_anew_and_scoring_does_not(town):
@@ -145,14 +132,6 @@ def test_training_draws_histories_anew_and_scoring_does_not(town):
     np.testing.assert_array_equal(history_of(model, train), history_of(model.clone(), train))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_list_does_not_depend_on_who_else_is_asked_about(town, name):
-    model = MODELS[name](**{**SMALL, "dim": 50}).fit(town.interactions)
-    every = model.score_block(np.arange(100))
-    for user in range(0, 100, 7):
-        np.testing.assert_array_equal(model.score_block(np.array([user]))[0], every[user])
-
-
 def test_hlr_scores_in_pieces_of_any_size(town, monkeypatch):
     model = HLR(**SMALL).fit(town.interactions)
     users = np.arange(50)
@@ -162,52 +141,6 @@ def test_hlr_scores_in_pieces_of_any_size(town, monkeypatch):
     np.testing.assert_array_equal(model.score_block(users), expected)
     monkeypatch.setattr(adaptive, "_ITEMS_AT_ONCE", 7)
     np.testing.assert_allclose(model.score_block(users), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_vectors_stay_in_the_ball(town, name):
-    model = MODELS[name](**SMALL, learning_rate=0.5).fit(town.interactions)
-    for side in ("users", "items"):
-        norms = np.linalg.norm(model.weights_[side], axis=1)
-        assert norms.max() <= 1 + 1e-5
-        assert norms.max() > 0.9
-    if name == "hlr":
-        assert np.linalg.norm(model.weights_["memory"], axis=1).max() <= 1 + 1e-5
-        assert np.linalg.norm(model.weights_["keys"], axis=0).max() <= 1 + 1e-5
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_learning_lowers_the_loss_and_beats_most_popular(town, name):
-    train, _, test = ts.split.per_user(town.interactions, seed=0)
-    model = MODELS[name](dim=16, epochs=12, batch=256, threads=1).fit(train)
-    losses = [row["loss"] for row in model.history_]
-    assert losses[-1] < 0.7 * losses[0]
-    ours, popular = (ts.evaluate(m, test, k=10)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
-    assert ours > 1.3 * popular
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_they_beat_most_popular_on_ml_100k(dataset_dir, name):
-    dataset_dir("ml-100k")
-    train, valid, test = ts.datasets.load_split("ml-100k")
-    model = MODELS[name](epochs=12, validate_every=4, patience=2, threads=1).fit(train, valid)
-    seen = [train, valid]
-    ours, popular = (ts.evaluate(m, test, seen=seen)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
-    assert ours > 1.2 * popular
-
-
-def test_a_resumed_run_ends_in_the_same_bits(town, tmp_path):
-    train, valid, _ = ts.split.per_user(town.interactions, seed=0)
-    setting = {**SMALL, "epochs": 5}
-    whole = AdaCML(**setting).fit(train, valid)
-    path = str(tmp_path / "run")
-    stopped = AdaCML(**setting, checkpoint=path, checkpoint_epochs=1)
-    stopped.fit(train, valid, callbacks=[lambda row: row["epoch"] < 2])
-    resumed = AdaCML(**setting, checkpoint=path).fit(train, valid)
-    assert len(resumed.history_) == 5
-    for part, array in whole.weights_.items():
-        np.testing.assert_array_equal(resumed.weights_[part], array)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.distributions import Multinomial, Normal, kl_divergence
 
-import tastespace as ts
 from tastespace.errors import ParameterError
 from tastespace.models.autoencoders import Histories, MultDAE, MultVAE
 
@@ -114,47 +113,6 @@ def test_newcomers_are_scored_like_people_with_their_history(fitted, town, name)
     np.testing.assert_allclose(newcomers.score_block(np.array([0, 1])), model.score_block(np.array([9, 30])), rtol=1e-5)
     ours = model.recommend([train.users[9]], k=5)["item"].to_list()
     assert newcomers.recommend(["x"], k=5)["item"].to_list() == ours
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_list_does_not_depend_on_who_else_is_asked_about(fitted, name):
-    model = fitted[name]
-    every = model.recommend_indices(k=10)
-    alone = [model.recommend_indices([user], k=10) for user in range(40)]
-    for part in (0, 1):
-        np.testing.assert_array_equal(np.concatenate([found[part] for found in alone]), every[part][:40])
-
-
-@pytest.mark.parametrize("name", ["vae", "dae"])
-def test_learning_lowers_the_loss_and_beats_most_popular(town, name):
-    train, _, test = ts.split.per_user(town.interactions, seed=0)
-    model = MODELS[name](dim=32, epochs=40, batch=32, learning_rate=5e-3).fit(train)
-    losses = [row["loss"] for row in model.history_]
-    assert losses[-1] < 0.95 * losses[0]  # most of it is which of a person's items comes next, which nobody can know
-    ours, popular = (ts.evaluate(m, test, k=10)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
-    assert ours > 1.3 * popular
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", [MultVAE, MultDAE])
-def test_they_beat_most_popular_on_ml_100k(dataset_dir, cls):
-    dataset_dir("ml-100k")
-    train, valid, test = ts.datasets.load_split("ml-100k")
-    model = cls(epochs=30, batch=64, validate_every=3, patience=3).fit(train, valid)
-    seen = [train, valid]
-    ours, popular = (ts.evaluate(m, test, seen=seen)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
-    assert ours > 1.5 * popular
-
-
-def test_a_resumed_run_ends_in_the_same_bits(town, tmp_path):
-    whole = MODELS["vae"](epochs=5).fit(town.interactions)
-    path = str(tmp_path / "run")
-    stopped = MODELS["vae"](epochs=5, checkpoint=path, checkpoint_epochs=1)
-    stopped.fit(town.interactions, callbacks=[lambda row: row["epoch"] < 2])
-    resumed = MODELS["vae"](epochs=5, checkpoint=path).fit(town.interactions)
-    assert len(resumed.history_) == 5
-    for name, array in whole.weights_.items():
-        np.testing.assert_array_equal(resumed.weights_[name], array)
 
 
 @pytest.mark.parametrize(

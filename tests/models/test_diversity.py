@@ -21,8 +21,6 @@ SMALL = {
     "dp-recnet": NETWORK,
     "gcn-accdiv": {"batch": 512, "epochs": 4},
 }
-SLOWER = {name: {"batch": 1024, "epochs": 20, "patience": 3, "validate_every": 2} for name in SMALL}
-SLOWER["gcn-accdiv"] = {"epochs": 2}
 
 
 @pytest.fixture(scope="module")
@@ -161,31 +159,6 @@ def test_they_learn_and_beat_most_popular_on_a_town(parts, name):
     seen = [train, valid]
     ours, popular = (ts.evaluate(m, test, seen=seen)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
     assert ours > 1.6 * popular
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "margin"), [("prd", 1.35), ("idcf", 1.65), ("recnet", 1.35), ("dp-recnet", 1.35), ("gcn-accdiv", 1.55)]
-)
-def test_they_beat_most_popular_on_ml_100k(dataset_dir, name, margin):
-    dataset_dir("ml-100k")
-    train, valid, test = ts.datasets.load_split("ml-100k")
-    model = create(name, **SLOWER[name]).fit(train, valid)
-    seen = [train, valid]
-    ours, popular = (ts.evaluate(m, test, seen=seen)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
-    assert ours > margin * popular
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_a_resumed_run_ends_in_the_same_bits(parts, name, tmp_path):
-    setting, path = {"epochs": 4, "threads": 1}, str(tmp_path / "run")
-    whole = made(name, **setting).fit(parts[0])
-    stopped = made(name, **setting, checkpoint=path, checkpoint_epochs=1)
-    stopped.fit(parts[0], callbacks=[lambda row: row["epoch"] < 2])
-    resumed = made(name, **setting, checkpoint=path).fit(parts[0])
-    assert len(resumed.history_) == 4
-    users = np.arange(20)
-    np.testing.assert_array_equal(resumed.score_block(users), whole.score_block(users))
 
 
 @pytest.mark.parametrize(

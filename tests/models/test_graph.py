@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-import tastespace as ts
 from tastespace.errors import ParameterError
 from tastespace.models.graph import LightGCN, _propagation, adjacency, propagate
 from tastespace.models.neural import Batch
@@ -22,13 +21,6 @@ def dense_propagation(train, layers):
     roots = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
     normalised = roots[:, None] * graph * roots
     return sum(np.linalg.matrix_power(normalised, power) for power in range(layers + 1)) / (layers + 1)
-
-
-@pytest.fixture
-def patchy(town):
-    """Data in which somebody has nothing and some things nobody has."""
-    keep = (town.interactions.row_of_each() != 5) & (town.interactions.indices % 50 != 3)
-    return town.interactions.subset(keep)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3, 5])
@@ -77,36 +69,6 @@ def test_the_model_is_its_propagated_vectors(town):
     before = model.vectors()
     model.set_params(epochs=3).fit(town.interactions)
     assert model.vectors() is not before
-
-
-def test_learning_lowers_the_loss_and_beats_most_popular(town):
-    train, _, test = ts.split.per_user(town.interactions, seed=0)
-    model = LightGCN(dim=16, epochs=20, batch=256, threads=1).fit(train)
-    losses = [row["loss"] for row in model.history_]
-    assert losses[-1] < 0.7 * losses[0]
-    ours, popular = (ts.evaluate(m, test, k=10)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
-    assert ours > 1.3 * popular
-
-
-@pytest.mark.slow
-def test_it_beats_most_popular_on_ml_100k(dataset_dir):
-    dataset_dir("ml-100k")
-    train, valid, test = ts.datasets.load_split("ml-100k")
-    model = LightGCN(epochs=40, batch=2048, validate_every=4, patience=3).fit(train, valid)
-    seen = [train, valid]
-    ours, popular = (ts.evaluate(m, test, seen=seen)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
-    assert ours > 1.5 * popular
-
-
-def test_a_resumed_run_ends_in_the_same_bits(town, tmp_path):
-    setting = {"dim": 8, "batch": 1024, "epochs": 5, "threads": 1}
-    whole = LightGCN(**setting).fit(town.interactions)
-    path = str(tmp_path / "run")
-    stopped = LightGCN(**setting, checkpoint=path, checkpoint_epochs=1)
-    stopped.fit(town.interactions, callbacks=[lambda row: row["epoch"] < 2])
-    resumed = LightGCN(**setting, checkpoint=path).fit(town.interactions)
-    assert len(resumed.history_) == 5
-    np.testing.assert_array_equal(resumed.weights_["nodes"], whole.weights_["nodes"])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""M2F and MGMF: scores, losses and the diversity penalty against plain NumPy, and what learning gives."""
+"""M2F and MGMF: scores, losses and the diversity penalty against plain NumPy."""
 
 import numpy as np
 import pytest
 import torch
 
-import tastespace as ts
 from tastespace.errors import ParameterError
 from tastespace.models.multivector import M2F, MGMF
 from tastespace.models.neural import Batch
@@ -103,27 +102,6 @@ def test_only_the_vector_that_scores_an_item_learns_from_it(fitted, town):
     own = vectors_of(model, 4) @ model.weights_["items"][[9, 17]].T
     assert set(np.flatnonzero(moved)) == set(own.argmax(axis=0))
     assert np.flatnonzero(np.abs(weights["users"].grad.numpy()).max(axis=1)).tolist() == [4]
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_learning_lowers_the_loss_and_beats_most_popular(town, name):
-    train, _, test = ts.split.per_user(town.interactions, seed=0)
-    model = MODELS[name](dim=16, epochs=20, batch=128, learning_rate=3e-3, threads=1).fit(train)
-    losses = [row["loss"] for row in model.history_]
-    assert losses[-1] < 0.7 * losses[0]
-    ours, popular = (ts.evaluate(m, test, k=10)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
-    assert ours > 1.3 * popular
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_they_beat_most_popular_on_ml_100k(dataset_dir, name):
-    dataset_dir("ml-100k")
-    train, valid, test = ts.datasets.load_split("ml-100k")
-    model = MODELS[name](epochs=30, batch=1024, validate_every=3, patience=3).fit(train, valid)
-    seen = [train, valid]
-    ours, popular = (ts.evaluate(m, test, seen=seen)["NDCG@10"] for m in (model, ts.MostPopular().fit(train)))
-    assert ours > 1.3 * popular
 
 
 def test_diversity_control_keeps_vectors_as_far_apart_as_it_is_told(town):
