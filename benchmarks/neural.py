@@ -2,11 +2,11 @@
 
 RecBole needs an environment of its own, because it asks for older packages than this library:
 
-    python3 -m venv /tmp/recbolevenv
-    /tmp/recbolevenv/bin/pip install torch==2.13.0 "numpy<2" "scipy<1.12" "pandas<2.3" scikit-learn tqdm pyyaml \
+    python3 -m venv recbole-venv
+    recbole-venv/bin/pip install torch==2.13.0 "numpy<2" "scipy<1.12" "pandas<2.3" scikit-learn tqdm pyyaml \
         colorlog==4.7.2 colorama==0.4.4 tensorboard thop tabulate plotly texttable psutil
-    /tmp/recbolevenv/bin/pip install --no-deps recbole==1.2.1
-    python benchmarks/neural.py --recbole /tmp/recbolevenv/bin/python
+    recbole-venv/bin/pip install --no-deps recbole==1.2.1
+    python benchmarks/neural.py --recbole recbole-venv/bin/python
 
 (ray, which RecBole lists as well, serves its parameter search and is not needed here.) Same train interactions, batch
 of positives, dimension, layers, optimiser (Adam), one negative per positive, the same threads and version of torch.

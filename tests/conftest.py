@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -54,3 +55,16 @@ def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
 def town() -> World:
     """A small synthetic town."""
     return ts.synthetic.multi_interest(n_users=300, n_items=200, n_interactions=8_000, seed=11)
+
+
+@pytest.fixture(scope="session")
+def colours() -> Callable[[Path], set[str]]:
+    """The colours of a .png, as #RRGGBB."""
+    image = pytest.importorskip("matplotlib.image")
+
+    def find(path: Path) -> set[str]:
+        dots = np.rint(255 * image.imread(path)[..., :3]).astype(np.int64).reshape(-1, 3)
+        packed = np.unique((dots[:, 0] << 16) | (dots[:, 1] << 8) | dots[:, 2])
+        return {f"#{value:06X}" for value in packed}
+
+    return find

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from tastespace.paper import cells as module
-from tastespace.paper.cells import Cell, Finished, Shelf, code_version
+from tastespace.paper.cells import Cell, Finished, Shelf
+from tastespace.paper.code_version import _reachable, code_version
 
 POPULAR = Cell("town", "popular")
 
@@ -37,7 +38,7 @@ def test_everything_that_decides_the_figures_is_in_the_key(monkeypatch):
     assert len(keys) == 1 + len(others)
     assert Cell("town", "CML+HarS", label="another name").key() == base.key()
     before = base.key()
-    monkeypatch.setattr(module, "code_version", lambda model: "other code")
+    monkeypatch.setattr(module, "code_version", lambda *_: "other code")
     assert base.key() != before
 
 
@@ -45,6 +46,14 @@ def test_the_code_of_a_model_is_its_own():
     versions = {name: code_version(name) for name in ("popular", "cml", "dpcml")}
     assert versions["popular"] != versions["dpcml"]
     assert versions["cml"] == versions["dpcml"]  # the same file and the same bases
+    assert code_version("popular") != code_version("popular", two_stages=True)
+
+
+def test_the_code_of_a_figure_is_what_its_model_leads_to():
+    code = _reachable({"tastespace.models.translations"})
+    assert {"tastespace.models.hinge", "tastespace.models.neural", "tastespace.training.loop"} <= code
+    assert "tastespace.evaluation" in code  # imported where validation begins, inside a function
+    assert not code & {"tastespace.models.dpcml", "tastespace.models.answers", "tastespace.recommend.lists"}
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "rubbish"])

@@ -52,3 +52,22 @@ def test_cells_of_a_claim():
     assert {cell.parameters.get("dcrs", "stored") for cell in cells} == {"stored", None}
     with pytest.raises(ParameterError, match="apa-bpa"):
         find_claim("apa-bpaa")
+
+
+def test_claims_of_diversity_are_judged_by_it():
+    claim = CLAIMS["diverse"]
+    assert all(metric.startswith("MaxDiv") for metric in claim.metrics)
+    assert [one.name for one in CLAIMS.values() if not one.asked] == [
+        "dcrs-diverse", "competitors", "diversity-competitors",
+    ]  # fmt: skip
+    assert len(CLAIMS["competitors"].pairs) == 17
+    assert len(CLAIMS["diversity-competitors"].pairs) == 9
+
+
+def test_seeds_that_both_sides_have_are_compared():
+    claim = CLAIMS["joint"]
+    rows = measured(claim, (1.0,), seeds=3)
+    fewer = [row for row in rows if row.cell.title == "gfja" or row.cell.seed < 2]
+    verdict = judge(claim, "town", fewer)
+    assert verdict.measured == 1
+    assert verdict.word == "holds"

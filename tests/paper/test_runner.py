@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tastespace.errors import DatasetError
 from tastespace.paper.cells import Cell, Shelf
 from tastespace.paper.runner import run_cells
 
@@ -42,6 +43,20 @@ def test_a_failing_cell_says_why_and_the_others_go_on(tmp_path):
 def test_what_a_budget_ends_is_marked(tmp_path):
     assert states(run_cells(TWO, tmp_path, minutes=0.0)) == ["cut", "cut"]
     assert not list(tmp_path.glob("*.npz"))
+
+
+def test_a_data_set_that_is_not_here_is_marked_and_looked_for_once(tmp_path, monkeypatch):
+    asked = []
+
+    def nowhere(dataset, split_seed=0):
+        asked.append(dataset)
+        raise DatasetError(f"{dataset} is not on this machine")
+
+    monkeypatch.setattr("tastespace.paper.cells.load_parts", nowhere)
+    rows = run_cells([Cell("ml-10m", "ease"), Cell("ml-10m", "popular")], tmp_path)
+    assert states(rows) == ["no data", "no data"]
+    assert rows[1].problem == "ml-10m is not on this machine"
+    assert asked == ["ml-10m"]
 
 
 SCRIPT = """

@@ -9,7 +9,8 @@ from tastespace.errors import ParameterError
 from tastespace.paper import find_method, method_names
 from tastespace.paper import search as module
 from tastespace.paper.proposals import Proposals
-from tastespace.paper.search import search, space_of
+from tastespace.paper.search import search
+from tastespace.paper.spaces import space_of
 
 QUICK = {"dim": 8, "epochs": 2}
 
@@ -83,3 +84,12 @@ def test_tune_from_the_command_line(tmp_path):
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)["parameters"]["regularisation"] > 0
+
+
+def test_a_trial_that_takes_too_long_is_judged_by_what_it_had(tmp_path):
+    record = tmp_path / "trials.jsonl"
+    search("town", "cml+hars", trials=1, base={"epochs": 500, "patience": 0}, record=record, trial_minutes=1e-6)
+    (trial,) = [json.loads(line) for line in record.read_text().splitlines()]
+    assert trial["cut"]
+    assert trial["parameters"]["epochs"] == 500
+    assert "max_minutes" not in trial["parameters"]  # a resource, not a choice

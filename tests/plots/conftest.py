@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import matplotlib.image
 import numpy as np
 import polars as pl
 import pytest
@@ -52,18 +51,6 @@ def placed():
         return Candidate(VectorSpace(vectors, offsets, items)).fit(train)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def colours():
-    """The colours of a .png, as #RRGGBB."""
-
-    def find(path: Path) -> set[str]:
-        dots = np.rint(255 * matplotlib.image.imread(path)[..., :3]).astype(np.int64).reshape(-1, 3)
-        packed = np.unique((dots[:, 0] << 16) | (dots[:, 1] << 8) | dots[:, 2])
-        return {f"#{value:06X}" for value in packed}
-
-    return find
 
 
 @pytest.fixture(scope="session")

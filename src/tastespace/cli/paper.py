@@ -1,4 +1,4 @@
-"""`tastespace paper`: the paper's tables, ours beside theirs."""
+"""`tastespace paper`: the paper's tables and figures, ours beside theirs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,36 @@ from rich.table import Table
 from tastespace.cli.config import configured
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
 from tastespace.data.datasets.cache import cache_root
+from tastespace.errors import ParameterError
 from tastespace.paper.claims import CLAIMS, find_claim, judge
-from tastespace.paper.rendering import Entry, entries, to_markdown, to_rows
+from tastespace.paper.counted import Counted
+from tastespace.paper.entries import Entry, entries
+from tastespace.paper.experiment import Experiment, only
+from tastespace.paper.figures import FIGURES, find_figure
+from tastespace.paper.rendering import as_text, shown_metrics, to_markdown, to_rows
+from tastespace.paper.report import write_report
 from tastespace.paper.runner import run_cells
-from tastespace.paper.tables import EXPERIMENTS, Experiment, find_experiment, only
+from tastespace.paper.tables import TABLES, find_table
 
 paper = typer.Typer(
-    name="paper", help="The paper's tables: list them, run them, see ours beside theirs.", no_args_is_help=True
+    name="paper",
+    help="The paper's tables and figures: list them, run them, see ours beside theirs.",
+    no_args_is_help=True,
 )
 
 _Results = Annotated[Path | None, typer.Option(help="Folder of finished cells; by default in the cache.")]
+_Quick = Annotated[bool, typer.Option("--quick", help="Few epochs of few methods: to see that it works.")]
+_Seeds = Annotated[int | None, typer.Option(help="Runs of each cell; by default as declared, mostly 1.")]
+_Workers = Annotated[int, typer.Option(help="Processes at a time; 0: one per core.")]
+_Minutes = Annotated[float | None, typer.Option(help="Stop after so long; what is missing is marked.")]
 
 
 def list_(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto) -> None:
     """What can be reproduced."""
     rows = [
-        {"table": e.name, "title": e.title, "rows": len(e.lines), "data sets": ", ".join(e.datasets)}
-        for e in EXPERIMENTS.values()
+        {"kind": kind, "name": one.name, "title": one.title, "data sets": ", ".join(one.datasets)}
+        for kind, found in (("table", TABLES), ("figure", FIGURES))
+        for one in found.values()
     ]
     if not for_people(format):
         emit(pl.DataFrame(rows), format)
@@ -42,44 +55,74 @@ def table(
     name: Annotated[str, typer.Argument(help="A table; see `tastespace paper list`.")],
     dataset: Annotated[list[str] | None, typer.Option(help="Only this data set; may be repeated.")] = None,
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of each cell.")] = 1,
-    quick: Annotated[bool, typer.Option("--quick", help="Few epochs of few methods: to see that it works.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes at a time; 0: one per core.")] = 0,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so long; what is missing is marked.")] = None,
+    seeds: _Seeds = None,
+    quick: _Quick = False,
+    workers: _Workers = 0,
+    minutes: _Minutes = None,
     results: _Results = None,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     out: Annotated[Path | None, typer.Option(help="Write the table as Markdown (.md) or rows (.csv, ...).")] = None,
 ) -> None:
     """Run what is missing of a table and show it."""
-    experiment = find_experiment(name)
-    if method:
-        experiment = only(experiment, method)
-    cells = experiment.cells(dataset or (), seeds, quick)
-    rows = run_cells(cells, results or cache_root() / "paper", workers=workers, minutes=minutes)
-    found = entries(experiment, rows)
+    found_table = find_table(name)
+    if isinstance(found_table, Counted):
+        if method:
+            raise ParameterError(f"--method: the table {name!r} is counted from the data and has no methods.")
+        found = found_table.entries(dataset or ())
+    else:
+        found_table = only(found_table, method) if method else found_table
+        cells = found_table.cells(dataset or (), seeds, quick)
+        rows = run_cells(cells, results or _shelf(), workers=workers, minutes=minutes)
+        found = entries(found_table, rows)
     if out is not None and out.suffix == ".md":
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(to_markdown(experiment, found) + "\n", encoding="utf-8")
+        out.write_text(to_markdown(found_table, found) + "\n", encoding="utf-8")
     elif not for_people(format, out):
-        emit(pl.DataFrame(to_rows(found), infer_schema_length=None), format, out)
+        emit(pl.DataFrame(to_rows(found_table, found), infer_schema_length=None), format, out)
     else:
-        _show(experiment, found)
+        _show(found_table, found)
+
+
+def figure(
+    name: Annotated[str, typer.Argument(help="A figure; see `tastespace paper list`. all: every one.")],
+    dataset: Annotated[list[str] | None, typer.Option(help="On which data set; by default the first declared.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for NAME-DATASET.svg and .png.")] = Path("figures"),
+    seeds: _Seeds = None,
+    quick: _Quick = False,
+    workers: _Workers = 0,
+    minutes: _Minutes = None,
+    results: _Results = None,
+) -> None:
+    """Run what is missing of a figure and draw it."""
+    from tastespace.paper.figures.files import draw_to
+
+    pictures = list(FIGURES.values()) if name == "all" else [find_figure(name)]
+    for picture in pictures:
+        for one in dataset or picture.datasets[:1]:
+            if name == "all" and dataset and one not in picture.datasets:
+                continue
+            rows = {
+                key: run_cells(cells, results or _shelf(), workers=workers, minutes=minutes)
+                for key, cells in picture.cells(one, seeds, quick).items()
+            }
+            for path in draw_to(out, picture, one, rows, quick):
+                typer.echo(path)
 
 
 def claims(
     dataset: Annotated[str, typer.Option(help="On which data set.")] = "steam-200k",
     claim: Annotated[list[str] | None, typer.Option(help="Only this claim; may be repeated.")] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each method.")] = 3,
-    workers: Annotated[int, typer.Option(help="Processes at a time; 0: one per core.")] = 0,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so long; what is missing is left out.")] = None,
+    workers: _Workers = 0,
+    minutes: _Minutes = None,
     results: _Results = None,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     out: Annotated[Path | None, typer.Option(help="Write the differences to this file.")] = None,
 ) -> None:
     """The orderings that the paper claims, measured: do they hold here?"""
-    wanted = [find_claim(name) for name in claim or CLAIMS]
+    wanted = [find_claim(name) for name in claim or [one.name for one in CLAIMS.values() if one.asked]]
     cells = list({cell.key(): cell for one in wanted for cell in one.cells(dataset, seeds)}.values())
-    rows = run_cells(cells, results or cache_root() / "paper", workers=workers, minutes=minutes)
+    rows = run_cells(cells, results or _shelf(), workers=workers, minutes=minutes)
     verdicts = [judge(one, dataset, rows) for one in wanted]
     if not for_people(format, out):
         emit(pl.DataFrame([row for verdict in verdicts for row in verdict.rows()]), format, out)
@@ -93,11 +136,25 @@ def claims(
         Console().print(shown)
 
 
-def _show(experiment: Experiment, found: list[Entry]) -> None:
-    metrics = [m for m in ("P@3", "NDCG@5", "MAP", "MRR") if any(m in e.ours for e in found)]
-    metrics = metrics or list(dict.fromkeys(m for e in found for m in e.ours))[:6]
+def report(
+    out: Annotated[Path, typer.Option(help="Folder for report.html, report.md, results.csv and the figures.")],
+    dataset: Annotated[list[str] | None, typer.Option(help="Only this data set; may be repeated.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Of what was run with --quick.")] = False,
+    results: _Results = None,
+) -> None:
+    """Everything that has been run, on one page; nothing is run for it, and what was not run is a marked gap."""
+    for path in write_report(out, results or _shelf(), datasets=dataset or (), quick=quick):
+        typer.echo(path)
+
+
+def _shelf() -> Path:
+    return cache_root() / "paper"
+
+
+def _show(table: Experiment | Counted, found: list[Entry]) -> None:
+    metrics = shown_metrics(table, found)[:8]
     for dataset in dict.fromkeys(entry.dataset for entry in found):
-        shown = Table(title=f"{experiment.title}, {dataset} (the paper's in brackets)", title_justify="left")
+        shown = Table(title=f"{table.title}, {dataset} (the paper's in brackets)", title_justify="left")
         shown.add_column("method", style="bold")
         for metric in metrics:
             shown.add_column(metric, justify="right")
@@ -105,8 +162,8 @@ def _show(experiment: Experiment, found: list[Entry]) -> None:
         for entry in (entry for entry in found if entry.dataset == dataset):
             cells = []
             for metric in metrics:
-                ours = f"{entry.ours[metric]:.2f}" if metric in entry.ours else f"[red]{entry.state}[/]"
-                theirs = f" [dim]({entry.theirs[metric]:.2f})[/]" if metric in entry.theirs else ""
+                ours = as_text(entry.ours[metric]) if metric in entry.ours else f"[red]{entry.state}[/]"
+                theirs = f" [dim]({as_text(entry.theirs[metric])})[/]" if metric in entry.theirs else ""
                 cells.append(ours + theirs)
             shown.add_row(entry.label, *cells, f"{entry.seconds:.0f}")
         Console().print(shown)
@@ -116,6 +173,8 @@ paper.command("list", epilog="Example: tastespace paper list")(configured(list_,
 paper.command("table", epilog="Example: tastespace paper table results1 --dataset steam-200k")(
     configured(table, "table")
 )
+paper.command("figure", epilog="Example: tastespace paper figure vectors --out figures")(configured(figure, "figure"))
 paper.command("claims", epilog="Example: tastespace paper claims --dataset steam-200k --seeds 3")(
     configured(claims, "claims")
 )
+paper.command("report", epilog="Example: tastespace paper report --out report")(configured(report, "report"))

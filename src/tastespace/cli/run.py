@@ -36,7 +36,7 @@ def run(
     ] = Format.auto,
 ) -> None:
     """Load, split, train, select on validation, evaluate on test."""
-    metrics = tuple(metric) if metric else ("P", "R", "NDCG", "MAP", "MRR")
+    metrics = tuple(metric) if metric else runs.ACCURACY
     if json_file is not None:
         _require_writable(json_file)
     result = runs.run(
@@ -71,6 +71,9 @@ def tune(
     method: Annotated[str, typer.Option(help="A method of the paper, or a model's name.")],
     trials: Annotated[int, typer.Option(help="At most so many.")] = 20,
     minutes: Annotated[float, typer.Option(help="At most so long.")] = 30.0,
+    trial_minutes: Annotated[
+        float | None, typer.Option(help="Training of one trial at most so long; its best epoch until then counts.")
+    ] = None,
     grid: Annotated[str, typer.Option(help="ours, or paper for the paper's own grids.")] = "ours",
     set: _Set = None,
     seed: Annotated[int, typer.Option(help="Of the search and the training.")] = 0,
@@ -91,6 +94,7 @@ def tune(
         base=parse_settings(set or []),
         record=record,
         threads=threads,
+        trial_minutes=trial_minutes,
     )
     if store:
         store_entry(dataset, find_method(method).name, outcome)

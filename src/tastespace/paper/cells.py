@@ -7,40 +7,31 @@ data's fingerprint, the seeds, the protocol and metrics, and the code that compu
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import zlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import tastespace
-from tastespace import _native
-from tastespace.models import registry
+from tastespace.paper.code_version import code_version
 from tastespace.paper.methods import find_method
-from tastespace.paper.runs import chosen_parameters, load_parts
+from tastespace.paper.runs import ACCURACY, Setting, chosen_parameters, load_parts
+from tastespace.paper.strangers import dataset_for
 
-ACCURACY = ("P", "R", "NDCG", "MAP", "MRR")
+SPREAD = tuple(f"{name}@{k}" for name in ("MaxDiv", "ILS", "Coverage") for k in (3, 5, 10, 20))
+EVERYTHING = (*ACCURACY, *(f"{name}?" for name in SPREAD), "CategoryMAP?")
+"""What a cell measures, as far as model and data can give it: training is what costs, so one run serves all tables."""
+_RECORD = 2  # what a finished cell holds; with another number older ones count as not there
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What to run."""
+class Cell(Setting):
+    """What to run, and how it is called."""
 
-    dataset: str
-    method: str
-    seed: int = 0
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Changes to the stored parameters."""
-    preset: str | None = None
-    split_seed: int = 0
-    protocol: str = "paper"
-    metrics: tuple[str, ...] = ACCURACY
+    metrics: tuple[str, ...] = EVERYTHING
     label: str | None = None
     """Name of the row, where it is not the method's."""
 
@@ -52,15 +43,16 @@ class Cell:
     def key(self) -> str:
         """Of everything that decides the figures, 20 hexadecimal digits."""
         method = find_method(self.method)
-        parts = load_parts(self.dataset, self.split_seed)
+        parts = load_parts(dataset_for(self.dataset, method.model), self.split_seed)
         facts = {
             "method": method.name,
             "parameters": chosen_parameters(method, self.dataset, self.preset, dict(self.parameters)),
-            "data": [part.fingerprint() for part in (parts.train, parts.valid, parts.test)],
+            "data": parts.fingerprints(),
             "seed": self.seed,
             "protocol": self.protocol,
             "metrics": list(self.metrics),
-            "code": code_version(method.model),
+            "code": code_version(method.model, method.second_stage is not None),
+            "record": _RECORD,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
@@ -108,17 +100,3 @@ class Shelf:
             np.savez_compressed(file, **everything)
         partial.replace(path)
         return path
-
-
-@lru_cache
-def code_version(model: str) -> str:
-    """A hash of the code that fits and measures a model: a change to another model does not make its cells stale."""
-    package = Path(tastespace.__file__).parent
-    files = {Path(inspect.getfile(cls)) for cls in registry()[model].__mro__ if cls.__module__.startswith("tastespace")}
-    for room in ("training", "evaluation"):
-        files |= set((package / room).glob("*.py"))
-    files |= {package / "data" / "split.py", package / "models" / "ranking.py", package / "models" / "vectors.py"}
-    digest = hashlib.sha256(_native.SOURCES.encode())
-    for path in sorted(files):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]

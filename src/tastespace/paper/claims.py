@@ -8,9 +8,10 @@ from typing import Any
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.paper.cells import Cell, Finished
-from tastespace.paper.rendering import Difference, paired
+from tastespace.paper.experiment import Line
+from tastespace.paper.pairs import Difference, holm, paired
 from tastespace.paper.runner import Row
-from tastespace.paper.tables import Line
+from tastespace.paper.tables import EXPERIMENTS
 
 METRICS = ("P@3", "MAP", "MRR")
 _ALPHA = 0.05
@@ -24,12 +25,18 @@ class Claim:
     text: str
     pairs: tuple[tuple[Line, Line], ...]
     """Better, worse."""
+    metrics: tuple[str, ...] = METRICS
+    """In which it is better."""
+    asked: bool = True
+    """Whether it is judged unless others are asked for; those with many slow methods are not."""
 
     def cells(self, dataset: str, seeds: int) -> list[Cell]:
         """What must be run to judge it."""
         lines = {line.label: line for pair in self.pairs for line in pair}.values()
         return [
-            Cell(dataset, line.method, seed, line.changes, label=line.label) for line in lines for seed in range(seeds)
+            Cell(dataset, line.method, seed, line.parameters(dataset), label=line.label)
+            for line in lines
+            for seed in range(seeds)
         ]
 
 
@@ -55,6 +62,11 @@ class Verdict:
             return "holds in part"
         return "does not hold here"
 
+    @property
+    def measured(self) -> int:
+        """How many of the claim's pairs were measured."""
+        return len({(better, worse) for better, worse, _ in self.differences})
+
     def rows(self) -> list[dict[str, Any]]:
         """One row per difference, for programs."""
         return [
@@ -74,14 +86,7 @@ class Verdict:
 
     def _significant(self) -> list[bool]:
         """Holm's step-down over all differences of the claim."""
-        values = [d.p_value for d in self.differences.values()]
-        order = sorted(range(len(values)), key=values.__getitem__)
-        found = [False] * len(values)
-        for place, at in enumerate(order):
-            if values[at] > _ALPHA / (len(values) - place):
-                break
-            found[at] = True
-        return found
+        return [p <= _ALPHA for p in holm([d.p_value for d in self.differences.values()])]
 
 
 def _line(method: str) -> Line:
@@ -92,6 +97,20 @@ def _without_dcrs(method: str) -> Line:
     return Line(f"{method} w/o DCRS", method, {"dcrs": None})
 
 
+def _sorting(count: str) -> Line:
+    """With the parameters of DiHarS, as in the paper."""
+    return Line(f"{count}+ndihars", f"{count}+ndihars", like=f"{count}+dihars")
+
+
+_DIVERSITY = ("MaxDiv@3", "MaxDiv@5", "MaxDiv@10", "MaxDiv@20")
+_COMPETITORS = tuple(
+    line.method
+    for line in EXPERIMENTS["results1"].lines
+    if not line.note and not line.method.startswith(("bpa+", "apa+"))
+)
+_DIVERSITY_COMPETITORS = tuple(
+    line.method for line in EXPERIMENTS["competitors"].lines if line.method != "apa+dihars"
+)  # fmt: skip
 _SAMPLERS = ("unis", "hars", "dihars")
 _COUNTS = ("cml", "bpa", "apa")
 
@@ -123,6 +142,41 @@ CLAIMS = {
             "Several vectors with diversity control (DCRS) do better than without.",
             tuple((_line(m), _without_dcrs(m)) for m in ("bpa+unis", "bpa+hars", "apa+dihars")),
         ),
+        Claim(
+            "ndihars",
+            "Differentiable hard sampling (DiHarS) does better than sorting (NDiHarS).",
+            tuple((_line(f"{c}+dihars"), _sorting(c)) for c in ("cml", "bpa")),
+        ),
+        Claim(
+            "diverse",
+            "Several vectors give more diverse lists than one.",
+            tuple((_line(f"{c}+{s}"), _line(f"cml+{s}")) for s in ("unis", "hars") for c in ("bpa", "apa")),
+            _DIVERSITY,
+        ),
+        Claim(
+            "dcrs-diverse",
+            "Diversity control (DCRS) gives more diverse lists.",
+            tuple((_line(f"{c}+{s}"), _without_dcrs(f"{c}+{s}")) for s in _SAMPLERS for c in ("bpa", "apa")),
+            _DIVERSITY,
+            asked=False,
+        ),
+        Claim(
+            "joint",
+            "Joint accessibility (GFJA) does better with diversity control (DCRS).",
+            ((_line("gfja+dcrs"), _line("gfja")),),
+        ),
+        Claim(
+            "competitors",
+            "APA with DiHarS does better than every competitor of the overall table.",
+            tuple((_line("apa+dihars"), _line(method)) for method in _COMPETITORS),
+            asked=False,
+        ),
+        Claim(
+            "diversity-competitors",
+            "APA with DiHarS does better than every diversity-promoting competitor.",
+            tuple((_line("apa+dihars"), _line(method)) for method in _DIVERSITY_COMPETITORS),
+            asked=False,
+        ),
     )
 }
 
@@ -147,7 +201,7 @@ def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
     found = {}
     for better, worse in claim.pairs:
         first, second = by_label.get(better.label, []), by_label.get(worse.label, [])
-        if first and len(first) == len(second):
-            for metric in METRICS:
-                found[better.label, worse.label, metric] = paired(first, second, metric)
+        common = min(len(first), len(second))  # seeds count from 0, so these are the same ones
+        for metric in claim.metrics if common else ():
+            found[better.label, worse.label, metric] = paired(first[:common], second[:common], metric)
     return Verdict(claim, dataset, found)

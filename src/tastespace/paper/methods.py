@@ -92,7 +92,7 @@ def _methods() -> dict[str, Method]:
     found["gfja+dcrs"] = Method("gfja+dcrs", "dpcml", {**sphere, "dcrs": "mean"}, common)
     found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, _SELECTION)
     for name in registry():
-        found[name] = Method(name, name)
+        found[name] = Method(name, name, defaults=_SELECTION if name.endswith("+dn") else {})
     return found
 
 

@@ -14,6 +14,7 @@ _DATASETS = {
     "ml-10m": ("MovieLens-10M",),
     "steam-200k": ("Steam-200k",),
     "citeulike-t": ("CiteULike", "CiteULike-T"),
+    "xing-2017": ("RecSys-1",),  # another sample of the same data, of about that size
 }
 # What the tables call a method that has another name here.
 _METHODS = {
@@ -32,7 +33,7 @@ _METHODS = {
 
 @lru_cache
 def table(name: str) -> pl.DataFrame:
-    """One of the files: accuracy, diversity, ablation, efficiency, cold_start or datasets.
+    """One of the files: accuracy, diversity, ablation, efficiency, cold_start, datasets or cold_datasets.
 
     >>> table("datasets").columns[:3]
     ['dataset', 'domain', 'users']
@@ -63,6 +64,43 @@ def ablation(name: str, dataset: str) -> dict[str, dict[str, float]]:
         figures: dict[str, Any] = {key: float(value) for key, value in row.items() if _is_metric(key)}
         found[str(row["variant"])] = figures
     return found
+
+
+def diversity(dataset: str, label: str) -> dict[str, float]:
+    """MaxDiv, ILS and Coverage of one row, called "method, sampler".
+
+    >>> diversity("steam-200k", "CML+DD, HarS")["MaxDiv@3"]
+    2.214
+    """
+    method, _, sampler = label.partition(", ")
+    rows = table("diversity").filter(
+        pl.col("dataset").is_in(_DATASETS.get(dataset, ()))
+        & (pl.col("method") == method)
+        & (pl.col("sampler") == sampler)
+    )
+    return {str(name): float(value) for name, value in rows.select("metric", "value").iter_rows()}
+
+
+def efficiency(quantity: str, dataset: str) -> dict[str, float]:
+    """Inference seconds or parameter size in MiB: method -> value.
+
+    >>> efficiency("inference_seconds", "steam-200k")["DPCML+BPA"]
+    0.13
+    """
+    rows = table("efficiency").filter(
+        (pl.col("quantity") == quantity) & pl.col("dataset").is_in(_DATASETS.get(dataset, ()))
+    )
+    return {str(name): float(value) for name, value in rows.select("method", "value").iter_rows()}
+
+
+def statistics(dataset: str) -> dict[str, float]:
+    """Users, items, ratings and density in percent of a data set, as the paper counts them.
+
+    >>> statistics("steam-200k")["users"]
+    3757.0
+    """
+    rows = table("datasets").filter(pl.col("dataset").is_in(_DATASETS.get(dataset, ()))).drop("dataset", "domain")
+    return {name: float(value) for row in rows.iter_rows(named=True) for name, value in row.items()}
 
 
 def _is_metric(name: str) -> bool:

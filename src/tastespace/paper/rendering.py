@@ -1,114 +1,124 @@
-"""Finished cells as a table: mean and spread over seeds, the paper's figure beside ours."""
+"""Finished tables as Markdown and as rows for programs, ours beside the paper's."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from scipy import stats
-
-from tastespace.paper.cells import Finished
-from tastespace.paper.runner import Row
-from tastespace.paper.tables import Experiment, Figures
-
-_SHOWN = ("P@3", "NDCG@3", "P@5", "NDCG@5", "MAP", "MRR")
+from tastespace.paper.counted import Counted
+from tastespace.paper.entries import Entry
+from tastespace.paper.experiment import Experiment
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A row of a finished table."""
-
-    dataset: str
-    label: str
-    method: str
-    ours: Figures
-    """Mean over the seeds that were run."""
-    spread: Figures
-    """Standard deviation over them; empty for one."""
-    theirs: Figures
-    seeds: int
-    seconds: float
-    """Of one run."""
-    state: str
-    """complete, partial (some seeds are missing), cut, failed, or missing."""
-    problem: str = ""
+def shown_metrics(table: Experiment | Counted, found: Sequence[Entry]) -> list[str]:
+    """Which columns the table has: those declared of which there is a figure."""
+    return [name for name in table.shown if any(name in entry.ours or name in entry.theirs for entry in found)]
 
 
-def entries(experiment: Experiment, rows: Sequence[Row]) -> list[Entry]:
-    """One entry for each line and data set, in the order of the declaration."""
-    found = []
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.cell.dataset, row.cell.title), []).append(row)
-    lines = {line.label: line for line in experiment.lines}
-    for (dataset, label), group in groups.items():
-        done = [row.finished.result for row in group if row.finished is not None]
-        ours, spread = _over_seeds([result["metrics"] for result in done])
-        states = {row.state for row in group}
-        state = "complete" if len(done) == len(group) else "partial" if done else _worst(states)
-        found.append(
-            Entry(
-                dataset=dataset,
-                label=label,
-                method=lines[label].method,
-                ours=ours,
-                spread=spread,
-                theirs=experiment.theirs(dataset, lines[label]),
-                seeds=len(done),
-                seconds=float(np.mean([result["seconds"] for result in done])) if done else 0.0,
-                state=state,
-                problem=next((row.problem for row in group if row.problem), ""),
-            )
-        )
-    return found
+def to_markdown(
+    table: Experiment | Counted,
+    found: Sequence[Entry],
+    *,
+    p_values: Mapping[str, float] | None = None,
+    difference: bool = False,
+) -> str:
+    """The table as Markdown: ours, plus or minus its spread, with the paper's figure in brackets.
 
-
-def _worst(states: set[str]) -> str:
-    return next((state for state in ("failed", "cut") if state in states), "missing")
-
-
-def _over_seeds(results: list[Figures]) -> tuple[Figures, Figures]:
-    if not results:
-        return {}, {}
-    names = list(results[0])
-    table = np.array([[result[name] for name in names] for result in results], dtype=float)
-    spread = {} if len(results) < 2 else dict(zip(names, table.std(axis=0, ddof=1).tolist(), strict=True))
-    return dict(zip(names, table.mean(axis=0).tolist(), strict=True)), spread
-
-
-def to_markdown(experiment: Experiment, found: Sequence[Entry]) -> str:
-    """The table as Markdown: ours, plus or minus its spread, with the paper's figure in brackets."""
-    metrics = [name for name in _SHOWN if any(name in entry.ours or name in entry.theirs for entry in found)]
-    metrics = metrics or list(dict.fromkeys(name for entry in found for name in entry.ours))
-    lines = [f"### {experiment.title} (`{experiment.name}`)", ""]
-    for dataset in dict.fromkeys(entry.dataset for entry in found):
-        lines += [f"**{dataset}**", "", f"| method | {' | '.join(metrics)} | seeds | seconds |"]
-        lines.append("| --- |" + " ---: |" * (len(metrics) + 2))
-        for entry in (entry for entry in found if entry.dataset == dataset):
-            cells = [_cell(entry, name) for name in metrics]
-            note = "" if entry.state == "complete" else f" *{entry.state}*"
-            lines.append(f"| {entry.label}{note} | {' | '.join(cells)} | {entry.seeds} | {entry.seconds:.0f} |")
+    Args:
+        table: Its declaration.
+        found: Its rows.
+        p_values: Of a test against the best row, by label: a column of their own.
+        difference: Write ours minus theirs behind the paper's figure.
+    """
+    metrics = shown_metrics(table, found)
+    timed = isinstance(table, Experiment)
+    extra = (["p"] if p_values else []) + (["seeds", "seconds"] if timed else [])
+    lines = [f"### {table.title} (`{table.name}`)", ""]
+    for group in _groups(table, found):
+        head = f"| {'method' if timed else 'data set'} | {' | '.join([*metrics, *extra])} |"
+        lines += [f"**{group[0].dataset}**", "", head] if timed else [head]
+        lines.append("| --- |" + " ---: |" * len([*metrics, *extra]))
+        for entry in group:
+            cells = [_cell(entry, name, difference) for name in metrics]
+            if p_values:
+                cells.append(f"{p_values[entry.label]:.2g}" if entry.label in p_values else "")
+            if timed:
+                cells += [str(entry.seeds), f"{entry.seconds:.0f}"]
+            marks = "".join(f" *{mark}*" for mark in marks_of(entry))
+            lines.append(f"| {row_name(table, entry)}{marks} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
 
 
-def _cell(entry: Entry, name: str) -> str:
-    theirs = f" ({entry.theirs[name]:.2f})" if name in entry.theirs else ""
-    if name not in entry.ours:
-        return f"-{theirs}"
-    spread = f" ± {entry.spread[name]:.2f}" if name in entry.spread else ""
-    digits = 2 if abs(entry.ours[name]) >= 1 else 3
-    return f"{entry.ours[name]:.{digits}f}{spread}{theirs}"
+def _groups(table: Experiment | Counted, found: Sequence[Entry]) -> list[list[Entry]]:
+    """Rows that stand in one table: of one data set, and what is counted of all data sets together."""
+    if isinstance(table, Counted):
+        return [list(found)] if found else []
+    return [
+        [entry for entry in found if entry.dataset == dataset]
+        for dataset in dict.fromkeys(entry.dataset for entry in found)
+    ]
 
 
-def to_rows(found: Sequence[Entry]) -> list[dict[str, Any]]:
-    """One row per entry and metric, for programs: dataset, method, metric, ours, spread, paper, difference, ..."""
+def row_name(table: Experiment | Counted, entry: Entry) -> str:
+    """What stands at the beginning of a row."""
+    if not isinstance(table, Counted):
+        return entry.label
+    return entry.dataset if len(table.labels) == 1 else f"{entry.dataset}, {entry.label}"
+
+
+def marks_of(entry: Entry) -> list[str]:
+    """What is said behind a row's name: that it is not complete, and its note."""
+    state = [] if entry.state == "complete" else [entry.state]
+    return [*state, *([entry.note] if entry.note else [])]
+
+
+def _cell(entry: Entry, name: str, difference: bool) -> str:
+    ours, theirs = entry.ours.get(name), entry.theirs.get(name)
+    gap = ""
+    if difference and ours is not None and theirs is not None:
+        gap = f", {signed(ours - theirs, theirs)}"
+    brackets = "" if theirs is None else f" ({as_text(theirs)}{gap})"
+    if ours is None:
+        return f"-{brackets}"
+    spread = f" ± {as_text(entry.spread[name], ours)}" if name in entry.spread else ""
+    return as_text(ours) + spread + brackets
+
+
+def as_text(value: float, like: float | None = None) -> str:
+    """A figure as people write it: counts whole, percentages with two digits behind the point, small ones with three.
+
+    ``like`` is another figure that decides how many digits there are: a spread has those of its mean.
+
+    >>> as_text(575271.0), as_text(26.66), as_text(0.0926), as_text(0.7071, like=26.5)
+    ('575,271', '26.66', '0.093', '0.71')
+    """
+    size = abs(value if like is None else like)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if size >= 1 else f"{value:.3f}"
+
+
+def signed(difference: float, like: float) -> str:
+    """A difference with its sign and the digits of the figure that it belongs to.
+
+    >>> signed(1.234, 26.5), signed(-3.0, 1200.0), signed(0.001, 3.81)
+    ('+1.23', '-3', '=')
+    """
+    text = as_text(abs(difference), like)
+    if not text.strip("0."):
+        return "="
+    return ("+" if difference > 0 else "-") + text
+
+
+def to_rows(table: Experiment | Counted, found: Sequence[Entry]) -> list[dict[str, Any]]:
+    """One row per entry and metric, for programs: dataset, method, metric, ours, spread, paper, difference, ...
+
+    The metrics are those that the table shows and those that the paper gives.
+    """
     rows = []
     for entry in found:
-        for name in dict.fromkeys([*entry.ours, *entry.theirs]):
+        for name in dict.fromkeys([*shown_metrics(table, found), *entry.theirs]):
             ours, theirs = entry.ours.get(name), entry.theirs.get(name)
             rows.append(
                 {
@@ -126,25 +136,3 @@ def to_rows(found: Sequence[Entry]) -> list[dict[str, Any]]:
                 }
             )
     return rows
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One method against another on the same users."""
-
-    mean: float
-    """First minus second."""
-    p_value: float
-    n_users: int
-
-
-def paired(first: Sequence[Finished], second: Sequence[Finished], metric: str) -> Difference:
-    """Paired t-test over users, each user's figure being the mean over seeds."""
-    # Who does not count for a metric does not in any seed, so a plain mean leaves them out.
-    a, b = (np.mean([run.per_user[metric] for run in runs], axis=0) for runs in (first, second))
-    known = ~(np.isnan(a) | np.isnan(b))
-    gap = a[known] - b[known]
-    if not len(gap) or not gap.any():
-        return Difference(0.0, 1.0, len(gap))
-    p = float(stats.ttest_rel(a[known], b[known]).pvalue)
-    return Difference(float(gap.mean()), 1.0 if math.isnan(p) else p, len(gap))

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 
 from tastespace import threads as threading
-from tastespace.errors import TastespaceError
+from tastespace.errors import DatasetError, TastespaceError
 from tastespace.memory import available_gb
 from tastespace.paper.cells import Cell, Finished, Shelf
 from tastespace.paper.runs import execute
@@ -33,7 +33,7 @@ class Row:
 
     cell: Cell
     state: str = "waiting"
-    """waiting, running, kept (finished before), done, failed, or cut (the budget ended first)."""
+    """waiting, running, kept (finished before), done, failed, cut (the budget ended first), or no data."""
     finished: Finished | None = None
     seconds: float = 0.0
     problem: str = ""
@@ -57,11 +57,7 @@ def run_cells(
         progress: Show a live table: by default only where standard error is a terminal.
     """
     shelf = Shelf(folder)
-    rows = [Row(cell) for cell in cells]
-    for row in rows:
-        row.finished = shelf.get(row.cell)
-        if row.finished is not None:
-            row.state = "kept"
+    rows = look(cells, shelf)
     shown = sys.stderr.isatty() if progress is None else progress
     with Live(_picture(rows), console=Console(stderr=True), auto_refresh=False, transient=True) as live:
 
@@ -70,6 +66,23 @@ def run_cells(
                 live.update(_picture(rows), refresh=True)
 
         _work(rows, shelf, threading.resolve(workers), minutes, show)
+    return rows
+
+
+def look(cells: Sequence[Cell], shelf: Shelf) -> list[Row]:
+    """How cells stand before anything is run: kept, waiting, or without their data set, which is not here."""
+    rows = [Row(cell) for cell in cells]
+    absent: dict[str, str] = {}
+    for row in rows:
+        if row.cell.dataset not in absent:
+            try:
+                row.finished = shelf.get(row.cell)
+            except DatasetError as problem:
+                absent[row.cell.dataset] = str(problem)
+        if row.cell.dataset in absent:
+            row.state, row.problem = "no data", absent[row.cell.dataset]
+        elif row.finished is not None:
+            row.state = "kept"
     return rows
 
 
@@ -112,9 +125,7 @@ def _one(cell: Cell, folder: str) -> None:
     """The work of a child process."""
     shelf = Shelf(folder)
     try:
-        result, report = execute(cell.dataset, cell.method, parameters=dict(cell.parameters), preset=cell.preset,
-            seed=cell.seed, split_seed=cell.split_seed, protocol=cell.protocol, metrics=cell.metrics, threads=1,
-            progress=False)  # fmt: skip
+        result, report = execute(cell, threads=1, progress=False)
     except TastespaceError as problem:
         shelf.folder.mkdir(parents=True, exist_ok=True)
         _note(shelf, cell).write_text(str(problem), encoding="utf-8")
@@ -132,7 +143,14 @@ def _problem(shelf: Shelf, cell: Cell) -> str:
 
 
 def _picture(rows: list[Row]) -> Table:
-    colours = {"running": "yellow", "done": "green", "kept": "dim green", "failed": "red", "cut": "red"}
+    colours = {
+        "running": "yellow",
+        "done": "green",
+        "kept": "dim green",
+        "failed": "red",
+        "cut": "red",
+        "no data": "red",
+    }
     table = Table(title=f"{sum(row.finished is not None for row in rows)} of {len(rows)} cells", title_justify="left")
     for column in ("data set", "method", "seed", "state", "P@3", "MRR", "seconds"):
         table.add_column(column)

@@ -5,23 +5,49 @@ from __future__ import annotations
 import logging
 import resource
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import tastespace
 from tastespace.data import Interactions, datasets, split, synthetic
+from tastespace.data.cold import ColdStart
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender
 from tastespace.models.dpcml import DPCML
 from tastespace.paper.methods import Method, find_method
+from tastespace.paper.recorded import history, inference_seconds, possible_metrics, validation_figures
 from tastespace.paper.stored import stored_parameters
+from tastespace.paper.strangers import (
+    content_arguments,
+    content_settings,
+    dataset_for,
+    load_strangers,
+    with_strangers,
+)
 
 log = logging.getLogger(__name__)
 
 TOWN = "town"
 """Name of the synthetic town, which needs no data."""
+ACCURACY = ("P", "R", "NDCG", "MAP", "MRR")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run does; see `run`."""
+
+    dataset: str
+    method: str
+    seed: int = 0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Changes to the stored parameters."""
+    preset: str | None = None
+    split_seed: int = 0
+    protocol: str = "paper"
+    metrics: tuple[str, ...] = ACCURACY
 
 
 @dataclass(frozen=True)
@@ -32,11 +58,23 @@ class Parts:
     train: Interactions
     valid: Interactions
     test: Interactions
+    strangers: ColdStart | None = None
+    """Users and items to be met by content alone, where the data set has any."""
+
+    def fingerprints(self) -> list[str]:
+        """Of everything that decides figures."""
+        parts = [self.train, self.valid, self.test]
+        if self.strangers is not None:
+            parts += [part for part in (self.strangers.new_users, self.strangers.new_items) if part is not None]
+        return [part.fingerprint() for part in parts]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=6)
 def load_parts(dataset: str, split_seed: int = 0) -> Parts:
     """The authors' split where they published one (Steam-200k, ML-100K), else the paper's rule with this seed."""
+    strangers = load_strangers(dataset, split_seed)
+    if strangers is not None:
+        return Parts(dataset, strangers.train, strangers.valid, strangers.test, strangers)
     if dataset == TOWN:
         world = synthetic.multi_interest(n_users=600, n_items=400, n_interactions=20_000, seed=0)
         parts = split.per_user(world.interactions, (0.6, 0.2, 0.2), seed=split_seed)
@@ -44,7 +82,8 @@ def load_parts(dataset: str, split_seed: int = 0) -> Parts:
         parts = list(datasets.load_split(dataset))
     else:
         parts = split.per_user(datasets.load(dataset), (0.6, 0.2, 0.2), seed=split_seed)
-    return Parts(dataset, *parts)
+    train, valid, test = parts
+    return Parts(dataset, train, valid, test)
 
 
 def run(
@@ -56,7 +95,7 @@ def run(
     seed: int = 0,
     split_seed: int = 0,
     protocol: str = "paper",
-    metrics: tuple[str, ...] = ("P", "R", "NDCG", "MAP", "MRR"),
+    metrics: tuple[str, ...] = ACCURACY,
     threads: int = 0,
     progress: bool | None = None,
 ) -> dict[str, Any]:
@@ -72,57 +111,40 @@ def run(
         split_seed: Of the split, where the data set has no published one.
 
     Returns:
-        ``dataset, method, parameters, metrics, seconds_per_epoch, epochs, seconds, peak_mb, version`` and the seeds.
+        ``dataset, method, parameters, metrics, valid_metrics, seconds_per_epoch, epochs, history, seconds,
+        train_seconds, inference_seconds, peak_mb, version`` and the seeds.
     """
-    return execute(
-        dataset,
-        method,
-        parameters=parameters,
-        preset=preset,
-        seed=seed,
-        split_seed=split_seed,
-        protocol=protocol,
-        metrics=metrics,
-        threads=threads,
-        progress=progress,
-    )[0]
+    setting = Setting(dataset, method, seed, parameters or {}, preset, split_seed, protocol, metrics)
+    return execute(setting, threads, progress)[0]
 
 
-def execute(
-    dataset: str,
-    method: str,
-    *,
-    parameters: dict[str, Any] | None = None,
-    preset: str | None = None,
-    seed: int = 0,
-    split_seed: int = 0,
-    protocol: str = "paper",
-    metrics: tuple[str, ...] = ("P", "R", "NDCG", "MAP", "MRR"),
-    threads: int = 0,
-    progress: bool | None = None,
-) -> tuple[dict[str, Any], Report]:
+def execute(setting: Setting, threads: int = 0, progress: bool | None = None) -> tuple[dict[str, Any], Report]:
     """As `run`, with the report behind the figures."""
     start = time.perf_counter()
-    found = find_method(method)
-    parts = load_parts(dataset, split_seed)
-    if preset is None and not stored_parameters(dataset, found.name):
-        log.warning("no parameters are stored for %s on %s: the defaults are used", found.name, dataset)
-    chosen = chosen_parameters(found, dataset, preset, parameters or {})
-    model = found.build(_with_threads(found, chosen, threads), seed)
+    found = find_method(setting.method)
+    parts = load_parts(dataset_for(setting.dataset, found.model), setting.split_seed)
+    if setting.preset is None and not stored_parameters(setting.dataset, found.name):
+        log.warning("no parameters are stored for %s on %s: the defaults are used", found.name, setting.dataset)
+    chosen = chosen_parameters(found, setting.dataset, setting.preset, dict(setting.parameters))
+    model = found.build({**chosen, **understood(found, {"threads": threads})}, setting.seed)
     trained = fit(model, parts, progress)
-    report = measure(model, parts, protocol, metrics, threads)
+    metrics = possible_metrics(model, parts.train, setting.metrics)
+    report = measure(model, parts, setting.protocol, metrics, threads)
+    seconds = time.perf_counter() - start
     result = {
-        "dataset": dataset,
+        "dataset": setting.dataset,
         "method": found.name,
         "parameters": _plain_parameters(model),
         "metrics": report.metrics,
         **trained,
-        "seconds": time.perf_counter() - start,
+        "valid_metrics": validation_figures(model, parts.train, parts.valid, threads),
+        "inference_seconds": inference_seconds(model, threads),
+        "seconds": seconds,
         "peak_mb": peak_mb(),
         "version": tastespace.__version__,
-        "seed": seed,
-        "split_seed": split_seed,
-        "protocol": protocol,
+        "seed": setting.seed,
+        "split_seed": setting.split_seed,
+        "protocol": setting.protocol,
     }
     return result, report
 
@@ -146,18 +168,25 @@ def _plain_parameters(model: Recommender) -> dict[str, Any]:
 def fit(model: Recommender, parts: Parts, progress: bool | None = None) -> dict[str, Any]:
     """Fit with validation; gives the epochs trained, the seconds each took and the best validation figure."""
     start = time.perf_counter()
-    model.fit(parts.train, parts.valid, progress)
+    model.set_params(**content_settings(model, parts.strangers))
+    model.fit(parts.train, parts.valid, progress, **content_arguments(model, parts.strangers))
     seconds = time.perf_counter() - start
     learnt = getattr(model, "model_", model)  # of two stages the first one learns
-    history: list[dict[str, Any]] = getattr(learnt, "history_", [])
-    each = sum(row["seconds"] for row in history) / len(history) if history else seconds
-    return {"epochs": len(history), "best_epoch": getattr(learnt, "best_epoch_", 0), "seconds_per_epoch": each}
+    rows = history(learnt)
+    return {
+        "epochs": len(rows),
+        "best_epoch": getattr(learnt, "best_epoch_", 0),
+        "seconds_per_epoch": sum(row["seconds"] for row in rows) / len(rows) if rows else seconds,
+        "train_seconds": seconds,
+        "history": rows,
+    }
 
 
 def measure(model: Recommender, parts: Parts, protocol: str, metrics: tuple[str, ...], threads: int) -> Report:
     """The figures on the test part."""
     seen = [parts.train, parts.valid]
-    return evaluate(model, parts.test, seen=seen, protocol=protocol, metrics=metrics, threads=threads)
+    report = evaluate(model, parts.test, seen=seen, protocol=protocol, metrics=metrics, threads=threads)
+    return report if parts.strangers is None else with_strangers(report, model, parts.strangers, threads)
 
 
 def peak_mb() -> float:
@@ -180,8 +209,9 @@ def _base(method: Method, dataset: str, preset: str | None) -> dict[str, Any]:
     return {k: v for k, v in DPCML.published().items() if k not in method.fixed}
 
 
-def _with_threads(method: Method, parameters: dict[str, Any], threads: int) -> dict[str, Any]:
+def understood(method: Method, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Those of the parameters that the method's model has."""
     from tastespace.models import registry
 
     known = registry()[method.model]._parameter_names()
-    return {**parameters, "threads": threads} if "threads" in known else parameters
+    return {name: value for name, value in parameters.items() if name in known}

@@ -7,12 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tastespace.data.cold import SUFFIX
+
 _FILE = Path(__file__).with_name("parameters.json")
 
 
 def stored_parameters(dataset: str, method: str) -> dict[str, Any]:
     """The stored parameters, or none where no search was stored."""
-    entry = _read().get(dataset, {}).get(method)
+    plain = dataset.removesuffix(SUFFIX)  # the same data, some of it held out
+    entry = _read().get(plain, {}).get(method)
     return {} if entry is None else dict(entry["parameters"])
 
 

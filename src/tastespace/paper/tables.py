@@ -2,193 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from typing import Any
 
 from tastespace.errors import ParameterError, nearest
-from tastespace.paper.cells import ACCURACY, Cell
-from tastespace.paper.numbers import ablation, published
-
-Figures = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row of a table."""
-
-    label: str
-    method: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """To the stored parameters of the method."""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A table: its rows, where they are measured, and what the paper says."""
-
-    name: str
-    title: str
-    lines: tuple[Line, ...]
-    datasets: tuple[str, ...]
-    metrics: tuple[str, ...] = ACCURACY
-    theirs: Callable[[str, Line], Figures] = lambda dataset, line: published(dataset, line.method)
-    """The paper's figures of a row."""
-
-    def cells(self, datasets: Sequence[str] = (), seeds: int = 1, quick: bool = False) -> list[Cell]:
-        """Everything that the table needs, one data set after the other."""
-        for dataset in datasets:
-            if dataset not in self.datasets and dataset != "town":
-                raise ParameterError(
-                    f"{self.name} is not declared for {dataset!r}; it is for {', '.join(self.datasets)}."
-                    + nearest(dataset, self.datasets)
-                )
-        lines = [line for line in self.lines if line.method in _QUICK] if quick else self.lines
-        few = {"epochs": 2} if quick else {}
-        return [
-            Cell(
-                dataset,
-                line.method,
-                seed,
-                {**line.changes, **(few if line.method not in _WITHOUT_EPOCHS else {})},
-                metrics=self.metrics,
-                label=line.label,
-            )
-            for dataset in (datasets or self.datasets)
-            for line in lines
-            for seed in range(seeds)
-        ]
-
-
-_WITHOUT_EPOCHS = ("popular", "ease", "itemknn", "als", "gcn-accdiv")
-_QUICK = ("popular", "ease", "itemknn", "bpr", "cml+unis", "cml+hars", "bpa+hars", "apa+dihars")
+from tastespace.paper.ablations import ABLATIONS, BOTH, SAMPLERS
+from tastespace.paper.cells import SPREAD
+from tastespace.paper.cold import COLD, COLD_COUNTS
+from tastespace.paper.counted import COUNTED, Counted
+from tastespace.paper.experiment import Experiment, Figures, Line
+from tastespace.paper.numbers import ablation, diversity, efficiency
 
 _OVERALL = (
     Line("most popular", "popular", note="not in the paper"),
     Line("EASE", "ease", note="not in the paper"),
     Line("itemKNN", "itemknn"),
     Line("BPR", "bpr"),
-    Line("GMF", "gmf"),
-    Line("MLP", "mlp"),
-    Line("NeuMF", "neumf"),
-    Line("M2F", "m2f"),
-    Line("MGMF", "mgmf"),
-    Line("Mult-VAE", "mult-vae"),
-    Line("LightGCN", "lightgcn"),
+    Line("GMF", "gmf", quick=False),
+    Line("MLP", "mlp", quick=False),
+    Line("NeuMF", "neumf", quick=False),
+    Line("M2F", "m2f", quick=False),
+    Line("MGMF", "mgmf", quick=False),
+    Line("Mult-VAE", "mult-vae", quick=False),
+    Line("LightGCN", "lightgcn", quick=False),
     Line("CML+UniS", "cml+unis"),
-    Line("CML+PopS", "cml+pops"),
-    Line("CML+2stS", "cml+2sts"),
+    Line("CML+PopS", "cml+pops", quick=False),
+    Line("CML+2stS", "cml+2sts", quick=False),
     Line("CML+HarS", "cml+hars"),
-    Line("LRML", "lrml"),
-    Line("TransCF", "transcf"),
-    Line("AdaCML", "adacml"),
-    Line("HLR", "hlr"),
-    Line("BPA+UniS", "bpa+unis"),
-    Line("APA+UniS", "apa+unis"),
+    Line("LRML", "lrml", quick=False),
+    Line("TransCF", "transcf", quick=False),
+    Line("AdaCML", "adacml", quick=False),
+    Line("HLR", "hlr", quick=False),
+    Line("BPA+UniS", "bpa+unis", quick=False),
+    Line("APA+UniS", "apa+unis", quick=False),
     Line("BPA+HarS", "bpa+hars"),
-    Line("APA+HarS", "apa+hars"),
-    Line("BPA+DiHarS", "bpa+dihars"),
+    Line("APA+HarS", "apa+hars", quick=False),
+    Line("BPA+DiHarS", "bpa+dihars", quick=False),
     Line("APA+DiHarS", "apa+dihars"),
 )
 _COMPETITORS = (
     Line("UniS+DD", "cml+unis+dd"),
-    Line("UniS+PD", "cml+unis+pd"),
-    Line("HarS+DD", "cml+hars+dd"),
-    Line("HarS+PD", "cml+hars+pd"),
-    Line("PRD", "prd"),
-    Line("RecNet", "recnet"),
-    Line("DP-RecNet", "dp-recnet"),
-    Line("IDCF", "idcf"),
-    Line("GCN-AccDiv", "gcn-accdiv"),
+    Line("UniS+PD", "cml+unis+pd", quick=False),
+    Line("HarS+DD", "cml+hars+dd", quick=False),
+    Line("HarS+PD", "cml+hars+pd", quick=False),
+    Line("PRD", "prd", quick=False),
+    Line("RecNet", "recnet", quick=False),
+    Line("DP-RecNet", "dp-recnet", quick=False),
+    Line("IDCF", "idcf", quick=False),
+    Line("GCN-AccDiv", "gcn-accdiv", quick=False),
     Line("APA+DiHarS", "apa+dihars"),
 )
-_SPREAD = tuple(f"{name}@{k}" for name in ("MaxDiv", "ILS", "Coverage") for k in (3, 5, 10, 20))
-_WEIGHTS = (0.0, 1.0, 3.0, 5.0, 10.0, 20.0, 30.0)
-_DCRS_FORMS: dict[str, dict[str, Any]] = {
-    "w/o DCRS": {"dcrs": None},
-    "DCRS-\\delta_1": {"max_diversity": None},
-    "DCRS-\\delta_2": {"min_diversity": None},
-    "DCRS": {},
-}
-_BOTH = ("steam-200k", "ml-1m")
+_INFERENCE = (
+    Line("CML", "cml+hars"),
+    Line("LRML", "lrml", quick=False),
+    Line("TransCF", "transcf", quick=False),
+    Line("AdaCML", "adacml", quick=False),
+    Line("HLR", "hlr", quick=False),
+    Line("DPCML+BPA", "bpa+hars"),
+    Line("DPCML+APA", "apa+hars"),
+)
+_JOINT = (
+    Line("M2F", "m2f", quick=False),
+    Line("M2F+DCRS", "m2f+dcrs", quick=False),
+    Line("GFJA", "gfja"),
+    Line("GFJA+DCRS", "gfja+dcrs"),
+)
 
 
 def _spread_lines() -> tuple[Line, ...]:
+    """Labels are "method, sampler", as the paper's numbers are found."""
     lines = []
-    for sampler, title in (("unis", "UniS"), ("hars", "HarS"), ("dihars", "DiHarS")):
-        lines.append(Line(f"CML, {title}", f"cml+{sampler}"))
+    for sampler, title in SAMPLERS.items():
+        quick = sampler == "hars"
+        lines.append(Line(f"CML, {title}", f"cml+{sampler}", quick=quick))
         if sampler != "dihars":
-            lines.append(Line(f"CML+DD, {title}", f"cml+{sampler}+dd"))
-        lines.append(Line(f"DPCML w/o DCRS, {title}", f"bpa+{sampler}", {"dcrs": None}))
-        lines.append(Line(f"DPCML+BPA, {title}", f"bpa+{sampler}"))
-        lines.append(Line(f"DPCML+APA, {title}", f"apa+{sampler}"))
+            lines.append(Line(f"CML+DD, {title}", f"cml+{sampler}+dd", quick=quick))
+        for family in ("bpa", "apa"):
+            name, method = f"DPCML+{family.upper()}", f"{family}+{sampler}"
+            lines.append(Line(f"{name} w/o DCRS, {title}", method, {"dcrs": None}, quick=quick))
+            lines.append(Line(f"{name}, {title}", method, quick=quick))
     return tuple(lines)
 
 
-def _weights(sampler: str, table: str) -> Experiment:
-    lines = tuple(Line(f"eta = {w:g}", f"bpa+{sampler}", {"diversity_weight": w}) for w in _WEIGHTS)
-    return Experiment(
-        f"eta-{sampler}",
-        f"Weight of DCRS, BPA+{sampler}",
-        lines,
-        ("steam-200k",),
-        theirs=lambda dataset, line: ablation(table, dataset).get(f"{line.changes['diversity_weight']:g}", {}),
-    )
+def _inference(result: Mapping[str, Any]) -> Figures:
+    return {"seconds for all": result["inference_seconds"]}
 
 
-def _forms(sampler: str, table: str) -> Experiment:
-    lines = tuple(Line(name, f"bpa+{sampler}", changes) for name, changes in _DCRS_FORMS.items())
-    return Experiment(
-        f"dcrs-{sampler}",
-        f"Sides of DCRS, BPA+{sampler}",
-        lines,
-        ("steam-200k",),
-        theirs=lambda dataset, line: ablation(table, dataset).get(line.label, {}),
-    )
+def _their_inference(dataset: str, line: Line) -> Figures:
+    found = efficiency("inference_seconds", dataset).get(line.label)
+    return {} if found is None else {"seconds for all": found}
 
 
-_JOINT = tuple(Line(name, name.lower()) for name in ("M2F", "M2F+DCRS", "GFJA", "GFJA+DCRS"))
-
-EXPERIMENTS = {
+EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        Experiment("results1", "Overall performance", _OVERALL, _BOTH),
+        Experiment("results1", "Overall performance", _OVERALL, BOTH),
         Experiment("results2", "Overall performance, MovieLens-10M", _OVERALL, ("ml-10m",)),
         Experiment("citeulike", "Overall performance, CiteULike-T", _OVERALL, ("citeulike-t",)),
-        Experiment("recsys", "Overall performance, xing-2017 in place of RecSys-1/2", _OVERALL, ("xing-2017",)),
-        Experiment("competitors", "Diversity-promoting competitors", _COMPETITORS, _BOTH),
-        Experiment("diversity", "Diversity of the lists", _spread_lines(), _BOTH, _SPREAD),
-        _weights("unis", "tab:sen_dpcml1"),
-        _weights("hars", "tab:sen_dpcml2"),
-        _forms("unis", "tab:DPCML1"),
-        _forms("hars", "tab:DPCML2"),
+        Experiment(
+            "recsys", "Overall performance, xing-2017 in place of RecSys-1 (another sample)", _OVERALL, ("xing-2017",)
+        ),
+        Experiment("competitors", "Diversity-promoting competitors", _COMPETITORS, BOTH),
+        Experiment(
+            "diversity",
+            "Diversity of the lists",
+            _spread_lines(),
+            BOTH,
+            theirs=lambda dataset, line: diversity(dataset, line.label),
+            shown=SPREAD,
+        ),
         Experiment(
             "joint",
             "DCRS for joint accessibility",
             _JOINT,
-            _BOTH,
+            BOTH,
             theirs=lambda dataset, line: ablation("tab:reg_for_MF", dataset).get(line.label, {}),
         ),
+        Experiment(
+            "inference",
+            "Inference time, lists for everybody on one thread",
+            _INFERENCE,
+            ("steam-200k", "ml-1m", "citeulike-t", "ml-10m"),
+            theirs=_their_inference,
+            ours=_inference,
+            shown=("seconds for all",),
+        ),
+        *ABLATIONS,
+        COLD,
     )
 }
+"""Tables whose rows are runs."""
+
+TABLES: dict[str, Experiment | Counted] = {**COUNTED, COLD_COUNTS.name: COLD_COUNTS, **EXPERIMENTS}
+"""All tables."""
 
 
-def find_experiment(name: str) -> Experiment:
-    """An experiment by name.
+def find_table(name: str) -> Experiment | Counted:
+    """A table by name.
 
-    >>> find_experiment("results1").datasets
+    >>> find_table("results1").datasets
     ('steam-200k', 'ml-1m')
     """
-    if name not in EXPERIMENTS:
-        raise ParameterError(f"no table {name!r}; there are {', '.join(EXPERIMENTS)}.{nearest(name, EXPERIMENTS)}")
-    return EXPERIMENTS[name]
-
-
-def only(experiment: Experiment, methods: Sequence[str]) -> Experiment:
-    """The same table with some of its rows."""
-    lines = tuple(line for line in experiment.lines if line.method in methods)
-    if not lines:
-        known = ", ".join(dict.fromkeys(line.method for line in experiment.lines))
-        raise ParameterError(f"{experiment.name} has none of {', '.join(methods)}; it has {known}.")
-    return replace(experiment, lines=lines)
+    if name not in TABLES:
+        raise ParameterError(f"no table {name!r}; there are {', '.join(TABLES)}.{nearest(name, TABLES)}")
+    return TABLES[name]

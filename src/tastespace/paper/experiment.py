@@ -1,0 +1,101 @@
+"""What an experiment is: a small piece of data that says which methods run, with which changes, on which data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tastespace.errors import ParameterError, nearest
+from tastespace.models import registry
+from tastespace.paper.cells import Cell
+from tastespace.paper.methods import find_method
+from tastespace.paper.numbers import published
+from tastespace.paper.runs import TOWN
+from tastespace.paper.stored import stored_parameters
+
+Figures = dict[str, float]
+_QUICK_EPOCHS = 2
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table, or a point of a figure."""
+
+    label: str
+    method: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """To the stored parameters of the method."""
+    note: str = ""
+    like: str = ""
+    """A method whose stored parameters are taken, where they should be those of another one."""
+    quick: bool = True
+    """Whether it is run by ``--quick``."""
+
+    def parameters(self, dataset: str, quick: bool = False) -> dict[str, Any]:
+        """All changes to the stored parameters on a data set."""
+        borrowed = stored_parameters(dataset, self.like) if self.like else {}
+        model = registry()[find_method(self.method).model]
+        known = model._parameter_names()
+        few = {"epochs": _QUICK_EPOCHS} if quick and "epochs" in known else {}
+        return {**{name: value for name, value in borrowed.items() if name in known}, **self.changes, **few}
+
+
+def _accuracy(dataset: str, line: Line) -> Figures:
+    return published(dataset, line.method)
+
+
+def _metrics(result: Mapping[str, Any]) -> Figures:
+    found: Figures = result["metrics"]
+    return found
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table: its rows, where they are measured, and what the paper says."""
+
+    name: str
+    title: str
+    lines: tuple[Line, ...]
+    datasets: tuple[str, ...]
+    theirs: Callable[[str, Line], Figures] = _accuracy
+    """The paper's figures of a row."""
+    ours: Callable[[Mapping[str, Any]], Figures] = _metrics
+    """Our figures, from what a run found."""
+    shown: tuple[str, ...] = ("P@3", "NDCG@3", "P@5", "NDCG@5", "MAP", "MRR")
+    """Which of them stand in the table."""
+    seeds: int = 1
+    """Runs of each row, unless the reader asks for another number."""
+
+    def cells(self, datasets: Sequence[str] = (), seeds: int | None = None, quick: bool = False) -> list[Cell]:
+        """Everything that the table needs, one data set after the other."""
+        self.check(datasets)
+        lines = [line for line in self.lines if line.quick] if quick else self.lines
+        return [
+            Cell(dataset, line.method, seed=seed, parameters=line.parameters(dataset, quick), label=line.label)
+            for dataset in (datasets or self.datasets)
+            for line in lines
+            for seed in range(self.seeds if seeds is None else seeds)
+        ]
+
+    def check(self, datasets: Sequence[str]) -> None:
+        """Refuse a data set for which the table is not declared; the synthetic town is good for all."""
+        check_datasets(self.name, datasets, self.datasets)
+
+
+def check_datasets(name: str, datasets: Sequence[str], declared: Sequence[str]) -> None:
+    """Refuse data sets for which a table or figure is not declared."""
+    for dataset in datasets:
+        if dataset not in declared and dataset != TOWN:
+            raise ParameterError(
+                f"{name} is not declared for {dataset!r}; it is for {', '.join(declared)}." + nearest(dataset, declared)
+            )
+
+
+def only(experiment: Experiment, methods: Sequence[str]) -> Experiment:
+    """The same table with some of its rows."""
+    lines = tuple(line for line in experiment.lines if line.method in methods)
+    if not lines:
+        known = ", ".join(dict.fromkeys(line.method for line in experiment.lines))
+        raise ParameterError(f"{experiment.name} has none of {', '.join(methods)}; it has {known}.")
+    return replace(experiment, lines=lines)

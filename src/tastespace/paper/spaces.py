@@ -1,0 +1,238 @@
+"""What is searched for each method: the ranges of this library, and the paper's own grids."""
+
+from __future__ import annotations
+
+from tastespace.errors import ParameterError
+from tastespace.paper.methods import Method
+from tastespace.paper.proposals import Space
+
+# Ranges in which this implementation is searched, in order, so that neighbours are alike; "diversity" stands for
+# (min_diversity, max_diversity). A search starts from what is stored for the data set, else from the middle of each.
+_COMMON: Space = {
+    "margin": (0.5, 0.75, 1.0, 1.25, 1.5),
+    "learning_rate": (0.05, 0.1, 0.2),
+    "schedule": ("linear", "constant"),
+    "average": (10,),
+    "epochs": (80,),
+    "validate_every": (2,),
+}
+_SEVERAL: Space = {
+    "diversity_weight": (1.0, 3.0, 10.0, 30.0),
+    "diversity": ((0.0, 0.1), (0.05, 0.15), (0.05, 0.25), (0.1, 0.35), (0.2, 0.5)),
+}
+_BY_SAMPLER: dict[str, Space] = {
+    "unis": {"candidates": (5, 10, 20, 50)},
+    "pops": {"candidates": (5, 10, 20), "popularity_power": (0.25, 0.5, 0.75, 1.0)},
+    "2sts": {"candidates": (10, 20, 50), "hardest": (1, 2, 5, 10), "popularity_power": (0.1, 0.25, 0.5, 1.0)},
+    "hars": {"candidates": (5, 10, 20, 30, 50)},
+    "ndihars": {"candidates": (30, 50, 100, 200), "beta": (1e-4, 2e-4, 4e-4, 6e-4, 8e-4, 1e-3, 1.5e-3)},
+    "dihars": {
+        "candidates": (30, 50, 100, 200),
+        "beta": (1e-4, 2e-4, 4e-4, 6e-4, 8e-4, 1e-3, 1.5e-3),
+        "gamma_rate": (0.05, 0.1, 0.2, 0.5),
+    },
+}
+_ON_THE_SPHERE: Space = {"margin": (0.1, 0.15, 0.2, 0.3, 0.5)}  # in 1 - cos, half a squared distance
+_APA: Space = {"min_interests": (1, 3, 5, 8, 12), "log_base": (5.0, 2.0)}
+_BPA: Space = {"interests": (2, 3, 5, 8, 12)}
+
+# The grids of the paper's "Implementation Details".
+_PAPER: Space = {"margin": (1.0, 1.5, 2.0), "learning_rate": (3e-4, 5e-4, 1e-3, 3e-3, 1e-2)}
+_PAPER_SEVERAL: Space = {
+    "diversity_weight": (10.0, 20.0, 30.0),
+    "diversity": tuple(
+        (low, high) for low in (0.0, 0.05, 0.1, 0.2, 0.5) for high in (0.1, 0.25, 0.35, 0.5, 0.8) if low <= high
+    ),
+}
+_PAPER_BY_SAMPLER: dict[str, Space] = {
+    "hars": {"candidates": (10,)},
+    "unis": {"candidates": (10,)},
+    "pops": {"candidates": (10,)},
+    "2sts": {"candidates": (10,)},
+    "ndihars": {
+        "candidates": (10, 20, 30, 50, 100, 120, 200),
+        "beta": (1e-5, 5e-5, 1e-4, 3e-4, 5e-4, 1e-3, 1.5e-3),
+    },
+}
+_PAPER_BY_SAMPLER["dihars"] = _PAPER_BY_SAMPLER["ndihars"]
+_PAPER_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.0, 10.0)}
+_PAPER_BPA: Space = {"interests": (2, 3, 4, 5)}
+
+# What the models that learn with torch share: the epoch is chosen as in the paper.
+_NEURAL: Space = {
+    "learning_rate": (5e-4, 1e-3, 3e-3),
+    "validate_every": (3,),
+    "patience": (4,),
+    "monitor": ("P@3",),
+    "monitor_protocol": ("paper",),
+}
+_FACTORS: Space = {
+    **_NEURAL,
+    "learning_rate": (1e-3, 3e-3, 1e-2),
+    "dim": (32, 64, 100),
+    "negatives": (2, 4, 8),
+    "weight_decay": (0.0, 1e-6, 1e-5, 3e-5, 1e-4),
+    "epochs": (60,),
+}
+_TOWER: Space = {**_FACTORS, **_NEURAL, "layers": (2, 3, 4), "batch": (512, 1024)}
+_M2F: Space = {**_FACTORS, "negatives": (4, 8, 16), "interests": (2, 3, 4, 5)}
+
+# Adagrad, whose good rates are far larger than Adam's; the paper's margins begin where these end.
+_METRIC: Space = {
+    **_NEURAL,
+    "margin": (0.25, 0.5, 1.0),
+    "learning_rate": (0.05, 0.1, 0.2),
+    "epochs": (60,),
+    "validate_every": (4,),
+    "patience": (3,),
+}
+_RECNET: Space = {
+    **_NEURAL,
+    "embedding_share": (0.3, 0.5, 0.8),
+    "regularisation": (1e-3, 3e-3, 1e-2),
+    "learning_rate": (2e-3, 5e-3, 1e-2),
+    "hidden": (16, 32, 64),
+    "epochs": (60,),
+    "validate_every": (2,),
+    "patience": (8,),
+}
+
+_OTHERS: dict[str, Space] = {
+    "ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
+    "gmf": _FACTORS,
+    "mlp": _TOWER,
+    "neumf": _TOWER,
+    "m2f": _M2F,
+    "m2f+dcrs": {**_M2F, **_PAPER_SEVERAL},
+    "mgmf": {**_FACTORS, "interests": (2, 3, 4, 5)},
+    "mult-dae": {
+        **_NEURAL,
+        "dim": (100, 200, 400),
+        "dropout": (0.3, 0.5, 0.7),
+        "weight_decay": (0.0, 1e-6, 1e-5),
+        "batch": (64, 128, 256),
+        "epochs": (100,),
+    },
+    "mult-vae": {
+        **_NEURAL,
+        "dim": (100, 200, 300),
+        "hidden": (300, 600),
+        "dropout": (0.3, 0.5, 0.7),
+        "beta": (0.05, 0.1, 0.2, 0.4, 0.6),
+        "anneal_epochs": (40, 20),
+        "batch": (64, 128, 256),
+        "epochs": (100,),
+    },
+    "lightgcn": {
+        **_NEURAL,
+        "learning_rate": (2e-3, 5e-3, 1e-2),
+        "dim": (64, 128, 200),
+        "layers": (1, 2, 3),
+        "regularisation": (1e-4, 3e-4, 1e-3, 2e-3, 5e-3),
+        "batch": (1024, 2048, 4096),
+        "epochs": (200,),
+        "validate_every": (10,),
+    },
+    "adacml": {
+        **_METRIC,
+        "history": (20, 50, 100),
+        "negatives": (2, 5, 10),
+    },
+    "hlr": {
+        **_METRIC,
+        "margin": (0.5, 1.0, 1.5),
+        "history": (5, 10, 20),
+        "slots": (10, 20, 50),
+        "negatives": (5,),
+    },
+    "lrml": {
+        **_METRIC,
+        "slots": (10, 20, 50),
+        "negatives": (5, 10, 20),
+    },
+    "transcf": {
+        **_METRIC,
+        "neighbour_weight": (0.001, 0.003, 0.01, 0.03, 0.1),
+        "distance_weight": (0.001, 0.003, 0.01, 0.03, 0.1),
+        "negatives": (5, 10, 20),
+    },
+    "itemknn": {
+        "neighbours": (20, 50, 100, 200, 400),
+        "shrink": (1.0, 3.0, 10.0, 30.0, 100.0),
+        "normalise": (True, False),
+    },
+    "als": {
+        "dim": (32, 64, 100),
+        "regularisation": (5.0, 10.0, 20.0, 40.0, 80.0),
+        "alpha": (0.0, 0.3, 1.0, 3.0, 10.0),
+        "iterations": (15,),
+    },
+    "prd": {
+        **_NEURAL,
+        "alpha": (0.3, 1.0, 2.0),
+        "support": (0.3, 0.5, 0.7),
+        "regularisation": (0.02, 0.05, 0.1),
+        "learning_rate": (1e-3, 3e-3, 1e-2),
+        "epochs": (80,),
+        "validate_every": (2,),
+    },
+    "recnet": _RECNET,
+    "dp-recnet": {**_RECNET, "diversity_weight": (0.1, 0.3, 1.0, 3.0, 10.0)},
+    "idcf": {
+        **_NEURAL,
+        "variance_weight": (0.3, 1.0, 3.0, 10.0, 30.0),
+        "regularisation": (0.005, 0.01, 0.02, 0.05),
+        "learning_rate": (1e-3, 3e-3, 1e-2),
+        "dim": (64, 100),
+        "epochs": (100,),
+        "validate_every": (4,),
+    },
+    "gcn-accdiv": {
+        **_NEURAL,
+        "trade_off": (0.02, 0.05, 0.1, 0.2, 0.3),
+        "near": ("item", "user"),
+        "near_neighbours": (15, 30, 60, 120),
+        "far_neighbours": (20, 40, 80),
+        "near_order": (1, 2),
+        "learning_rate": (0.05,),
+        "epochs": (5,),
+        "validate_every": (1,),
+        "patience": (2,),
+    },
+    "bpr": {
+        "learning_rate": (0.02, 0.05, 0.1),
+        "regularisation": (0.003, 0.005, 0.01, 0.015, 0.02),
+        "bias_regularisation": (0.0, 0.01, 0.1),
+        "schedule": ("linear", "constant"),
+        "average": (10,),
+        "epochs": (150,),
+        "validate_every": (2,),
+        "patience": (10,),
+        "monitor": ("P@3",),
+        "monitor_protocol": ("paper",),
+    },
+}
+
+
+def space_of(method: Method, grid: str = "ours") -> Space:
+    """What is searched for a method: name -> values. ``grid`` is ``"ours"`` or ``"paper"``.
+
+    >>> space_of(find_method("bpa+hars"), "paper")["interests"]
+    (2, 3, 4, 5)
+    """
+    if grid not in ("ours", "paper"):
+        raise ParameterError(f"grid={grid!r}: expected 'ours' or 'paper'.")
+    if method.second_stage is not None:
+        return {"weight": tuple(round(0.1 * tenth, 1) for tenth in range(1, 10))}  # the paper's omega
+    if method.model not in ("cml", "dpcml"):
+        return _OTHERS.get(method.name, {})
+    ours = grid == "ours"
+    sampler = method.fixed.get("sampler", method.defaults.get("sampler", "hars"))
+    space = {**(_COMMON if ours else _PAPER), **(_BY_SAMPLER if ours else _PAPER_BY_SAMPLER)[sampler]}
+    if method.model == "dpcml":
+        space |= (_APA if ours else _PAPER_APA) if "interests" in method.fixed else (_BPA if ours else _PAPER_BPA)
+        if method.fixed.get("dcrs", "mean") is not None:
+            space |= _SEVERAL if ours else _PAPER_SEVERAL
+        if ours and method.fixed.get("geometry") == "sphere":
+            space |= _ON_THE_SPHERE
+    return space

@@ -1,0 +1,89 @@
+"""Every figure, drawn from cells that nobody trained."""
+
+import numpy as np
+import pytest
+
+from tastespace.errors import ParameterError
+from tastespace.paper.cells import Finished
+from tastespace.paper.figures import FIGURES, NothingToDrawError, find_figure
+from tastespace.paper.figures.files import draw_to
+from tastespace.paper.figures.people import category_shares
+from tastespace.paper.runner import Row
+from tastespace.paper.runs import load_parts
+from tastespace.plots.canvas import DPI
+
+
+def rows_of(picture, done):
+    return {name: done(cells) for name, cells in picture.cells("town", 2).items()}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_drawn_as_svg_and_png(name, done, tmp_path, colours):
+    picture = find_figure(name)
+    svg, png = draw_to(tmp_path, picture, "town", rows_of(picture, done), quick=True)
+    assert svg.read_text(encoding="utf-8").startswith("<?xml")
+    assert len(colours(png)) > 20  # paper, ink, the palette, and the edges of letters between them
+
+
+@pytest.mark.parametrize("name", [name for name, picture in FIGURES.items() if picture.tables])
+def test_gaps_are_left_open_and_nothing_leaves_the_page(name, done):
+    """Most of the cells are enough for a figure, none is not."""
+    picture = find_figure(name)
+    found = {
+        key: [Row(row.cell, "cut") if number % 4 == 3 else row for number, row in enumerate(rows)]
+        for key, rows in rows_of(picture, done).items()
+    }
+    figure = picture.paint("town", found)
+    width, height = figure.get_size_inches() * DPI
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        box = axes.get_tightbbox()
+        assert min(box.x0, box.y0) >= -1
+        assert box.x1 <= width + 1
+        assert box.y1 <= height + 1
+    with pytest.raises(NothingToDrawError, match="town"):
+        picture.paint("town", {key: [Row(row.cell, "cut") for row in rows] for key, rows in found.items()})
+
+
+def test_a_figure_says_what_it_cannot_be():
+    with pytest.raises(ParameterError, match="vectors"):
+        find_figure("vector")
+    with pytest.raises(ParameterError, match="steam-200k"):
+        find_figure("vectors").cells("ml-1m")
+
+
+def test_the_map_of_bounds_shows_the_figures(done):
+    picture = find_figure("delta-hars")
+    rows = rows_of(picture, done)
+    figure = picture.paint("town", rows)
+    texts = [text.get_text() for text in figure.axes[1].texts]
+    metrics = {row.cell.title: [] for row in rows["delta-hars"]}
+    for row in rows["delta-hars"]:
+        metrics[row.cell.title].append(row.finished.result["metrics"]["P@3"])
+    for label in ("0.05 to 0.25", "0.5 to 0.8"):
+        assert f"{np.mean(metrics[label]):.1f}" in texts
+    assert texts.count(f"{np.mean(metrics['no DCRS']):.1f}") >= 7  # wherever the lower bound is above the upper
+
+
+def test_seeds_give_a_band(done):
+    picture = find_figure("vectors")
+    figure = picture.paint("town", rows_of(picture, done))
+    assert "2 seeds" in "".join(text.get_text() for text in figure.axes[0].texts)
+    assert all(axes.collections for axes in figure.axes[1:])
+
+
+def test_shares_of_categories_sum_to_one():
+    names, shares = category_shares(load_parts("town").train)
+    assert len(names) == 12
+    assert shares.sum() == pytest.approx(1)
+    assert np.all(np.diff(shares) <= 0)
+
+
+def test_methods_without_epochs_are_no_box(done):
+    picture = find_figure("training-time")
+    rows = rows_of(picture, done)
+    bare = [
+        Row(row.cell, "done", Finished({**row.finished.result, "history": []}, {})) for row in rows["results1"]
+    ]  # fmt: skip
+    with pytest.raises(NothingToDrawError, match="learns by epochs"):
+        picture.paint("town", {"results1": bare})

@@ -1,0 +1,88 @@
+"""The report of cells that nobody trained: what it shows, and what it marks as missing."""
+
+import re
+
+import polars as pl
+import pytest
+
+from tastespace.paper.cells import Shelf
+from tastespace.paper.report import write_report
+from tastespace.paper.tables import find_table
+
+
+@pytest.fixture(scope="module")
+def report(done, tmp_path_factory):
+    """Two seeds of a part of the overall table, and the forms of DCRS, on the town."""
+    folder = tmp_path_factory.mktemp("report")
+    shelf = Shelf(folder / "cells")
+    overall = [cell for cell in find_table("results1").cells(["town"], 2) if cell.method in ("ease", "cml+hars")]
+    for row in done([*overall, *find_table("dcrs-hars").cells(["town"], 1)]):
+        shelf.put(row.cell, row.finished)
+    with pytest.MonkeyPatch.context() as patch:
+        # Figures of data and of trained models need no cells; they are tested with the figures.
+        patch.setattr("tastespace.paper.report.collecting.FIGURES", _with_cells())
+        paths = write_report(folder / "out", shelf.folder, datasets=["town"])
+    return {path.name: path for path in paths}
+
+
+def _with_cells():
+    from tastespace.paper.figures import FIGURES
+
+    return {name: FIGURES[name] for name in ("dcrs", "accuracy-time", "sampling")}
+
+
+def test_the_page_is_self_contained_and_whole(report):
+    page = report["report.html"].read_text(encoding="utf-8")
+    assert not re.findall(r'(?:src|href)="(?!data:|#)', page)
+    assert "<style>" in page
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+    for tag in ("table", "section", "figure", "article", "div", "details"):
+        assert page.count(f"<{tag}") == page.count(f"</{tag}>"), tag
+
+
+def test_tables_show_both_seeds_and_mark_what_is_missing(report):
+    twin = report["report.md"].read_text(encoding="utf-8")
+    row = next(line for line in twin.splitlines() if line.startswith("| EASE *not in the paper, defaults* |"))
+    assert " ± " in row
+    assert row.count("| 2 |") == 1
+    assert "| HLR *missing* *defaults* | - |" in twin
+    page = report["report.html"].read_text(encoding="utf-8")
+    assert '<td>HLR <span class="gap">missing</span> <span class="note">defaults</span></td>' in page
+
+
+def test_what_was_not_run_is_a_gap(report):
+    twin = report["report.md"].read_text(encoding="utf-8")
+    assert "| table competitors | town | not run |" in twin
+    assert "| figure sampling | town | not run |" in twin
+    assert "| table results1 |" not in twin.partition("## Gaps")[2]
+
+
+def test_claims_stand_one_by_one(report):
+    twin = report["report.md"].read_text(encoding="utf-8")
+    lines = {line.split(" | ")[0].strip("| "): line for line in twin.splitlines() if line.startswith("| ")}
+    assert lines["claim"] == "| claim | town |"
+    assert lines["Several vectors with diversity control (DCRS) do better than without."].endswith(
+        "** (1 of 3 pairs) |"
+    )
+    assert lines["Joint accessibility (GFJA) does better with diversity control (DCRS)."].endswith(
+        "| **not measured** |"
+    )
+
+
+def test_figures_and_rows_are_files_too(report):
+    assert {"dcrs-town.svg", "dcrs-town.png", "accuracy-time-town.png", "results.csv", "claims.csv"} <= set(report)
+    rows = pl.read_csv(report["results.csv"], infer_schema_length=None)
+    assert {"table", "dataset", "label", "metric", "ours", "paper", "difference", "seeds"} <= set(rows.columns)
+    assert rows.filter((pl.col("table") == "results1") & (pl.col("label") == "EASE"))["seeds"].to_list() == [2] * 6
+
+
+def test_a_figure_of_which_cells_are_missing_says_so(report):
+    twin = report["report.md"].read_text(encoding="utf-8")
+    assert "Drawn from 2 of 25 runs." in twin  # accuracy-time
+
+
+def test_where_it_was_made_is_said(report):
+    twin = report["report.md"].read_text(encoding="utf-8")
+    for word in ("processor", "memory", "Python", "tastespace", "date 2"):
+        assert word in twin

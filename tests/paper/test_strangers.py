@@ -1,0 +1,37 @@
+"""Cold start among the paper's runs."""
+
+import pytest
+
+from tastespace.paper.cells import Cell
+from tastespace.paper.runs import Setting, execute, load_parts
+from tastespace.paper.stored import stored_parameters
+from tastespace.paper.strangers import COLD_FIGURES, dataset_for
+
+pytestmark = pytest.mark.usefixtures("one_core")
+
+QUICK = {"epochs": 1, "dim": 8, "layers": (8,), "latent": {"epochs": 1}}
+
+
+def test_methods_that_learn_from_content_meet_strangers():
+    assert dataset_for("town", "dpcml+dn") == "town-cold"
+    assert dataset_for("town", "dpcml") == "town"
+    assert dataset_for("steam-200k", "dpcml+dn") == "steam-200k"
+    result, report = execute(Setting("town", "dpcml+dn", parameters=QUICK), threads=1)
+    assert set(COLD_FIGURES) <= set(result["metrics"])
+    assert len(report.per_user["cold user P@3"]) == load_parts("town-cold").strangers.new_users.n_users
+    assert result["parameters"]["layers"] == (8,)
+
+
+def test_other_methods_are_measured_on_strangers_where_asked():
+    result, _ = execute(Setting("town-cold", "popular"), threads=1)
+    assert "cold user P@3" in result["metrics"]
+    assert "cold item P@3" not in result["metrics"]
+    plain, _ = execute(Setting("town", "popular"), threads=1)
+    assert "cold user P@3" not in plain["metrics"]
+
+
+def test_cells_know_the_strangers():
+    keys = {Cell(dataset, "popular").key() for dataset in ("town", "town-cold")}
+    assert len(keys) == 2
+    assert Cell("town", "cml+dn").key() == Cell("town-cold", "cml+dn").key()
+    assert stored_parameters("steam-200k-cold", "bpa+unis") == stored_parameters("steam-200k", "bpa+unis")
