@@ -6,13 +6,15 @@ from tastespace.models import create, registry
 from tastespace.testing import RecommenderConformance
 
 SMALL = {"dim": 8, "epochs": 3}
+SMALL_NETWORKS = {"layers": (16, 8), "pool": 50}
 
 
 def suite(name):
     class Suite(RecommenderConformance):
         def make(self):
             model = create(name)
-            return model.set_params(**{k: v for k, v in SMALL.items() if k in model.get_params()})
+            small = {**SMALL, **(SMALL_NETWORKS if name.endswith("+dn") else {})}
+            return model.set_params(**{k: v for k, v in small.items() if k in model.get_params()})
 
     return Suite
 

@@ -120,7 +120,7 @@ def test_diversity_control_keeps_vectors_as_far_apart_as_it_is_told(town):
     [
         (M2F, {"interests": 0}, "interests=0"),
         (MGMF, {"interests": "adaptive"}, "interests='adaptive'"),
-        (M2F, {"dcrs": "pairs"}, "dcrs='pairs'"),
+        (M2F, {"dcrs": "triples"}, "dcrs='triples'"),
         (M2F, {"diversity_weight": -1.0}, "diversity_weight=-1.0"),
         (M2F, {"min_diversity": 0.5, "max_diversity": 0.1}, "min_diversity=0.5 is larger than max_diversity=0.1"),
     ],

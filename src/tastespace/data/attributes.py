@@ -59,10 +59,11 @@ def category_column(attributes: pl.DataFrame | None) -> str | None:
     """
     columns = [] if attributes is None else [c for c in attributes.get_columns()[1:] if c.name not in _TITLES]
     lists = (c.name for c in columns if isinstance(c.dtype, (pl.List, pl.Array)) and c.dtype.inner in _TEXT)
-    return next(lists, None) or next((c.name for c in columns if c.dtype in _TEXT and _repeats(c)), None)
+    return next(lists, None) or next((c.name for c in columns if c.dtype in _TEXT and is_category(c)), None)
 
 
-def _repeats(column: pl.Series) -> bool:
+def is_category(column: pl.Series) -> bool:
+    """Whether the values of a column of text repeat themselves, as categories do."""
     known = column.drop_nulls()
     # Free text hardly ever repeats; a category has two items or more on average.
     return 0 < 2 * known.n_unique() <= len(known) and known.n_unique() <= _MOST_CATEGORIES

@@ -19,6 +19,7 @@ _MODELS = {
     "popular": "tastespace.models.simple:MostPopular",
     "ease": "tastespace.models.simple:EASE",
     "itemknn": "tastespace.models.neighbours:ItemKNN",
+    "contentknn": "tastespace.models.content:ContentKNN",
     "als": "tastespace.models.als:ALS",
     "bpr": "tastespace.models.bpr:BPR",
     "cml": "tastespace.models.dpcml:CML",
@@ -40,6 +41,9 @@ _MODELS = {
     "idcf": "tastespace.models.diversity:IDCF",
     "prd": "tastespace.models.diversity:PRD",
     "recnet": "tastespace.models.recnet:RecNet",
+    "dpcml+dn": "tastespace.models.fused:DPCMLDN",
+    "cml+dn": "tastespace.models.fused:CMLDN",
+    "mgmf+dn": "tastespace.models.fused:MGMFDN",
 }
 
 

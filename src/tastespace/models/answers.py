@@ -179,41 +179,52 @@ class Answers:
 
     # ---- newcomers -----------------------------------------------------------------------------------------
 
-    def fold_in(self: Self, histories: Any, on_unknown: str = "error") -> Self:
+    def fold_in(self: Self, histories: Any = None, on_unknown: str = "error", *, features: Any = None) -> Self:
         """A model like this one for people who were not in training: the items stay as they are, the people are new.
 
         ``histories`` is a list of lists of item ids (the people are then 0, 1, ...), a mapping from a name to such a
         list, or a frame with the columns user and item. The answer is a fitted model, so `recommend`, `shelves`,
         `explain` and the rest work for the newcomers. Items that the model does not know are an error, or left out with
         ``on_unknown="skip"``.
+
+        Models that learn from content take ``features`` of the people: a frame with a column ``user`` and the columns
+        of training, or a matrix with a row for each person (0, 1, ..., or in the order of ``histories``). Histories may
+        then be short, of some only, or left out.
         """
         from tastespace.recommend.newcomers import fold_in
 
-        return fold_in(_whole(self), histories, on_unknown)
+        return fold_in(_whole(self), histories, on_unknown, features)
 
     def recommend_for(
         self,
-        histories: Any,
+        histories: Any = None,
         k: int = 10,
         *,
+        features: Any = None,
         exclude_seen: bool = True,
         items: Any = None,
         filter: Filter | None = None,
         on_unknown: str = "error",
         threads: int = 0,
     ) -> Any:
-        """Recommendations for people who were not in training, from what they took; see `fold_in` for ``histories``.
+        """Recommendations for people who were not in training, from what they took or from their content.
 
+        See `fold_in` for ``histories`` and ``features``.
         With ``on_unknown="popular"`` unknown items are left out and a person of whom nothing remains gets what most
         people take; with ``"skip"`` such a person gets no rows.
         """
         from tastespace.recommend.asking import Request
         from tastespace.recommend.newcomers import recommend_for
 
-        return recommend_for(_whole(self), histories, Request(k, exclude_seen, items, filter, threads), on_unknown)
+        request = Request(k, exclude_seen, items, filter, threads)
+        return recommend_for(_whole(self), histories, request, on_unknown, features)
 
     def _fold_in(self: Self, histories: Interactions) -> Self | None:
         """A fitted model of the same items for the users of ``histories``; None for models that cannot be asked so."""
+        return None
+
+    def _fold_in_with(self: Self, histories: Interactions, features: Any) -> Self | None:
+        """The same from content, a row for each user of ``histories``; None for models that know no content."""
         return None
 
     # ---- ways out ------------------------------------------------------------------------------------------
@@ -235,6 +246,13 @@ class Answers:
         from tastespace.recommend.export import export
 
         return export(_whole(self), path, kind)
+
+
+def opened(model: Any) -> Any:
+    """A model, or the one that is saved at a path."""
+    from tastespace.store import load
+
+    return load(model) if isinstance(model, (str, Path)) else model
 
 
 def _whole(model: Answers) -> Any:

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
 from tastespace.models.answers import Answers
 from tastespace.models.factors import cross_entropy
 from tastespace.models.neural import Batch, NeuralRecommender, Tensors
-from tastespace.models.trained import require_diversity, require_whole
+from tastespace.models.pairs import DiversityControl
+from tastespace.models.trained import require_whole
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays
 
@@ -66,7 +66,7 @@ class _Several(NeuralRecommender):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class M2F(_SeveralParameters, _Several):
+class M2F(_SeveralParameters, DiversityControl, _Several):
     """Multi-vector matrix factorisation (Weston et al., RecSys 2013; Guo et al., "The Stereotyping Problem in
     Collaboratively Filtered Recommender Systems", EAAMO 2021).
 
@@ -93,20 +93,12 @@ class M2F(_SeveralParameters, _Several):
     negatives: int = 8
     learning_rate: float = 3e-3
     weight_decay: float = 1e-5
-    dcrs: Literal["mean"] | None = None
-    """Hinge on the user's average pairwise distance, or none."""
-    diversity_weight: float = 10.0
-    """eta."""
-    min_diversity: float | None = 0.05
-    """delta_1; None leaves the lower side open."""
-    max_diversity: float | None = 0.25
-    """delta_2; None leaves the upper side open."""
+    dcrs: Literal["mean", "pairs"] | None = None
+    """Hinge on the user's average pairwise distance, on each pair, or none."""
 
     def _check(self) -> None:
         super()._check()
-        if self.dcrs not in (None, "mean"):
-            raise ParameterError(f"dcrs={self.dcrs!r}: expected 'mean' or None.")
-        require_diversity(self.diversity_weight, self.min_diversity, self.max_diversity)
+        self._check_diversity()
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
         # A user is visited once per interaction: with this share, an epoch gives everybody the same eta.
@@ -120,19 +112,6 @@ class M2F(_SeveralParameters, _Several):
         if self.dcrs is None or self.vectors_per_user == 1:
             return error
         return error + self.diversity_weight * (fixed["share"][batch.users] * self._penalty(mine)).mean()
-
-    def _penalty(self, mine: Any) -> Any:
-        """The hinges of each user."""
-        count = self.vectors_per_user
-        # All ordered pairs at once: sum |a - b|^2 = 2 C sum |a|^2 - 2 |sum a|^2.
-        squares = count * mine.square().sum(dim=(1, 2)) - mine.sum(dim=1).square().sum(dim=1)
-        delta = squares / (count * (count - 1))
-        psi = delta.new_zeros(delta.shape)
-        if self.min_diversity is not None:
-            psi = psi + (self.min_diversity - delta).relu()
-        if self.max_diversity is not None:
-            psi = psi + (delta - self.max_diversity).relu()
-        return psi
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -172,8 +172,14 @@ class NeuralRecommender(LoopParameters, _Weights):
                 return model
 
             settings = self._loop_settings(train, valid, list(start.values()), self._n_batched(train))
-            self.weights_ = learn(self, trainee, settings, validator(self, train, valid, candidate), progress)
+            self.weights_ = learn(self, trainee, settings, self._validator(train, valid, candidate), progress)
         self._held = (None, None)
+
+    def _validator(
+        self, train: Interactions, valid: Interactions | None, candidate: Callable[[Arrays], Any]
+    ) -> Callable[[Arrays], float] | None:
+        """What chooses the epoch: the monitored metric on ``valid`` of what ``candidate`` makes of the weights."""
+        return validator(self, train, valid, candidate)
 
     def _check_device(self, torch: Any) -> None:
         try:

@@ -1,4 +1,4 @@
-"""People who were not in training, from a list of what they took."""
+"""People who were not in training, from a list of what they took, or from their content."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from tastespace import _native
+from tastespace.data.features import content_ids, is_matrix, rows_for
 from tastespace.data.ids import IdMap, id_series, plain_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars, to_polars
@@ -21,11 +22,13 @@ from tastespace.recommend.lists import Lister
 Model = TypeVar("Model", bound=Recommender)
 
 
-def fold_in(model: Model, histories: Any, on_unknown: str = "error") -> Model:
+def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: Any = None) -> Model:
     """`Recommender.fold_in`."""
     model.require_fitted()
     if on_unknown not in ("error", "skip"):
         raise ParameterError(f"on_unknown={on_unknown!r}: expected 'error' or 'skip'.")
+    if features is not None:
+        return _introduced(model, histories, features, on_unknown)[0]
     known, empty, _ = _read(model.train_, histories, on_unknown)
     if len(empty):
         raise DataError(
@@ -40,10 +43,15 @@ def recommend_for(
     histories: Any,
     request: Request,
     on_unknown: str = "error",
+    features: Any = None,
 ) -> Any:
     """`Recommender.recommend_for`."""
     model.require_fitted()
     check_unknown(on_unknown)
+    if features is not None:
+        new, given = _introduced(model, histories, features, on_unknown)
+        asked = Asked(given, new.train_.users.index_of(given).astype(np.int32))
+        return from_polars(pl.concat(Lister(new, request).frames(asked)), new.train_.backend)
     known, empty, people = _read(model.train_, histories, on_unknown)
     if len(empty) and on_unknown == "error":
         raise DataError(
@@ -71,7 +79,54 @@ def folded(model: Model, histories: Interactions) -> Model:
         raise ParameterError(
             f"{type(model).__name__} has no way to take in people who were not in training; fit it with them."
         )
-    new.train_, new.valid_, new._world = histories, None, model.world
+    return _for_newcomers(new, histories, model)
+
+
+def _introduced(model: Model, histories: Any, features: Any, on_unknown: str) -> tuple[Model, pl.Series]:
+    """The model for people of whom content is known, and these people in the order in which they were given."""
+    known = people = None
+    if histories is not None:
+        known, _, people = _read(model.train_, histories, "skip" if on_unknown == "popular" else on_unknown)
+    if is_matrix(features):
+        given = pl.Series(np.arange(features.shape[0])) if people is None else people
+        if len(given) != features.shape[0]:
+            raise DataError(f"{features.shape[0]:,} rows of features for {len(given):,} histories: expected one each.")
+        content: Any = features[given.arg_sort().to_numpy()]
+        backend = model.train_.backend
+    else:
+        content, backend = to_polars(features)
+        if "user" not in content.columns:
+            content = content.with_columns(pl.Series("user", np.arange(len(content))))
+        given = content_ids(content, "user")
+    if not len(given):
+        raise DataError("features is empty: expected at least one person.")
+    users = IdMap(given.sort(), "user")
+    offsets, indices = np.zeros(len(users) + 1, dtype=np.int64), model.train_.indices[:0]
+    if known is not None and known.n_users:
+        at = users.find(known.users.series)
+        if (at < 0).any():
+            first = known.users[int(np.flatnonzero(at < 0)[0])]
+            raise DataError(
+                f"{int((at < 0).sum()):,} of {len(at):,} histories are of people without a row of features, the first "
+                f"is {first!r}. Give them a row, with nulls where nothing is known."
+            )
+        counts = np.zeros(len(users), dtype=np.int64)
+        counts[at] = known.user_counts  # both ascending: the lists keep their order
+        offsets, indices = np.concatenate([[0], np.cumsum(counts)]), known.indices
+    people_data = replace(
+        model.train_, users=users, offsets=offsets, indices=indices, weights=None, timestamps=None,
+        user_attributes=None, backend=backend,
+    )  # fmt: skip
+    new = model._fold_in_with(people_data, rows_for(content, users, "user"))
+    if new is None:
+        raise ParameterError(
+            f"{type(model).__name__} knows nothing of features. Models that do are dpcml+dn, cml+dn and mgmf+dn."
+        )
+    return _for_newcomers(new, people_data, model), given
+
+
+def _for_newcomers(new: Model, people: Interactions, model: Model) -> Model:
+    new.train_, new.valid_, new._world = people, None, model.world
     return new
 
 

@@ -1,0 +1,257 @@
+"""Content of users and items as sparse features: numbers, categories, lists of tags, words of a text.
+
+| kind     | features                 | value                                                    |
+| -------- | ------------------------ | -------------------------------------------------------- |
+| number   | one                      | (x - mean) / deviation of the rows it was fitted on      |
+| category | one per value            | 1                                                        |
+| tags     | one per tag              | 1 for each tag of the list                               |
+| text     | one per word             | 1 + ln(how often), the words of a row scaled to length 1 |
+| matrix   | its columns              | divided by the column's largest absolute value           |
+
+Words are runs of two or more letters or digits in lower case; nothing is stemmed and no word is left out for its
+meaning. What fewer than ``min_count`` rows have gets no feature, and of more than ``max_vocabulary`` values, tags or
+words of a column the most frequent stay (of equally frequent ones the first in the alphabet).
+
+A null says nothing: no category, no tags, no words, and the average for a number. NaN is an error, because it is
+mostly an accident; make it null where a number is not known. Values that were not there in training count as nothing,
+too, and are counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tastespace.data.attributes import title_column
+from tastespace.data.columns import KINDS, Column, Kind, default_kind
+from tastespace.data.ids import IdMap, id_series
+from tastespace.data.interactions import Interactions
+from tastespace.data.tables import to_polars
+from tastespace.errors import DataError, ParameterError, nearest
+
+log = logging.getLogger(__name__)
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Features, and what they could not say."""
+
+    matrix: sp.csr_array
+    """Shape ``(n_rows, n_features)``, float32."""
+    unseen: dict[str, int] = field(default_factory=dict)
+    """Per column, how many values, tags or words have no feature."""
+
+    @property
+    def n_empty(self) -> int:
+        """Rows without any feature."""
+        return int((np.diff(self.matrix.indptr) == 0).sum())
+
+
+class FeatureEncoder:
+    """Turns frames (or sparse matrices) into sparse features, always the same ones.
+
+    Args:
+        columns: Name of each column to use and its kind; None takes all but ids and titles, by type: numbers, lists as
+            tags, text as categories where values repeat, else as words. Whole numbers that are codes need to be told:
+            ``{"occupation": "category"}``.
+        min_count: Rows that must have a value, tag or word for it to become a feature.
+        max_vocabulary: Most features of one column.
+
+    >>> frame = pl.DataFrame({"item": [1, 2, 3], "year": [1990, 2000, 2010], "genres": [["a"], ["a", "b"], []]})
+    >>> encoder = FeatureEncoder().fit(frame, "item")
+    >>> encoder.names
+    ['year', 'genres=a', 'genres=b']
+    >>> encoder.encode(pl.DataFrame({"item": [9], "year": [2000], "genres": [["b", "new"]]})).unseen
+    {'genres': 1}
+    """
+
+    def __init__(
+        self, columns: Mapping[str, Kind] | None = None, *, min_count: int = 1, max_vocabulary: int = 20_000
+    ) -> None:
+        for name, value in (("min_count", min_count), ("max_vocabulary", max_vocabulary)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ParameterError(f"{name}={value!r}: expected a whole number, 1 or more.")
+        for column, kind in (columns or {}).items():
+            if kind not in KINDS:
+                raise ParameterError(
+                    f"column {column!r} is to be used as {kind!r}: expected one of {', '.join(KINDS)}."
+                    + nearest(kind, KINDS)
+                )
+        self.columns = None if columns is None else dict(columns)
+        self.min_count, self.max_vocabulary = min_count, max_vocabulary
+        self._parts: list[Column] = []
+        self._sizes: list[float] | None = None  # largest absolute value of each column of a matrix; frames have parts
+
+    # ---- learning the vocabulary ---------------------------------------------------------------------------
+
+    def fit(self, content: Any, kind: str = "item") -> FeatureEncoder:
+        """Remember what the columns of a frame hold, or how wide a matrix is; ``kind`` names the column of ids."""
+        if is_matrix(content):
+            sizes = np.abs(sp.csc_array(_finite(content))).max(axis=0).toarray() if min(content.shape) else np.ones(0)
+            self._parts, self._sizes = [], np.where(sizes > 0, sizes, 1.0).astype(float).ravel().tolist()
+            self._sizes += [1.0] * (content.shape[1] - len(self._sizes))
+            return self
+        frame = to_polars(content)[0]
+        self._sizes = None
+        chosen = self._default_kinds(frame, kind) if self.columns is None else self.columns
+        for name in chosen:
+            _require_column(frame, name, "asked for as a feature")
+        self._parts = [Column.learn(frame[n], k, self.min_count, self.max_vocabulary) for n, k in chosen.items()]
+        return self
+
+    def _default_kinds(self, frame: pl.DataFrame, kind: str) -> dict[str, Kind]:
+        rest = frame.drop([name for name in (kind, title_column(frame)) if name in frame.columns])
+        return {column.name: default_kind(column) for column in rest.get_columns()}
+
+    # ---- encoding ------------------------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return sum(part.width for part in self._parts) if self._sizes is None else len(self._sizes)
+
+    @property
+    def names(self) -> list[str]:
+        """One name per feature; those of a matrix are numbers."""
+        if self._sizes is not None:
+            return [str(number) for number in range(len(self._sizes))]
+        return [name for part in self._parts for name in part.names]
+
+    def encode(self, content: Any) -> Encoded:
+        """The features of a frame or matrix of the kind that was fitted, row by row."""
+        if self._sizes is not None:
+            return Encoded(self._scaled(content, np.array(self._sizes)))
+        if is_matrix(content):
+            raise DataError(
+                f"given a matrix of {content.shape[1]:,} features, but the model was fitted with the columns "
+                f"{', '.join(repr(part.name) for part in self._parts)}. Give a frame with these columns."
+            )
+        frame = to_polars(content)[0]
+        blocks, unseen = [sp.csr_array((len(frame), 0), dtype=np.float32)], {}
+        for part in self._parts:
+            _require_column(frame, part.name, "which was a feature in training")
+            block, lost = part.encode(frame[part.name])
+            blocks.append(block)
+            if lost:
+                unseen[part.name] = lost
+        matrix = sp.csr_array(sp.hstack(blocks, format="csr", dtype=np.float32))
+        matrix.sort_indices()
+        return Encoded(matrix, unseen)
+
+    def _scaled(self, content: Any, sizes: NDArray[np.float64]) -> sp.csr_array:
+        if not is_matrix(content):
+            raise DataError(
+                f"given a {type(content).__name__}, but the model was fitted with a matrix of {len(sizes):,} features. "
+                "Give a matrix with as many columns."
+            )
+        if content.shape[1] != len(sizes):
+            raise DataError(f"the matrix has {content.shape[1]:,} features, in training there were {len(sizes):,}.")
+        matrix = _finite(content)
+        matrix.data = (matrix.data / sizes[matrix.indices]).astype(np.float32)
+        return matrix
+
+    # ---- the model file ------------------------------------------------------------------------------------
+
+    def to_plain(self) -> dict[str, Any]:
+        """Everything that `from_plain` needs, as plain values."""
+        settings = {"columns": self.columns, "min_count": self.min_count, "max_vocabulary": self.max_vocabulary}
+        return {"settings": settings, "sizes": self._sizes, "parts": [vars(part) for part in self._parts]}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> FeatureEncoder:
+        """The encoder that `to_plain` wrote down."""
+        encoder = cls(**plain["settings"])
+        encoder._sizes = plain["sizes"]
+        encoder._parts = [Column(**part) for part in plain["parts"]]
+        return encoder
+
+
+def _require_column(frame: pl.DataFrame, name: str, why: str) -> None:
+    if name not in frame.columns:
+        raise DataError(
+            f"the content has no column {name!r}, {why}; its columns are {', '.join(map(repr, frame.columns))}."
+            + nearest(name, frame.columns)
+        )
+
+
+def _finite(content: Any) -> sp.csr_array:
+    """A copy as CSR of float32 without explicit zeros; NaN and infinity are refused."""
+    matrix = sp.csr_array(content, dtype=np.float32, copy=True)
+    matrix.sum_duplicates()
+    bad = ~np.isfinite(matrix.data)
+    if bad.any():
+        row = int(np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], side="right")) - 1
+        raise DataError(
+            f"{int(bad.sum()):,} features are NaN or infinite, the first in row {row}. Fill them, or leave them out."
+        )
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def is_matrix(content: Any) -> bool:
+    """Whether content is a two-dimensional array, sparse or dense, rather than a frame."""
+    return sp.issparse(content) or (isinstance(content, np.ndarray) and content.ndim == 2)
+
+
+def content_for(data: Interactions, side: str, given: Any) -> Any:
+    """What is known of the users or items of ``data``, a row for each: what was given, else the attributes it carries.
+
+    Nothing at all is a matrix without columns.
+    """
+    ids, carried = (data.users, data.user_attributes) if side == "user" else (data.items, data.item_attributes)
+    if given is not None:
+        return rows_for(given, ids, side)
+    return sp.csr_array((len(ids), 0), dtype=np.float32) if carried is None else carried
+
+
+def rows_for(content: Any, ids: IdMap, kind: str) -> Any:
+    """Content with one row per id, in the order of ``ids``: a matrix as it is, a frame joined by its column of ids."""
+    if is_matrix(content):
+        if content.shape[0] != len(ids):
+            raise DataError(
+                f"the {kind} features have {content.shape[0]:,} rows, expected one for each of the {len(ids):,} "
+                f"{kind}s in the order of their ids."
+            )
+        return content
+    frame, _ = to_polars(content)
+    given = content_ids(frame, kind)
+    place = ids.find(given)
+    missing = np.setdiff1d(np.arange(len(ids)), place)
+    if len(missing):
+        strange = given.filter(pl.Series(place < 0)).head(_EXAMPLES).to_list()
+        other = f"; {int((place < 0).sum()):,} rows are of others, such as {_shown(strange)}" if strange else ""
+        raise DataError(
+            f"{len(missing):,} of {len(ids):,} {kind}s have no row of features, such as "
+            f"{_shown(ids.take(missing[:_EXAMPLES]).to_list())}{other}. Give every {kind} a row, with nulls where "
+            "nothing is known."
+        )
+    order = np.empty(len(ids), dtype=np.int64)
+    order[place[place >= 0]] = np.flatnonzero(place >= 0)
+    return frame[order]
+
+
+def content_ids(frame: pl.DataFrame, kind: str) -> pl.Series:
+    """The ids of a frame of content: its column ``user`` or ``item``, each id once."""
+    _require_column(frame, kind, "the column of ids")
+    ids = id_series(frame[kind], kind)
+    repeated = ids.is_duplicated()
+    if repeated.any():
+        examples = ids.filter(repeated).unique(maintain_order=True)
+        raise DataError(
+            f"{len(examples):,} {kind}s have several rows of features, such as "
+            f"{_shown(examples.head(_EXAMPLES).to_list())}. Keep one row of each."
+        )
+    return ids
+
+
+def _shown(examples: list[Any]) -> str:
+    return ", ".join(map(repr, examples))

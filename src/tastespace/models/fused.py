@@ -1,0 +1,233 @@
+"""DPCML, CML and MGMF with DropoutNet: recommendations for people and things that nobody has met yet."""
+
+from __future__ import annotations
+
+from dataclasses import InitVar, dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
+from tastespace.models.answers import Answers
+from tastespace.models.base import Recommender
+from tastespace.models.dpcml import CML, DPCML
+from tastespace.models.dropoutnet import DropoutNet
+from tastespace.models.fusion_parameters import PairBatch
+from tastespace.models.multivector import MGMF
+from tastespace.models.neural import Tensors
+from tastespace.models.pairs import DiversityControl, Shown, chosen_hinge, mean_hinge, threshold_hinge
+from tastespace.models.trained import require_number, require_whole
+from tastespace.training.counts import n_hardest
+from tastespace.training.loop import Arrays
+from tastespace.training.samplers import find_sampler
+
+_GEOMETRIES = ("sphere-ball", "ball", "sphere")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Several:
+    """Apart from the models, because there `interests` is a question that people ask."""
+
+    interests: InitVar[int] = 5
+    """Vectors per user, C, the same for everybody. Kept as `vectors_per_user`."""
+
+    def __post_init__(self, interests: int = 1) -> None:  # noqa: RUF033 (CML+DN has no such parameter)
+        self.vectors_per_user = interests
+
+
+class _WithInterests(DropoutNet):
+    """Models with C vectors per user."""
+
+    has_interests = True
+    _kept_as: ClassVar[dict[str, str]] = {"interests": "vectors_per_user"}
+    vectors_per_user: int
+
+    @property
+    def _copies(self) -> int:
+        return self.vectors_per_user
+
+    def _check(self) -> None:
+        super()._check()
+        require_whole("interests", self.vectors_per_user)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPCMLDN(_Several, DiversityControl, _WithInterests):
+    """DPCML with DropoutNet (TPAMI 2024, Appendix C.8): several vectors per user, from preference and content.
+
+    With preference inputs g, content Phi and networks h, user u has the vectors ``h_u^c([g_u^c, Phi_u])`` and item v is
+    at ``h_v([g_v, Phi_v])``. As in `DPCML`, the score is minus the smallest squared distance from any of the user's
+    vectors, and training minimises the hinge ``[margin + s(u, positive) - s(u, negative)]_+`` over sampled negatives
+    plus a penalty that keeps each user's vectors properly apart. In a batch the preference of half the users and half
+    the items is hidden (zeros), so that strangers can be placed by content alone: `add_users`, `add_items`,
+    ``recommend_for(features=...)``.
+
+    The paper leaves open where fused vectors live; here as in DPCML, users on the sphere and items in the ball.
+
+    >>> import polars as pl
+    >>> from tastespace import synthetic
+    >>> world = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1)
+    >>> town, kinds = world.interactions, pl.DataFrame({"item": range(50), "kind": ["ab"[i % 2] for i in range(50)]})
+    >>> model = DPCMLDN(dim=8, interests=2, layers=(16,), epochs=2).fit(town, item_features=kinds)
+    >>> model.add_items(pl.DataFrame({"item": [99], "kind": ["b"]})).train_.n_items
+    51
+    """
+
+    interests = Answers.interests  # the question, not the parameter of the same name
+
+    margin: float = 1.0
+    """lambda, in squared distance."""
+    sampler: str = "unis"
+    """unis, pops, 2sts, hars, ndihars or dihars; see `tastespace.training.samplers`."""
+    hardest: int = 1
+    """How many of the candidates HarS and 2stS use."""
+    beta: float = 1e-3
+    """The share of a user's negatives that (N)DiHarS aims at, in (0, 1]."""
+    gamma_rate: float = 0.05
+    """Step of DiHarS on its thresholds."""
+    popularity_power: float = 1.0
+    """PopS and 2stS draw items in proportion to their number of users to this power."""
+    geometry: Literal["sphere-ball", "ball", "sphere"] = "sphere-ball"
+    """Where vectors live: users on the unit sphere and items in the unit ball, both in the ball, or both on the
+    sphere."""
+
+    def _check(self) -> None:
+        super()._check()
+        self._check_diversity()
+        find_sampler(self.sampler)
+        require_whole("hardest", self.hardest)
+        for name in ("margin", "gamma_rate"):
+            require_number(name, getattr(self, name), above=0.0)
+        require_number("popularity_power", self.popularity_power, least=0.0)
+        if self.geometry not in _GEOMETRIES:
+            raise ParameterError(f"geometry={self.geometry!r}: expected one of {', '.join(_GEOMETRIES)}.")
+        n_hardest(1, self.beta)  # refuses what is no share
+
+    def _latent_model(self) -> Recommender:
+        shared = {"dim": self.dim, "sampler": self.sampler, "seed": self.seed, "threads": self.threads}
+        watched = {"monitor": self.monitor, "monitor_protocol": self.monitor_protocol}
+        several = {"interests": self.vectors_per_user} if self.has_interests else {}
+        maker = DPCML if self.has_interests else CML
+        return maker(**{**shared, **watched, **several, **(self.latent or {})})
+
+    def _pool_power(self) -> float | None:
+        return self.popularity_power if find_sampler(self.sampler).by_popularity else None
+
+    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
+        found = super()._start(train, random)
+        if self.sampler == "dihars":
+            found["gamma"] = np.full((train.n_interactions, 1), -1.0, dtype=np.float32)
+        return found
+
+    def _prepare(self, train: Interactions, torch: Any) -> Tensors:
+        hard = n_hardest(np.maximum(1, train.n_items - train.user_counts), self.beta)
+        return {**super()._prepare(train, torch), "hard": self._tensor(torch, hard)}
+
+    def _finish(self, side: str, vectors: Any) -> Any:
+        norms = vectors.norm(dim=2, keepdim=True)
+        on_sphere = self.geometry == "sphere" or (self.geometry == "sphere-ball" and side == "user")
+        return vectors / norms.clamp_min(1e-6 if on_sphere else 1.0)
+
+    def _pair_loss(self, weights: Tensors, fixed: Tensors, batch: PairBatch, users: Any, items: Any) -> Any:
+        import torch
+
+        people = torch.as_tensor(batch.people, device=users.device)
+        hard = fixed["hard"][people][batch.users, None]
+        losses = self._hinge(weights, batch, users, items, hard)
+        if self.dcrs is None or users.shape[1] == 1 or self.diversity_weight == 0:
+            return losses.mean()
+        psi = self._penalty(users) * fixed["share"][people]
+        return losses.mean() + self.diversity_weight * psi[batch.users].mean()
+
+    def _hinge(self, weights: Tensors, batch: PairBatch, users: Any, items: Any, hard: Any) -> Any:
+        """Loss of every positive, shape ``(n,)``."""
+        import torch
+
+        squares = users.square().sum(dim=2)[:, :, None] + items.square().sum(dim=1)
+        nearest = (squares - 2 * users @ items.T).amin(dim=1)  # of the people to the things of the batch
+        own = nearest[batch.users]
+        shown = Shown(own.gather(1, batch.items[:, None]), own.gather(1, batch.negatives), batch.usable)
+        if self.sampler == "2sts":
+            inner = (items[batch.items][:, None] * items[batch.negatives]).sum(dim=2)
+            return chosen_hinge(shown, self.margin, inner, self.hardest)
+        if self.sampler == "hars":
+            return chosen_hinge(shown, self.margin, -shown.candidates, self.hardest)
+        if self.sampler == "dihars" and "gamma" in weights:
+            before = weights["gamma"].detach()[batch.positives]
+            losses, after = threshold_hinge(shown, self.margin, before, hard, self.gamma_rate)
+            with torch.no_grad():
+                weights["gamma"][batch.positives] = after
+            return losses
+        if self.sampler in ("ndihars", "dihars"):
+            return chosen_hinge(shown, self.margin, -shown.candidates, hard)
+        return mean_hinge(shown, self.margin)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CMLDN(DPCMLDN):
+    """CML with DropoutNet: `DPCMLDN` with one vector per user.
+
+    >>> CMLDN(dim=8).vectors_per_user
+    1
+    """
+
+    has_interests = False
+
+    interests: ClassVar[Any] = Answers.interests
+    dcrs: Literal["mean", "pairs"] | None = field(default=None, init=False)
+    diversity_weight: float = field(default=0.0, init=False)
+    min_diversity: float | None = field(default=None, init=False)
+    max_diversity: float | None = field(default=None, init=False)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MGMFDN(_Several, _WithInterests):
+    """MGMF with DropoutNet (Volkovs et al., NeurIPS 2017): the score is ``max_c h_u^c . h_v``.
+
+    Trained jointly, the loss is MGMF's binary cross-entropy over the positives and `negatives` uniform negatives each.
+    With a pre-trained MGMF it is DropoutNet's own: the squared difference between the fused inner products and those of
+    the pre-trained vectors, over the same pairs and each of the C vectors.
+
+    >>> MGMFDN(dim=8, interests=2).vectors_per_user
+    2
+    """
+
+    interests = Answers.interests  # the question, not the parameter of the same name
+
+    _metric: ClassVar[Literal["l2", "dot"]] = "dot"
+
+    def _latent_model(self) -> Recommender:
+        shared = {"dim": self.dim, "interests": self.vectors_per_user, "seed": self.seed, "threads": self.threads}
+        watched = {"monitor": self.monitor, "monitor_protocol": self.monitor_protocol}
+        return MGMF(**{**shared, **watched, **(self.latent or {})})
+
+    def _prepare(self, train: Interactions, torch: Any) -> Tensors:
+        fixed = super()._prepare(train, torch)
+        if self._latent is not None:
+            users, items = (self._tensor(torch, part) for part in self._latent)
+            fixed["target_users"], fixed["target_items"] = users.view(train.n_users, -1, self.dim), items
+        return fixed
+
+    def _pair_loss(self, weights: Tensors, fixed: Tensors, batch: PairBatch, users: Any, items: Any) -> Any:
+        import torch
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        shown = batch.shown
+        usable = batch.usable.new_ones(len(shown), 1)
+        usable = usable.expand(-1, shown.shape[1]).clone()
+        usable[:, 1:] = batch.usable
+        if "target_users" in fixed:
+            people, things = (torch.as_tensor(rows, device=users.device) for rows in (batch.people, batch.things))
+            wanted = self._inner(fixed["target_users"][people], fixed["target_items"][things], batch, shown)
+            error = (self._inner(users, items, batch, shown) - wanted).square().mean(dim=1)
+            return (error * usable).sum() / usable.sum()
+        logits = self._inner(users, items, batch, shown).amax(dim=1)
+        labels = logits.new_zeros(logits.shape)
+        labels[:, 0] = 1.0
+        return binary_cross_entropy_with_logits(logits[usable], labels[usable])
+
+    def _inner(self, users: Any, items: Any, batch: PairBatch, shown: Any) -> Any:
+        """Inner products of every vector of the user with the items shown, shape ``(n, C, 1 + n_negatives)``."""
+        own = (users @ items.T)[batch.users]
+        return own.gather(2, shown[:, None].expand(-1, own.shape[1], -1))

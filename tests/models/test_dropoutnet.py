@@ -1,0 +1,371 @@
+"""DPCML, CML and MGMF with DropoutNet: losses, both trainings, strangers, files, and every bad input."""
+
+import copy
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+import torch
+
+import tastespace as ts
+from tastespace.data import cold
+from tastespace.errors import DataError, NotFittedError, ParameterError
+from tastespace.evaluation.cold import evaluate_cold
+from tastespace.models import create
+from tastespace.models.fused import CMLDN, DPCMLDN, MGMFDN
+from tastespace.models.multivector import MGMF
+
+pytestmark = pytest.mark.usefixtures("one_core")
+
+SMALL = {"dim": 8, "layers": (16, 8), "pool": 60, "batch": 256, "epochs": 3, "learning_rate": 0.01, "threads": 1}
+MODELS = {"dpcml": DPCMLDN, "cml": CMLDN, "mgmf": MGMFDN}
+
+
+@pytest.fixture(scope="module")
+def town():
+    return cold.load("town")
+
+
+def fit(model, town, **more):
+    return model.fit(town.train, user_features=town.user_features, item_features=town.item_features, **more)
+
+
+@pytest.fixture(scope="module")
+def fitted(town):
+    return {name: fit(cls(**SMALL), town) for name, cls in MODELS.items()}
+
+
+@pytest.fixture(params=MODELS)
+def model(request, fitted):
+    return copy.copy(fitted[request.param])
+
+
+def first_batch(model, town):
+    """A model in the middle of training: its weights, fixed tensors and a batch."""
+    model = model.clone()
+    model.encoders_, model._content, model.units_ = {}, {}, {"user": 0.35, "item": 0.35}
+    for side in ("user", "item"):
+        model._encode(side, getattr(town, f"{side}_features"))
+    start = model._start(town.train, np.random.default_rng(0))
+    weights = {name: torch.tensor(array) for name, array in start.items()}
+    return model, weights, model._prepare(town.train, torch), next(model._batches(town.train, 0, torch))
+
+
+# ---- losses ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", ["unis", "pops", "2sts", "hars", "ndihars", "dihars"])
+def test_the_loss_of_a_batch_is_that_of_its_pairs(town, sampler):
+    model, weights, fixed, batch = first_batch(
+        DPCMLDN(**SMALL, sampler=sampler, interests=2, hardest=2, beta=0.01, negatives=7, dcrs="mean"), town
+    )
+    rng = np.random.default_rng(1)
+    users = rng.normal(size=(len(batch.people), 2, 8)).astype(np.float32)
+    items = rng.normal(size=(len(batch.things), 8)).astype(np.float32)
+    users /= np.linalg.norm(users, axis=2, keepdims=True)
+    found = float(model._pair_loss(weights, fixed, batch, torch.tensor(users), torch.tensor(items)))
+    losses, penalties = [], []
+    n_items, counts = town.train.n_items, town.train.user_counts
+    for row in range(len(batch.users)):
+        own = users[int(batch.users[row])]
+        usable = batch.usable[row].numpy()
+        near = lambda item, own=own: np.square(own - items[int(item)]).sum(axis=1).min()  # noqa: E731
+        negatives = batch.negatives[row].numpy()[usable]
+        distances = np.array([near(item) for item in negatives])
+        violations = 1.0 + near(batch.items[row]) - distances
+        person = batch.people[int(batch.users[row])]
+        hard = max(1, int(0.01 * (n_items - counts[person])))
+        inner = items[negatives] @ items[int(batch.items[row])]
+        taken = {
+            "2sts": np.argsort(-inner, kind="stable")[:2],
+            "hars": np.argsort(distances, kind="stable")[:2],
+            "ndihars": np.argsort(distances, kind="stable")[:hard],
+        }.get(sampler, slice(None))
+        if sampler == "dihars":
+            gamma = max(0.0, np.sort(violations)[::-1][min(hard, len(violations)) - 1])
+            losses.append(gamma + np.maximum(violations - gamma, 0).sum() / hard)
+        else:
+            losses.append(np.maximum(violations[taken], 0).mean())
+        delta = np.square(own[0] - own[1]).sum() / 2
+        share = town.train.n_interactions / (town.train.n_users * counts[person])
+        penalties.append(share * (max(0, 0.05 - delta) + max(0, delta - 0.25)))
+    assert found == pytest.approx(np.mean(losses) + 10 * np.mean(penalties), rel=1e-3)
+    if sampler == "dihars":
+        assert (weights["gamma"][batch.positives] >= 0).all()
+        assert (weights["gamma"] < 0).sum() == len(weights["gamma"]) - len(batch.positives)
+
+
+def test_mgmf_learns_by_cross_entropy_or_towards_the_scores_of_the_trained_model(town):
+    model, weights, fixed, batch = first_batch(MGMFDN(**SMALL, interests=2, negatives=4), town)
+    rng = np.random.default_rng(1)
+    users = rng.normal(size=(len(batch.people), 2, 8)).astype(np.float32)
+    items = rng.normal(size=(len(batch.things), 8)).astype(np.float32)
+    found = float(model._pair_loss(weights, fixed, batch, torch.tensor(users), torch.tensor(items)))
+    terms, errors = [], []
+    goal_users = rng.normal(size=(town.train.n_users, 2, 8)).astype(np.float32)
+    goal_items = rng.normal(size=(town.train.n_items, 8)).astype(np.float32)
+    for row in range(len(batch.users)):
+        at = int(batch.users[row])
+        shown = [(int(batch.items[row]), -1.0)]
+        shown += [(int(j), 1.0) for j, u in zip(batch.negatives[row], batch.usable[row], strict=True) if u]
+        for item, sign in shown:
+            scores = users[at] @ items[item]
+            terms.append(np.log1p(np.exp(sign * scores.max())))
+            goal = goal_users[batch.people[at]] @ goal_items[batch.things[item]]
+            errors.append(np.square(scores - goal).mean())
+    assert found == pytest.approx(np.mean(terms), rel=1e-3)
+    fixed |= {"target_users": torch.tensor(goal_users), "target_items": torch.tensor(goal_items)}
+    found = float(model._pair_loss(weights, fixed, batch, torch.tensor(users), torch.tensor(items)))
+    assert found == pytest.approx(np.mean(errors), rel=1e-3)
+
+
+def test_the_preference_of_half_the_batch_is_hidden(town, monkeypatch):
+    model, weights, fixed, batch = first_batch(CMLDN(**SMALL, dropout=0.5), town)
+    hidden = []
+    original = type(model._pyramid("user")).fuse
+
+    def spy(pyramid, weights, preference, content, normalise):
+        hidden.append(float((preference == 0).all(dim=2).float().mean()))
+        return original(pyramid, weights, preference, content, normalise)
+
+    monkeypatch.setattr(type(model._pyramid("user")), "fuse", spy)
+    model._loss(weights, fixed, batch)
+    assert len(hidden) == 2
+    assert all(0.3 < share < 0.7 for share in hidden)
+
+
+# ---- what it is good for -----------------------------------------------------------------------------------
+
+
+def test_strangers_are_served_by_what_is_said_of_them(town):
+    model = fit(DPCMLDN(**{**SMALL, "epochs": 8}, interests=3), town)
+    popular = create("popular").fit(town.train)
+    ours, theirs = evaluate_cold(model, town), evaluate_cold(popular, town)
+    assert ours["cold user"]["NDCG@3"] > 1.2 * theirs["cold user"]["NDCG@3"]
+    chance = 100 * town.new_items.n_interactions / (town.new_items.n_users * town.new_items.n_items)
+    assert ours["cold item"]["P@3"] > 2 * chance
+
+
+def test_a_history_moves_a_stranger(fitted, town):
+    model = fitted["dpcml"]
+    people = [int(user) for user in town.train.users.series[:40]]
+    histories = {user: town.train.items_of(user) for user in people}
+    features = town.user_features.filter(pl.col("user").is_in(people))
+    told, known = model.fold_in(features=features), model.fold_in(histories, features=features)
+    test = town.test.subset(np.isin(town.test.row_of_each(), np.arange(40)))
+    rules = {"seen": town.train, "metrics": ["NDCG"], "k": 10}
+    figures = [ts.evaluate(one, test, on_unknown="skip", **rules)["NDCG@10"] for one in (told, known)]
+    assert figures[1] > figures[0]
+    assert known.recommend(people[0], k=400)["item"].is_in(histories[people[0]]).sum() == 0
+    alone = model.fold_in({people[3]: histories[people[3]]}, features=features.filter(pl.col("user") == people[3]))
+    near = known.user_vectors_.reshape(40, -1)[3] - alone.user_vectors_.reshape(-1)
+    assert np.abs(near).max() < 1e-3  # nobody's place depends on who else is new
+
+
+def test_recommendations_from_features(model, town):
+    features = town.new_user_features.head(5)
+    found = model.recommend_for(features=features, k=4)
+    assert found["user"].unique(maintain_order=True).to_list() == features["user"].to_list()
+    assert len(found) == 20
+    taken = town.train.items.series[0]
+    some = model.recommend_for({features["user"][2]: [taken]}, features=features, k=town.train.n_items)
+    mine = some.filter(pl.col("user") == features["user"][2])
+    assert taken not in mine["item"]
+    assert len(mine) == town.train.n_items - 1
+    unnamed = model.recommend_for(features=features.drop("user"), k=1)
+    assert unnamed["user"].to_list() == [0, 1, 2, 3, 4]
+    assert unnamed["item"].to_list() == found.filter(pl.col("rank") == 1)["item"].to_list()
+
+
+def test_newcomers_join_every_answer(model, town, tmp_path):
+    before = model.recommend(k=5)
+    places = model.item_vectors_
+    grown = model.add_items(town.new_item_features)
+    assert grown is model
+    assert model.train_.n_items == town.train.n_items + town.new_items.n_items
+    at = model.train_.items.index_of(town.train.items.series)
+    np.testing.assert_array_equal(model.item_vectors_[at], places)
+    old = model.recommend(k=5, items=town.train.items.series)
+    assert old.drop("score").equals(before.drop("score")) or old["item"].equals(before["item"])
+    new = town.new_items.items.series
+    assert model.recommend(k=3, items=new)["item"].is_in(new.implode()).all()
+    assert new[0] not in model.similar_items(new[0], k=3)["similar"].to_list()
+    people = town.new_user_features
+    model.add_users(people)
+    assert len(model.recommend(people["user"], k=2)) == 2 * len(people)
+    if model.has_interests:
+        assert len(model.shelves(people["user"][0], k=3)) >= 1
+    model.save(tmp_path / "m")
+    opened = ts.load(tmp_path / "m", verify=True)
+    assert opened.recommend(k=5).equals(model.recommend(k=5))
+    more = pl.DataFrame({"item": [10_000], "category": ["no such"]})
+    np.testing.assert_array_equal(opened.add_items(more).item_vectors_, model.add_items(more).item_vectors_)
+    opened.export(tmp_path / "vectors")
+
+
+def test_a_frame_of_pandas_is_as_good(fitted, town):
+    pytest.importorskip("pandas")
+    import pandas as pd
+
+    features = town.new_user_features.head(3)
+    frame = pd.DataFrame(features.to_dict(as_series=False))
+    found = fitted["cml"].recommend_for(features=frame, k=2)
+    assert isinstance(found, pd.DataFrame)
+    assert found["item"].tolist() == fitted["cml"].recommend_for(features=features, k=2)["item"].to_list()
+
+
+def test_matrices_as_content(town):
+    rng = np.random.default_rng(0)
+    users = sp.random_array((town.train.n_users, 12), density=0.3, rng=rng, format="csr")
+    model = CMLDN(**SMALL).fit(town.train, user_features=users)
+    assert len(model.recommend_for(features=users[:3], k=2)) == 6
+    assert model.add_users(users[:2].toarray(), ids=[90_001, 90_000]).train_.n_users == town.train.n_users + 2
+    named = model.recommend_for({"b": town.train.items.series[:2].to_list(), "a": []}, features=users[:2], k=1)
+    assert named["user"].to_list() == ["b", "a"]
+
+
+def test_extractors_are_learnt_and_kept(town, tmp_path):
+    model = fit(CMLDN(**SMALL, user_extractor="dense:6", item_extractor="dense:5"), town)
+    assert model.weights_["user_content"].shape[0] == 6
+    model.save(tmp_path / "m")
+    features = town.new_user_features.head(3)
+    opened = ts.load(tmp_path / "m")
+    assert opened.recommend_for(features=features).equals(model.recommend_for(features=features))
+
+
+# ---- trained before ----------------------------------------------------------------------------------------
+
+
+def test_a_model_that_was_trained_before_stands_still(town, tmp_path):
+    plain = ts.DPCML(dim=8, interests=2, epochs=10, sampler="unis", threads=1).fit(town.train)
+    plain.save(tmp_path / "plain")
+    setting = {**SMALL, "interests": 2, "training": "pretrained"}
+    from_path = fit(DPCMLDN(**setting), town, latent=tmp_path / "plain")
+    given = fit(DPCMLDN(**setting), town, latent=plain)
+    np.testing.assert_array_equal(from_path.item_vectors_, given.item_vectors_)
+    own = fit(DPCMLDN(**setting, latent={"epochs": 10}), town)
+    np.testing.assert_array_equal(own.item_vectors_, given.item_vectors_)
+    assert not {"users", "items"} & set(given.weights_)
+
+
+def test_the_known_stand_where_they_stood_if_they_are_anchored(town, tmp_path):
+    plain = ts.CML(dim=8, epochs=10, sampler="unis", threads=1).fit(town.train)
+    model = fit(CMLDN(**SMALL, training="pretrained", known="anchored"), town, latent=plain)
+    np.testing.assert_allclose(model.user_vectors_, plain.user_vectors_, atol=1e-5)
+    np.testing.assert_allclose(model.item_vectors_, plain.item_vectors_, atol=1e-5)
+    features = town.new_user_features.head(4)
+    model.save(tmp_path / "m")
+    opened = ts.load(tmp_path / "m")
+    history = {user: town.new_users.items_of(user)[:3] for user in features["user"].head(2)}
+    assert opened.recommend_for(history, features=features).equals(model.recommend_for(history, features=features))
+
+
+@pytest.mark.parametrize("training", ["joint", "pretrained"])
+def test_the_anchored_learn_as_well(town, training):
+    model = fit(DPCMLDN(**{**SMALL, "epochs": 6}, interests=2, training=training, known="anchored"), town)
+    assert model.history_[-1]["loss"] < model.history_[0]["loss"]
+    found = evaluate_cold(model, town)
+    popular = evaluate_cold(ts.MostPopular().fit(town.train), town)
+    assert found["cold user"]["NDCG@3"] > popular["cold user"]["NDCG@3"]
+
+
+def test_mgmf_reproduces_the_scores_of_a_trained_one(town):
+    plain = MGMF(dim=8, interests=2, epochs=15, threads=1).fit(town.train)
+    setting = {**SMALL, "interests": 2, "training": "pretrained", "epochs": 10, "dropout": 0.0, "layers": (64,)}
+    model = fit(MGMFDN(**setting), town, latent=plain)
+    rows = np.arange(50)
+    found, wanted = model.score_block(rows), plain.score_block(rows)
+    assert np.corrcoef(found.ravel(), wanted.ravel())[0, 1] > 0.8
+
+
+def test_validation_asks_for_strangers_too(town):
+    model = CMLDN(**{**SMALL, "epochs": 2})
+    fit(model, town, valid=town.valid)
+    plain = ts.evaluate(model, town.valid, seen=town.train, metrics=["NDCG@10"])["NDCG@10"]
+    assert model.history_[model.best_epoch_ - 1]["NDCG@10"] != pytest.approx(plain, rel=1e-6)
+
+
+# ---- what cannot be done -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"training": "both"}, {"layers": ()}, {"layers": (0,)}, {"layers": 3}, {"dropout": 1.0}, {"dropout": -0.1},
+        {"pool": 0}, {"known": "both"}, {"latent": 3}, {"user_extractor": "none"}, {"interests": 0}, {"margin": 0},
+        {"sampler": "all"}, {"hardest": 0}, {"beta": 0.0}, {"geometry": "cube"}, {"gamma_rate": 0},
+        {"popularity_power": -1}, {"dcrs": "max"}, {"min_count": 0},
+    ],
+)  # fmt: skip
+def test_bad_parameters(bad, town):
+    with pytest.raises(ParameterError):
+        DPCMLDN(**{**SMALL, **bad}).fit(town.train)
+
+
+def test_content_that_does_not_fit(town):
+    with pytest.raises(DataError, match="1 of 540 users have no row of features"):
+        CMLDN(**SMALL).fit(town.train, user_features=town.user_features.head(539))
+    with pytest.raises(DataError, match="3 rows, expected one for each of the 360 items"):
+        CMLDN(**SMALL).fit(town.train, item_features=np.eye(3))
+    with pytest.raises(ParameterError, match="user_columns"):
+        CMLDN(**SMALL, user_columns={"age": "number"}).fit(town.train)
+    with pytest.raises(DataError, match="no column 'age'"):
+        CMLDN(**SMALL, user_columns={"age": "number"}).fit(town.train, user_features=town.user_features)
+    spoilt = np.zeros((town.train.n_users, 2))
+    spoilt[7, 1] = np.nan
+    with pytest.raises(DataError, match="the first in row 7"):
+        CMLDN(**SMALL).fit(town.train, user_features=spoilt)
+
+
+def test_latent_models_that_do_not_fit(town):
+    pretrained = {**SMALL, "interests": 2, "training": "pretrained"}
+    wrong = ts.DPCML(dim=8, interests=3, epochs=1).fit(town.train)
+    with pytest.raises(ParameterError, match="expected 2 vectors of dimension 8 for every user"):
+        DPCMLDN(**pretrained).fit(town.train, latent=wrong)
+    with pytest.raises(ParameterError, match="has no vectors"):
+        DPCMLDN(**pretrained).fit(town.train, latent=ts.MostPopular().fit(town.train))
+    with pytest.raises(NotFittedError):
+        DPCMLDN(**pretrained).fit(town.train, latent=ts.DPCML(dim=8, interests=2))
+    other = ts.DPCML(dim=8, interests=2, epochs=1).fit(town.new_users)
+    with pytest.raises(ParameterError, match="users or items are not those"):
+        DPCMLDN(**pretrained).fit(town.train, latent=other)
+    with pytest.raises(ParameterError, match="training='joint' learns its own"):
+        DPCMLDN(**SMALL).fit(town.train, latent=wrong)
+
+
+def test_newcomers_that_cannot_be_added(model, town, caplog):
+    known = town.item_features.head(2)
+    with pytest.raises(DataError, match="2 of 2 items are known already"):
+        model.add_items(known)
+    with pytest.raises(DataError, match="'category' held text in training and holds numbers"):
+        model.add_items(pl.DataFrame({"item": [9_000], "category": [3]}))
+    with pytest.raises(DataError, match="no column 'category'"):
+        model.add_items(pl.DataFrame({"item": [9_000]}))
+    with pytest.raises(DataError, match="same type"):
+        model.add_items(pl.DataFrame({"item": ["x"], "category": ["1"]}))
+    n_items = model.train_.n_items
+    assert len(model.item_vectors_) == n_items  # a refusal changes nothing
+    model.add_items(pl.DataFrame({"item": [9_000], "category": ["never seen"]}))
+    assert "1 values of item column 'category' were not there in training" in caplog.text
+    assert "1 of 1 new items have no feature at all" in caplog.text
+    with pytest.raises(DataError, match="people without a row of features"):
+        model.recommend_for(
+            {"ann": [town.train.items.series[0]]}, features=pl.DataFrame({"user": ["bob"], "likes": [[]]})
+        )
+    with pytest.raises(ParameterError, match="knows nothing of features"):
+        ts.MostPopular().fit(town.train).recommend_for(features=town.new_user_features)
+    with pytest.raises(NotFittedError):
+        CMLDN().add_items(known)
+
+
+@pytest.mark.slow
+def test_dpcml_meets_strangers_on_xing(dataset_dir):
+    dataset_dir("xing-2017")
+    parts = cold.load("xing-2017")
+    setting = {"training": "pretrained", "known": "anchored", "layers": (128,), "learning_rate": 3e-3, "pool": 300}
+    model = DPCMLDN(**setting, epochs=4, latent={"epochs": 10})
+    model.fit(parts.train, user_features=parts.user_features, item_features=parts.item_features)
+    ours, theirs = evaluate_cold(model, parts), evaluate_cold(ts.MostPopular().fit(parts.train), parts)
+    assert ours["cold user"]["NDCG@3"] > theirs["cold user"]["NDCG@3"]
+    assert ours["cold item"]["P@3"] > 5
