@@ -8,7 +8,7 @@ import pytest
 
 from tastespace.errors import DatasetError
 from tastespace.paper.cells import Cell, Shelf
-from tastespace.paper.runner import run_cells
+from tastespace.paper.runner import run_cells, why_missing
 
 TWO = [Cell("town", "popular"), Cell("town", "cml+hars", parameters={"dim": 8, "epochs": 2})]
 
@@ -42,6 +42,7 @@ def test_a_failing_cell_says_why_and_the_others_go_on(tmp_path):
 
 def test_what_a_budget_ends_is_marked(tmp_path):
     assert states(run_cells(TWO, tmp_path, minutes=0.0)) == ["cut", "cut"]
+    assert {why_missing(cell, Shelf(tmp_path))[0] for cell in TWO} == {"cut"}  # a report made later can say so
     assert not list(tmp_path.glob("*.npz"))
 
 
@@ -62,7 +63,7 @@ def test_a_data_set_that_is_not_here_is_marked_and_looked_for_once(tmp_path, mon
 SCRIPT = """
 import sys
 from tastespace.paper.cells import Cell
-from tastespace.paper.runner import run_cells
+from tastespace.paper.runner import run_cells, why_missing
 cells = [Cell("town", "cml+hars", seed, {"dim": 8, "epochs": 3}) for seed in range(6)]
 rows = run_cells(cells, sys.argv[1], workers=1)
 print(" ".join(row.state for row in rows))

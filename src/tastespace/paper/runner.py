@@ -23,6 +23,7 @@ from tastespace.paper.runs import execute
 
 log = logging.getLogger(__name__)
 
+_CUT = "the budget"  # how a note of a cell begins that was not finished in time
 _POLL = 0.1  # seconds
 _ROOM_GB = 2.0  # memory that must be free before another cell starts
 
@@ -96,6 +97,7 @@ def _work(rows: list[Row], shelf: Shelf, workers: int, minutes: float | None, sh
             if minutes is not None and time.monotonic() - start > 60 * minutes:
                 for row in (*waiting, *running.values()):
                     row.state = "cut"
+                    _write_note(shelf, row.cell, f"{_CUT} of {minutes:g} minutes ended before it was finished")
                 break
             while waiting and len(running) < workers and (not running or available_gb() > _ROOM_GB):
                 row = waiting.pop(0)
@@ -127,10 +129,21 @@ def _one(cell: Cell, folder: str) -> None:
     try:
         result, report = execute(cell, threads=1, progress=False)
     except TastespaceError as problem:
-        shelf.folder.mkdir(parents=True, exist_ok=True)
-        _note(shelf, cell).write_text(str(problem), encoding="utf-8")
+        _write_note(shelf, cell, str(problem))
         raise SystemExit(2) from None
     shelf.put(cell, Finished(result, report.per_user))
+    _note(shelf, cell).unlink(missing_ok=True)  # of an earlier attempt
+
+
+def why_missing(cell: Cell, shelf: Shelf) -> tuple[str, str]:
+    """State and reason of a cell that is not there, as far as an earlier attempt has left word of it."""
+    problem = _problem(shelf, cell)
+    return ("cut" if problem.startswith(_CUT) else "failed" if problem else "waiting"), problem
+
+
+def _write_note(shelf: Shelf, cell: Cell, text: str) -> None:
+    shelf.folder.mkdir(parents=True, exist_ok=True)
+    _note(shelf, cell).write_text(text, encoding="utf-8")
 
 
 def _note(shelf: Shelf, cell: Cell) -> Path:

@@ -15,7 +15,7 @@ from tastespace.paper.experiment import Experiment
 from tastespace.paper.figures import FIGURES, NothingToDrawError, Picture
 from tastespace.paper.figures.files import draw_to
 from tastespace.paper.pairs import holm, paired
-from tastespace.paper.runner import Row, look
+from tastespace.paper.runner import Row, look, why_missing
 from tastespace.paper.runs import load_parts
 from tastespace.paper.tables import TABLES
 
@@ -166,6 +166,8 @@ def _finished(cells: Sequence[Cell], shelf: Shelf, keep_missing: bool = False) -
             (row,) = look([replace(cell, seed=seed)], shelf)
             if row.finished is None:
                 if seed == 0 and keep_missing:
+                    if row.state == "waiting":
+                        row.state, row.problem = why_missing(row.cell, shelf)
                     rows.append(row)
                 break
             rows.append(row)
