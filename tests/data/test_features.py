@@ -1,6 +1,7 @@
 """Content as sparse features: by properties that hold for every frame, and every bad input."""
 
 import json
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -188,7 +189,7 @@ def test_bad_settings():
     with pytest.raises(DataError, match="asked for as a feature"):
         FeatureEncoder({"genres": "tags"}).fit(pl.DataFrame({"item": [1]}))
     with pytest.raises(DataError, match="dates or times"):
-        FeatureEncoder().fit(pl.DataFrame({"item": [1], "day": [np.datetime64("2020-01-01")]}))
+        FeatureEncoder().fit(pl.DataFrame({"item": [1], "day": [date(2020, 1, 1)]}))
 
 
 def test_rows_are_brought_into_the_order_of_the_ids():

@@ -58,7 +58,7 @@ def test_claims_of_diversity_are_judged_by_it():
     claim = CLAIMS["diverse"]
     assert all(metric.startswith("MaxDiv") for metric in claim.metrics)
     assert [one.name for one in CLAIMS.values() if not one.asked] == [
-        "dcrs-diverse", "competitors", "diversity-competitors",
+        "dcrs-diverse", "competitors", "diversity-competitors", "cold",
     ]  # fmt: skip
     assert len(CLAIMS["competitors"].pairs) == 17
     assert len(CLAIMS["diversity-competitors"].pairs) == 9
@@ -71,3 +71,12 @@ def test_seeds_that_both_sides_have_are_compared():
     verdict = judge(claim, "town", fewer)
     assert verdict.measured == 1
     assert verdict.word == "holds"
+
+
+def test_the_claim_about_strangers_is_judged_where_there_are_strangers():
+    claim = CLAIMS["cold"]
+    assert claim.datasets == ("xing-2017-cold",)
+    assert {metric.rpartition(" ")[0] for metric in claim.metrics} == {"cold user", "cold item"}
+    trained = {line.changes["training"] for pair in claim.pairs for line in pair}
+    assert trained == {"joint", "pretrained"}
+    assert all(better.changes == worse.changes for better, worse in claim.pairs)

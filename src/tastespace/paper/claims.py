@@ -8,6 +8,7 @@ from typing import Any
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.paper.cells import Cell, Finished
+from tastespace.paper.cold import TRAININGS, fused_line
 from tastespace.paper.experiment import Line
 from tastespace.paper.pairs import Difference, holm, paired
 from tastespace.paper.runner import Row
@@ -29,6 +30,8 @@ class Claim:
     """In which it is better."""
     asked: bool = True
     """Whether it is judged unless others are asked for; those with many slow methods are not."""
+    datasets: tuple[str, ...] = ("steam-200k", "ml-1m")
+    """Where a report judges it."""
 
     def cells(self, dataset: str, seeds: int) -> list[Cell]:
         """What must be run to judge it."""
@@ -111,6 +114,7 @@ _COMPETITORS = tuple(
 _DIVERSITY_COMPETITORS = tuple(
     line.method for line in EXPERIMENTS["competitors"].lines if line.method != "apa+dihars"
 )  # fmt: skip
+_STRANGERS = tuple(f"{who} {figure}" for who in ("cold user", "cold item") for figure in ("P@3", "R@3", "NDCG@3"))
 _SAMPLERS = ("unis", "hars", "dihars")
 _COUNTS = ("cml", "bpa", "apa")
 
@@ -176,6 +180,18 @@ CLAIMS = {
             "APA with DiHarS does better than every diversity-promoting competitor.",
             tuple((_line("apa+dihars"), _line(method)) for method in _DIVERSITY_COMPETITORS),
             asked=False,
+        ),
+        Claim(
+            "cold",
+            "Several vectors with DropoutNet meet strangers better than one, and than MGMF.",
+            tuple(
+                (fused_line("DPCML+DN", training), fused_line(other, training))
+                for training in TRAININGS
+                for other in ("CML+DN", "MGMF+DN")
+            ),
+            _STRANGERS,
+            asked=False,
+            datasets=("xing-2017-cold",),
         ),
     )
 }

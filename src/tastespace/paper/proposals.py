@@ -66,7 +66,7 @@ class Proposals:
     def _places(self, wanted: dict[str, Any]) -> dict[str, int]:
         """Where the wanted values stand; the middle where nothing, or something else, is wanted."""
         return {
-            name: values.index(wanted[name]) if wanted.get(name) in values else len(values) // 2
+            name: values.index(wanted[name]) if name in wanted and wanted[name] in values else len(values) // 2
             for name, values in self._space.items()
         }
 

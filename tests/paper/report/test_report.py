@@ -6,7 +6,9 @@ import polars as pl
 import pytest
 
 from tastespace.paper.cells import Shelf
+from tastespace.paper.claims import CLAIMS, judge
 from tastespace.paper.report import write_report
+from tastespace.paper.report.twin import by_claim
 from tastespace.paper.runner import run_cells
 from tastespace.paper.tables import find_table
 
@@ -91,3 +93,13 @@ def test_where_it_was_made_is_said(report):
     twin = report["report.md"].read_text(encoding="utf-8")
     for word in ("processor", "memory", "Python", "tastespace", "date 2"):
         assert word in twin
+
+
+def test_a_claim_about_other_data_has_an_empty_place():
+    verdicts = [
+        judge(CLAIMS["joint"], "steam-200k", []), judge(CLAIMS["joint"], "ml-1m", []), judge(CLAIMS["cold"], "xing", []),
+    ]  # fmt: skip
+    datasets, rows = by_claim(verdicts)
+    assert datasets == ["steam-200k", "ml-1m", "xing"]
+    assert rows[CLAIMS["cold"].text] == [None, None, verdicts[2]]
+    assert rows[CLAIMS["joint"].text] == [verdicts[0], verdicts[1], None]

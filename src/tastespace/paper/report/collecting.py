@@ -21,7 +21,6 @@ from tastespace.paper.tables import TABLES
 
 _MOST_SEEDS = 10
 _COMPARED = "P@3"
-_JUDGED = ("steam-200k", "ml-1m")  # data sets on which claims are judged
 _NO_DATA, _NOT_RUN = "the data set is not here", "not run"
 
 
@@ -90,7 +89,7 @@ def collect(out: Path, shelf: Shelf, datasets: Sequence[str] = (), quick: bool =
         for dataset in names:
             _add_table(found, table, dataset, shelf, quick, here)
     for claim in () if quick else CLAIMS.values():
-        for dataset in _wanted(_JUDGED, datasets):
+        for dataset in _wanted(claim.datasets, datasets):
             rows = _finished(claim.cells(dataset, 1), shelf) if here.has(dataset) else []
             found.verdicts.append(judge(claim, dataset, rows))
     for picture in FIGURES.values():

@@ -60,16 +60,18 @@ def _anchor(name: str, dataset: str) -> str:
 def _claims(verdicts: list[Verdict]) -> str:
     if not verdicts:
         return "<p>Claims are judged on full runs only.</p>"
-    datasets = "".join(f"<th>{escape(name)}</th>" for name in dict.fromkeys(verdict.dataset for verdict in verdicts))
-    rows = "".join(
-        f"<tr><td>{escape(text)}</td>{''.join(map(_verdict, judged))}</tr>"
-        for text, judged in by_claim(verdicts).items()
+    datasets, rows = by_claim(verdicts)
+    heads = "".join(f"<th>{escape(name)}</th>" for name in datasets)
+    lines = "".join(
+        f"<tr><td>{escape(text)}</td>{''.join(_verdict(one) for one in judged)}</tr>" for text, judged in rows.items()
     )
-    return f"<div class=wide><table class=claims><tr><th>claim</th>{datasets}</tr>{rows}</table></div>"
+    return f"<div class=wide><table class=claims><tr><th>claim</th>{heads}</tr>{lines}</table></div>"
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: Verdict | None) -> str:
     """The word, with the differences behind it to be unfolded."""
+    if verdict is None:
+        return "<td></td>"
     word = f'<span class="verdict {_LOOKS[verdict.word]}">{verdict.word}</span>'
     rows = "".join(
         f"<tr><td>{escape(row['better'])}</td><td>{escape(row['worse'])}</td><td>{row['metric']}</td>"

@@ -48,20 +48,22 @@ def _section(section: Section) -> str:
 def _claims(verdicts: list[Verdict]) -> list[str]:
     if not verdicts:
         return ["Claims are judged on full runs only.", ""]
-    datasets = list(dict.fromkeys(verdict.dataset for verdict in verdicts))
+    datasets, rows = by_claim(verdicts)
     lines = [f"| claim | {' | '.join(datasets)} |", "| --- |" + " --- |" * len(datasets)]
-    for text, judged in by_claim(verdicts).items():
-        cells = [f"**{verdict.word}**{_of(verdict)}" for verdict in judged]
+    for text, judged in rows.items():
+        cells = ["" if one is None else f"**{one.word}**{_of(one)}" for one in judged]
         lines.append(f"| {text} | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
-def by_claim(verdicts: list[Verdict]) -> dict[str, list[Verdict]]:
-    """A claim's text -> what each data set says of it."""
-    found: dict[str, list[Verdict]] = {}
+def by_claim(verdicts: list[Verdict]) -> tuple[list[str], dict[str, list[Verdict | None]]]:
+    """The data sets, and a claim's text -> what each of them says of it; None where it is not about that one."""
+    datasets = list(dict.fromkeys(verdict.dataset for verdict in verdicts))
+    found: dict[str, list[Verdict | None]] = {}
     for verdict in verdicts:
-        found.setdefault(verdict.claim.text, []).append(verdict)
-    return found
+        row = found.setdefault(verdict.claim.text, [None] * len(datasets))
+        row[datasets.index(verdict.dataset)] = verdict
+    return datasets, found
 
 
 def _of(verdict: Verdict) -> str:
