@@ -62,8 +62,10 @@ def test_models_without_content_meet_strangers_as_far_as_they_can(town):
     assert found["cold user"]["P@3"] == pytest.approx(precision(lists, town.new_users), abs=1e-6)
     with pytest.raises(ParameterError, match="candidates="):
         evaluate_cold(popular, town, candidates="some")
-    with pytest.raises(ParameterError, match="no way to take in"):
-        with_new_users(ts.models.create("gmf", epochs=1, dim=4).fit(town.train), town.new_users, None)
+    for name in ("cml", "dpcml", "ease", "gmf"):  # who know neither content nor what to give to everybody
+        plain = ts.models.create(name, **({} if name == "ease" else {"epochs": 1, "dim": 4})).fit(town.train)
+        assert with_new_users(plain, town.new_users, town.new_user_features) is None
+        assert list(evaluate_cold(plain, town)) == ["warm"]
 
 
 def test_a_model_among_some_of_its_items(town):

@@ -71,3 +71,11 @@ def test_a_damaged_cell_counts_as_not_there(tmp_path, finished, damage):
     assert shelf.get(POPULAR) is None
     shelf.put(POPULAR, finished)
     assert shelf.get(POPULAR) is not None
+
+
+@pytest.mark.parametrize("result", ["no json", "{}", "[1]"])
+def test_a_file_that_holds_something_else_counts_as_not_there(tmp_path, finished, result, caplog):
+    path = Shelf(tmp_path).put(POPULAR, finished)
+    np.savez(path, result=np.array(result))
+    assert Shelf(tmp_path).get(POPULAR) is None
+    assert "counts as not there" in caplog.text

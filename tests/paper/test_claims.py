@@ -80,3 +80,13 @@ def test_the_claim_about_strangers_is_judged_where_there_are_strangers():
     trained = {line.changes["training"] for pair in claim.pairs for line in pair}
     assert trained == {"joint", "pretrained"}
     assert all(better.changes == worse.changes for better, worse in claim.pairs)
+
+
+def test_a_verdict_says_of_how_many_pairs_and_compares_the_same_seeds():
+    claim = CLAIMS["joint"]
+    rows = measured(claim, (1.0,), seeds=3)
+    holes = [row for row in rows if (row.cell.title, row.cell.seed) not in {("gfja", 0), ("gfja+dcrs", 1)}]
+    verdict = judge(claim, "town", holes)
+    assert verdict.pairs == "1 of 1 pairs"
+    alone = [row for row in rows if row.cell.seed == 2]
+    assert judge(claim, "town", alone).differences == verdict.differences

@@ -46,4 +46,24 @@ def test_differences_and_tests_can_stand_in_the_table():
     found = to_markdown(TWO, entries(TWO, ROWS), p_values={"HarS": 0.00123}, difference=True)
     assert "| P@3 | NDCG@3 | P@5 | NDCG@5 | MAP | MRR | p | seeds | seconds |" in found
     assert "| 26.50 ± 0.71 (26.66, -0.16) |" in found
-    assert found.rstrip().endswith("| 0.0012 | 2 | 10 |")
+    assert found.rstrip().endswith("| 0.001 | 2 | 10 |")
+
+
+def test_a_table_of_which_nothing_was_run_says_why():
+    rows = [Row(Cell("town", "ease", label="EASE"), "failed", problem="no memory")]
+    text = to_markdown(TWO, entries(TWO, rows))
+    assert "| EASE *failed*" in text
+    assert "* EASE, town: no memory" in text
+    (first, *_) = to_rows(TWO, entries(TWO, rows))
+    assert (first["state"], first["problem"]) == ("failed", "no memory")
+
+
+def test_quick_rows_are_marked():
+    rows = [
+        Row(
+            Cell("town", "ease", label="EASE", quick=True),
+            "done",
+            Finished({"metrics": {"P@3": 1.0}, "seconds": 1}, {}),
+        )
+    ]
+    assert "quick" in entries(TWO, rows)[0].note

@@ -38,6 +38,17 @@ def test_a_failing_cell_says_why_and_the_others_go_on(tmp_path):
     rows = run_cells([bad, TWO[0]], tmp_path, workers=1)
     assert states(rows) == ["failed", "done"]
     assert "margin=-1.0" in rows[0].problem
+    assert why_missing(bad, Shelf(tmp_path)) == ("failed", rows[0].problem)
+
+
+def test_an_error_of_any_kind_leaves_word_and_an_old_word_is_forgotten(tmp_path):
+    bad = Cell("town", "cml+hars", parameters={"no_such": 1})
+    run_cells([bad], tmp_path, minutes=0.0)
+    assert why_missing(bad, Shelf(tmp_path))[0] == "cut"
+    (row,) = run_cells([bad], tmp_path)
+    assert row.state == "failed"
+    assert "no_such" in row.problem
+    assert why_missing(bad, Shelf(tmp_path))[0] == "failed"
 
 
 def test_what_a_budget_ends_is_marked(tmp_path):

@@ -1,11 +1,16 @@
 """Cold start among the paper's runs."""
 
+from dataclasses import replace
+
 import pytest
 
+from tastespace.data import cold
 from tastespace.paper.cells import Cell
+from tastespace.paper.code_version import code_version
 from tastespace.paper.runs import Setting, execute, load_parts
 from tastespace.paper.stored import stored_parameters
-from tastespace.paper.strangers import COLD_FIGURES, dataset_for
+from tastespace.paper.strangers import COLD_FIGURES, dataset_for, fingerprints_of
+from tastespace.paper.tables import find_table
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -35,3 +40,21 @@ def test_cells_know_the_strangers():
     assert len(keys) == 2
     assert Cell("town", "cml+dn").key() == Cell("town-cold", "cml+dn").key()
     assert stored_parameters("steam-200k-cold", "bpa+unis") == stored_parameters("steam-200k", "bpa+unis")
+
+
+def test_every_row_of_the_cold_table_runs_on_one_split():
+    cells = find_table("cold").cells(["town"], quick=True)
+    assert {cell.dataset for cell in cells} == {"town-cold"}
+    assert {"popular", "contentknn", "cml+unis", "bpa+unis", "cml+dn"} <= {cell.method for cell in cells}
+    plain, _ = execute(Setting("town-cold", "cml+unis", parameters={"epochs": 1, "dim": 4}), threads=1)
+    assert "P@3" in plain["metrics"]
+    assert not set(COLD_FIGURES) & set(plain["metrics"])
+
+
+def test_content_is_part_of_what_a_cell_is_known_by():
+    town = cold.load("town")
+    other = replace(town, user_features=town.user_features.with_columns(town.user_features["likes"].reverse()))
+    assert fingerprints_of(town) == fingerprints_of(cold.load("town"))
+    assert fingerprints_of(town) != fingerprints_of(other)
+    assert fingerprints_of(town) != fingerprints_of(replace(town, settings={"min_count": 5}))
+    assert code_version("cml+dn") != code_version("cml+dn", strangers=True)

@@ -112,3 +112,15 @@ def progress_bar(description: str) -> Progress:
         disable=not sys.stderr.isatty(),
         transient=True,
     )
+
+
+def require_writable(flag: str, path: Path, keep: bool = True) -> None:
+    """Before hours of training, not after; ``keep`` leaves the new, empty file there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        path.open("a", encoding="utf-8").close()
+        if new and not keep:
+            path.unlink()
+    except OSError as problem:
+        raise ParameterError(f"{flag} {path}: cannot be written ({problem.strerror}).") from problem

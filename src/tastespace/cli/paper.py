@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -9,20 +11,22 @@ import polars as pl
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from tastespace.cli.config import configured
-from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
+from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, require_writable, show
 from tastespace.data.datasets.cache import cache_root
-from tastespace.errors import ParameterError
+from tastespace.errors import ParameterError, nearest
 from tastespace.paper.claims import CLAIMS, find_claim, judge
 from tastespace.paper.counted import Counted
 from tastespace.paper.entries import Entry, entries
 from tastespace.paper.experiment import Experiment, only
 from tastespace.paper.figures import FIGURES, find_figure
-from tastespace.paper.rendering import as_text, shown_metrics, to_markdown, to_rows
+from tastespace.paper.rendering import as_text, chance, marks_of, problems_of, shown_metrics, to_markdown, to_rows
 from tastespace.paper.report import write_report
 from tastespace.paper.runner import run_cells
+from tastespace.paper.runs import TOWN
 from tastespace.paper.tables import TABLES, find_table
 
 paper = typer.Typer(
@@ -72,10 +76,11 @@ def table(
     else:
         found_table = only(found_table, method) if method else found_table
         cells = found_table.cells(dataset or (), seeds, quick)
+        _check(minutes, out, results)
         rows = run_cells(cells, results or _shelf(), workers=workers, minutes=minutes)
         found = entries(found_table, rows)
     if out is not None and out.suffix == ".md":
-        out.parent.mkdir(parents=True, exist_ok=True)
+        require_writable("--out", out)
         out.write_text(to_markdown(found_table, found) + "\n", encoding="utf-8")
     elif not for_people(format, out):
         emit(pl.DataFrame(to_rows(found_table, found), infer_schema_length=None), format, out)
@@ -96,15 +101,17 @@ def figure(
     """Run what is missing of a figure and draw it."""
     from tastespace.paper.figures.files import draw_to
 
+    _check(minutes, None, results)
     pictures = list(FIGURES.values()) if name == "all" else [find_figure(name)]
+    start = time.monotonic()
     for picture in pictures:
         for one in dataset or picture.datasets[:1]:
-            if name == "all" and dataset and one not in picture.datasets:
+            if name == "all" and dataset and one not in (*picture.datasets, TOWN):
                 continue
-            rows = {
-                key: run_cells(cells, results or _shelf(), workers=workers, minutes=minutes)
-                for key, cells in picture.cells(one, seeds, quick).items()
-            }
+            rows = {}
+            for key, cells in picture.cells(one, seeds, quick).items():
+                left = None if minutes is None else max(0.0, minutes - (time.monotonic() - start) / 60)
+                rows[key] = run_cells(cells, results or _shelf(), workers=workers, minutes=left)
             for path in draw_to(out, picture, one, rows, quick):
                 typer.echo(path)
 
@@ -121,18 +128,25 @@ def claims(
 ) -> None:
     """The orderings that the paper claims, measured: do they hold here?"""
     wanted = [find_claim(name) for name in claim or [one.name for one in CLAIMS.values() if one.asked]]
+    _check(minutes, out, results)
+    if seeds < 1:
+        raise ParameterError(f"--seeds {seeds}: expected how many runs of each method, 1 or more.")
     cells = list({cell.key(): cell for one in wanted for cell in one.cells(dataset, seeds)}.values())
     rows = run_cells(cells, results or _shelf(), workers=workers, minutes=minutes)
     verdicts = [judge(one, dataset, rows) for one in wanted]
     if not for_people(format, out):
-        emit(pl.DataFrame([row for verdict in verdicts for row in verdict.rows()]), format, out)
+        measured = [row for verdict in verdicts for row in verdict.rows()]
+        if not measured:
+            raise ParameterError("nothing was measured: the budget was too small, or all runs failed.")
+        emit(pl.DataFrame(measured), format, out)
         return
     for verdict in verdicts:
-        shown = Table(title=f"{verdict.claim.text} [bold]{verdict.word}[/]", title_justify="left", box=box.SIMPLE_HEAD)
+        title = f"{verdict.claim.text} [bold]{verdict.word}[/] ({verdict.pairs})"
+        shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
         for column in ("better", "worse", "metric", "difference", "p"):
             shown.add_column(column)
         for row in verdict.rows():
-            shown.add_row(row["better"], row["worse"], row["metric"], f"{row['difference']:+.2f}", f"{row['p']:.2g}")
+            shown.add_row(row["better"], row["worse"], row["metric"], f"{row['difference']:+.2f}", chance(row["p"]))
         Console().print(shown)
 
 
@@ -143,8 +157,23 @@ def report(
     results: _Results = None,
 ) -> None:
     """Everything that has been run, on one page; nothing is run for it, and what was not run is a marked gap."""
+    known = {TOWN, *(one for found in (*TABLES.values(), *FIGURES.values()) for one in found.datasets)}
+    for one in dataset or ():
+        if one not in known:
+            raise ParameterError(f"--dataset {one}: nothing is declared for it.{nearest(one, known)}")
+    require_writable("--out", out / "report.md")
     for path in write_report(out, results or _shelf(), datasets=dataset or (), quick=quick):
         typer.echo(path)
+
+
+def _check(minutes: float | None, out: Path | None, results: Path | None) -> None:
+    """What can go wrong at once shall not go wrong after an hour."""
+    if minutes is not None and not 0 <= minutes < math.inf:
+        raise ParameterError(f"--minutes {minutes}: expected a budget in minutes.")
+    if out is not None:
+        require_writable("--out", out)
+    if results is not None:
+        require_writable("--results", results / "writable.tmp", keep=False)
 
 
 def _shelf() -> Path:
@@ -156,17 +185,22 @@ def _show(table: Experiment | Counted, found: list[Entry]) -> None:
     for dataset in dict.fromkeys(entry.dataset for entry in found):
         shown = Table(title=f"{table.title}, {dataset} (the paper's in brackets)", title_justify="left")
         shown.add_column("method", style="bold")
+        shown.add_column("")
         for metric in metrics:
             shown.add_column(metric, justify="right")
         shown.add_column("seconds", justify="right")
         for entry in (entry for entry in found if entry.dataset == dataset):
             cells = []
             for metric in metrics:
-                ours = as_text(entry.ours[metric]) if metric in entry.ours else f"[red]{entry.state}[/]"
+                ours = as_text(entry.ours[metric]) if metric in entry.ours else "-"
                 theirs = f" [dim]({as_text(entry.theirs[metric])})[/]" if metric in entry.theirs else ""
                 cells.append(ours + theirs)
-            shown.add_row(entry.label, *cells, f"{entry.seconds:.0f}")
+            marks = ", ".join(marks_of(entry))
+            shown.add_row(entry.label, f"[red]{marks}[/]" if not entry.ours else f"[dim]{marks}[/]", *cells,
+                f"{entry.seconds:.0f}")  # fmt: skip
         Console().print(shown)
+    for problem in problems_of(found) if isinstance(table, Experiment) else ():
+        Console(stderr=True).print(escape(problem), highlight=False)
 
 
 paper.command("list", epilog="Example: tastespace paper list")(configured(list_, "list"))

@@ -21,6 +21,7 @@ from tastespace.errors import ParameterError
 from tastespace.evaluation.evaluator import evaluate
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
+from tastespace.models.simple import MostPopular
 from tastespace.models.vectors import VectorSpace
 
 Candidates = Literal["new", "all"]
@@ -51,8 +52,8 @@ def evaluate_cold(
     The paper's table has P, R and NDCG at 3 by its own protocol. ``warm=False`` leaves the warm part out.
 
     Cold users are placed by their content and rank the warm items. Cold items are placed by their content; warm users
-    rank them among the ``candidates``. A model to which no item can be added, such as the most popular, has no report
-    of cold items.
+    rank them among the ``candidates``. A model that knows no content has no report of strangers, except that the most
+    popular is the same for everybody, new users too.
 
     >>> from tastespace.data import cold
     >>> from tastespace.models.content import ContentKNN
@@ -67,7 +68,8 @@ def evaluate_cold(
     found = {"warm": evaluate(model, parts.test, seen=[parts.train, parts.valid], **rules)} if warm else {}
     if parts.new_users is not None:
         strangers = with_new_users(model, parts.new_users, parts.new_user_features)
-        found["cold user"] = evaluate(strangers, parts.new_users, **rules)
+        if strangers is not None:
+            found["cold user"] = evaluate(strangers, parts.new_users, **rules)
     if parts.new_items is not None and isinstance(model, TakesItems):
         ids = parts.new_items.items.series if is_matrix(parts.new_item_features) else None
         larger = copy.copy(model).add_items(parts.new_item_features, ids)
@@ -77,13 +79,14 @@ def evaluate_cold(
     return found
 
 
-def with_new_users(model: Recommender, people: Interactions, features: Any) -> Recommender:
-    """The model for these people, known by content alone; one that knows no content serves them by empty histories."""
+def with_new_users(model: Recommender, people: Interactions, features: Any) -> Recommender | None:
+    """The model for these people, known by content alone; None for models that know no content."""
     nothing = people.subset(np.zeros(people.n_interactions, dtype=bool))
     new = None if features is None else model._fold_in_with(nothing, features)
-    new = model._fold_in(nothing) if new is None else new
+    if new is None and isinstance(model, MostPopular):
+        new = model._fold_in(nothing)
     if new is None:
-        raise ParameterError(f"{type(model).__name__} has no way to take in people who were not in training.")
+        return None
     new.train_, new.valid_, new._world = nothing, None, model.world
     return new
 

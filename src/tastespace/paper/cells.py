@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
+import logging
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from tastespace.paper.code_version import code_version
 from tastespace.paper.methods import find_method
 from tastespace.paper.runs import ACCURACY, Setting, chosen_parameters, load_parts
 from tastespace.paper.strangers import dataset_for
+
+log = logging.getLogger(__name__)
 
 SPREAD = tuple(f"{name}@{k}" for name in ("MaxDiv", "ILS", "Coverage") for k in (3, 5, 10, 20))
 EVERYTHING = (*ACCURACY, *(f"{name}?" for name in SPREAD), "CategoryMAP?")
@@ -34,6 +37,8 @@ class Cell(Setting):
     metrics: tuple[str, ...] = EVERYTHING
     label: str | None = None
     """Name of the row, where it is not the method's."""
+    quick: bool = False
+    """Whether this is a run of few epochs, only to see that it works; its row is marked."""
 
     @property
     def title(self) -> str:
@@ -51,7 +56,7 @@ class Cell(Setting):
             "seed": self.seed,
             "protocol": self.protocol,
             "metrics": list(self.metrics),
-            "code": code_version(method.model, method.second_stage is not None),
+            "code": code_version(method.model, method.second_stage is not None, parts.strangers is not None),
             "record": _RECORD,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:20]
@@ -80,19 +85,23 @@ class Shelf:
             with np.load(path, allow_pickle=False) as stored:
                 text = str(stored["result"])
                 per_user = {name.removeprefix("user."): stored[name] for name in stored.files if name != "result"}
-        except (OSError, ValueError, KeyError, EOFError, zlib.error):
+                result = json.loads(text)
+                whole = isinstance(result, dict) and {"metrics", "seconds"} <= set(result)
+        except FileNotFoundError:
             return None
-        except Exception as problem:  # a damaged zip raises whatever its reader meets
-            if type(problem).__name__ != "BadZipFile":
-                raise
+        except Exception as problem:  # a damaged file raises whatever its reader meets
+            log.warning("%s is damaged (%r) and counts as not there", path, problem)
             return None
-        return Finished(json.loads(text), per_user)
+        if not whole:
+            log.warning("%s is no finished cell and counts as not there", path)
+            return None
+        return Finished(result, per_user)
 
     def put(self, cell: Cell, finished: Finished) -> Path:
         """Keep a finished cell."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{cell.key()}.npz"
-        partial = path.with_suffix(".partial")
+        partial = path.with_suffix(f".{os.getpid()}.partial")
         content = {f"user.{name}": values.astype(np.float32) for name, values in finished.per_user.items()}
         stored = {**finished.result, "cell": {**asdict(cell), "parameters": dict(cell.parameters)}}
         with partial.open("wb") as file:

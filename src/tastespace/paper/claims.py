@@ -70,12 +70,22 @@ class Verdict:
         """How many of the claim's pairs were measured."""
         return len({(better, worse) for better, worse, _ in self.differences})
 
+    @property
+    def pairs(self) -> str:
+        """How many of the claim's pairs the verdict is about.
+
+        >>> judge(find_claim("joint"), "town", []).pairs
+        '0 of 1 pairs'
+        """
+        return f"{self.measured} of {len(self.claim.pairs)} pairs"
+
     def rows(self) -> list[dict[str, Any]]:
-        """One row per difference, for programs."""
+        """One row per difference, for programs; none where nothing was measured."""
         return [
             {
                 "claim": self.claim.name,
                 "verdict": self.word,
+                "pairs": self.pairs,
                 "dataset": self.dataset,
                 "better": better,
                 "worse": worse,
@@ -210,14 +220,15 @@ def find_claim(name: str) -> Claim:
 
 def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
     """The verdict on a claim from finished cells of one data set."""
-    by_label: dict[str, list[Finished]] = {}
+    by_label: dict[str, dict[int, Finished]] = {}
     for row in rows:
         if row.cell.dataset == dataset and row.finished is not None:
-            by_label.setdefault(row.cell.title, []).append(row.finished)
+            by_label.setdefault(row.cell.title, {})[row.cell.seed] = row.finished
     found = {}
     for better, worse in claim.pairs:
-        first, second = by_label.get(better.label, []), by_label.get(worse.label, [])
-        common = min(len(first), len(second))  # seeds count from 0, so these are the same ones
+        first, second = by_label.get(better.label, {}), by_label.get(worse.label, {})
+        common = sorted(set(first) & set(second))
         for metric in claim.metrics if common else ():
-            found[better.label, worse.label, metric] = paired(first[:common], second[:common], metric)
+            ones, others = [first[seed] for seed in common], [second[seed] for seed in common]
+            found[better.label, worse.label, metric] = paired(ones, others, metric)
     return Verdict(claim, dataset, found)

@@ -21,14 +21,21 @@ _ALWAYS = ("tastespace.evaluation.evaluator", "tastespace.data.split")
 _TWO_STAGES = ("tastespace.recommend.rerank", "tastespace.recommend.stage", "tastespace.recommend.selection")
 
 
+_BY_CONTENT = tuple(
+    f"tastespace.{name}"
+    for name in ("data.features", "data.columns", "data.enlarging", "evaluation.cold", "paper.strangers")
+)
+
+
 @lru_cache
-def code_version(model: str, two_stages: bool = False) -> str:
+def code_version(model: str, two_stages: bool = False, strangers: bool = False) -> str:
     """A hash of the native sources and of all Python that a model's module leads to, 12 hexadecimal digits.
 
-    A change to another model leaves it as it is.
+    A change to another model leaves it as it is. ``strangers``: content is read and strangers are measured as well.
     """
     start = [cls.__module__ for cls in registry()[model].__mro__ if cls.__module__.startswith("tastespace.")]
-    names = _reachable({*start, *_ALWAYS, *(_TWO_STAGES if two_stages else ())} - _OUTSIDE)
+    special = {*(_TWO_STAGES if two_stages else ()), *(_BY_CONTENT if strangers else ())}
+    names = _reachable({*start, *_ALWAYS, *special} - _OUTSIDE)
     digest = hashlib.sha256(_native.SOURCES.encode())
     for name in sorted(names):
         digest.update(_source_of(name).read_bytes())

@@ -7,10 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from tastespace.data.cold import SUFFIX
 from tastespace.paper.counted import Counted
 from tastespace.paper.experiment import Experiment, Figures, Line
 from tastespace.paper.numbers import table
-from tastespace.paper.runs import Parts
+from tastespace.paper.runs import TOWN, Parts
 
 SITUATIONS = ("warm", "cold user", "cold item")
 TRAININGS = {"joint": "Joint-Training", "pretrained": "Pre-Training"}
@@ -18,6 +19,7 @@ METHODS = ("MGMF+DN", "CML+DN", "DPCML+DN")
 _FIGURES = ("P@3", "R@3", "NDCG@3")
 _SUBSET = "Subset 1"  # of the paper's two the one whose size is near to that of xing-2017
 _COUNTS = ("users", "items", "ratings")
+_TOWN = f"{TOWN}{SUFFIX}"
 
 
 def label_of(method: str, training: str) -> str:
@@ -97,6 +99,7 @@ COLD = Experiment(
     theirs=_theirs,
     ours=_ours,
     shown=tuple(f"{situation} {figure}" for situation in SITUATIONS for figure in _FIGURES),
+    town=_TOWN,
 )
 
 COLD_COUNTS = Counted(
@@ -107,4 +110,5 @@ COLD_COUNTS = Counted(
     _their_counts,
     ("warm", "cold users", "cold items"),
     _COUNTS,
+    _TOWN,
 )

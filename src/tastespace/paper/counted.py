@@ -9,9 +9,9 @@ from tastespace.data import Interactions
 from tastespace.errors import DatasetError
 from tastespace.models.dpcml import CML, DPCML
 from tastespace.paper.entries import Entry, missing
-from tastespace.paper.experiment import Figures, check_datasets
+from tastespace.paper.experiment import Figures, checked_datasets
 from tastespace.paper.numbers import efficiency, statistics
-from tastespace.paper.runs import Parts, load_parts
+from tastespace.paper.runs import TOWN, Parts, load_parts
 from tastespace.training.counts import interests_per_user
 
 _MIB = 2**20
@@ -37,12 +37,13 @@ class Counted:
     """The paper's figures by data set and label."""
     labels: tuple[str, ...]
     shown: tuple[str, ...]
+    town: str = TOWN
+    """How the synthetic town is called here."""
 
     def entries(self, datasets: Sequence[str] = ()) -> list[Entry]:
         """All rows; a data set that is not here is a marked gap."""
-        check_datasets(self.name, datasets, self.datasets)
         found = []
-        for dataset in datasets or self.datasets:
+        for dataset in checked_datasets(self.name, datasets or self.datasets, self.datasets, self.town):
             try:
                 figures = self.ours(load_parts(dataset))
             except DatasetError as problem:

@@ -38,6 +38,8 @@ class Entry:
 
 DEFAULTS = "defaults"
 """Note of a row for whose method no search was stored on this data set."""
+QUICK = "quick"
+"""Note of a row that was run for few epochs, only to see that it works."""
 
 
 def missing(dataset: str, label: str, theirs: Figures, problem: str) -> Entry:
@@ -69,17 +71,17 @@ def entries(experiment: Experiment, rows: Sequence[Row]) -> list[Entry]:
                 seconds=float(np.mean([result["seconds"] for result in done])) if done else 0.0,
                 state=state,
                 problem=next((row.problem for row in group if row.problem), ""),
-                note=_note(dataset, lines[label]),
+                note=_note(dataset, lines[label], any(row.cell.quick for row in group)),
             )
         )
     return found
 
 
-def _note(dataset: str, line: Line) -> str:
+def _note(dataset: str, line: Line, quick: bool) -> str:
     method = find_method(line.like or line.method)
     tunable = set(registry()[method.model]._parameter_names()) - {"threads", "seed"}
     searched = stored_parameters(dataset, method.name) or stored_parameters(dataset, method.first_stage)
-    notes = [line.note, DEFAULTS if tunable and not searched else ""]
+    notes = [line.note, DEFAULTS if tunable and not searched else "", QUICK if quick else ""]
     return ", ".join(note for note in notes if note)
 
 

@@ -66,36 +66,50 @@ class Experiment:
     """Which of them stand in the table."""
     seeds: int = 1
     """Runs of each row, unless the reader asks for another number."""
+    town: str = TOWN
+    """How the synthetic town is called here; a table about strangers needs a town with strangers."""
 
     def cells(self, datasets: Sequence[str] = (), seeds: int | None = None, quick: bool = False) -> list[Cell]:
         """Everything that the table needs, one data set after the other."""
-        self.check(datasets)
+        wanted = checked_datasets(self.name, datasets or self.datasets, self.datasets, self.town)
+        if seeds is not None and seeds < 1:
+            raise ParameterError(f"seeds={seeds}: expected how many runs of each cell, 1 or more.")
         lines = [line for line in self.lines if line.quick] if quick else self.lines
         return [
-            Cell(dataset, line.method, seed=seed, parameters=line.parameters(dataset, quick), label=line.label)
-            for dataset in (datasets or self.datasets)
+            Cell(
+                dataset,
+                line.method,
+                seed=seed,
+                parameters=line.parameters(dataset, quick),
+                label=line.label,
+                quick=quick,
+            )
+            for dataset in wanted
             for line in lines
             for seed in range(self.seeds if seeds is None else seeds)
         ]
 
-    def check(self, datasets: Sequence[str]) -> None:
-        """Refuse a data set for which the table is not declared; the synthetic town is good for all."""
-        check_datasets(self.name, datasets, self.datasets)
 
+def checked_datasets(name: str, datasets: Sequence[str], declared: Sequence[str], town: str = TOWN) -> list[str]:
+    """The data sets asked for; one for which a table or figure is not declared is refused. The town is good for all.
 
-def check_datasets(name: str, datasets: Sequence[str], declared: Sequence[str]) -> None:
-    """Refuse data sets for which a table or figure is not declared."""
+    >>> checked_datasets("cold", ["town"], ["xing-2017-cold"], "town-cold")
+    ['town-cold']
+    """
     for dataset in datasets:
-        if dataset not in declared and dataset != TOWN:
+        if dataset not in (*declared, TOWN, town):
             raise ParameterError(
                 f"{name} is not declared for {dataset!r}; it is for {', '.join(declared)}." + nearest(dataset, declared)
             )
+    return [town if dataset == TOWN else dataset for dataset in datasets]
 
 
 def only(experiment: Experiment, methods: Sequence[str]) -> Experiment:
     """The same table with some of its rows."""
-    lines = tuple(line for line in experiment.lines if line.method in methods)
-    if not lines:
-        known = ", ".join(dict.fromkeys(line.method for line in experiment.lines))
-        raise ParameterError(f"{experiment.name} has none of {', '.join(methods)}; it has {known}.")
-    return replace(experiment, lines=lines)
+    known = list(dict.fromkeys(line.method for line in experiment.lines))
+    for method in methods:
+        if method not in known:
+            raise ParameterError(
+                f"{experiment.name} has no method {method!r}; it has {', '.join(known)}." + nearest(method, known)
+            )
+    return replace(experiment, lines=tuple(line for line in experiment.lines if line.method in methods))

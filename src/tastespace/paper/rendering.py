@@ -11,8 +11,14 @@ from tastespace.paper.experiment import Experiment
 
 
 def shown_metrics(table: Experiment | Counted, found: Sequence[Entry]) -> list[str]:
-    """Which columns the table has: those declared of which there is a figure."""
-    return [name for name in table.shown if any(name in entry.ours or name in entry.theirs for entry in found)]
+    """Which columns the table has: those declared of which there is a figure, all of them where there is none."""
+    some = [name for name in table.shown if any(name in entry.ours or name in entry.theirs for entry in found)]
+    return some or list(table.shown)
+
+
+def problems_of(found: Sequence[Entry]) -> list[str]:
+    """Why rows are not complete, where that is known."""
+    return [f"{entry.label}, {entry.dataset}: {entry.problem}" for entry in found if entry.problem]
 
 
 def to_markdown(
@@ -41,12 +47,14 @@ def to_markdown(
         for entry in group:
             cells = [_cell(entry, name, difference) for name in metrics]
             if p_values:
-                cells.append(f"{p_values[entry.label]:.2g}" if entry.label in p_values else "")
+                cells.append(chance(p_values[entry.label]) if entry.label in p_values else "")
             if timed:
                 cells += [str(entry.seeds), f"{entry.seconds:.0f}"]
             marks = "".join(f" *{mark}*" for mark in marks_of(entry))
             lines.append(f"| {row_name(table, entry)}{marks} | {' | '.join(cells)} |")
         lines.append("")
+    if timed and problems_of(found):
+        lines += ["Not complete:", "", *(f"* {problem}" for problem in problems_of(found)), ""]
     return "\n".join(lines)
 
 
@@ -94,9 +102,18 @@ def as_text(value: float, like: float | None = None) -> str:
     ('575,271', '26.66', '0.093', '0.71')
     """
     size = abs(value if like is None else like)
-    if size >= 1000:
+    if size >= 1000 or (size >= 100 and float(value).is_integer()):
         return f"{value:,.0f}"
     return f"{value:.2f}" if size >= 1 else f"{value:.3f}"
+
+
+def chance(p: float) -> str:
+    """A p-value as people write it.
+
+    >>> chance(0.0), chance(0.0123), chance(0.5)
+    ('< 0.001', '0.012', '0.50')
+    """
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
 def signed(difference: float, like: float) -> str:
@@ -133,6 +150,8 @@ def to_rows(table: Experiment | Counted, found: Sequence[Entry]) -> list[dict[st
                     "seeds": entry.seeds,
                     "seconds": entry.seconds,
                     "state": entry.state,
+                    "note": entry.note,
+                    "problem": entry.problem,
                 }
             )
     return rows

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import sys
+import threading as threading_
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -125,14 +127,25 @@ def _work(rows: list[Row], shelf: Shelf, workers: int, minutes: float | None, sh
 
 def _one(cell: Cell, folder: str) -> None:
     """The work of a child process."""
+    threading_.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     shelf = Shelf(folder)
+    _note(shelf, cell).unlink(missing_ok=True)  # of an earlier attempt
     try:
         result, report = execute(cell, threads=1, progress=False)
+        shelf.put(cell, Finished(result, report.per_user))
     except TastespaceError as problem:
         _write_note(shelf, cell, str(problem))
         raise SystemExit(2) from None
-    shelf.put(cell, Finished(result, report.per_user))
-    _note(shelf, cell).unlink(missing_ok=True)  # of an earlier attempt
+    except Exception as problem:
+        _write_note(shelf, cell, f"{type(problem).__name__}: {problem}")
+        raise
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended, however that was: somebody may start the same cell anew."""
+    while os.getppid() == parent:
+        time.sleep(_POLL)
+    os._exit(3)
 
 
 def why_missing(cell: Cell, shelf: Shelf) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from tastespace.paper.strangers import (
     content_arguments,
     content_settings,
     dataset_for,
+    fingerprints_of,
     load_strangers,
     with_strangers,
 )
@@ -63,10 +64,8 @@ class Parts:
 
     def fingerprints(self) -> list[str]:
         """Of everything that decides figures."""
-        parts = [self.train, self.valid, self.test]
-        if self.strangers is not None:
-            parts += [part for part in (self.strangers.new_users, self.strangers.new_items) if part is not None]
-        return [part.fingerprint() for part in parts]
+        own = [part.fingerprint() for part in (self.train, self.valid, self.test)]
+        return own if self.strangers is None else [*own, *fingerprints_of(self.strangers)]
 
 
 @lru_cache(maxsize=6)

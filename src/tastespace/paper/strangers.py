@@ -7,11 +7,16 @@ name too, where the data set has strangers: `tastespace run --dataset xing-2017 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from tastespace.data import cold
 from tastespace.data.cold import SUFFIX, ColdStart
+from tastespace.data.tables import to_polars
 from tastespace.evaluation import Report
 from tastespace.evaluation.cold import evaluate_cold
 from tastespace.models import Recommender, registry
@@ -43,6 +48,25 @@ def load_strangers(dataset: str, split_seed: int) -> ColdStart | None:
     """The parts of ``<name>-cold``; None for other names."""
     name = dataset.removesuffix(SUFFIX)
     return cold.load(name, split_seed) if name != dataset and name in cold.names() else None
+
+
+def fingerprints_of(strangers: ColdStart) -> list[str]:
+    """Of the strangers, of all content, and of how it should be read."""
+    found = [part.fingerprint() for part in (strangers.new_users, strangers.new_items) if part is not None]
+    contents = (
+        strangers.user_features, strangers.item_features, strangers.new_user_features, strangers.new_item_features,
+    )  # fmt: skip
+    digest = hashlib.sha256(repr(sorted(strangers.settings.items())).encode())
+    for content in contents:
+        if content is None:
+            digest.update(b"none")
+        elif sp.issparse(content):
+            matrix = sp.csr_array(content)
+            for array in (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape)):
+                digest.update(np.ascontiguousarray(array).data)
+        else:
+            digest.update(to_polars(content)[0].write_ndjson().encode())
+    return [*found, digest.hexdigest()[:16]]
 
 
 def content_settings(model: Recommender, strangers: ColdStart | None) -> dict[str, Any]:

@@ -96,9 +96,8 @@ def test_where_it_was_made_is_said(report):
 
 
 def test_a_claim_about_other_data_has_an_empty_place():
-    verdicts = [
-        judge(CLAIMS["joint"], "steam-200k", []), judge(CLAIMS["joint"], "ml-1m", []), judge(CLAIMS["cold"], "xing", []),
-    ]  # fmt: skip
+    asked = (("joint", "steam-200k"), ("joint", "ml-1m"), ("cold", "xing"))
+    verdicts = [judge(CLAIMS[name], dataset, []) for name, dataset in asked]
     datasets, rows = by_claim(verdicts)
     assert datasets == ["steam-200k", "ml-1m", "xing"]
     assert rows[CLAIMS["cold"].text] == [None, None, verdicts[2]]

@@ -10,8 +10,9 @@ from typing import Any
 from tastespace.errors import DataError
 from tastespace.paper.cells import Cell, Finished
 from tastespace.paper.entries import Entry, entries
-from tastespace.paper.experiment import Experiment, check_datasets
+from tastespace.paper.experiment import Experiment, checked_datasets
 from tastespace.paper.runner import Row
+from tastespace.paper.runs import TOWN
 
 
 class NothingToDrawError(DataError):
@@ -64,8 +65,13 @@ class Picture:
 
     def cells(self, dataset: str, seeds: int | None = None, quick: bool = False) -> dict[str, list[Cell]]:
         """Everything that the figure needs on a data set, by table."""
-        check_datasets(self.name, [dataset], self.datasets)
-        return {table.name: table.cells([dataset], seeds, quick) for table in self.tables}
+        (wanted,) = checked_datasets(self.name, [dataset], self.datasets, self.town)
+        return {table.name: table.cells([wanted], seeds, quick) for table in self.tables}
+
+    @property
+    def town(self) -> str:
+        """How the synthetic town is called in its tables."""
+        return self.tables[0].town if self.tables else TOWN
 
     def paint(self, dataset: str, rows: Mapping[str, Sequence[Row]], quick: bool = False) -> Any:
         """The figure from rows of its tables, by name; those that were not run are left out."""
@@ -82,4 +88,7 @@ class Picture:
             for row in found:
                 assert row.finished is not None
                 runs.setdefault(name, {}).setdefault(row.cell.title, []).append(row.finished)
-        return self.draw(Material(dataset, tables, runs, quick))
+        figure = self.draw(Material(dataset, tables, runs, quick))
+        if quick:
+            figure.text(0.99, 0.01, "a quick run of few epochs: only to see that it works", ha="right", fontsize=7)
+        return figure

@@ -10,7 +10,7 @@ from pathlib import Path
 from tastespace.paper.claims import Verdict
 from tastespace.paper.entries import Entry
 from tastespace.paper.experiment import Experiment
-from tastespace.paper.rendering import as_text, marks_of, row_name, shown_metrics, signed
+from tastespace.paper.rendering import as_text, chance, marks_of, problems_of, row_name, shown_metrics, signed
 from tastespace.paper.report.collecting import Collected, Drawn, Section
 from tastespace.paper.report.twin import HOW_TO_READ, by_claim
 
@@ -75,13 +75,13 @@ def _verdict(verdict: Verdict | None) -> str:
     word = f'<span class="verdict {_LOOKS[verdict.word]}">{verdict.word}</span>'
     rows = "".join(
         f"<tr><td>{escape(row['better'])}</td><td>{escape(row['worse'])}</td><td>{row['metric']}</td>"
-        f"<td class=n>{row['difference']:+.2f}</td><td class=n>{_chance(row['p'])}</td></tr>"
+        f"<td class=n>{row['difference']:+.2f}</td><td class=n>{escape(chance(row['p']))}</td></tr>"
         for row in verdict.rows()
     )
     if not rows:
         return f"<td>{word}</td>"
     heads = "".join(f"<th>{head}</th>" for head in ("better", "worse", "metric", "difference", "p"))
-    pairs = f"{verdict.measured} of {len(verdict.claim.pairs)} pairs"
+    pairs = verdict.pairs
     return (
         f"<td>{word}<details><summary>{pairs}</summary><table><tr>{heads}</tr>{rows}</table></details></td>"
     )  # fmt: skip
@@ -105,8 +105,13 @@ def _section(section: Section) -> str:
         f'<article id="{_anchor(table.name, section.dataset)}"><h3>{escape(table.title)} <small>'
         f"{escape(section.dataset)}</small></h3><div class=wide><table class=figures><thead><tr>"
         f"{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f"<p class=source><code>{escape(section.command)}</code></p></article>"
+        f"{_problems(section)}<p class=source><code>{escape(section.command)}</code></p></article>"
     )
+
+
+def _problems(section: Section) -> str:
+    found = problems_of(section.found) if isinstance(section.table, Experiment) else []
+    return f"<ul>{''.join(f'<li>{escape(problem)}</li>' for problem in found)}</ul>" if found else ""
 
 
 def _row(
@@ -118,7 +123,7 @@ def _row(
     )
     if tested:
         known = section.p_values.get(entry.label)
-        text = "best" if entry.label == section.best else "" if known is None else _chance(known)
+        text = "best" if entry.label == section.best else "" if known is None else escape(chance(known))
         cells.append(f"<td class=n>{text}</td>")
     if timed:
         cells.append(
@@ -136,10 +141,6 @@ def _cell(entry: Entry, name: str, is_best: bool) -> str:
         gap = "" if ours is None else f" <i>{signed(ours - theirs, theirs)}</i>"
         below = f"<div>{as_text(theirs)}{gap}</div>"
     return f"<td class=n>{above}{below}</td>"
-
-
-def _chance(p: float) -> str:
-    return "&lt; 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
 def _figure(drawn: Drawn) -> str:

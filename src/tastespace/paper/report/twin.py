@@ -67,8 +67,7 @@ def by_claim(verdicts: list[Verdict]) -> tuple[list[str], dict[str, list[Verdict
 
 
 def _of(verdict: Verdict) -> str:
-    whole = len(verdict.claim.pairs)
-    return f" ({verdict.measured} of {whole} pairs)" if 0 < verdict.measured < whole else ""
+    return f" ({verdict.pairs})" if 0 < verdict.measured < len(verdict.claim.pairs) else ""
 
 
 def _gaps(found: Collected) -> list[str]:
