@@ -26,12 +26,12 @@ HIGH = (0.0, 0.1, 0.25, 0.35, 0.5, 0.8)
 """delta_2."""
 NO_DCRS, SINGLE = "no DCRS", "one vector"
 
-_FORMS: dict[str, dict[str, Any]] = {
-    "w/o DCRS": {"dcrs": None},
-    "DCRS-\\delta_1": {"max_diversity": None},
-    "DCRS-\\delta_2": {"min_diversity": None},
-    "DCRS": {},
-}
+FORMS = ("w/o DCRS", "DCRS, only δ₁", "DCRS, only δ₂", "DCRS")
+"""Labels of the forms of DCRS."""
+_FORMS: dict[str, dict[str, Any]] = dict(
+    zip(FORMS, ({"dcrs": None}, {"max_diversity": None}, {"min_diversity": None}, {}), strict=True)
+)
+_PUBLISHED = dict(zip(FORMS, ("w/o DCRS", "DCRS-\\delta_1", "DCRS-\\delta_2", "DCRS"), strict=True))
 # As the paper selects epochs; a registry's model by its own name does not.
 _SELECTION: dict[str, Any] = {"monitor": "P@3", "monitor_protocol": "paper"}
 
@@ -63,7 +63,7 @@ def _forms(sampler: str, table: str) -> Experiment:
         f"Sides of DCRS, BPA+{SAMPLERS[sampler]}",
         tuple(Line(name, f"bpa+{sampler}", changes) for name, changes in _FORMS.items()),
         STEAM,
-        theirs=lambda dataset, line: ablation(table, dataset).get(line.label, {}),
+        theirs=lambda dataset, line: ablation(table, dataset).get(_PUBLISHED[line.label], {}),
         shown=("P@3", "R@3", "NDCG@3", "MAP", "MRR"),
     )
 

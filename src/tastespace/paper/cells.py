@@ -6,6 +6,7 @@ data's fingerprint, the seeds, the protocol and metrics, and the code that compu
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import logging
@@ -95,6 +96,8 @@ class Shelf:
         if not whole:
             log.warning("%s is no finished cell and counts as not there", path)
             return None
+        day = datetime.datetime.fromtimestamp(path.stat().st_mtime, tz=datetime.timezone.utc).strftime("%Y-%m-%d")
+        result.setdefault("made", {"date": day})
         return Finished(result, per_user)
 
     def put(self, cell: Cell, finished: Finished) -> Path:

@@ -17,6 +17,7 @@ from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender
 from tastespace.models.dpcml import DPCML
+from tastespace.paper.machine import surroundings
 from tastespace.paper.methods import Method, find_method
 from tastespace.paper.recorded import history, inference_seconds, possible_metrics, validation_figures
 from tastespace.paper.stored import stored_parameters
@@ -141,6 +142,7 @@ def execute(setting: Setting, threads: int = 0, progress: bool | None = None) ->
         "seconds": seconds,
         "peak_mb": peak_mb(),
         "version": tastespace.__version__,
+        "made": surroundings(),
         "seed": setting.seed,
         "split_seed": setting.split_seed,
         "protocol": setting.protocol,

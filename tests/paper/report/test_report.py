@@ -91,7 +91,7 @@ def test_a_figure_of_which_cells_are_missing_says_so(report):
 
 def test_where_it_was_made_is_said(report):
     twin = report["report.md"].read_text(encoding="utf-8")
-    for word in ("processor", "memory", "Python", "tastespace", "date 2"):
+    for word in ("processor", "memory", "Python", "tastespace", "page made 2", "runs made 2"):
         assert word in twin
 
 

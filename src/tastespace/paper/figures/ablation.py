@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tastespace.paper.ablations import FAMILIES, HARDEST, NEGATIVES, POOLS, WEIGHTS
+from tastespace.paper.ablations import FAMILIES, FORMS, HARDEST, NEGATIVES, POOLS, WEIGHTS
 from tastespace.paper.figures.declaration import Material
 from tastespace.paper.figures.style import (
     AMBER,
@@ -96,6 +96,7 @@ def draw_hard_sampling(material: Material) -> Any:
             bars_with_spread(panel, np.arange(2) + 0.27 * (number - 1), values, spread, 0.25, shade, sampler)
             everything += values
         panel.set_xticks(range(2), ["one vector (CML)", "several (DPCML, BPA)"])
+        panel.set_xlim(-0.6, 1.6)
         from_near_zero(panel, everything)
         name_axes(panel, metric)
     legend_above(figure, axes[0])
@@ -104,20 +105,21 @@ def draw_hard_sampling(material: Material) -> Any:
 
 def draw_forms(material: Material) -> Any:
     """DCRS against its two halves and against nothing, ours as bars and the paper's as marks."""
-    names = ("w/o DCRS", "DCRS-\\delta_1", "DCRS-\\delta_2", "DCRS")
     shown = ("without", "only δ₁", "only δ₂", "both")
     shades = (GREY, SKY, AMBER, VERMILION)
     metrics = ("P@3", "R@3", "NDCG@3", "MAP", "MRR")
     title = f"What diversity control brings: {material.dataset}"
-    subtitle = "bars are ours, rings the paper's, in percent; δ₁ keeps a person's vectors apart, δ₂ together"
+    subtitle = (
+        "bars are ours, rings the paper's, in percent, axes not from 0; δ₁ keeps a person's vectors apart, δ₂ together"
+    )
     figure, axes = panels(title, subtitle, 10, size=(1.95, 2.2), columns=5, legend=True)
     for row, (sampler, table) in enumerate((("UniS", "dcrs-unis"), ("HarS", "dcrs-hars"))):
         for column, metric in enumerate(metrics):
             panel = axes[5 * row + column]
-            ours = [material.value(table, name, metric) for name in names]
-            theirs = [material.theirs(table, name, metric) for name in names]
+            ours = [material.value(table, name, metric) for name in FORMS]
+            theirs = [material.theirs(table, name, metric) for name in FORMS]
             for place, (value, shade, label) in enumerate(zip(ours, shades, shown, strict=True)):
-                spread = material.spread(table, names[place], metric)
+                spread = material.spread(table, FORMS[place], metric)
                 bars_with_spread(panel, [place], [value], [spread], 0.72, shade, label)
             panel.scatter(range(4), theirs, s=34, facecolors="white", edgecolors=INK, linewidths=1.2, zorder=4,
                           label="the paper")  # fmt: skip

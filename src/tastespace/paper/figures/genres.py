@@ -34,10 +34,11 @@ def draw_genres(material: Material) -> Any:
     if not len(names):
         raise NothingToDrawError(f"no figures by category on {material.dataset}: its items have no genres.")
     title = f"Every interest counts: MAP by genre, {material.dataset}"
-    subtitle = "test MAP over the items of one genre, in percent; genres by popularity, shaded are the minority ones"
+    small = shares < _MINORITY / len(names)
+    marked = "shaded are the minority ones" if small.any() else "none is a minority"
+    subtitle = f"test MAP over the items of one genre, in percent; genres by popularity, {marked}"
     size = (max(5.0, 0.48 * len(names)), 3.4)
     figure, (axes,) = panels(title, subtitle, 1, size=size, legend=True, bottom=1.25)
-    small = shares < _MINORITY / len(names)
     _shade(axes, small)
     places = np.arange(len(names))
     for number, (label, (family, sampler)) in enumerate(methods.items()):

@@ -33,6 +33,7 @@ def draw_cold(material: Material) -> Any:
             theirs = [material.theirs("cold", label, metric) for label in labels]
             panel.scatter(places, theirs, s=34, facecolors="white", edgecolors=INK, linewidths=1.2, zorder=4)
         panel.set_xticks(range(len(_TICKS)), _TICKS)
+        panel.set_xlim(-0.6, len(_TICKS) - 0.4)
         name_axes(panel, _NAMES[situation])
     legend_above(figure, axes[0])
     return figure

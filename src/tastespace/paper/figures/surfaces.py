@@ -47,7 +47,7 @@ def _map(axes: Any, material: Material, table: str, metric: str) -> None:
         for column, high in enumerate(HIGH):
             value = values[row, column]
             inside = own[row, column]
-            text = "–" if np.isnan(value) else f"{value:.1f}"
+            text = _told(value)
             style = {"fontweight": "bold"} if inside and value == best else {}
             shade = INK if inside else QUIET
             axes.text(column, row, text, ha="center", va="center", fontsize=8, color=shade, **style)
@@ -57,9 +57,13 @@ def _map(axes: Any, material: Material, table: str, metric: str) -> None:
     axes.set_yticks(range(len(LOW)), [f"{low:g}" for low in LOW])
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    notes = f"grey: δ₁ > δ₂, no DCRS, {without:.1f}; framed: one vector, {single:.1f}"
+    notes = f"grey: δ₁ > δ₂, no DCRS, {_told(without)}; framed: one vector, {_told(single)}"
     name_axes(axes, metric, "δ₂, the upper bound\n" + notes, "δ₁, the lower bound")
     axes.tick_params(color=FAINT, length=0)
+
+
+def _told(value: float) -> str:
+    return "not run" if np.isnan(value) else f"{value:.1f}"
 
 
 def _frame(column: int, row: int) -> Any:

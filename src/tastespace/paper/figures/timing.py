@@ -76,11 +76,9 @@ def draw_inference(material: Material) -> Any:
         bars = axes.barh(places + offset, values, 0.36, color=shade, label=name)
         texts = ["" if np.isnan(value) else f"{value:.2g}" for value in values]
         axes.bar_label(bars, texts, fontsize=8.5, color=QUIET, padding=3)
-    axes.set_xscale("log")
     axes.set_yticks(places, labels)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
-    log_seconds(axes.xaxis)
     axes.margins(x=0.12)
-    name_axes(axes)
+    name_axes(axes, "", "seconds")
     legend_above(figure, axes)
     return figure

@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 
 from tastespace.paper.cells import Shelf
+from tastespace.paper.machine import surroundings
 from tastespace.paper.rendering import to_rows
 from tastespace.paper.report.collecting import Collected, collect
-from tastespace.paper.report.machine import surroundings
 from tastespace.paper.report.page import to_page
 from tastespace.paper.report.twin import to_twin
 
@@ -31,7 +31,9 @@ def write_report(
     folder = Path(out).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     found = collect(folder, Shelf(results), datasets, quick)
-    facts = surroundings()
+    # What was run may be older than the page, and from another machine.
+    here = surroundings()
+    facts = {"runs made": "; ".join(sorted(found.made)) or "none", "page made": here.pop("date"), **here}
     texts = {"report.html": to_page(found, facts), "report.md": to_twin(found, facts, folder)}
     paths = []
     for name, text in texts.items():

@@ -73,6 +73,8 @@ class Collected:
     sections: list[Section] = field(default_factory=list)
     figures: list[Drawn] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+    """When and on what the runs were made."""
     gaps: list[tuple[str, str, str]] = field(default_factory=list)
     """What is missing, on which data set, and why."""
 
@@ -128,9 +130,15 @@ def _add_table(
     by_label: dict[str, list[Finished]] = {}
     for row in rows:
         if row.finished is not None:
+            found.made.add(_origin(row.finished))
             by_label.setdefault(row.cell.title, []).append(row.finished)
     best, p_values = _against_best(by_label) if _COMPARED in table.shown else ("", {})
     _add_section(found, Section(table, dataset, entries(table, rows), p_values, best))
+
+
+def _origin(finished: Finished) -> str:
+    made = finished.result["made"]
+    return f"{made['date']} on {made['processor']}" if "processor" in made else str(made["date"])
 
 
 def _add_section(found: Collected, section: Section) -> None:
