@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
+from tastespace.models.content import ContentKNN
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +167,7 @@ def test_ids_that_are_numbers_are_typed_as_text(told, refused, numbered):
     [
         (("u99",), "1 of 1 user ids are unknown, the first is 'u99' (str)"),
         (("u003",), "Did you mean u03"),
-        (("u03", "--history", "i03"), "give user ids or --history, not both."),
+        (("u03", "--history", "i03"), "give user ids, --history or --features, not several"),
         (("--history", "i03,i99"), "1 of 2 item ids are unknown, the first is 'i99'"),
         (("--history", ","), "1 histories are empty"),
         (("u03", "--item", "i99"), "the first is 'i99'"),
@@ -324,3 +325,51 @@ def test_lists_without_scores_cannot_be_re_ranked(refused, shop):
     lists = ("recommend", shop.model, "--rerank", "mmr", "--on-unknown")
     assert "lists without scores" in refused(*lists, "popular", "zoe")
     assert "no --history holds an item" in refused(*lists, "skip", "--history", "cake")
+
+
+# ---- newcomers by content ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def by_content(shop, tmp_path_factory):
+    """A model that knows people by their town, and newcomers in a frame."""
+    path = tmp_path_factory.mktemp("content") / "content.model"
+    data = ts.Interactions.from_file(shop.clicks, user="who", item="what", threads=1)
+    people = pl.DataFrame({"user": data.users.series, "town": [("Ulm", "Bonn", "Rome")[i % 3] for i in range(60)]})
+    ContentKNN(neighbours=5).fit(data, user_features=people).save(path)
+    return path, pl.DataFrame({"user": ["zoe", "abe"], "town": ["Bonn", "Ulm"]})
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_newcomers_are_known_by_a_file_of_features(told, by_content, tmp_path, ending):
+    path, new = by_content
+    file = tmp_path / f"new.{ending}"
+    {"csv": new.write_csv, "parquet": new.write_parquet, "jsonl": new.write_ndjson}[ending](file)
+    found = pl.read_csv(told("recommend", path, "--features", file, "-k", 3).encode())
+    expected = ts.load(path).recommend_for(features=new, k=3)
+    assert found["user"].to_list() == ["zoe"] * 3 + ["abe"] * 3
+    assert found.select("user", "item", "rank").rows() == expected.select("user", "item", "rank").rows()
+
+
+def test_newcomers_by_features_may_be_re_ranked(told, by_content, tmp_path):
+    path, new = by_content
+    new.write_csv(tmp_path / "new.csv")
+    text = told("recommend", path, "--features", "new.csv", "-k", 2, "--rerank", "pd", "--weight", 0.5)
+    assert pl.read_csv(text.encode())["user"].to_list() == ["abe"] * 2 + ["zoe"] * 2
+
+
+def test_features_that_cannot_be_used_are_refused_in_one_line(refused, by_content, shop, tmp_path):
+    path, new = by_content
+    new.write_csv(tmp_path / "new.csv")
+    new.rename({"user": "usr"}).write_csv(tmp_path / "unnamed.csv")
+    new.with_columns(user=pl.Series(["u03", "zoe"])).write_csv(tmp_path / "known.csv")
+    (tmp_path / "broken.jsonl").write_text("no json\n", encoding="utf-8")
+    for words, message in (
+        (("u03", "--features", "new.csv"), "give user ids, --history or --features, not several"),
+        (("--features", "unnamed.csv"), "no column 'user' of user ids; its columns are 'usr', 'town'. Did you mean"),
+        (("--features", "known.csv"), "1 of 2 people with features are known to the model already, such as 'u03'"),
+        (("--features", "broken.jsonl"), "cannot be read as JSON lines"),
+        (("--features", "none.csv"), "no such file"),
+    ):
+        assert message in refused("recommend", path, *words)
+    assert "knows nothing of features" in refused("recommend", shop.model, "--features", "new.csv")

@@ -204,3 +204,28 @@ def test_a_catalogue_shorter_than_ten(run, tmp_path):
     done = run("fit", "small.csv", *COLUMNS, "--model", "ease", "--out", "b.model", "--valid", "0.3")
     assert done.code == 0
     assert "P@5" in done.err
+
+
+def test_attributes_of_users_are_content(fit, refused, shop, tmp_path):
+    people = pl.DataFrame({"who": [f"u{row:02d}" for row in range(60)], "town": ["Ulm", "Bonn"] * 30})
+    people.write_csv(tmp_path / "people.csv")
+    people.rename({"who": "user"}).write_ndjson(tmp_path / "people.jsonl")
+    for file in ("people.csv", "people.jsonl"):
+        model, _ = fit("--model", "contentknn", "--users", file, "--valid", 0)
+        assert model.train_.user_attributes["town"].to_list() == people["town"].to_list()
+        assert model.encoders_["user"].names == ["town=Bonn", "town=Ulm"]
+    assert "missing.csv: no such file" in refused(
+        "fit", shop.clicks, *COLUMNS, "--out", "b.model", "--users", "missing.csv"
+    )
+    assert "brings its own attributes" in refused("fit", "town", "--out", "b.model", "--users", "people.csv")
+
+
+def test_settings_may_be_lists_and_objects(fit, refused, shop):
+    model, _ = fit(
+        "--model", "cml+dn", *SHORT, "--valid", 0, "--set", "layers=[16,8]", "--set", "training=pretrained",
+        "--set", 'latent={"epochs": 1}',
+    )  # fmt: skip
+    assert list(model.layers) == [16, 8]
+    assert model.latent == {"epochs": 1}
+    message = refused("fit", shop.clicks, *COLUMNS, "--out", "b.model", "--set", "layers=[16,")
+    assert "--set layers=[16,: '[16,' is no JSON" in message

@@ -1,12 +1,13 @@
 """Cold-start data: everybody is warm or new, never both."""
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
 
 from tastespace.data import cold
-from tastespace.errors import ParameterError
+from tastespace.errors import DataError, ParameterError
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_seeds_and_shares(held):
     nobody = cold.hold_out("t", data, None, None, users=0.0, items=0.1)
     assert nobody.new_users is None
     assert nobody.train.n_users == data.n_users
-    with pytest.raises(ParameterError, match=r"1.5 of the users"):
+    with pytest.raises(ParameterError, match=r"users=1.5 are to be held out"):
         cold.hold_out("t", data, None, None, users=1.5)
     with pytest.raises(ParameterError, match="Did you mean xing-2017"):
         cold.load("xing")
@@ -81,3 +82,34 @@ def test_movies_and_articles(dataset_dir):
     assert (movies.new_users.n_users, movies.new_items.n_items) == (603, 353)
     assert articles.new_users is None
     assert (articles.new_items.n_items, articles.new_items.n_interactions) == (2_378, 27_739)
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow", "polars"])
+def test_features_of_any_library_go_back_into_it(town, library):
+    data = town.interactions
+    plain = pl.DataFrame({"user": data.users.series, "tags": [["a"]] * data.n_users})
+    people = {"pandas": lambda: pd.DataFrame(plain.to_dict(as_series=False)), "pyarrow": plain.to_arrow}.get(
+        library, lambda: plain
+    )()
+    parts = cold.hold_out("t", data, people, None, users=0.2, items=0.1)
+    assert type(parts.user_features) is type(people)
+    assert list(parts.new_user_features["user"].to_numpy()) == parts.new_users.users.series.to_list()
+
+
+def test_what_cannot_be_held_out(town):
+    data = town.interactions
+    people = pl.DataFrame({"user": data.users.series[:-1]})
+    with pytest.raises(DataError, match=r"the user features have \d+ rows, expected one for each"):
+        cold.hold_out("t", data, people, None)
+    with pytest.raises(DataError, match="the item features have 3 rows"):
+        cold.hold_out("t", data, None, np.eye(3))
+    with pytest.raises(DataError, match="features are a list"):
+        cold.hold_out("t", data, [1], None)
+    for share in ("a", None, True, float("nan"), -0.1):
+        with pytest.raises(ParameterError, match=r"users=.* are to be held out: expected a share"):
+            cold.hold_out("t", data, None, None, users=share)
+
+
+def test_people_and_things_of_the_town_use_the_same_names():
+    parts = cold.load("town")
+    assert set(parts.item_features["category"]) == set(parts.user_features["likes"].explode())

@@ -68,7 +68,8 @@ def test_features_are_what_loops_would_give(frame):
     assert found.matrix.dtype == np.float32
     assert found.unseen == {}
     np.testing.assert_allclose(found.matrix.toarray(), plain_features(frame, encoder), atol=1e-5)
-    assert found.n_empty == (found.matrix.toarray() == 0).all(axis=1).sum()
+    known = frame["size"].is_not_null().to_numpy()  # an average number is a feature, too
+    assert found.n_empty == ((found.matrix.toarray() == 0).all(axis=1) & ~known).sum()
 
 
 @given(frames(least=2), st.randoms())
@@ -213,3 +214,118 @@ def test_content_is_what_was_given_or_what_the_data_carries():
     carrying = Interactions.from_frame(pairs, item_attributes=pl.DataFrame({"item": ["b", "a"], "x": [2, 1]}))
     assert content_for(carrying, "item", None)["x"].to_list() == [1, 2]
     assert content_for(carrying, "item", np.eye(2)).shape == (2, 2)
+
+
+# ---- corners -----------------------------------------------------------------------------------------------
+
+
+def test_large_codes_are_categories_like_others():
+    frame = pl.DataFrame({"item": [1, 2, 3], "code": [1e30, 7.0, -1e19]})
+    encoder = FeatureEncoder({"code": "category"}).fit(frame)
+    assert encoder.n_features == 3
+    assert encoder.encode(frame).n_empty == 0
+    assert encoder.encode(frame).unseen == {}
+
+
+def test_nan_is_a_gap_among_categories_and_tags():
+    frame = pl.DataFrame({"item": [1, 2], "code": [3.0, float("nan")], "tags": [[1.0, float("nan")], [2.0]]})
+    encoder = FeatureEncoder({"code": "category", "tags": "tags"}).fit(frame)
+    assert encoder.names == ["code=3", "tags=1", "tags=2"]
+
+
+def test_nan_among_numbers_is_told_how_pandas_makes_it_null():
+    frame = pd.DataFrame({"item": [1, 2, 3], "age": [20.0, None, 40.0]})
+    with pytest.raises(DataError, match=r"convert_dtypes\(\)"):
+        FeatureEncoder().fit(frame)
+    assert FeatureEncoder().fit(frame.convert_dtypes()).encode(frame.convert_dtypes()).n_empty == 1
+
+
+def test_huge_numbers_keep_their_differences():
+    frame = pl.DataFrame({"item": [1, 2, 3], "x": [1e308, -1e308, 0.0]})
+    encoder = FeatureEncoder().fit(frame)
+    expected = [np.sqrt(1.5), -np.sqrt(1.5), 0.0]
+    np.testing.assert_allclose(encoder.encode(frame).matrix.toarray()[:, 0], expected, rtol=1e-6)
+    small = FeatureEncoder().fit(pl.DataFrame({"item": [1, 2], "x": [0.0, 1.0]}))
+    far = small.encode(pl.DataFrame({"item": [3], "x": [1e308]})).matrix.toarray()
+    assert far.tolist() == [[1e6]]
+
+
+@pytest.mark.parametrize("constant", [5.0, 0.1, 0.0])
+def test_a_constant_number_says_nothing_and_nobody_is_empty_for_it(constant):
+    frame = pl.DataFrame({"item": [1, 2, 3], "x": [constant] * 3})
+    encoder = FeatureEncoder().fit(frame)
+    assert encoder.encode(frame).n_empty == 0
+    later = pl.DataFrame({"item": [4, 5], "x": [1e9, None]})
+    assert encoder.encode(later).matrix.nnz == 0
+    assert encoder.encode(later).n_empty == 1
+
+
+@pytest.mark.parametrize("dtype", [pl.Null, pl.String, pl.Float64, pl.List(pl.String)])
+@pytest.mark.parametrize("later", [["x", None], [1.5, None], [["x"], None], [None, None]])
+def test_a_column_that_was_all_null_counts_as_nothing_later(dtype, later):
+    frame = pl.DataFrame({"item": [1, 2], "x": pl.Series([None, None], dtype=dtype), "y": [1, 2]})
+    encoder = FeatureEncoder.from_plain(json.loads(json.dumps(FeatureEncoder().fit(frame).to_plain())))
+    found = encoder.encode(pl.DataFrame({"item": [3, 4], "x": later, "y": [1, 2]}))
+    assert found.unseen == ({"x": 1} if later[0] is not None else {})
+    assert found.matrix.toarray()[:, -1].tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("dtype", [pl.Null, pl.String, pl.Float64, pl.List(pl.String)])
+def test_nulls_of_any_type_say_nothing(dtype):
+    frame = pl.DataFrame({"item": [1, 2], "n": [1, 2], "c": ["ab", "ab"], "t": [["a"], ["b"]], "w": ["one two", "two"]})
+    encoder = FeatureEncoder({"n": "number", "c": "category", "t": "tags", "w": "text"}).fit(frame)
+    gone = pl.Series([None, None], dtype=dtype)
+    found = encoder.encode(pl.DataFrame({"item": [3, 4], "n": gone, "c": gone, "t": gone, "w": gone}))
+    assert (found.matrix.nnz, found.n_empty, found.unseen) == (0, 2, {})
+
+
+def test_short_columns_of_single_letters_are_categories():
+    frame = pl.DataFrame({"item": [1, 2, 3], "kind": ["a", "b", None]})
+    assert FeatureEncoder().fit(frame).names == ["kind=a", "kind=b"]
+
+
+def test_lists_of_lists_are_refused():
+    nested = pl.DataFrame({"item": [1], "x": [[["a"], ["b"]]]})
+    with pytest.raises(DataError, match="'x' holds lists of lists or records"):
+        FeatureEncoder().fit(nested)
+    with pytest.raises(DataError, match="cannot be used as 'tags'"):
+        FeatureEncoder({"x": "tags"}).fit(nested)
+    encoder = FeatureEncoder().fit(pl.DataFrame({"item": [1], "x": [["a"]]}))
+    with pytest.raises(DataError, match="held lists in training and holds lists of lists"):
+        encoder.encode(nested)
+
+
+@pytest.mark.parametrize("columns", [["likes"], "likes", {3: "tags"}])
+def test_columns_are_a_dict_of_names(columns):
+    with pytest.raises(ParameterError, match="columns="):
+        FeatureEncoder(columns)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.array([["a", 1]], dtype=object),
+        np.array([["a", "b"]]),
+        np.array([[1 + 2j, 0]]),
+        sp.csr_array(np.array([[1 + 2j, 0]])),
+    ],
+)
+def test_matrices_of_other_than_real_numbers(matrix):
+    with pytest.raises(DataError, match="expected real numbers"):
+        FeatureEncoder().fit(matrix)
+    with pytest.raises(DataError, match="expected real numbers"):
+        FeatureEncoder().fit(np.eye(2)).encode(matrix)
+
+
+@pytest.mark.parametrize("content", [[1, 2], "file.csv", np.arange(3), 7])
+def test_what_is_neither_frame_nor_matrix(content):
+    with pytest.raises(DataError, match=r"features are a .*expected a data frame") as refusal:
+        FeatureEncoder().fit(content)
+    assert "Interactions" not in str(refusal.value)
+
+
+def test_a_dict_of_columns_is_a_frame():
+    found = FeatureEncoder().fit({"item": [1, 2], "tags": [["a"], ["b"]]})
+    assert found.names == ["tags=a", "tags=b"]
+    with pytest.raises(DataError, match="columns of one length"):
+        found.encode({"item": [1, 2, 3], "tags": [["a"], ["b"]]})

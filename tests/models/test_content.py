@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import tastespace as ts
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.content import ContentKNN
@@ -56,3 +57,61 @@ def test_new_items_stand_where_their_content_puts_them(shop):
 def test_bad_parameters(shop):
     with pytest.raises(ParameterError, match="neighbours"):
         fitted(shop, neighbours=0)
+
+    for name in ("min_count", "max_vocabulary"):
+        with pytest.raises(ParameterError, match=name):
+            fitted(shop, **{name: 0})
+    with pytest.raises(ParameterError, match=r"item_columns=\['tags'\]: expected a dict"):
+        fitted(shop, item_columns=["tags"])
+    with pytest.raises(ParameterError, match="has no named columns"):
+        ContentKNN(user_columns={"town": "category"}).fit(shop[0])
+
+
+def test_columns_are_read_as_told(shop):
+    data, people, items = shop
+    people = people.with_columns(age=pl.Series([20, 30, 40]))
+    model = ContentKNN(user_columns={"town": "category"}, item_columns={"tags": "tags"}, min_count=2)
+    model.fit(data, user_features=people, item_features=items)
+    assert model.encoders_["user"].names == ["town=Bonn"]
+    assert model.encoders_["item"].names == ["tags=x", "tags=y", "tags=z"]
+    assert ContentKNN(max_vocabulary=1).fit(data, item_features=items).encoders_["item"].n_features == 1
+    assert model.clone().get_params() == model.get_params()
+
+
+def test_users_may_be_added(shop, tmp_path):
+    new = pl.DataFrame({"user": ["zoe", "abe"], "town": ["Bonn", "Ulm"]})
+    expected = fitted(shop).recommend_for(features=new, k=2)
+    model = fitted(shop).add_users(new)
+    assert model.train_.users.series.to_list() == ["abe", "ann", "bob", "cy", "zoe"]
+    assert model.recommend(["zoe", "abe"], k=2).equals(expected)
+    assert model.recommend("ann", k=1).equals(fitted(shop).recommend("ann", k=1))
+    # Who was added by content says nothing about others.
+    more = pl.DataFrame({"user": ["new"], "town": ["Bonn"]})
+    assert model.recommend_for(features=more, k=4).equals(fitted(shop).recommend_for(features=more, k=4))
+    model.add_items(pl.DataFrame({"item": ["bb"], "tags": [["z"]]}))
+    assert model.recommend("zoe", k=2)["item"].to_list() == ["c", "d"]
+    model.save(tmp_path / "a.model")
+    assert ts.load(tmp_path / "a.model").recommend(k=3).equals(model.recommend(k=3))
+    with pytest.raises(DataError, match="known already"):
+        model.add_users(new)
+    with pytest.raises(ParameterError, match="the model has no user content"):
+        ContentKNN().fit(shop[0], item_features=shop[2]).add_users(new)
+
+
+def test_a_stranger_without_features_gets_what_most_people_take(shop, caplog):
+    model = fitted(shop)
+    new = pl.DataFrame({"user": ["new", "newer"], "town": ["Rome", None]})
+    found = model.recommend_for(features=new, k=1)
+    assert found["item"].to_list() == ["c", "c"]
+    assert found["score"].to_list() == [2.0, 2.0]
+    assert "1 values of user column 'town' were not there in training" in caplog.text
+    assert "2 of 2 new users have no feature at all" in caplog.text
+    assert model.add_users(new).recommend("new", k=1)["item"].to_list() == ["c"]
+    folded = fitted(shop).fold_in(features=new).add_items(pl.DataFrame({"item": ["bb"], "tags": [["z"]]}))
+    assert folded.recommend("new", k=1)["item"].to_list() == ["c"]
+
+
+def test_empty_rows_in_training_are_told(shop, caplog):
+    data, people, items = shop
+    ContentKNN().fit(data, user_features=people.with_columns(town=pl.Series(["Ulm", None, "Ulm"])), item_features=items)
+    assert "1 of 3 users have no feature at all" in caplog.text

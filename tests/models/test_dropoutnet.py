@@ -1,6 +1,7 @@
 """DPCML, CML and MGMF with DropoutNet: losses, both trainings, strangers, files, and every bad input."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import torch
 
 import tastespace as ts
 from tastespace.data import cold
+from tastespace.data.ids import IdMap
 from tastespace.errors import DataError, NotFittedError, ParameterError
 from tastespace.evaluation.cold import evaluate_cold
 from tastespace.models import create
@@ -153,12 +155,14 @@ def test_strangers_are_served_by_what_is_said_of_them(town):
 
 def test_a_history_moves_a_stranger(fitted, town):
     model = fitted["dpcml"]
-    people = [int(user) for user in town.train.users.series[:40]]
-    histories = {user: town.train.items_of(user) for user in people}
-    features = town.user_features.filter(pl.col("user").is_in(people))
+    # Some of the people of training, as if they were others.
+    train, test = (replace(part, users=IdMap(part.users.series + 10_000, "user")) for part in (town.train, town.test))
+    people = [int(user) for user in train.users.series[:40]]
+    histories = {user: train.items_of(user) for user in people}
+    features = town.user_features.with_columns(pl.col("user") + 10_000).filter(pl.col("user").is_in(people))
     told, known = model.fold_in(features=features), model.fold_in(histories, features=features)
-    test = town.test.subset(np.isin(town.test.row_of_each(), np.arange(40)))
-    rules = {"seen": town.train, "metrics": ["NDCG"], "k": 10}
+    test = test.subset(np.isin(test.row_of_each(), np.arange(40)))
+    rules = {"seen": train, "metrics": ["NDCG"], "k": 10}
     figures = [ts.evaluate(one, test, on_unknown="skip", **rules)["NDCG@10"] for one in (told, known)]
     assert figures[1] > figures[0]
     assert known.recommend(people[0], k=400)["item"].is_in(histories[people[0]]).sum() == 0
@@ -372,3 +376,51 @@ def test_dpcml_meets_strangers_on_xing(dataset_dir):
     ours, theirs = evaluate_cold(model, parts), evaluate_cold(ts.MostPopular().fit(parts.train), parts)
     assert ours["cold user"]["NDCG@3"] > theirs["cold user"]["NDCG@3"]
     assert ours["cold item"]["P@3"] > 5
+
+
+def test_latent_of_the_wrong_sort(town):
+    pretrained = {**SMALL, "interests": 2, "training": "pretrained"}
+    with pytest.raises(ParameterError, match=r"was given a dict, expected a fitted model.*DPCMLDN\(latent="):
+        DPCMLDN(**pretrained).fit(town.train, latent={"epochs": 1})
+    for model in (DPCMLDN, MGMFDN):
+        with pytest.raises(ParameterError, match=r"has no parameter 'epoch'.*Did you mean epochs"):
+            model(**pretrained, latent={"epoch": 1}).fit(town.train)
+    distances = ts.DPCML(dim=8, interests=2, epochs=1).fit(town.train)
+    with pytest.raises(ParameterError, match=r"DPCML scores by distances, MGMFDN by inner products.*such as MGMF"):
+        MGMFDN(**pretrained).fit(town.train, latent=distances)
+
+
+def test_columns_must_be_a_dict(town):
+    for columns in (["likes"], "likes"):
+        with pytest.raises(ParameterError, match=r"user_columns=.*expected a dict"):
+            fit(CMLDN(**SMALL, user_columns=columns), town)
+
+
+def test_a_model_without_content_of_users_says_so(town):
+    model = CMLDN(**SMALL).fit(town.train, item_features=town.item_features)
+    new = pl.DataFrame({"user": [9_001], "likes": [["Jazz"]]})
+    for ask in (model.add_users, lambda features: model.recommend_for(features=features)):
+        with pytest.raises(ParameterError, match="the model has no user content"):
+            ask(new)
+
+
+def test_newcomers_with_known_ids_and_with_nothing(model, town):
+    known = pl.DataFrame({"user": [int(town.train.users[3]), 9_001], "likes": [["Jazz"], ["Jazz"]]})
+    for ask in (model.recommend_for, model.fold_in):
+        with pytest.raises(DataError, match=rf"1 of 2 people with features are known .* such as {town.train.users[3]}"):
+            ask(features=known)
+        with pytest.raises(DataError, match=r"expected histories .* or features="):
+            ask()
+        with pytest.raises(DataError, match="features are a list") as refusal:
+            ask(features=[1, 2])
+        assert "from_file" not in str(refusal.value)
+
+
+def test_strangers_have_several_shelves(town):
+    model = fit(DPCMLDN(**{**SMALL, "epochs": 8}, interests=3), town)
+    model.add_users({"user": [9_001], "likes": [["Jazz", "Poetry"]]})
+    found = model.shelves(9_001, merge=1.1)
+    assert len(found) == 3
+    assert [shelf.weight for shelf in found] == pytest.approx([1 / 3] * 3)
+    assert sorted(x for shelf in found for x in shelf.interests) == [0, 1, 2]
+    assert model.interests(9_001)["weight"].to_list() == pytest.approx([1 / 3] * 3)

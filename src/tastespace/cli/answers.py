@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from tastespace.cli.asking import ModelArgument, open_model, parse_ids, parse_known, titled, with_titles
+from tastespace.cli.asking import ModelArgument, open_model, parse_ids, parse_known, read_newcomers, titled, with_titles
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
@@ -33,6 +33,9 @@ def recommend(
     k: _K = 10,
     history: Annotated[
         list[str] | None, typer.Option(help="Item ids of somebody new, separated by commas; may be repeated.")
+    ] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="File with the content of newcomers: a column user and those of training.")
     ] = None,
     filter: _Filter = None,
     items: Annotated[list[str] | None, typer.Option("--item", help="Only among these items; may be repeated.")] = None,
@@ -58,9 +61,9 @@ def recommend(
     }
     if rerank is not None and on_unknown == "popular":
         raise ParameterError("--on-unknown popular gives lists without scores, which --rerank cannot weigh: use skip.")
-    if history and users:
-        raise ParameterError("give user ids or --history, not both.")
-    everybody = not users and not history
+    if sum(map(bool, (history, users, features))) > 1:
+        raise ParameterError("give user ids, --history or --features, not several of them.")
+    everybody = not users and not history and features is None
     if out is not None and everybody and rerank is None and format is Format.auto and out.suffix in STREAMED:
         opened.recommend_to(out, k=k, **options)  # block by block: everybody may be many
         return
@@ -77,7 +80,12 @@ def recommend(
         if not people:
             raise ParameterError("no --history holds an item that the model knows: nothing can be re-ranked.")
         opened, people = opened.fold_in(people), []  # the re-ranker asks a model that knows these people
-    if people:
+    newcomers = None if features is None else read_newcomers(features, train)
+    if newcomers is not None and rerank is not None:
+        opened, newcomers = opened.fold_in(features=newcomers), None
+    if newcomers is not None:
+        found = opened.recommend_for(None, n, features=newcomers, on_unknown=on_unknown, **options)
+    elif people:
         found = opened.recommend_for(people, n, on_unknown=on_unknown, **options)
     else:
         found = opened.recommend(wanted, n, on_unknown=on_unknown, **options)

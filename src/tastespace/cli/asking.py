@@ -11,7 +11,8 @@ import typer
 from tastespace.data.attributes import title_column
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.data.tables import to_polars
+from tastespace.data.tables import open_file, to_polars
+from tastespace.errors import DataError, nearest
 from tastespace.models import Recommender
 from tastespace.recommend.labels import Labeller
 from tastespace.store import load
@@ -22,6 +23,35 @@ ModelArgument = Annotated[Path, typer.Argument(help="Directory of a saved model.
 def open_model(path: Path) -> Recommender:
     """The saved model at this path."""
     return load(path)
+
+
+def read_attributes(path: Path, column: str, kind: str) -> pl.DataFrame:
+    """A file of attributes: Parquet, JSON lines, or text with a header, in which ids stay as they are written."""
+    if path.suffix in (".jsonl", ".ndjson") and path.is_file():
+        try:
+            return pl.read_ndjson(path)
+        except pl.exceptions.PolarsError as problem:
+            reason = str(problem).partition("\n")[0]
+            raise DataError(
+                f"{path}: cannot be read as JSON lines ({reason}): expected an object in each line."
+            ) from None
+    columns = open_file(path, header=True).columns
+    ids = [name for name in (column, kind) if name in columns][:1]
+    table = open_file(path, header=True, ids=ids, others=columns)
+    return pl.DataFrame([table.read(name).alias(name) for name in columns])
+
+
+def read_newcomers(path: Path, train: Interactions, column: str = "user") -> pl.DataFrame:
+    """A file of the content of newcomers, with ids in the type of the model's users where they can be."""
+    frame = read_attributes(path, column, "user")
+    if column not in frame.columns:
+        raise DataError(
+            f"{path} has no column {column!r} of user ids; its columns are {', '.join(map(repr, frame.columns))}."
+            + nearest(column, frame.columns)
+        )
+    if column != "user":
+        frame = frame.drop("user", strict=False).rename({column: "user"})
+    return frame.with_columns(_as(train.users, frame["user"]).alias("user"))
 
 
 def parse_ids(ids: IdMap, texts: list[str]) -> list[Any]:

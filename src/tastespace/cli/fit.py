@@ -7,13 +7,12 @@ import logging
 from pathlib import Path
 from typing import Annotated, Any
 
-import polars as pl
 import typer
 from rich.console import Console
 
+from tastespace.cli.asking import read_attributes
 from tastespace.cli.run import parse_settings
 from tastespace.data import Interactions, datasets, split, synthetic
-from tastespace.data.tables import open_file
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
@@ -35,6 +34,7 @@ def fit(
     min_user: Annotated[int, typer.Option(help="Drop users with fewer interactions.")] = 1,
     min_item: Annotated[int, typer.Option(help="Drop items with fewer interactions.")] = 1,
     items: Annotated[Path | None, typer.Option(help="File of item attributes: title, genres, ...")] = None,
+    users: Annotated[Path | None, typer.Option(help="File of user attributes: age, likes, ...")] = None,
     set: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")] = None,
     valid: Annotated[
         float, typer.Option(help="Share of each history held out to choose the epoch and to report; 0: none.")
@@ -55,7 +55,7 @@ def fit(
     flags = {name: value for name, value in (("seed", seed), ("threads", threads)) if name in known}
     parameters = flags | parse_settings(set or [])
     create(model, **parameters)
-    whole = _load(data, user, item, rating, min_rating, timestamp, min_user, min_item, items, threads)
+    whole = _load(data, user, item, rating, min_rating, timestamp, min_user, min_item, items, users, threads)
     # Standard output stays empty: what is told is told to people.
     told = Console(stderr=True, soft_wrap=True)
     told.print(f"{data}: {whole!r}", highlight=False, markup=False)
@@ -77,14 +77,15 @@ def _load(
     min_user: int,
     min_item: int,
     items: Path | None,
+    users: Path | None,
     threads: int,
 ) -> Interactions:
-    if not Path(data).exists():
-        if data == "town":
-            return synthetic.multi_interest(seed=0).interactions
-        if data in datasets.names():
-            return datasets.load(data)
-    attributes = None if items is None else _attributes(items, item)
+    if not Path(data).exists() and (data == "town" or data in datasets.names()):
+        if users is not None:
+            raise ParameterError(
+                f"--users {users}: {data} brings its own attributes; --users belongs to a file of yours."
+            )
+        return synthetic.multi_interest(seed=0).interactions if data == "town" else datasets.load(data)
     return Interactions.from_file(
         data,
         user=user,
@@ -94,17 +95,10 @@ def _load(
         timestamp=timestamp,
         min_user=min_user,
         min_item=min_item,
-        item_attributes=attributes,
+        user_attributes=None if users is None else read_attributes(users, user, "user"),
+        item_attributes=None if items is None else read_attributes(items, item, "item"),
         threads=threads,
     )
-
-
-def _attributes(path: Path, item: str) -> pl.DataFrame:
-    """A file of attributes, which has a header since attributes go by name; ids stay as they are written."""
-    columns = open_file(path, header=True).columns
-    ids = [name for name in (item, "item") if name in columns][:1]
-    table = open_file(path, header=True, ids=ids, others=columns)
-    return pl.DataFrame([table.read(name).alias(name) for name in columns])
 
 
 def _fitted(

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tastespace.cli.output import Format, for_people
+from tastespace.cli.output import Format, for_people, require_writable
 from tastespace.errors import ParameterError
 from tastespace.paper import runs, search
 from tastespace.paper.methods import find_method
@@ -38,7 +38,7 @@ def run(
     """Load, split, train, select on validation, evaluate on test."""
     metrics = tuple(metric) if metric else runs.ACCURACY
     if json_file is not None:
-        _require_writable(json_file)
+        require_writable("--json", json_file)
     result = runs.run(
         dataset,
         method,
@@ -101,27 +101,24 @@ def tune(
     Console().print_json(json.dumps(outcome))
 
 
-def _require_writable(path: Path) -> None:
-    """Before hours of training, not after."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("a", encoding="utf-8").close()
-    except OSError as problem:
-        raise ParameterError(f"--json {path}: cannot be written ({problem.strerror}).") from problem
-
-
 def parse_settings(settings: list[str]) -> dict[str, Any]:
-    """``["dim=50", "sampler=hars", "dcrs=none"]`` as parameters: numbers, true/false and none are understood.
+    """``["dim=50", "sampler=hars", "dcrs=none"]`` as parameters: numbers, true/false, none and JSON are understood.
 
-    >>> parse_settings(["dim=50", "margin=0.5", "sampler=hars", "dcrs=none"])
-    {'dim': 50, 'margin': 0.5, 'sampler': 'hars', 'dcrs': None}
+    >>> parse_settings(["dim=50", "margin=0.5", "sampler=hars", "dcrs=none", "layers=[16, 8]"])
+    {'dim': 50, 'margin': 0.5, 'sampler': 'hars', 'dcrs': None, 'layers': [16, 8]}
     """
     found: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals or not name:
             raise ParameterError(f"--set {setting}: expected key=value, such as --set dim=50.")
-        found[name.strip()] = _value(text.strip())
+        try:
+            found[name.strip()] = _value(text.strip())
+        except json.JSONDecodeError as problem:
+            raise ParameterError(
+                f"--set {setting}: {text.strip()!r} is no JSON ({problem}); expected a list such as [16, 8] or an "
+                'object such as {"epochs": 1}.'
+            ) from problem
     return found
 
 
@@ -129,6 +126,8 @@ def _value(text: str) -> Any:
     plain = {"none": None, "true": True, "false": False}
     if text.lower() in plain:
         return plain[text.lower()]
+    if text[:1] in ("[", "{"):
+        return json.loads(text)
     for kind in (int, float):
         try:
             return kind(text)

@@ -14,16 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import polars as pl
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.data import datasets, split, synthetic
+from tastespace.data.features import content_frame, is_matrix
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, nearest
+from tastespace.data.tables import from_polars
+from tastespace.errors import DataError, ParameterError, nearest
 
 SUFFIX = "-cold"
 """Behind the name of a data set: with strangers."""
@@ -65,14 +69,18 @@ def hold_out(
 ) -> ColdStart:
     """Hold out a share of the users and of the items that somebody has, and split what remains per user.
 
-    Features are frames, matrices or None, a row for each user (item) of ``data`` in order. Pairs of a held-out user
-    with a held-out item are left out: neither side would be known.
+    Features are frames of any library, matrices or None, a row for each user (item) of ``data`` in order. Pairs of a
+    held-out user with a held-out item are left out: neither side would be known.
 
     >>> town = synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
     >>> parts = hold_out("town", town, None, None, users=0.25, items=0.1)
     >>> parts.train.n_users, parts.train.n_items, parts.new_users.n_users, parts.new_items.n_items
     (60, 54, 20, 6)
     """
+    for side, share in (("users", users), ("items", items)):
+        _require_share(side, share)
+    user_features = _fitting(user_features, "user", data.n_users)
+    item_features = _fitting(item_features, "item", data.n_items)
     random = np.random.default_rng([seed, 7])
     new_users = _drawn(np.flatnonzero(data.user_counts), users, data.n_users, random)
     new_items = _drawn(np.flatnonzero(data.item_counts), items, data.n_items, random)
@@ -151,8 +159,9 @@ def _town(seed: int) -> ColdStart:
     world = synthetic.multi_interest(n_users=600, n_items=400, n_interactions=20_000, seed=0)
     data = world.interactions
     likes = [[str(c) for c in world.interests_of(user)] for user in range(data.n_users)]
+    kinds = [str(world.categories[c]) for c in world.item_category]  # by the names that people like
     people = pl.DataFrame([data.users.series.alias("user"), pl.Series("likes", likes)])
-    things = pl.DataFrame([data.items.series.alias("item"), pl.Series("category", world.item_category.astype(str))])
+    things = pl.DataFrame([data.items.series.alias("item"), pl.Series("category", kinds)])
     return hold_out("town", data, people, things, seed=seed)
 
 
@@ -170,9 +179,35 @@ def _mask(n: int, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     return mask
 
 
+def _require_share(side: str, share: Any) -> None:
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= float(share) < 1:
+        raise ParameterError(f"{side}={share!r} are to be held out: expected a share in [0, 1).")
+
+
+def _fitting(features: Any, side: str, n: int) -> Any:
+    """Features that can be cut into rows: a matrix or a frame, a row for each of ``n``."""
+    if features is None:
+        return None
+    found = sp.csr_array(features) if sp.issparse(features) else features if is_matrix(features) else None
+    found = _Frame(*content_frame(features)) if found is None else found
+    rows = len(found.frame) if isinstance(found, _Frame) else found.shape[0]
+    if rows != n:
+        raise DataError(
+            f"the {side} features have {rows:,} rows, expected one for each of the {n:,} {side}s in the order of their "
+            "ids."
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A frame of any library."""
+
+    frame: pl.DataFrame
+    backend: str
+
+
 def _drawn(among: NDArray[np.int64], share: float, n: int, random: np.random.Generator) -> NDArray[np.bool_]:
-    if isinstance(share, bool) or not 0 <= share < 1:
-        raise ParameterError(f"{share!r} of the users or items are to be held out: expected a share in [0, 1).")
     return _mask(n, random.permutation(among)[: round(share * len(among))])
 
 
@@ -195,4 +230,6 @@ def part(data: Interactions, users: NDArray[np.bool_], items: NDArray[np.bool_])
 def _rows(content: Any, which: NDArray[np.bool_]) -> Any:
     if content is None:
         return None
+    if isinstance(content, _Frame):
+        return from_polars(content.frame.filter(pl.Series(which)), content.backend)
     return content.filter(pl.Series(which)) if isinstance(content, pl.DataFrame) else content[which]

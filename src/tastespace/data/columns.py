@@ -19,6 +19,10 @@ from tastespace.errors import DataError
 Kind = Literal["number", "category", "tags", "text"]
 KINDS: tuple[Kind, ...] = ("number", "category", "tags", "text")
 _WORD = r"[\p{L}\p{N}]{2,}"
+_NOTHING = "nothing but nulls"
+_FURTHEST = 1e6  # deviations from the mean: beyond, float32 would soon be infinite
+_CONSTANT = 1e-12  # deviation relative to the largest number, below which it is rounding
+_LARGEST_WHOLE = 2.0**63  # from here on whole numbers do not fit into Int64
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Column:
     """Sort of values, in words: a change of it is an error."""
     mean: float = 0.0
     scale: float = 1.0
+    """Deviation; 0 for a column that was constant and so says nothing."""
     vocabulary: list[str] = field(default_factory=list)
     """Values, tags or words, ascending."""
 
@@ -47,8 +52,10 @@ class Column:
     @classmethod
     def learn(cls, series: pl.Series, kind: Kind, min_count: int, most: int) -> Column:
         """Remember what a column holds."""
+        if series.null_count() == len(series):
+            return cls(series.name, kind, _NOTHING, scale=0.0)
         holds = _holds(series)
-        if holds not in _ALLOWED[kind] and series.dtype != pl.Null:
+        if holds not in _ALLOWED[kind]:
             raise DataError(
                 f"column {series.name!r} holds {holds} ({series.dtype}), which cannot be used as {kind!r}; that needs "
                 f"{' or '.join(_ALLOWED[kind])}."
@@ -56,24 +63,31 @@ class Column:
         if kind == "number":
             values = _numbers(series)
             known = values[~np.isnan(values)]
-            deviation = float(known.std()) if len(known) else 0.0
-            return cls(series.name, kind, holds, float(known.mean()) if len(known) else 0.0, deviation or 1.0)
+            largest = float(np.abs(known).max()) or 1.0
+            parts = known / largest  # so that no sum overflows
+            deviation = float(parts.std())
+            scale = deviation * largest if deviation > _CONSTANT else 0.0
+            return cls(series.name, kind, holds, float(parts.mean()) * largest, scale)
         rows = _tokens(series, kind).group_by("token").agg(pl.col("row").n_unique().alias("n"))
         kept = rows.filter(pl.col("n") >= min_count).sort("n", "token", descending=[True, False]).head(most)
         return cls(series.name, kind, holds, vocabulary=kept["token"].sort().to_list())
 
-    def encode(self, series: pl.Series) -> tuple[sp.csr_array, int]:
-        """Features of the column and how many of its values have none."""
+    def encode(self, series: pl.Series) -> tuple[sp.csr_array, int, NDArray[np.bool_]]:
+        """Features of the column, how many of its values have none, and in which rows it says anything."""
+        told = series.is_not_null().to_numpy()
+        if not told.any() or self.holds == _NOTHING:  # whatever its type: there is nothing, or nothing was learnt
+            lost = int(told.sum())
+            return sp.csr_array((len(series), self.width), dtype=np.float32), lost, np.zeros(len(series), dtype=bool)
         holds = _holds(series)
-        if holds != self.holds and series.null_count() < len(series):
+        if holds != self.holds:
             raise DataError(
                 f"column {self.name!r} held {self.holds} in training and holds {holds} ({series.dtype}) now. Give it "
                 "the type it had."
             )
         n = len(series)
         if self.kind == "number":
-            values = np.nan_to_num((_numbers(series) - self.mean) / self.scale, nan=0.0)
-            return sp.csr_array(values.astype(np.float32)[:, None]), 0
+            values = np.zeros(n) if not self.scale else self._standardised(_numbers(series))
+            return sp.csr_array(values.astype(np.float32)[:, None]), 0, told
         tokens = _tokens(series, self.kind)
         codes = pl.DataFrame(
             {"token": self.vocabulary, "code": np.arange(len(self.vocabulary))},
@@ -90,7 +104,13 @@ class Column:
         if self.kind == "text":
             lengths = np.sqrt(np.asarray(block.power(2).sum(axis=1)).ravel())
             block = sp.csr_array(sp.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ block, dtype=np.float32)
-        return block, lost
+        return block, lost, np.diff(block.indptr) > 0
+
+    def _standardised(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Deviations from the mean, 0 where the number is not known."""
+        with np.errstate(over="ignore"):  # of what is cut off anyway
+            found = (values / 2 - self.mean / 2) / self.scale * 2  # halves, whose difference never overflows
+        return np.nan_to_num(np.clip(found, -_FURTHEST, _FURTHEST), nan=0.0)
 
 
 _ALLOWED: dict[Kind, tuple[str, ...]] = {
@@ -110,8 +130,8 @@ def _holds(series: pl.Series) -> str:
     if dtype.is_numeric():
         return "numbers"
     if isinstance(dtype, (pl.List, pl.Array)):
-        return "lists"
-    return "nothing but nulls" if dtype == pl.Null else "dates or times" if dtype.is_temporal() else "other values"
+        return "lists of lists or records" if dtype.inner.is_nested() else "lists"
+    return _NOTHING if dtype == pl.Null else "dates or times" if dtype.is_temporal() else "other values"
 
 
 def default_kind(column: pl.Series) -> Kind:
@@ -121,10 +141,11 @@ def default_kind(column: pl.Series) -> Kind:
         return "number"
     if holds == "lists":
         return "tags"
-    if holds in ("true or false", "nothing but nulls"):
+    if holds in ("true or false", _NOTHING):
         return "category"
     if holds == "text":
-        return "category" if is_category(column) else "text"
+        without_words = not column.cast(pl.String).str.contains(_WORD).any()
+        return "category" if is_category(column) or without_words else "text"
     raise DataError(
         f"column {column.name!r} holds {holds} ({column.dtype}), which have no features of their own. Turn it into "
         "numbers or text, or name the columns to use."
@@ -138,7 +159,8 @@ def _numbers(series: pl.Series) -> NDArray[np.float64]:
     if bad.any():
         raise DataError(
             f"column {series.name!r}: {bad.sum():,} of {len(series):,} numbers are NaN or infinite, the first in row "
-            f"{bad.arg_true()[0]}. Fill them, or make them null where the number is not known."
+            f"{bad.arg_true()[0]}. Fill them, or make them null where the number is not known (in pandas: "
+            "frame.convert_dtypes())."
         )
     return values.to_numpy()
 
@@ -161,10 +183,10 @@ def _tokens(series: pl.Series, kind: Kind) -> pl.DataFrame:
 
 
 def _as_text(dtype: Any, values: pl.Expr | None = None) -> pl.Expr:
-    """Values as text; 3.0 is the category 3, because a table with a gap turns whole numbers into decimals."""
+    """Values as text; 3.0 is the category 3 and NaN is null, as a gap makes them of whole numbers in pandas."""
     values = pl.element() if values is None else values
     if dtype.is_float():
-        whole = values.is_finite() & (values == values.round())
+        whole = values.is_finite() & (values == values.round()) & (values.abs() < _LARGEST_WHOLE)
         return (
             pl.when(whole)
             .then(values.cast(pl.Int64, strict=False).cast(pl.String))

@@ -9,10 +9,9 @@ import numpy as np
 import polars as pl
 
 from tastespace.data.combining import combine
-from tastespace.data.features import content_ids, is_matrix
+from tastespace.data.features import content_frame, content_ids, is_matrix
 from tastespace.data.ids import IdMap, id_series
 from tastespace.data.interactions import Interactions
-from tastespace.data.tables import to_polars
 from tastespace.errors import DataError, ParameterError
 
 _EXAMPLES = 3
@@ -23,7 +22,7 @@ def new_ids(data: Interactions, side: str, features: Any, ids: Any) -> pl.Series
     if not is_matrix(features):
         if ids is not None:
             raise ParameterError(f"ids= belongs to a matrix; a frame has its ids in column {side!r}.")
-        new = content_ids(to_polars(features)[0], side)
+        new = content_ids(content_frame(features)[0], side)
     else:
         if ids is None or len(ids) != features.shape[0]:
             given = "none" if ids is None else f"{len(ids):,}"
@@ -51,7 +50,7 @@ def enlarged(data: Interactions, side: str, new: pl.Series, features: Any) -> In
     carried = data.user_attributes if side == "user" else data.item_attributes
     attributes = None
     if carried is not None and not (features is None or is_matrix(features)):
-        frame = to_polars(features)[0].with_columns(new.alias(side)).sort(side)
+        frame = content_frame(features)[0].with_columns(new.alias(side)).sort(side)
         attributes = frame.select([name for name in carried.columns if name in frame.columns])
     ids = IdMap(new.sort(), side)
     nobody = replace(

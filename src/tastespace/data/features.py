@@ -12,9 +12,11 @@ Words are runs of two or more letters or digits in lower case; nothing is stemme
 meaning. What fewer than ``min_count`` rows have gets no feature, and of more than ``max_vocabulary`` values, tags or
 words of a column the most frequent stay (of equally frequent ones the first in the alphabet).
 
-A null says nothing: no category, no tags, no words, and the average for a number. NaN is an error, because it is
-mostly an accident; make it null where a number is not known. Values that were not there in training count as nothing,
-too, and are counted.
+A null says nothing: no category, no tags, no words, and the average for a number. NaN and infinity among numbers are
+errors, because they are mostly accidents; make them null where a number is not known. NaN among categories and tags is
+a null, because it is how pandas writes a gap among whole numbers. Values that were not there in training count as
+nothing, too, and are counted; so do those of a column without any value in training. A number that was the same for
+all in training says nothing. Numbers beyond a million deviations count as a million.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
@@ -49,11 +52,14 @@ class Encoded:
     """Shape ``(n_rows, n_features)``, float32."""
     unseen: dict[str, int] = field(default_factory=dict)
     """Per column, how many values, tags or words have no feature."""
+    told: NDArray[np.bool_] | None = None
+    """Rows of which anything is known, be it an average number; None: those with a feature."""
 
     @property
     def n_empty(self) -> int:
-        """Rows without any feature."""
-        return int((np.diff(self.matrix.indptr) == 0).sum())
+        """Rows of which nothing is known."""
+        told = np.diff(self.matrix.indptr) > 0 if self.told is None else self.told
+        return int((~told).sum())
 
 
 class FeatureEncoder:
@@ -80,7 +86,14 @@ class FeatureEncoder:
         for name, value in (("min_count", min_count), ("max_vocabulary", max_vocabulary)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise ParameterError(f"{name}={value!r}: expected a whole number, 1 or more.")
+        if columns is not None and not isinstance(columns, Mapping):
+            raise ParameterError(
+                f"columns={columns!r}: expected a dict from the name of each column to its kind, such as "
+                "{'genres': 'tags', 'year': 'number'}; kinds are " + f"{', '.join(KINDS)}."
+            )
         for column, kind in (columns or {}).items():
+            if not isinstance(column, str):
+                raise ParameterError(f"columns={columns!r}: {column!r} is no name of a column, expected text.")
             if kind not in KINDS:
                 raise ParameterError(
                     f"column {column!r} is to be used as {kind!r}: expected one of {', '.join(KINDS)}."
@@ -96,11 +109,12 @@ class FeatureEncoder:
     def fit(self, content: Any, kind: str = "item") -> FeatureEncoder:
         """Remember what the columns of a frame hold, or how wide a matrix is; ``kind`` names the column of ids."""
         if is_matrix(content):
-            sizes = np.abs(sp.csc_array(_finite(content))).max(axis=0).toarray() if min(content.shape) else np.ones(0)
+            matrix = _finite(content)
+            sizes = np.abs(sp.csc_array(matrix)).max(axis=0).toarray() if min(content.shape) else np.ones(0)
             self._parts, self._sizes = [], np.where(sizes > 0, sizes, 1.0).astype(float).ravel().tolist()
             self._sizes += [1.0] * (content.shape[1] - len(self._sizes))
             return self
-        frame = to_polars(content)[0]
+        frame = content_frame(content)[0]
         self._sizes = None
         chosen = self._default_kinds(frame, kind) if self.columns is None else self.columns
         for name in chosen:
@@ -120,6 +134,11 @@ class FeatureEncoder:
         return sum(part.width for part in self._parts) if self._sizes is None else len(self._sizes)
 
     @property
+    def has_content(self) -> bool:
+        """Whether there was anything to read in training: a column, be it without values."""
+        return bool(self._parts or self._sizes)
+
+    @property
     def names(self) -> list[str]:
         """One name per feature; those of a matrix are numbers."""
         if self._sizes is not None:
@@ -135,17 +154,18 @@ class FeatureEncoder:
                 f"given a matrix of {content.shape[1]:,} features, but the model was fitted with the columns "
                 f"{', '.join(repr(part.name) for part in self._parts)}. Give a frame with these columns."
             )
-        frame = to_polars(content)[0]
-        blocks, unseen = [sp.csr_array((len(frame), 0), dtype=np.float32)], {}
+        frame = content_frame(content)[0]
+        blocks, unseen, told = [sp.csr_array((len(frame), 0), dtype=np.float32)], {}, np.zeros(len(frame), dtype=bool)
         for part in self._parts:
             _require_column(frame, part.name, "which was a feature in training")
-            block, lost = part.encode(frame[part.name])
+            block, lost, said = part.encode(frame[part.name])
             blocks.append(block)
+            told |= said
             if lost:
                 unseen[part.name] = lost
         matrix = sp.csr_array(sp.hstack(blocks, format="csr", dtype=np.float32))
         matrix.sort_indices()
-        return Encoded(matrix, unseen)
+        return Encoded(matrix, unseen, told)
 
     def _scaled(self, content: Any, sizes: NDArray[np.float64]) -> sp.csr_array:
         if not is_matrix(content):
@@ -184,14 +204,21 @@ def _require_column(frame: pl.DataFrame, name: str, why: str) -> None:
 
 
 def _finite(content: Any) -> sp.csr_array:
-    """A copy as CSR of float32 without explicit zeros; NaN and infinity are refused."""
-    matrix = sp.csr_array(content, dtype=np.float32, copy=True)
+    """A copy as CSR of float32 without explicit zeros; NaN, infinity and what is no number are refused."""
+    if content.dtype.kind not in "biuf":
+        raise DataError(
+            f"the matrix of features has the type {content.dtype}, expected real numbers. Turn it into float32, or "
+            "give a frame with named columns."
+        )
+    with np.errstate(over="ignore"):  # told below
+        matrix = sp.csr_array(content, dtype=np.float32, copy=True)
     matrix.sum_duplicates()
     bad = ~np.isfinite(matrix.data)
     if bad.any():
         row = int(np.searchsorted(matrix.indptr, np.flatnonzero(bad)[0], side="right")) - 1
         raise DataError(
-            f"{int(bad.sum()):,} features are NaN or infinite, the first in row {row}. Fill them, or leave them out."
+            f"{int(bad.sum()):,} features are NaN or infinite, the first in row {row}. Fill them, or leave them out; "
+            "float32 holds numbers up to 3e38."
         )
     matrix.eliminate_zeros()
     return matrix
@@ -200,6 +227,62 @@ def _finite(content: Any) -> sp.csr_array:
 def is_matrix(content: Any) -> bool:
     """Whether content is a two-dimensional array, sparse or dense, rather than a frame."""
     return sp.issparse(content) or (isinstance(content, np.ndarray) and content.ndim == 2)
+
+
+def content_frame(content: Any) -> tuple[pl.DataFrame, str]:
+    """Content as a polars frame, with the name of the library it came from; a dict of columns is a frame, too."""
+    try:
+        return to_polars(pl.DataFrame(dict(content), strict=False) if isinstance(content, Mapping) else content)
+    except (DataError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
+        if isinstance(content, Mapping):
+            raise DataError(f"the dict of features is no table ({problem}): expected columns of one length.") from None
+        if nw.dependencies.is_into_dataframe(content):
+            raise
+        shape = f" of shape {content.shape}" if isinstance(content, np.ndarray) else ""
+        raise DataError(
+            f"features are a {type(content).__name__}{shape}, expected a data frame (polars, pandas, pyarrow, ...), a "
+            "dict of columns, or a two-dimensional matrix, sparse or dense."
+        ) from problem
+
+
+def encoder_for(
+    content: Any, side: str, columns: Mapping[str, Kind] | None, min_count: int, max_vocabulary: int
+) -> FeatureEncoder:
+    """An encoder for the content of a model's users or items; columns that are named need a frame."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise ParameterError(
+            f"{side}_columns={columns!r}: expected a dict from the name of each column to its kind, such as "
+            "{'genres': 'tags', 'year': 'number'}; kinds are " + f"{', '.join(KINDS)}."
+        )
+    if columns is not None and is_matrix(content):
+        raise ParameterError(
+            f"{side}_columns={columns!r}, but the {side} content has no named columns: give fit {side}_features as "
+            f"a frame, or build the data with {side}_attributes."
+        )
+    return FeatureEncoder(columns, min_count=min_count, max_vocabulary=max_vocabulary)
+
+
+def learn_content(encoder: FeatureEncoder, content: Any, side: str) -> sp.csr_array:
+    """Fit an encoder to the content of training; gives the features."""
+    encoded = encoder.fit(content, side).encode(content)
+    if encoded.n_empty and encoder.n_features:
+        log.warning("%d of %d %ss have no feature at all", encoded.n_empty, encoded.matrix.shape[0], side)
+    return encoded.matrix
+
+
+def encode_newcomers(encoder: FeatureEncoder, content: Any, side: str) -> sp.csr_array:
+    """Features of newcomers, with warnings of all that the model cannot know."""
+    if not (encoder.has_content or (is_matrix(content) and not content.shape[1])):
+        raise ParameterError(
+            f"the model has no {side} content: it was fitted without features of {side}s, so new ones cannot be placed "
+            f"by theirs. Fit it with {side}_features=" + (", or give histories." if side == "user" else ".")
+        )
+    encoded = encoder.encode(content)
+    for column, count in encoded.unseen.items():
+        log.warning("%d values of %s column %r were not there in training and count as nothing", count, side, column)
+    if encoded.n_empty and encoder.n_features:
+        log.warning("%d of %d new %ss have no feature at all", encoded.n_empty, encoded.matrix.shape[0], side)
+    return encoded.matrix
 
 
 def content_for(data: Interactions, side: str, given: Any) -> Any:
@@ -222,7 +305,7 @@ def rows_for(content: Any, ids: IdMap, kind: str) -> Any:
                 f"{kind}s in the order of their ids."
             )
         return content
-    frame, _ = to_polars(content)
+    frame, _ = content_frame(content)
     given = content_ids(frame, kind)
     place = ids.find(given)
     missing = np.setdiff1d(np.arange(len(ids)), place)

@@ -9,11 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace.data.columns import Kind
 from tastespace.data.enlarging import enlarged, new_ids
-from tastespace.data.features import FeatureEncoder, content_for
+from tastespace.data.features import FeatureEncoder, content_for, encode_newcomers, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
 from tastespace.models.trained import require_whole
+
+
+def _merged(old: NDArray[np.int64], new: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order that brings old rows, followed by new ones, to these places."""
+    return np.argsort(np.concatenate([old, new]))
 
 
 class ContentKNN(Recommender):
@@ -22,10 +28,14 @@ class ContentKNN(Recommender):
     A row of content has each feature times ``ln(1 + n / rows with it)``, scaled to length 1. A user with a history is
     the sum of the rows of the own items, and the score of an item is its inner product with that. A user without is
     served by the `neighbours` users of most similar content: the score of an item is the sum of the similarities of
-    those who took it.
+    those who took it. Whoever cannot be served so, for want of content, gets what most people take.
 
     Args:
         neighbours: Users who speak for a stranger.
+        user_columns, item_columns: Columns of content and their kinds; None: all, by type. See
+            `tastespace.data.features`.
+        min_count: Users or items that must have a category, tag or word for it to become a feature.
+        max_vocabulary: Most features of one column.
 
     >>> import polars as pl
     >>> from tastespace import synthetic
@@ -46,8 +56,17 @@ class ContentKNN(Recommender):
     strangers_: NDArray[np.bool_]
     """Who is served by neighbours."""
 
-    def __init__(self, neighbours: int = 100) -> None:
+    def __init__(
+        self,
+        neighbours: int = 100,
+        user_columns: dict[str, Kind] | None = None,
+        item_columns: dict[str, Kind] | None = None,
+        min_count: int = 1,
+        max_vocabulary: int = 20_000,
+    ) -> None:
         self.neighbours = neighbours
+        self.user_columns, self.item_columns = user_columns, item_columns
+        self.min_count, self.max_vocabulary = min_count, max_vocabulary
 
     def fit(
         self,
@@ -63,12 +82,15 @@ class ContentKNN(Recommender):
         return super().fit(train, valid, progress)
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        require_whole("neighbours", self.neighbours)
+        for name in ("neighbours", "min_count", "max_vocabulary"):
+            require_whole(name, getattr(self, name))
         self.encoders_, self.rarity_, self.contents_ = {}, {}, {}
         for side, given in vars(self).pop("_given").items():
             content = content_for(train, side, given)
-            self.encoders_[side] = FeatureEncoder().fit(content, side)
-            matrix = self.encoders_[side].encode(content).matrix
+            self.encoders_[side] = encoder_for(
+                content, side, getattr(self, f"{side}_columns"), self.min_count, self.max_vocabulary
+            )
+            matrix = learn_content(self.encoders_[side], content, side)
             rows = np.bincount(matrix.indices, minlength=matrix.shape[1])
             self.rarity_[side] = np.log1p(matrix.shape[0] / np.maximum(rows, 1)).astype(np.float32)
             self.contents_[side] = self._scaled(side, matrix)
@@ -88,6 +110,7 @@ class ContentKNN(Recommender):
         found: NDArray[np.float32] = by_content.toarray().astype(np.float32)
         strange = self.strangers_[users]
         found[strange] = tastes[strange].toarray()
+        found[~found.any(axis=1)] = self.world.item_counts  # nothing speaks for any item
         return found
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
@@ -102,39 +125,55 @@ class ContentKNN(Recommender):
         """Take in items that nobody has taken yet; as in `tastespace.models.placing.PlacesNewcomers.add_items`."""
         self.require_fitted()
         new = new_ids(self.train_, "item", features, ids)
-        placed = self._scaled("item", self.encoders_["item"].encode(features).matrix)
+        placed = self._scaled("item", encode_newcomers(self.encoders_["item"], features, "item"))
         whole = enlarged(self.train_, "item", new, features)
         old = whole.items.index_of(self.train_.items.series)
-        order = np.empty(whole.n_items, dtype=np.int64)
-        order[old] = np.arange(len(old))
-        order[whole.items.index_of(new)] = len(old) + np.arange(len(new))
+        order = _merged(old, whole.items.index_of(new))
         self.contents_ = {**self.contents_, "item": sp.vstack([self.contents_["item"], placed], format="csr")[order]}
         tastes = self.tastes_.tocoo()
         shape = (self.tastes_.shape[0], whole.n_items)
         self.tastes_ = sp.csr_array((tastes.data, (tastes.coords[0], old[tastes.coords[1]])), shape=shape)
+        self._world = None if self._world is None else enlarged(self._world, "item", new, features)
         self.train_ = whole
         return self
+
+    def add_users(self, features: Any, ids: Any = None) -> ContentKNN:
+        """Take in users of whom nothing but content is known; as `add_items`, with the ids in column ``user``."""
+        self.require_fitted()
+        new = new_ids(self.train_, "user", features, ids)
+        placed = self._scaled("user", encode_newcomers(self.encoders_["user"], features, "user"))
+        whole = enlarged(self.train_, "user", new, features)
+        order = _merged(whole.users.index_of(self.train_.users.series), whole.users.index_of(new))
+        self.tastes_ = sp.vstack([self.tastes_, self._spoken(placed)], format="csr")[order]
+        self.contents_ = {**self.contents_, "user": sp.vstack([self.contents_["user"], placed], format="csr")[order]}
+        self.strangers_ = np.concatenate([self.strangers_, np.ones(len(new), dtype=bool)])[order]
+        self.train_ = whole
+        return self
+
+    def _spoken(self, content: sp.csr_array) -> sp.csr_array:
+        """What the neighbours of strangers with this content took, weighed by likeness."""
+        speak = np.flatnonzero(~self.strangers_)
+        alike = np.maximum((content @ self.contents_["user"][speak].T).toarray(), 0.0)
+        if alike.shape[1] > self.neighbours:
+            bar = np.partition(alike, -self.neighbours, axis=1)[:, -self.neighbours, None]
+            alike[alike < bar] = 0.0
+        return sp.csr_array(sp.csr_array(alike) @ self.tastes_[speak], dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> ContentKNN:
         nothing = sp.csr_array((histories.n_users, self.contents_["user"].shape[1]), dtype=np.float32)
         return self._for(histories, nothing)
 
     def _fold_in_with(self, histories: Interactions, features: Any) -> ContentKNN:
-        return self._for(histories, self._scaled("user", self.encoders_["user"].encode(features).matrix))
+        return self._for(histories, self._scaled("user", encode_newcomers(self.encoders_["user"], features, "user")))
 
     def _for(self, histories: Interactions, content: sp.csr_array) -> ContentKNN:
         new = copy.copy(self)
         new.strangers_ = histories.user_counts == 0
         new.contents_ = {**self.contents_, "user": content}
-        alike = (content[new.strangers_] @ self.contents_["user"].T).toarray()
-        if alike.shape[1] > self.neighbours:
-            bar = np.partition(alike, -self.neighbours, axis=1)[:, -self.neighbours, None]
-            alike[alike < bar] = 0.0
-        spoken = sp.csr_array(alike) @ self.tastes_
-        told = sp.csr_array(histories.matrix, dtype=np.float32).tolil()
-        if new.strangers_.any():
-            told[new.strangers_] = spoken
-        new.tastes_ = sp.csr_array(told, dtype=np.float32)
+        told = sp.csr_array(histories.matrix, dtype=np.float32)
+        met, strange = np.flatnonzero(~new.strangers_), np.flatnonzero(new.strangers_)
+        both = sp.vstack([told[met], self._spoken(content[strange])], format="csr")
+        new.tastes_ = sp.csr_array(both[_merged(met, strange)], dtype=np.float32)
         return new
 
     # ---- the model file ------------------------------------------------------------------------------------

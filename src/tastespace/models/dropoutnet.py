@@ -8,7 +8,6 @@ of vectors, and the networks stay to place newcomers.
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.data.features import FeatureEncoder, content_for, is_matrix
+from tastespace.data.features import FeatureEncoder, content_for, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.answers import opened
@@ -30,9 +29,8 @@ from tastespace.models.neural import Batch, Tensors, require_torch
 from tastespace.training.batches import SharedNegatives, in_runs
 from tastespace.training.loop import Arrays, Callback
 
-log = logging.getLogger(__name__)
-
 Self = TypeVar("Self", bound="DropoutNet")
+_METRICS = {"l2": "distances", "dot": "inner products"}
 _RUN = 4  # positives of a user that stand together in a batch: its networks run once for them
 
 
@@ -111,27 +109,31 @@ class DropoutNet(FusionNetworks):
 
     def _encode(self, side: str, content: Any) -> None:
         columns = getattr(self, f"{side}_columns")
-        if columns is not None and is_matrix(content):
-            raise ParameterError(
-                f"{side}_columns={columns!r}, but the {side} content has no named columns: give fit {side}_features as "
-                f"a frame, or build the data with {side}_attributes."
-            )
-        encoder = FeatureEncoder(columns, min_count=self.min_count, max_vocabulary=self.max_vocabulary)
-        encoded = encoder.fit(content, side).encode(content)
-        if encoded.n_empty and encoder.n_features:
-            log.warning("%d of %d %ss have no feature at all", encoded.n_empty, encoded.matrix.shape[0], side)
-        self.encoders_[side], self._content[side] = encoder, encoded.matrix
+        encoder = encoder_for(content, side, columns, self.min_count, self.max_vocabulary)
+        self.encoders_[side], self._content[side] = encoder, learn_content(encoder, content, side)
 
     def _preferences(
         self, train: Interactions, valid: Interactions | None, progress: bool | None, latent: Any
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Vectors of the pre-trained model."""
         model = self._latent_model().fit(train, valid, progress) if latent is None else opened(latent)
+        if not isinstance(model, Recommender):
+            raise ParameterError(
+                f"fit(latent=...) was given a {type(model).__name__}, expected a fitted model or the path of a saved "
+                "one. Parameters of the model to train first belong to the constructor: "
+                f"{type(self).__name__}(latent={{...}})."
+            )
         model.require_fitted()
         space = model.vectors()
         wanted = f"{self._copies} vectors of dimension {self.dim} for every user"
         if space is None:
             raise ParameterError(f"{type(model).__name__} has no vectors; expected a model with {wanted}.")
+        if space.metric != self._metric:
+            raise ParameterError(
+                f"{type(model).__name__} scores by {_METRICS[space.metric]}, {type(self).__name__} by "
+                f"{_METRICS[self._metric]}: expected a latent model that scores alike, such as "
+                f"{type(self._latent_model()).__name__}."
+            )
         if space.item_vectors.shape[1] != self.dim or (np.diff(space.user_offsets) != self._copies).any():
             raise ParameterError(
                 f"the latent model has {len(space.user_vectors):,} vectors of dimension {space.item_vectors.shape[1]} "

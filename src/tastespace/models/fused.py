@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
+from tastespace.errors import ParameterError, nearest
 from tastespace.models.answers import Answers
 from tastespace.models.base import Recommender
 from tastespace.models.dpcml import CML, DPCML
@@ -23,6 +24,18 @@ from tastespace.training.loop import Arrays
 from tastespace.training.samplers import find_sampler
 
 _GEOMETRIES = ("sphere-ball", "ball", "sphere")
+
+
+def _latent(maker: type[Recommender], shared: dict[str, Any], given: Mapping[str, Any] | None) -> Recommender:
+    """The model that PT trains first; parameters that it does not have are refused."""
+    names = maker._parameter_names()
+    for name in given or {}:
+        if name not in names:
+            raise ParameterError(
+                f"latent={dict(given or {})!r}: {maker.__name__} has no parameter {name!r}; it has {', '.join(names)}."
+                + nearest(str(name), names)
+            )
+    return maker(**{**shared, **(given or {})})
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -108,8 +121,8 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
         shared = {"dim": self.dim, "sampler": self.sampler, "seed": self.seed, "threads": self.threads}
         watched = {"monitor": self.monitor, "monitor_protocol": self.monitor_protocol}
         several = {"interests": self.vectors_per_user} if self.has_interests else {}
-        maker = DPCML if self.has_interests else CML
-        return maker(**{**shared, **watched, **several, **(self.latent or {})})
+        maker: type[Recommender] = DPCML if self.has_interests else CML
+        return _latent(maker, {**shared, **watched, **several}, self.latent)
 
     def _pool_power(self) -> float | None:
         return self.popularity_power if find_sampler(self.sampler).by_popularity else None
@@ -200,7 +213,7 @@ class MGMFDN(_Several, _WithInterests):
     def _latent_model(self) -> Recommender:
         shared = {"dim": self.dim, "interests": self.vectors_per_user, "seed": self.seed, "threads": self.threads}
         watched = {"monitor": self.monitor, "monitor_protocol": self.monitor_protocol}
-        return MGMF(**{**shared, **watched, **(self.latent or {})})
+        return _latent(MGMF, {**shared, **watched}, self.latent)
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
         fixed = super()._prepare(train, torch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from abc import abstractmethod
 from typing import Any, TypeVar
 
@@ -12,11 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.data.enlarging import enlarged, new_ids
-from tastespace.data.features import FeatureEncoder
+from tastespace.data.features import FeatureEncoder, encode_newcomers
 from tastespace.data.interactions import Interactions
 from tastespace.models.neural import NeuralRecommender, require_torch
-
-log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="PlacesNewcomers")
 _STEPS = 50  # until a newcomer's preference input has settled
@@ -35,8 +32,8 @@ class PlacesNewcomers(NeuralRecommender):
         """Take in items that nobody has taken yet, each where its content puts it; nothing is trained.
 
         Args:
-            features: A frame with the ids in column ``item`` and the columns that were features in training, or a
-                matrix with as many columns as in training.
+            features: A frame (or dict of columns) with the ids in column ``item`` and the columns that were features in
+                training, or a matrix with as many columns as in training.
             ids: Ids of the rows of a matrix.
 
         Returns:
@@ -78,14 +75,7 @@ class PlacesNewcomers(NeuralRecommender):
         return self
 
     def _encoded(self, side: str, features: Any) -> sp.csr_array:
-        encoded = self.encoders_[side].encode(features)
-        for column, count in encoded.unseen.items():
-            log.warning(
-                "%d values of %s column %r were not there in training and count as nothing", count, side, column
-            )
-        if encoded.n_empty and self.encoders_[side].n_features:
-            log.warning("%d of %d new %ss have no feature at all", encoded.n_empty, encoded.matrix.shape[0], side)
-        return encoded.matrix
+        return encode_newcomers(self.encoders_[side], features, side)
 
     def _place(self, side: str, content: sp.csr_array) -> NDArray[np.float32]:
         """Vectors by content alone, shape ``(n, C, dim)``."""

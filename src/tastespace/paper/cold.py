@@ -46,7 +46,7 @@ _LINES = (
     Line("content neighbours", "contentknn", note=_BESIDE),
     # What the known would be given without content, by the same sampler.
     Line("CML+UniS", "cml+unis", note=f"{_BESIDE}, knows no strangers"),
-    Line("DPCML+UniS", "bpa+unis", {"interests": 2, "dcrs": None}, note=f"{_BESIDE}, knows no strangers"),
+    Line("DPCML+UniS", "bpa+unis", {"interests": 2}, note=f"{_BESIDE}, knows no strangers"),
     *(fused_line(method, training) for training in TRAININGS for method in METHODS),
 )
 

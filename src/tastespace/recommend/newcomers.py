@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from tastespace import _native
-from tastespace.data.features import content_ids, is_matrix, rows_for
+from tastespace.data.features import content_frame, content_ids, is_matrix, rows_for
 from tastespace.data.ids import IdMap, id_series, plain_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars, to_polars
@@ -20,6 +20,7 @@ from tastespace.recommend.asking import Asked, Request, as_list, check_unknown
 from tastespace.recommend.lists import Lister
 
 Model = TypeVar("Model", bound=Recommender)
+_EXAMPLES = 3
 
 
 def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: Any = None) -> Model:
@@ -29,6 +30,7 @@ def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: A
         raise ParameterError(f"on_unknown={on_unknown!r}: expected 'error' or 'skip'.")
     if features is not None:
         return _introduced(model, histories, features, on_unknown)[0]
+    _require_something(histories)
     known, empty, _ = _read(model.train_, histories, on_unknown)
     if len(empty):
         raise DataError(
@@ -52,6 +54,7 @@ def recommend_for(
         new, given = _introduced(model, histories, features, on_unknown)
         asked = Asked(given, new.train_.users.index_of(given).astype(np.int32))
         return from_polars(pl.concat(Lister(new, request).frames(asked)), new.train_.backend)
+    _require_something(histories)
     known, empty, people = _read(model.train_, histories, on_unknown)
     if len(empty) and on_unknown == "error":
         raise DataError(
@@ -94,10 +97,15 @@ def _introduced(model: Model, histories: Any, features: Any, on_unknown: str) ->
         content: Any = features[given.arg_sort().to_numpy()]
         backend = model.train_.backend
     else:
-        content, backend = to_polars(features)
-        if "user" not in content.columns:
+        content, backend = content_frame(features)
+        if isinstance(features, Mapping):
+            backend = model.train_.backend
+        named = "user" in content.columns
+        if not named:
             content = content.with_columns(pl.Series("user", np.arange(len(content))))
         given = content_ids(content, "user")
+        if named:
+            _require_new(model.train_, given)
     if not len(given):
         raise DataError("features is empty: expected at least one person.")
     users = IdMap(given.sort(), "user")
@@ -123,6 +131,24 @@ def _introduced(model: Model, histories: Any, features: Any, on_unknown: str) ->
             f"{type(model).__name__} knows nothing of features. Models that do are dpcml+dn, cml+dn and mgmf+dn."
         )
     return _for_newcomers(new, people_data, model), given
+
+
+def _require_something(histories: Any) -> None:
+    if histories is None:
+        raise DataError(
+            "nothing is given of the newcomers: expected histories (such as [[item, item], ...]), or features= of "
+            "people whom a model that learns from content shall place."
+        )
+
+
+def _require_new(train: Interactions, given: pl.Series) -> None:
+    known = given.filter(pl.Series(train.users.find(given) >= 0))
+    if len(known):
+        raise DataError(
+            f"{len(known):,} of {len(given):,} people with features are known to the model already, such as "
+            f"{', '.join(map(repr, known.head(_EXAMPLES).to_list()))}. Ask recommend for them, or give newcomers ids "
+            "of their own."
+        )
 
 
 def _for_newcomers(new: Model, people: Interactions, model: Model) -> Model:

@@ -37,7 +37,9 @@ class Person:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Share of the past items that belong to each vector, shape ``(n_vectors,)``."""
+        """Share of the past items that belong to each vector, equal ones without a past. Shape ``(n_vectors,)``."""
+        if not len(self.past):
+            return np.full(self.n_vectors, 1 / self.n_vectors)
         return np.bincount(self.belongs, minlength=self.n_vectors) / max(1, len(self.past))
 
     def past_of(self, vectors: list[int]) -> NDArray[np.int32]:

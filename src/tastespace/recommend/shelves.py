@@ -33,7 +33,7 @@ class Shelf:
     interests: tuple[int, ...]
     """All interests that share the shelf."""
     weight: float
-    """Share of the person's past items that belong here."""
+    """Share of the person's past items that belong here; of somebody without a past, share of the interests."""
     label: str | None
     """What its items have in common, from their attributes."""
     items: list[Any]
