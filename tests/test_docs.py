@@ -48,13 +48,15 @@ def test_the_library_never_prints():
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/cold-start.md"])
-def test_pages_run_as_they_stand(page, tmp_path, monkeypatch):
+def test_pages_run_as_they_stand(page, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     blocks = (Path(__file__).parents[1] / page).read_text(encoding="utf-8").split("```python\n")[1:]
     assert len(blocks) >= 2
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block.partition("```")[0], page, "exec"), names)
+    for sign in ("no feature at all", "were not there in training"):  # examples whose content says something
+        assert sign not in caplog.text
 
 
 def test_links_between_pages_lead_somewhere():

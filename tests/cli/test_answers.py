@@ -10,6 +10,7 @@ import pytest
 
 import tastespace as ts
 from tastespace.models.content import ContentKNN
+from tastespace.models.fused import DPCMLDN
 
 
 @pytest.fixture(scope="module")
@@ -373,3 +374,14 @@ def test_features_that_cannot_be_used_are_refused_in_one_line(refused, by_conten
     ):
         assert message in refused("recommend", path, *words)
     assert "knows nothing of features" in refused("recommend", shop.model, "--features", "new.csv")
+
+
+def test_shelves_of_somebody_without_a_past(told, shop, tmp_path):
+    data = ts.Interactions.from_file(shop.clicks, user="who", item="what", threads=1)
+    people = pl.DataFrame({"user": data.users.series, "town": ["Ulm", "Bonn"] * 30})
+    setting = {"dim": 4, "interests": 2, "layers": (8,), "epochs": 2, "threads": 1}
+    model = DPCMLDN(**setting).fit(data, user_features=people)
+    model.add_users({"user": ["zoe"], "town": ["Bonn"]}).save(tmp_path / "a.model")
+    text = told("shelves", "a.model", "zoe", "-k", 2, "--format", "table")
+    assert "% of the interests; interest" in text
+    assert "of the past" not in text

@@ -128,11 +128,10 @@ def shelves(
         emit(to_polars(found.to_frame())[0], format, out)
         return
     console = Console()
+    whose = "of the past; " if any(shelf.because for shelf in found) else "of the interests; "
     for shelf in found:
         numbers = ", ".join(map(str, shelf.interests))
-        console.print(
-            f"\n[bold]{escape(shelf.name)}[/]  [dim]{100 * shelf.weight:.0f} % of the past; interest {numbers}[/]"
-        )
+        console.print(f"\n[bold]{escape(shelf.name)}[/]  [dim]{100 * shelf.weight:.0f} % {whose}interest {numbers}[/]")
         if shelf.because_titles:
             console.print(f"[dim]because of {escape(', '.join(shelf.because_titles))}[/]")
         for rank, title in enumerate(shelf.titles, 1):

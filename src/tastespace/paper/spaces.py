@@ -235,6 +235,7 @@ _OTHERS: dict[str, Space] = {
 def space_of(method: Method, grid: str = "ours") -> Space:
     """What is searched for a method: name -> values. ``grid`` is ``"ours"`` or ``"paper"``.
 
+    >>> from tastespace.paper.methods import find_method
     >>> space_of(find_method("bpa+hars"), "paper")["interests"]
     (2, 3, 4, 5)
     """
