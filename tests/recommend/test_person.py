@@ -58,11 +58,11 @@ def test_what_may_be_recommended(dpcml):
     assert set(np.flatnonzero(person.allowed(90, some, False))) == set(some)
 
 
-def test_a_person_without_a_past_has_interests_of_no_weight():
+def test_a_person_without_a_past_has_interests_of_equal_weight():
     data = taken({"ann": "abc", "bob": "a"}, "abc")
     data = data.subset(np.arange(data.n_interactions) < 3)
     person = meet(Given(space_of([[[0]], [[1], [2]]], [[0], [1], [2]])).fit(data), "bob", "interests")
-    assert person.weights.tolist() == [0, 0]
+    assert person.weights.tolist() == [0.5, 0.5]
     assert person.past_of([0, 1]).tolist() == []
 
 

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import scipy.sparse as sp
 
+from tastespace.data.features import FeatureEncoder
+
 
 def assert_same_model(one, other):
     """Class, parameters, data, everything learnt and all scores agree in every bit."""
@@ -68,6 +70,8 @@ def assert_same_value(one, other):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         np.testing.assert_array_equal(one, other)
+    elif isinstance(one, FeatureEncoder):
+        assert_same_value(one.to_plain(), other.to_plain())
     elif isinstance(one, float) and math.isnan(one):
         assert math.isnan(other)
     else:
