@@ -50,7 +50,7 @@ def test_differences_and_tests_can_stand_in_the_table():
 
 
 def test_a_table_of_which_nothing_was_run_says_why():
-    rows = [Row(Cell("town", "ease", label="EASE"), "failed", problem="no memory")]
+    rows = [Row(Cell("town", "ease", label="EASE"), "failed", problem="no memory\nlooked in /home/ann")]
     text = to_markdown(TWO, entries(TWO, rows))
     assert "| EASE *failed*" in text
     assert "* EASE, town: no memory" in text

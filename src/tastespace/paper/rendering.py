@@ -18,7 +18,12 @@ def shown_metrics(table: Experiment | Counted, found: Sequence[Entry]) -> list[s
 
 def problems_of(found: Sequence[Entry]) -> list[str]:
     """Why rows are not complete, where that is known."""
-    return [f"{entry.label}, {entry.dataset}: {entry.problem}" for entry in found if entry.problem]
+    return [f"{entry.label}, {entry.dataset}: {_first_line(entry)}" for entry in found if entry.problem]
+
+
+def _first_line(entry: Entry) -> str:
+    """Of the reason: further lines tell where somebody looked for the data, which is nobody else's."""
+    return entry.problem.partition("\n")[0]
 
 
 def to_markdown(
@@ -151,7 +156,7 @@ def to_rows(table: Experiment | Counted, found: Sequence[Entry]) -> list[dict[st
                     "seconds": entry.seconds,
                     "state": entry.state,
                     "note": entry.note,
-                    "problem": entry.problem,
+                    "problem": _first_line(entry),
                 }
             )
     return rows
