@@ -18,6 +18,10 @@ from tastespace.data.synthetic import World
 settings.register_profile("tastespace", deadline=None, max_examples=60)
 settings.load_profile("tastespace")
 
+# The folders may be given relative to where pytest was started; tests move to folders of their own.
+if folders := os.environ.get("TASTESPACE_DATA"):
+    os.environ["TASTESPACE_DATA"] = os.pathsep.join(map(os.path.abspath, filter(None, folders.split(os.pathsep))))
+
 
 @pytest.fixture(scope="session")
 def dataset_dir() -> Callable[[str], Path]:

@@ -56,6 +56,17 @@ def test_a_search_keeps_the_best_and_resumes(tmp_path, monkeypatch):
     assert len(calls) == 1  # the two that were there are not run again
 
 
+def test_a_search_starts_from_what_did_well_elsewhere(monkeypatch):
+    stored = {"steam-200k": {"itemknn": {"neighbours": 400}, "apa+dihars": {"margin": 1.25}}}
+    monkeypatch.setattr(module, "stored_entries", lambda: stored)
+    monkeypatch.setattr(module, "stored_parameters", lambda dataset, name: stored.get(dataset, {}).get(name, {}))
+    assert module._guess("town", find_method("itemknn")) == {"neighbours": 400}
+    assert module._guess("town", find_method("ease")) == {}
+    assert module._guess("steam-200k", find_method("cml+hars")) == {"margin": 1.25}  # a relative, here
+    stored["town"] = {"itemknn": {"neighbours": 20}}
+    assert module._guess("town", find_method("itemknn")) == {"neighbours": 20}  # here first
+
+
 def test_a_budget_of_minutes_ends_the_search():
     assert search("town", "cml+unis", trials=50, minutes=1e-9, base=QUICK)["trials"] == 1
 

@@ -16,7 +16,7 @@ from tastespace.paper.methods import Method, find_method
 from tastespace.paper.proposals import Proposals
 from tastespace.paper.runs import Parts, fit, load_parts, understood
 from tastespace.paper.spaces import space_of
-from tastespace.paper.stored import stored_parameters
+from tastespace.paper.stored import stored_entries, stored_parameters
 from tastespace.paper.strangers import dataset_for, learns_from_content
 
 log = logging.getLogger(__name__)
@@ -57,9 +57,7 @@ def search(
     shared = {**(stored_parameters(dataset, found.first_stage) if found.second_stage else {}), **(base or {})}
     given = {*shared, *(["diversity"] if {"min_diversity", "max_diversity"} & set(shared) else [])}
     space = {name: values for name, values in space_of(found, grid).items() if name not in given}
-    # What did well before: for this method, else for the paper's best, whose parameters the relatives share.
-    guess = stored_parameters(dataset, found.name) or stored_parameters(dataset, _BEST)
-    proposals = Proposals(space, seed, first=_packed(guess))
+    proposals = Proposals(space, seed, first=_packed(_guess(dataset, found)))
     for wanted in itertools.islice(proposals, trials):
         parameters = {**_published(found, published), **shared, **_unpacked(wanted)}
         key = json.dumps(parameters, sort_keys=True)
@@ -84,6 +82,14 @@ def search(
         "seconds": round(spent, 1),
         "grid": grid,
     }
+
+
+def _guess(dataset: str, method: Method) -> dict[str, Any]:
+    """What did well before: here, or for the paper's best, whose parameters its relatives share, or elsewhere."""
+    relative = method.model in ("cml", "dpcml")
+    here = stored_parameters(dataset, method.name) or (stored_parameters(dataset, _BEST) if relative else {})
+    elsewhere = (stored_parameters(other, method.name) for other in sorted(stored_entries(), reverse=True))
+    return here or next(filter(None, elsewhere), {})
 
 
 def _published(method: Method, wanted: bool) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from tastespace.paper.methods import Method
 from tastespace.paper.proposals import Space
 
 # Ranges in which this implementation is searched, in order, so that neighbours are alike; "diversity" stands for
-# (min_diversity, max_diversity). A search starts from what is stored for the data set, else from the middle of each.
+# (min_diversity, max_diversity). A search starts from what is stored for this data set or another, else from the
+# middle of each.
 _COMMON: Space = {
     "margin": (0.5, 0.75, 1.0, 1.25, 1.5),
     "learning_rate": (0.05, 0.1, 0.2),
