@@ -80,6 +80,25 @@ def test_the_test_part_is_never_looked_at(monkeypatch):
     assert [d.fingerprint() for d in seen] == [parts.valid.fingerprint()]
 
 
+def test_models_for_strangers_are_judged_by_strangers_of_the_training_data(monkeypatch):
+    seen = []
+    real = module.evaluate_cold
+    monkeypatch.setattr(
+        module, "evaluate_cold", lambda model, parts, **k: seen.append(parts) or real(model, parts, **k)
+    )
+    found = search("town", "contentknn", trials=1, base={"neighbours": 5})
+    assert list(found["validation"]) == ["warm P@3", "cold user P@3", "cold item P@3"]
+    real_ones = module.load_parts("town-cold", 0).strangers
+    (inner,) = seen
+    trained_on = set(real_ones.train.users.series)
+    assert set(inner.new_users.users.series) <= trained_on
+    assert not set(inner.new_users.users.series) & set(inner.train.users.series)
+    assert not set(inner.new_items.items.series) & {*inner.train.items.series, *real_ones.new_items.items.series}
+    kept = {row for part in (real_ones.train, real_ones.valid) for row in part.to_frame().rows()}
+    parts = (inner.train, inner.valid, inner.test, inner.new_users, inner.new_items)
+    assert {row for part in parts for row in part.to_frame().rows()} <= kept  # nothing of the real test
+
+
 def test_tune_from_the_command_line(tmp_path):
     arguments = [
         "tune",

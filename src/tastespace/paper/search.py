@@ -6,12 +6,15 @@ import itertools
 import json
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tastespace.data.cold import rehearsal
 from tastespace.errors import ParameterError
 from tastespace.evaluation import evaluate
-from tastespace.models import Recommender
+from tastespace.evaluation.cold import evaluate_cold
+from tastespace.models import Recommender, registry
 from tastespace.paper.methods import Method, find_method
 from tastespace.paper.proposals import Proposals
 from tastespace.paper.runs import Parts, fit, load_parts, understood
@@ -45,12 +48,13 @@ def search(
 
     Trials that ``record`` (a JSONL file) already holds are not run again. ``base`` holds parameters that all trials
     share; they are not searched. A trial whose training takes longer than ``trial_minutes`` is judged by the best
-    epoch it had until then, and its record says ``"cut": true``. The test part is never looked at.
+    epoch it had until then, and its record says ``"cut": true``. Neither the test part nor strangers are looked at: a
+    model for strangers is judged by some of the training data that play them, see `tastespace.data.cold.rehearsal`.
     """
     if trials < 1:
         raise ParameterError(f"trials={trials}: expected how many to make, 1 or more.")
     found = find_method(method)
-    parts = load_parts(dataset_for(dataset, found.model), split_seed)
+    parts = _for_choosing(found, load_parts(dataset_for(dataset, found.model), split_seed), split_seed)
     done = _read(record)
     spent = sum(trial["seconds"] for trial in done.values())
     published = grid == "paper" and found.model in ("cml", "dpcml")
@@ -92,6 +96,14 @@ def _guess(dataset: str, method: Method) -> dict[str, Any]:
     return here or next(filter(None, elsewhere), {})
 
 
+def _for_choosing(method: Method, parts: Parts, seed: int) -> Parts:
+    """What a search may look at; a model that learns from content is judged by strangers of the training data."""
+    if parts.strangers is None or not learns_from_content(registry()[method.model]):
+        return replace(parts, strangers=None)
+    inner = rehearsal(parts.strangers, seed)
+    return Parts(parts.name, inner.train, inner.valid, inner.test, inner)
+
+
 def _published(method: Method, wanted: bool) -> dict[str, Any]:
     from tastespace.models.dpcml import DPCML
 
@@ -117,11 +129,10 @@ def _trial(
 
 
 def _figures(model: Recommender, parts: Parts, threads: int) -> dict[str, float]:
-    """On validation. A model for strangers is judged as it judges its epochs: by the known and by content alone."""
-    watched = getattr(model, "monitor", "")
-    seen = [row[watched] for row in getattr(model, "history_", []) if watched in row]
-    if learns_from_content(model) and seen:
-        return {f"{watched}, known and by content": round(max(seen), 3)}
+    """On validation; where strangers are met, in each situation."""
+    if parts.strangers is not None:
+        reports = evaluate_cold(model, parts.strangers, threads=threads)
+        return {f"{situation} P@3": round(report["P@3"], 3) for situation, report in reports.items()}
     report = evaluate(model, parts.valid, seen=parts.train, protocol="paper", threads=threads)
     return {name: round(report[name], 3) for name in OBJECTIVE}
 
