@@ -43,6 +43,10 @@ def model(request, fitted):
     return copy.copy(fitted[request.param])
 
 
+def as_tensors(model):
+    return {name: torch.tensor(array) for name, array in model.weights_.items()}
+
+
 def chance(town):
     """P@3 of new items in any order."""
     return 100 * town.new_items.n_interactions / (town.new_items.n_users * town.new_items.n_items)
@@ -143,6 +147,30 @@ def test_the_preference_of_half_the_batch_is_hidden(town, monkeypatch):
 
 
 # ---- what it is good for -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({"min_diversity": 0.0, "max_diversity": 0.2}, 0.1),
+        ({"min_diversity": None, "max_diversity": 0.3}, 0.15),
+        ({"dcrs": None}, 1.0),
+    ],
+)
+def test_preferences_start_as_far_apart_as_they_shall_be(town, changes, wanted):
+    _, weights, _, _ = first_batch(DPCMLDN(**{**SMALL, "dim": 64}, interests=3, **changes), town)
+    vectors = weights["users"].detach().numpy().reshape(-1, 3, 64)
+    vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
+    delta = np.square(vectors[:, 0] - vectors[:, 1]).sum(axis=1).mean() / 2
+    assert delta == pytest.approx(wanted, rel=0.1)
+
+
+def test_network_decay_pulls_at_networks_and_not_at_preferences(town):
+    plain, pulled = (fit(DPCMLDN(**SMALL, known="anchored", network_decay=decay), town) for decay in (0.0, 0.05))
+    for side in ("user", "item"):
+        assert pulled._pyramid(side).penalty(as_tensors(pulled)) < 0.7 * plain._pyramid(side).penalty(as_tensors(plain))
+    sizes = [np.linalg.norm(model.item_vectors_, axis=1).mean() for model in (plain, pulled)]
+    assert sizes[1] > 0.9 * sizes[0]
 
 
 def test_strangers_are_served_by_what_is_said_of_them(town):
@@ -302,7 +330,7 @@ def test_validation_asks_for_strangers_too(town):
         {"training": "both"}, {"layers": ()}, {"layers": (0,)}, {"layers": 3}, {"dropout": 1.0}, {"dropout": -0.1},
         {"pool": 0}, {"known": "both"}, {"latent": 3}, {"user_extractor": "none"}, {"interests": 0}, {"margin": 0},
         {"sampler": "all"}, {"hardest": 0}, {"beta": 0.0}, {"geometry": "cube"}, {"gamma_rate": 0},
-        {"popularity_power": -1}, {"dcrs": "max"}, {"min_count": 0},
+        {"popularity_power": -1}, {"dcrs": "max"}, {"min_count": 0}, {"network_decay": -1.0},
     ],
 )  # fmt: skip
 def test_bad_parameters(bad, town):

@@ -52,6 +52,13 @@ def by_hand(pyramid, weights, content, preference):
     return found
 
 
+def test_the_penalty_is_half_the_squares_of_all_layers(network):
+    pyramid, weights, *_ = network
+    layers = [a for name, a in weights.items() if not any(word in name for word in ("scale", "shift", "bias"))]
+    found = pyramid.penalty(tensors(weights)).item()
+    assert found == pytest.approx(sum(np.square(a).sum() for a in layers) / 2)
+
+
 def test_forward(network):
     pyramid, weights, content, preference = network
     found = pyramid.fuse(tensors(weights), torch.tensor(preference), sparse(content), by_batch)

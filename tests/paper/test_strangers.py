@@ -45,7 +45,7 @@ def test_cells_know_the_strangers():
 def test_every_row_of_the_cold_table_runs_on_one_split():
     cells = find_table("cold").cells(["town"], quick=True)
     assert {cell.dataset for cell in cells} == {"town-cold"}
-    assert {"popular", "contentknn", "cml+unis", "bpa+unis", "cml+dn"} <= {cell.method for cell in cells}
+    assert {"popular", "contentknn", "cml+hars", "bpa+hars", "cml+dn"} <= {cell.method for cell in cells}
     plain, _ = execute(Setting("town-cold", "cml+unis", parameters={"epochs": 1, "dim": 4}), threads=1)
     assert "P@3" in plain["metrics"]
     assert not set(COLD_FIGURES) & set(plain["metrics"])

@@ -52,6 +52,11 @@ class DropoutNet(FusionNetworks):
         """Power of popularity by which negatives are drawn; None: uniformly."""
         return None
 
+    @property
+    def _apart(self) -> float:
+        """Share of the variance that a user's C preference inputs do not have in common before training."""
+        return 1.0
+
     # ---- learning ------------------------------------------------------------------------------------------
 
     def fit(
@@ -158,8 +163,10 @@ class DropoutNet(FusionNetworks):
             found |= pyramid.start(random, max(1e-6, usual))
         if self.training == "joint":
             for side, n in (("user", train.n_users), ("item", train.n_items)):
-                shape = n, self._pyramid(side).copies * self.dim
-                found[f"{side}s"] = random.normal(0, self.units_[side], shape).astype(np.float32)
+                own = random.standard_normal((n, self._pyramid(side).copies, self.dim))
+                common = random.standard_normal((n, 1, self.dim)) if self._apart < 1 else 0.0
+                table = self._apart**0.5 * own + (1 - self._apart) ** 0.5 * common
+                found[f"{side}s"] = (self.units_[side] * table).reshape(n, -1).astype(np.float32)
         return found
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
@@ -203,7 +210,10 @@ class DropoutNet(FusionNetworks):
             preference = self._preference(weights, fixed, side, rows)
             hidden = torch.rand(len(rows), generator=batch.random, device=self.device) < self.dropout
             fused.append(self._finish(side, self._vectors_of(weights, side, rows, preference, hidden)))
-        return self._pair_loss(weights, fixed, batch, fused[0], fused[1][:, 0])
+        loss = self._pair_loss(weights, fixed, batch, fused[0], fused[1][:, 0])
+        if not self.network_decay:
+            return loss
+        return loss + self.network_decay * sum(self._pyramid(side).penalty(weights) for side in SIDES)
 
     def _newcomers_loss(self, histories: Interactions, users: Any, rows: NDArray[np.int64], step: int) -> Any:
         import torch

@@ -24,6 +24,12 @@ from tastespace.training.loop import Arrays
 from tastespace.training.samplers import find_sampler
 
 _GEOMETRIES = ("sphere-ball", "ball", "sphere")
+# Parameters that a model trained first has from the one it is trained for, and those that only several vectors have.
+_ALIKE = (
+    "dim", "seed", "threads", "monitor", "monitor_protocol", "margin", "sampler", "hardest", "beta", "gamma_rate",
+    "popularity_power", "geometry",
+)  # fmt: skip
+_ALIKE_SEVERAL = ("dcrs", "diversity_weight", "min_diversity", "max_diversity")
 
 
 def _latent(maker: type[Recommender], shared: dict[str, Any], given: Mapping[str, Any] | None) -> Recommender:
@@ -117,12 +123,20 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
             raise ParameterError(f"geometry={self.geometry!r}: expected one of {', '.join(_GEOMETRIES)}.")
         n_hardest(1, self.beta)  # refuses what is no share
 
+    @property
+    def _apart(self) -> float:
+        """Preferences start as far apart as vectors shall be: for directions, delta is the share not in common."""
+        if self.dcrs is None or not self.has_interests:
+            return 1.0
+        least, most = self.min_diversity or 0.0, 1.0 if self.max_diversity is None else self.max_diversity
+        return min(1.0, max(1e-3, (least + most) / 2))
+
     def _latent_model(self) -> Recommender:
-        shared = {"dim": self.dim, "sampler": self.sampler, "seed": self.seed, "threads": self.threads}
-        watched = {"monitor": self.monitor, "monitor_protocol": self.monitor_protocol}
+        alike = [*_ALIKE, *(_ALIKE_SEVERAL if self.has_interests else ())]
+        shared = {"candidates": self.negatives, **{name: getattr(self, name) for name in alike}}
         several = {"interests": self.vectors_per_user} if self.has_interests else {}
         maker: type[Recommender] = DPCML if self.has_interests else CML
-        return _latent(maker, {**shared, **watched, **several}, self.latent)
+        return _latent(maker, {**shared, **several}, self.latent)
 
     def _pool_power(self) -> float | None:
         return self.popularity_power if find_sampler(self.sampler).by_popularity else None

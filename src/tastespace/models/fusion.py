@@ -131,6 +131,11 @@ class Pyramid:
 
         return normalise
 
+    def penalty(self, weights: Tensors) -> Any:
+        """Half the sum of the squared weights of the layers."""
+        names = ("preference", "content", *(f"layer{level}" for level in range(2, len(self.layers) + 1)), "out")
+        return sum(self._of(weights, name).square().sum() for name in names) / 2
+
     def _of(self, weights: Tensors, name: str) -> Any:
         return weights[f"{self.side}_{name}"]
 

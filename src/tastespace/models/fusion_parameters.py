@@ -13,7 +13,7 @@ from tastespace.data.columns import Kind
 from tastespace.errors import ParameterError
 from tastespace.models.extractors import find_extractor
 from tastespace.models.neural import Batch
-from tastespace.models.trained import require_whole
+from tastespace.models.trained import require_number, require_whole
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -38,6 +38,8 @@ class FusionParameters:
     at their preference, so that networks place strangers only: half the work, and nothing is lost for the known."""
     dropout: float = 0.5
     """Share of the users and of the items of a batch whose preference input is hidden."""
+    network_decay: float = 0.0
+    """L2 penalty on the weights of the networks alone; `weight_decay` pulls at learnt preferences too."""
     user_columns: dict[str, Kind] | None = None
     """Columns of user content and their kinds; None: all, by type. See `tastespace.data.features`."""
     item_columns: dict[str, Kind] | None = None
@@ -64,6 +66,7 @@ class FusionParameters:
         share = isinstance(self.dropout, (int, float)) and not isinstance(self.dropout, bool)
         if not share or not 0 <= self.dropout < 1:
             raise ParameterError(f"dropout={self.dropout!r}: expected a share in [0, 1).")
+        require_number("network_decay", self.network_decay, least=0.0)
         if self.known not in ("fused", "anchored"):
             raise ParameterError(f"known={self.known!r}: expected 'fused' or 'anchored'.")
         if not isinstance(self.latent, (Mapping, type(None))):

@@ -44,9 +44,9 @@ _BESIDE = "not in the paper"
 _LINES = (
     Line("most popular", "popular", note=_BESIDE),
     Line("content neighbours", "contentknn", note=_BESIDE),
-    # What the known would be given without content, by the same sampler.
-    Line("CML+UniS", "cml+unis", note=f"{_BESIDE}, knows no strangers"),
-    Line("DPCML+UniS", "bpa+unis", {"interests": 2}, note=f"{_BESIDE}, knows no strangers"),
+    # What the known would be given without content, by the sampler that the search chose for the models with content.
+    Line("CML+HarS", "cml+hars", note=f"{_BESIDE}, knows no strangers"),
+    Line("DPCML+HarS", "bpa+hars", note=f"{_BESIDE}, knows no strangers"),
     *(fused_line(method, training) for training in TRAININGS for method in METHODS),
 )
 

@@ -98,24 +98,26 @@ _RECNET: Space = {
     "patience": (8,),
 }
 
-# What strangers are placed by takes most of the time: small networks and few epochs come first.
+# What strangers are placed by takes most of the time: small networks come first.
 _DROPOUTNET: Space = {
     **_NEURAL,
     "training": ("joint",),
     "known": ("fused", "anchored"),
     "layers": ((800, 400, 200), (256, 128)),
     "learning_rate": (1e-3, 3e-3, 1e-2),
+    "network_decay": (0.0, 1e-5, 1e-4),
     "pool": (500,),
-    "epochs": (24, 40),
-    "validate_every": (4,),
-    "patience": (3,),
+    "epochs": (60,),
+    "validate_every": (10,),
+    "patience": (2,),
 }
-_SEVERAL_DN: Space = {**_DROPOUTNET, "interests": (3, 2)}
+_METRIC_DN: Space = {**_DROPOUTNET, "sampler": ("unis", "hars")}
+_SEVERAL_DN: Space = {"interests": (3, 2)}
 
 _OTHERS: dict[str, Space] = {
-    "cml+dn": _DROPOUTNET,
-    "dpcml+dn": {**_SEVERAL_DN, "dcrs": ("mean", None)},
-    "mgmf+dn": _SEVERAL_DN,
+    "cml+dn": _METRIC_DN,
+    "dpcml+dn": {**_METRIC_DN, **_SEVERAL_DN, "diversity": ((0.0, 0.04), (0.0, 0.1), (0.05, 0.25))},
+    "mgmf+dn": {**_DROPOUTNET, **_SEVERAL_DN},
     "contentknn": {"neighbours": (20, 50, 100, 200, 400)},
     "ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
     "gmf": _FACTORS,
