@@ -217,7 +217,6 @@ def test_attributes_of_users_are_content(fit, refused, shop, tmp_path):
     assert "missing.csv: no such file" in refused(
         "fit", shop.clicks, *COLUMNS, "--out", "b.model", "--users", "missing.csv"
     )
-    assert "brings its own attributes" in refused("fit", "town", "--out", "b.model", "--users", "people.csv")
 
 
 def test_settings_may_be_lists_and_objects(fit, refused, shop):
@@ -229,3 +228,18 @@ def test_settings_may_be_lists_and_objects(fit, refused, shop):
     assert model.latent == {"epochs": 1}
     message = refused("fit", shop.clicks, *COLUMNS, "--out", "b.model", "--set", "layers=[16,")
     assert "--set layers=[16,: '[16,' is no JSON" in message
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("--users", "a.csv"), ("--items", "a.csv"), ("--rating", "stars"), ("--min-rating", 4.0), ("--timestamp", "at")],
+)
+def test_flags_of_a_file_do_not_fit_a_named_data_set(refused, flag, value):
+    said = refused("fit", "town", "--out", "b.model", flag, value)
+    assert said.startswith(f"{flag} {value}: town is a named data set")
+
+
+def test_minimum_counts_hold_for_named_data_too(run):
+    done = run("fit", "town", "--model", "popular", "--out", "b.model", "--min-user", 40, "--valid", 0)
+    assert done.code == 0
+    assert ts.load("b.model").train_.user_counts.min() >= 40

@@ -81,11 +81,15 @@ def _load(
     threads: int,
 ) -> Interactions:
     if not Path(data).exists() and (data == "town" or data in datasets.names()):
-        if users is not None:
-            raise ParameterError(
-                f"--users {users}: {data} brings its own attributes; --users belongs to a file of yours."
-            )
-        return synthetic.multi_interest(seed=0).interactions if data == "town" else datasets.load(data)
+        given = {"--users": users, "--items": items, "--rating": rating, "--min-rating": min_rating}
+        for flag, value in {**given, "--timestamp": timestamp}.items():
+            if value is not None:
+                raise ParameterError(
+                    f"{flag} {value}: {data} is a named data set, read as the paper reads it; {flag} belongs to a file "
+                    "of yours."
+                )
+        named = synthetic.multi_interest(seed=0).interactions if data == "town" else datasets.load(data)
+        return named.filter(min_user=min_user, min_item=min_item) if max(min_user, min_item) > 1 else named
     return Interactions.from_file(
         data,
         user=user,
