@@ -232,7 +232,15 @@ def test_settings_may_be_lists_and_objects(fit, refused, shop):
 
 @pytest.mark.parametrize(
     ("flag", "value"),
-    [("--users", "a.csv"), ("--items", "a.csv"), ("--rating", "stars"), ("--min-rating", 4.0), ("--timestamp", "at")],
+    [
+        ("--user", "who"),
+        ("--item", "what"),
+        ("--users", "a.csv"),
+        ("--items", "a.csv"),
+        ("--rating", "stars"),
+        ("--min-rating", 4.0),
+        ("--timestamp", "at"),
+    ],
 )
 def test_flags_of_a_file_do_not_fit_a_named_data_set(refused, flag, value):
     said = refused("fit", "town", "--out", "b.model", flag, value)

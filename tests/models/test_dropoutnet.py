@@ -406,6 +406,16 @@ def test_dpcml_meets_strangers_on_xing(dataset_dir):
     assert ours["cold item"]["P@3"] > 5
 
 
+def test_the_model_that_is_trained_first_is_like_the_one_it_is_for():
+    given = {"dim": 12, "margin": 0.7, "sampler": "2sts", "hardest": 3, "popularity_power": 0.5, "seed": 5}
+    found = DPCMLDN(**given, negatives=7, interests=4, max_diversity=0.4)._latent_model().get_params()
+    wanted = {**given, "candidates": 7, "interests": 4, "max_diversity": 0.4, "min_diversity": 0.05}
+    assert {name: found[name] for name in wanted} == wanted
+    single = CMLDN(**given, negatives=7, latent={"margin": 0.9})._latent_model()
+    assert type(single) is ts.CML
+    assert (single.margin, single.candidates, single.hardest) == (0.9, 7, 3)
+
+
 def test_latent_of_the_wrong_sort(town):
     pretrained = {**SMALL, "interests": 2, "training": "pretrained"}
     with pytest.raises(ParameterError, match=r"was given a dict, expected a fitted model.*DPCMLDN\(latent="):

@@ -27,6 +27,11 @@ def test_a_search_begins_in_the_middle_or_where_it_is_told():
     assert run(Proposals(SPACE, seed=2, first={"a": 5, "b": "unknown"}), 1) == [(5, 3)]
 
 
+def test_lists_of_a_file_are_found_among_tuples():
+    first = next(iter(Proposals({"layers": ((8, 4), (16, 8), (32,))}, seed=0, first={"layers": [8, 4]})))
+    assert first == {"layers": (8, 4)}
+
+
 def test_it_climbs():
     best = [max(map(sum, run(Proposals(SPACE, seed=seed), 20))) for seed in range(3)]
     assert min(best) >= 11  # of 12, having seen less than half of the 49

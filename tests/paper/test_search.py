@@ -67,6 +67,16 @@ def test_a_search_starts_from_what_did_well_elsewhere(monkeypatch):
     assert module._guess("town", find_method("itemknn")) == {"neighbours": 20}  # here first
 
 
+def test_trials_that_were_judged_by_something_else_do_not_count(tmp_path, caplog):
+    record = tmp_path / "trials.jsonl"
+    base = {"regularisation": 100.0}
+    search("town", "ease", trials=1, base=base, record=record)
+    old = json.loads(record.read_text())
+    record.write_text(json.dumps({**old, "validation": {"R@10": 90.0}, "score": 90.0}) + "\n")
+    assert search("town", "ease", trials=1, base=base, record=record)["validation"] == old["validation"]
+    assert "1 trials were judged by other figures" in caplog.text
+
+
 def test_a_budget_of_minutes_ends_the_search():
     assert search("town", "cml+unis", trials=50, minutes=1e-9, base=QUICK)["trials"] == 1
 

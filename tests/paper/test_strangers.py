@@ -8,7 +8,6 @@ from tastespace.data import cold
 from tastespace.paper.cells import Cell
 from tastespace.paper.code_version import code_version
 from tastespace.paper.runs import Setting, execute, load_parts
-from tastespace.paper.stored import stored_parameters
 from tastespace.paper.strangers import COLD_FIGURES, dataset_for, fingerprints_of
 from tastespace.paper.tables import find_table
 
@@ -39,7 +38,6 @@ def test_cells_know_the_strangers():
     keys = {Cell(dataset, "popular").key() for dataset in ("town", "town-cold")}
     assert len(keys) == 2
     assert Cell("town", "cml+dn").key() == Cell("town-cold", "cml+dn").key()
-    assert stored_parameters("steam-200k-cold", "bpa+unis") == stored_parameters("steam-200k", "bpa+unis")
 
 
 def test_every_row_of_the_cold_table_runs_on_one_split():

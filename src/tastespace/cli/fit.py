@@ -26,8 +26,8 @@ def fit(
     data: Annotated[str, typer.Argument(help="A Parquet, CSV or TSV file, the name of a data set, or town.")],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
     model: Annotated[str, typer.Option(help="Name of a model: dpcml, cml, ease, popular, ...")] = "dpcml",
-    user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
-    item: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
+    user: Annotated[str | None, typer.Option(help="Column of user ids; by default user.")] = None,
+    item: Annotated[str | None, typer.Option(help="Column of item ids; by default item.")] = None,
     rating: Annotated[str | None, typer.Option(help="Column of ratings.")] = None,
     min_rating: Annotated[float | None, typer.Option(help="Keep ratings from this on.")] = None,
     timestamp: Annotated[str | None, typer.Option(help="Column of times.")] = None,
@@ -69,8 +69,8 @@ def fit(
 
 def _load(
     data: str,
-    user: str,
-    item: str,
+    user: str | None,
+    item: str | None,
     rating: str | None,
     min_rating: float | None,
     timestamp: str | None,
@@ -81,15 +81,16 @@ def _load(
     threads: int,
 ) -> Interactions:
     if not Path(data).exists() and (data == "town" or data in datasets.names()):
-        given = {"--users": users, "--items": items, "--rating": rating, "--min-rating": min_rating}
-        for flag, value in {**given, "--timestamp": timestamp}.items():
+        names = "--user", "--item", "--users", "--items", "--rating", "--min-rating", "--timestamp"
+        given = user, item, users, items, rating, min_rating, timestamp
+        for flag, value in zip(names, given, strict=True):
             if value is not None:
                 raise ParameterError(
-                    f"{flag} {value}: {data} is a named data set, read as the paper reads it; {flag} belongs to a file "
-                    "of yours."
+                    f"{flag} {value}: {data} is a named data set and comes as it is; {flag} is for a file of yours."
                 )
         named = synthetic.multi_interest(seed=0).interactions if data == "town" else datasets.load(data)
-        return named.filter(min_user=min_user, min_item=min_item) if max(min_user, min_item) > 1 else named
+        return named.filter(min_user=min_user, min_item=min_item)
+    user, item = user or "user", item or "item"
     return Interactions.from_file(
         data,
         user=user,

@@ -44,7 +44,7 @@ _BESIDE = "not in the paper"
 _LINES = (
     Line("most popular", "popular", note=_BESIDE),
     Line("content neighbours", "contentknn", note=_BESIDE),
-    # What the known would be given without content, by the sampler that the search chose for the models with content.
+    # What the known would be given without content, by HarS, as the models with content on xing-2017.
     Line("CML+HarS", "cml+hars", note=f"{_BESIDE}, knows no strangers"),
     Line("DPCML+HarS", "bpa+hars", note=f"{_BESIDE}, knows no strangers"),
     *(fused_line(method, training) for training in TRAININGS for method in METHODS),

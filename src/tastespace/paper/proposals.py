@@ -65,8 +65,9 @@ class Proposals:
 
     def _places(self, wanted: dict[str, Any]) -> dict[str, int]:
         """Where the wanted values stand; the middle where nothing, or something else, is wanted."""
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()}  # of JSON
         return {
-            name: values.index(wanted[name]) if name in wanted and wanted[name] in values else len(values) // 2
+            name: values.index(plain[name]) if name in plain and plain[name] in values else len(values) // 2
             for name, values in self._space.items()
         }
 

@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 _BEST = "apa+dihars"
 
 OBJECTIVE = ("P@3", "MAP", "MRR")
-"""A trial is judged by the sum of these on validation: one metric alone is noisy."""
+"""A trial is judged by the sum of these on validation: one metric alone is noisy. A model that meets strangers is
+judged by the sum of its P@3 for the warm, for cold users and for cold items among themselves."""
 
 
 def search(
@@ -55,7 +56,7 @@ def search(
         raise ParameterError(f"trials={trials}: expected how many to make, 1 or more.")
     found = find_method(method)
     parts = _for_choosing(found, load_parts(dataset_for(dataset, found.model), split_seed), split_seed)
-    done = _read(record)
+    done = _read(record, _objective(parts))
     spent = sum(trial["seconds"] for trial in done.values())
     published = grid == "paper" and found.model in ("cml", "dpcml")
     shared = {**(stored_parameters(dataset, found.first_stage) if found.second_stage else {}), **(base or {})}
@@ -137,6 +138,14 @@ def _figures(model: Recommender, parts: Parts, threads: int) -> dict[str, float]
     return {name: round(report[name], 3) for name in OBJECTIVE}
 
 
+def _objective(parts: Parts) -> set[str]:
+    """Names of the figures by which trials on these parts are judged."""
+    if parts.strangers is None:
+        return set(OBJECTIVE)
+    found = {"cold user": parts.strangers.new_users, "cold item": parts.strangers.new_items}
+    return {"warm P@3", *(f"{situation} P@3" for situation, those in found.items() if those is not None)}
+
+
 def _unpacked(wanted: dict[str, Any]) -> dict[str, Any]:
     plain = {name: value for name, value in wanted.items() if name != "diversity"}
     if "diversity" in wanted:
@@ -149,8 +158,12 @@ def _packed(parameters: dict[str, Any]) -> dict[str, Any]:
     return {**parameters, "diversity": pair}
 
 
-def _read(record: str | Path | None) -> dict[str, dict[str, Any]]:
+def _read(record: str | Path | None, objective: set[str]) -> dict[str, dict[str, Any]]:
+    """Trials of a record; those that were judged by something else do not count."""
     if record is None or not Path(record).exists():
         return {}
     trials = [json.loads(line) for line in Path(record).read_text(encoding="utf-8").splitlines() if line.strip()]
-    return {json.dumps(trial["parameters"], sort_keys=True): trial for trial in trials}
+    alike = [trial for trial in trials if set(trial["validation"]) == objective]
+    if len(alike) < len(trials):
+        log.warning("%s: %d trials were judged by other figures and do not count", record, len(trials) - len(alike))
+    return {json.dumps(trial["parameters"], sort_keys=True): trial for trial in alike}

@@ -8,15 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from tastespace.data.cold import SUFFIX
+from tastespace.models import registry
 
+_SAME_SPLIT = ("xing-2017",)
+"""Data sets whose warm part is split alike with strangers and without."""
 _FILE = Path(__file__).with_name("parameters.json")
 
 
 def stored_parameters(dataset: str, method: str) -> dict[str, Any]:
-    """The stored parameters, or none where no search was stored."""
-    plain = dataset.removesuffix(SUFFIX)  # the same data, some of it held out
-    entry = _read().get(plain, {}).get(method)
+    """The stored parameters, or none where no search was stored.
+
+    Those of a plain data set serve ``<name>-cold`` only where they were found without its test part and strangers.
+    """
+    plain, table = dataset.removesuffix(SUFFIX), _read()
+    names = (dataset, plain) if plain in _SAME_SPLIT or _learns_from_content(method) else (dataset,)
+    entries = (table.get(name, {}).get(method) for name in names)
+    entry = next(filter(None, entries), None)
     return {} if entry is None else dict(entry["parameters"])
+
+
+def _learns_from_content(method: str) -> bool:
+    """Such a method is searched with strangers, whichever name of the data it is given."""
+    return bool(getattr(registry().get(method), "learns_from_content", False))
 
 
 def stored_entries() -> dict[str, dict[str, Any]]:
