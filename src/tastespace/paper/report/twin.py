@@ -8,7 +8,9 @@ from pathlib import Path
 from tastespace.paper.claims import Verdict
 from tastespace.paper.rendering import to_markdown
 from tastespace.paper.report.collecting import Collected, Section
+from tastespace.paper.report.far import remarks
 
+FAR = "More than 10 % from the paper, and what may be the reason:"
 HOW_TO_READ = (
     "Ours is the test set by the paper's protocol: mean over seeds, plus or minus the standard deviation where several "
     "were run. In brackets stand the paper's figure and the difference, ours minus theirs. Methods that the paper does "
@@ -42,7 +44,9 @@ def to_twin(found: Collected, facts: Mapping[str, str], out: Path) -> str:
 
 
 def _section(section: Section) -> str:
-    return to_markdown(section.table, section.found, p_values=section.p_values, difference=True)
+    table = to_markdown(section.table, section.found, p_values=section.p_values, difference=True)
+    far = remarks(section)
+    return "\n".join([table.rstrip("\n"), "", FAR, "", *(f"* {text}" for text in far), ""]) if far else table
 
 
 def _claims(verdicts: list[Verdict]) -> list[str]:

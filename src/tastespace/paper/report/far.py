@@ -1,0 +1,44 @@
+"""Which figures are far from the paper's, by how much, and what is known of the reason."""
+
+from __future__ import annotations
+
+from tastespace.paper.entries import Entry
+from tastespace.paper.report.collecting import Section
+from tastespace.paper.stored import stored_entries
+
+_TABLES = ("results1", "competitors")
+_JUDGED = ("P@3", "MRR")
+_FAR = 10.0  # percent of the paper's figure
+
+_NEGATIVES = "Several fresh negatives for every positive in each epoch, and the epoch with the best P@3 is kept."
+_RATES = "Adagrad at rates far above the paper's grid (0.0003 to 0.01), and the epoch with the best P@3 is kept."
+_REASONS = {
+    "itemknn": "Neighbourhood and shrinkage were chosen on validation; the paper tells neither.",
+    **dict.fromkeys(("gmf", "mlp", "neumf", "m2f", "mgmf", "m2f+dcrs"), _NEGATIVES),
+    **dict.fromkeys(("lrml", "transcf", "adacml", "hlr"), _RATES),
+    **dict.fromkeys(("cml", "bpa", "apa"), "Adagrad at rates above the paper's grid, and averaged vectors."),
+}
+
+
+def remarks(section: Section) -> list[str]:
+    """A sentence on every method that is more than a tenth away from the paper in P@3 or MRR."""
+    if section.table.name not in _TABLES:
+        return []
+    return [text for entry in section.found if (text := _remark(section.dataset, entry))]
+
+
+def _remark(dataset: str, entry: Entry) -> str:
+    known = [name for name in _JUDGED if name in entry.ours and entry.theirs.get(name)]
+    gaps = {name: 100 * (entry.ours[name] / entry.theirs[name] - 1) for name in known}
+    far = {name: gap for name, gap in gaps.items() if abs(gap) > _FAR}
+    if not far:
+        return ""
+    told = " and ".join(f"{name} {abs(gap):.0f} % {'above' if gap > 0 else 'below'}" for name, gap in far.items())
+    reason = _REASONS.get(entry.method) or _REASONS.get(entry.method.partition("+")[0], "")
+    trials = stored_entries().get(dataset, {}).get(entry.method, {}).get("trials")
+    searched = (
+        f"Chosen on validation in {trials} trial{'s' * (trials != 1)}; the paper does not tell its budget for others."
+        if trials
+        else ""
+    )
+    return " ".join(part for part in (f"{entry.label}: {told}.", reason, searched) if part)
