@@ -24,10 +24,10 @@ def test_a_method_far_above_is_named_with_a_reason_and_its_budget(entry, monkeyp
     searched = {"ml-1m": {"transcf": {"trials": 1}}}
     monkeypatch.setattr("tastespace.paper.report.far.stored_entries", lambda: searched)
     (text,) = said(entry)
-    assert text.startswith("TransCF: P@3 96 % above. Adagrad at rates")
-    assert "Chosen on validation in 1 trial;" in text
+    assert text.startswith("TransCF: P@3 96 % above; Adagrad at rates")
+    assert text.endswith("(1 trial).")
     (low,) = said(replace(entry, ours={"P@3": 8.0}))
-    assert "P@3 20 % below." in low
+    assert "P@3 20 % below;" in low
 
 
 def test_what_is_near_or_not_in_the_paper_needs_no_words(entry):

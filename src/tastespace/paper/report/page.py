@@ -12,8 +12,8 @@ from tastespace.paper.entries import Entry
 from tastespace.paper.experiment import Experiment
 from tastespace.paper.rendering import as_text, chance, marks_of, problems_of, row_name, shown_metrics, signed
 from tastespace.paper.report.collecting import Collected, Drawn, Section
-from tastespace.paper.report.far import remarks
-from tastespace.paper.report.twin import FAR, HOW_TO_READ, by_claim
+from tastespace.paper.report.far import HEADING, remarks
+from tastespace.paper.report.twin import HOW_TO_READ, by_claim
 
 _MEDIA = {".svg": "image/svg+xml", ".png": "image/png"}
 _LOOKS = {"holds": "good", "holds in part": "fair", "does not hold here": "bad", "not measured": "none"}
@@ -113,7 +113,11 @@ def _section(section: Section) -> str:
 def _far(section: Section) -> str:
     """How far from the paper, to be unfolded."""
     found = "".join(f"<li>{escape(text)}</li>" for text in remarks(section))
-    return f"<details><summary>{escape(FAR)}</summary><ul>{found}</ul></details>" if found else ""
+    return (
+        f"<details><summary>More than 10 % from the paper</summary><p>{escape(HEADING)}</p><ul>{found}</ul></details>"
+        if found
+        else ""
+    )
 
 
 def _problems(section: Section) -> str:

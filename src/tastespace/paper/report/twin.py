@@ -8,9 +8,8 @@ from pathlib import Path
 from tastespace.paper.claims import Verdict
 from tastespace.paper.rendering import to_markdown
 from tastespace.paper.report.collecting import Collected, Section
-from tastespace.paper.report.far import remarks
+from tastespace.paper.report.far import HEADING, remarks
 
-FAR = "More than 10 % from the paper, and what may be the reason:"
 HOW_TO_READ = (
     "Ours is the test set by the paper's protocol: mean over seeds, plus or minus the standard deviation where several "
     "were run. In brackets stand the paper's figure and the difference, ours minus theirs. Methods that the paper does "
@@ -46,7 +45,7 @@ def to_twin(found: Collected, facts: Mapping[str, str], out: Path) -> str:
 def _section(section: Section) -> str:
     table = to_markdown(section.table, section.found, p_values=section.p_values, difference=True)
     far = remarks(section)
-    return "\n".join([table.rstrip("\n"), "", FAR, "", *(f"* {text}" for text in far), ""]) if far else table
+    return "\n".join([table.rstrip("\n"), "", HEADING, "", *(f"* {text}" for text in far), ""]) if far else table
 
 
 def _claims(verdicts: list[Verdict]) -> list[str]:
