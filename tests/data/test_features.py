@@ -119,6 +119,18 @@ def test_kinds_are_chosen_by_type():
     assert not any(name.startswith(("user", "name")) for name in names)
 
 
+def test_tags_of_a_file_without_lists(tmp_path):
+    (tmp_path / "films.csv").write_text("item,genres\n1,Action|Comedy\n2,Comedy\n3,\n4, Drama | Action|\n")
+    films = pl.read_csv(tmp_path / "films.csv")
+    encoder = FeatureEncoder().fit(films, "item")
+    assert encoder.names == ["genres=Action", "genres=Comedy", "genres=Drama"]
+    assert encoder.encode(films).matrix.toarray().tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 0], [1, 0, 1]]
+    told = FeatureEncoder({"genres": "tags"}).fit(films.filter(pl.col("item") == 2), "item")
+    assert told.names == ["genres=Comedy"]
+    titles = pl.DataFrame({"item": [1, 2], "about": ["Cats and dogs | a film", "Horses | a film"]})
+    assert "about=horses" in FeatureEncoder().fit(titles, "item").names  # a bar between blanks is none between tags
+
+
 def test_codes_are_categories_where_said_and_gaps_do_not_change_them():
     encoder = FeatureEncoder({"job": "category"}).fit(pl.DataFrame({"user": [1, 2, 3], "job": [7, 4, 7]}), "user")
     assert encoder.names == ["job=4", "job=7"]

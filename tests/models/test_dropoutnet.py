@@ -154,7 +154,9 @@ def test_the_preference_of_half_the_batch_is_hidden(town, monkeypatch):
     [
         ({"min_diversity": 0.0, "max_diversity": 0.2}, 0.1),
         ({"min_diversity": None, "max_diversity": 0.3}, 0.15),
+        ({"min_diversity": 0.2, "max_diversity": None}, 0.6),
         ({"dcrs": None}, 1.0),
+        ({"diversity_weight": 0.0}, 1.0),
     ],
 )
 def test_preferences_start_as_far_apart_as_they_shall_be(town, changes, wanted):
@@ -414,6 +416,7 @@ def test_the_model_that_is_trained_first_is_like_the_one_it_is_for():
     single = CMLDN(**given, negatives=7, latent={"margin": 0.9})._latent_model()
     assert type(single) is ts.CML
     assert (single.margin, single.candidates, single.hardest) == (0.9, 7, 3)
+    assert DPCMLDN(geometry="sphere", margin=0.7)._latent_model().margin == 0.35  # in 1 - cos
 
 
 def test_latent_of_the_wrong_sort(town):

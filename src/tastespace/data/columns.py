@@ -19,6 +19,9 @@ from tastespace.errors import DataError
 Kind = Literal["number", "category", "tags", "text"]
 KINDS: tuple[Kind, ...] = ("number", "category", "tags", "text")
 _WORD = r"[\p{L}\p{N}]{2,}"
+_BAR = "|"  # between tags in one text, as files without lists have them: Action|Comedy
+_BARRED = r"\S\|\S"
+_MANY_BARRED = 0.1  # share of texts with bars from which on a column is taken for tags
 _NOTHING = "nothing but nulls"
 _FURTHEST = 1e6  # deviations from the mean: beyond, float32 would soon be infinite
 _CONSTANT = 1e-12  # deviation relative to the largest number, below which it is rounding
@@ -116,7 +119,7 @@ class Column:
 _ALLOWED: dict[Kind, tuple[str, ...]] = {
     "number": ("numbers", "true or false"),
     "category": ("text", "numbers", "true or false"),
-    "tags": ("lists",),
+    "tags": ("lists", "text"),
     "text": ("text",),
 }
 
@@ -144,6 +147,9 @@ def default_kind(column: pl.Series) -> Kind:
     if holds in ("true or false", _NOTHING):
         return "category"
     if holds == "text":
+        barred = column.drop_nulls().cast(pl.String).str.contains(_BARRED)
+        if barred.any() and barred.sum() >= _MANY_BARRED * len(barred):
+            return "tags"
         without_words = not column.cast(pl.String).str.contains(_WORD).any()
         return "category" if is_category(column) or without_words else "text"
     raise DataError(
@@ -169,7 +175,9 @@ def _tokens(series: pl.Series, kind: Kind) -> pl.DataFrame:
     """Columns row and token: every value, tag or word, nulls left out."""
     if series.dtype == pl.Null:
         return pl.DataFrame(schema={"row": pl.UInt32, "token": pl.String})
-    if kind == "tags":
+    if kind == "tags" and _holds(series) == "text":
+        tokens = series.cast(pl.String).str.split(_BAR).list.eval(_named(pl.element()))
+    elif kind == "tags":
         listed = series.arr.to_list() if isinstance(series.dtype, pl.Array) else series
         tokens = listed.list.eval(_as_text(listed.dtype.inner))  # type: ignore[attr-defined]
     elif kind == "text":
@@ -180,6 +188,12 @@ def _tokens(series: pl.Series, kind: Kind) -> pl.DataFrame:
     if isinstance(tokens.dtype, pl.List):
         frame = frame.explode("token")
     return frame.drop_nulls("token").with_columns(pl.col("token").cast(pl.String))
+
+
+def _named(tag: pl.Expr) -> pl.Expr:
+    """A tag without the blanks around it; null where nothing is left."""
+    bare = tag.str.strip_chars()
+    return pl.when(bare != "").then(bare)
 
 
 def _as_text(dtype: Any, values: pl.Expr | None = None) -> pl.Expr:

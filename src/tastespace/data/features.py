@@ -4,7 +4,7 @@
 | -------- | ------------------------ | -------------------------------------------------------- |
 | number   | one                      | (x - mean) / deviation of the rows it was fitted on      |
 | category | one per value            | 1                                                        |
-| tags     | one per tag              | 1 for each tag of the list                               |
+| tags     | one per tag              | 1 for each tag of the list, or of a text like "a|b"      |
 | text     | one per word             | 1 + ln(how often), the words of a row scaled to length 1 |
 | matrix   | its columns              | divided by the column's largest absolute value           |
 
@@ -67,7 +67,8 @@ class FeatureEncoder:
 
     Args:
         columns: Name of each column to use and its kind; None takes all but ids and titles, by type: numbers, lists as
-            tags, text as categories where values repeat, else as words. Whole numbers that are codes need to be told:
+            tags, text as tags where values are like ``Action|Comedy``, as categories where they repeat, else as
+            words. Whole numbers that are codes need to be told:
             ``{"occupation": "category"}``.
         min_count: Rows that must have a value, tag or word for it to become a feature.
         max_vocabulary: Most features of one column.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -20,6 +22,27 @@ from tastespace.models.trained import require_whole
 def _merged(old: NDArray[np.int64], new: NDArray[np.int64]) -> NDArray[np.int64]:
     """The order that brings old rows, followed by new ones, to these places."""
     return np.argsort(np.concatenate([old, new]))
+
+
+@dataclass(frozen=True)
+class _Newcomers:
+    """Users or items that come to those who are there."""
+
+    side: str
+    ids: pl.Series
+    content: sp.csr_array
+    """Scaled features, a row for each."""
+    whole: Interactions
+    """The training data with them."""
+    old: NDArray[np.int64]
+    """Places in ``whole`` of those who were there."""
+    new: NDArray[np.int64]
+    """Their own places in it."""
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """The order that brings old rows, followed by new ones, to their places."""
+        return _merged(self.old, self.new)
 
 
 class ContentKNN(Recommender):
@@ -123,31 +146,32 @@ class ContentKNN(Recommender):
 
     def add_items(self, features: Any, ids: Any = None) -> ContentKNN:
         """Take in items that nobody has taken yet; as in `tastespace.models.placing.PlacesNewcomers.add_items`."""
-        self.require_fitted()
-        new = new_ids(self.train_, "item", features, ids)
-        placed = self._scaled("item", encode_newcomers(self.encoders_["item"], features, "item"))
-        whole = enlarged(self.train_, "item", new, features)
-        old = whole.items.index_of(self.train_.items.series)
-        order = _merged(old, whole.items.index_of(new))
-        self.contents_ = {**self.contents_, "item": sp.vstack([self.contents_["item"], placed], format="csr")[order]}
+        come = self._newcomers("item", features, ids)
         tastes = self.tastes_.tocoo()
-        shape = (self.tastes_.shape[0], whole.n_items)
-        self.tastes_ = sp.csr_array((tastes.data, (tastes.coords[0], old[tastes.coords[1]])), shape=shape)
-        self._world = None if self._world is None else enlarged(self._world, "item", new, features)
-        self.train_ = whole
-        return self
+        places = tastes.coords[0], come.old[tastes.coords[1]]
+        self.tastes_ = sp.csr_array((tastes.data, places), shape=(tastes.shape[0], come.whole.n_items))
+        self._world = None if self._world is None else enlarged(self._world, "item", come.ids, features)
+        return self._take_in(come)
 
     def add_users(self, features: Any, ids: Any = None) -> ContentKNN:
         """Take in users of whom nothing but content is known; as `add_items`, with the ids in column ``user``."""
+        come = self._newcomers("user", features, ids)
+        self.tastes_ = sp.vstack([self.tastes_, self._spoken(come.content)], format="csr")[come.order]
+        self.strangers_ = np.concatenate([self.strangers_, np.ones(len(come.ids), dtype=bool)])[come.order]
+        return self._take_in(come)
+
+    def _newcomers(self, side: str, features: Any, ids: Any) -> _Newcomers:
         self.require_fitted()
-        new = new_ids(self.train_, "user", features, ids)
-        placed = self._scaled("user", encode_newcomers(self.encoders_["user"], features, "user"))
-        whole = enlarged(self.train_, "user", new, features)
-        order = _merged(whole.users.index_of(self.train_.users.series), whole.users.index_of(new))
-        self.tastes_ = sp.vstack([self.tastes_, self._spoken(placed)], format="csr")[order]
-        self.contents_ = {**self.contents_, "user": sp.vstack([self.contents_["user"], placed], format="csr")[order]}
-        self.strangers_ = np.concatenate([self.strangers_, np.ones(len(new), dtype=bool)])[order]
-        self.train_ = whole
+        new = new_ids(self.train_, side, features, ids)
+        content = self._scaled(side, encode_newcomers(self.encoders_[side], features, side))
+        whole = enlarged(self.train_, side, new, features)
+        known, all_ids = (self.train_.users, whole.users) if side == "user" else (self.train_.items, whole.items)
+        return _Newcomers(side, new, content, whole, all_ids.index_of(known.series), all_ids.index_of(new))
+
+    def _take_in(self, come: _Newcomers) -> ContentKNN:
+        both = sp.vstack([self.contents_[come.side], come.content], format="csr")
+        self.contents_ = {**self.contents_, come.side: both[come.order]}
+        self.train_ = come.whole
         return self
 
     def _spoken(self, content: sp.csr_array) -> sp.csr_array:

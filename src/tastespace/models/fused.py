@@ -125,8 +125,12 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
 
     @property
     def _apart(self) -> float:
-        """Preferences start as far apart as vectors shall be: for directions, delta is the share not in common."""
-        if self.dcrs is None or not self.has_interests:
+        """Preferences start as far apart as vectors shall be: for directions, delta is the share not in common.
+
+        A bound that is open counts as 0 below and as 1 above; where nothing controls the diversity it starts as chance
+        has it.
+        """
+        if self.dcrs is None or not self.diversity_weight or not self.has_interests:
             return 1.0
         least, most = self.min_diversity or 0.0, 1.0 if self.max_diversity is None else self.max_diversity
         return min(1.0, max(1e-3, (least + most) / 2))
@@ -134,6 +138,8 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
     def _latent_model(self) -> Recommender:
         alike = [*_ALIKE, *(_ALIKE_SEVERAL if self.has_interests else ())]
         shared = {"candidates": self.negatives, **{name: getattr(self, name) for name in alike}}
+        if self.geometry == "sphere":
+            shared["margin"] = self.margin / 2  # there DPCML counts in 1 - cos, half a squared distance
         several = {"interests": self.vectors_per_user} if self.has_interests else {}
         maker: type[Recommender] = DPCML if self.has_interests else CML
         return _latent(maker, {**shared, **several}, self.latent)

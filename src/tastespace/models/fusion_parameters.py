@@ -39,7 +39,8 @@ class FusionParameters:
     dropout: float = 0.5
     """Share of the users and of the items of a batch whose preference input is hidden."""
     network_decay: float = 0.0
-    """L2 penalty on the weights of the networks alone; `weight_decay` pulls at learnt preferences too."""
+    """L2 penalty on the weights of the fusion networks alone; `weight_decay` pulls at learnt preferences and at
+    extractors, too."""
     user_columns: dict[str, Kind] | None = None
     """Columns of user content and their kinds; None: all, by type. See `tastespace.data.features`."""
     item_columns: dict[str, Kind] | None = None

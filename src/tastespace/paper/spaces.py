@@ -118,7 +118,7 @@ _OTHERS: dict[str, Space] = {
     "cml+dn": _METRIC_DN,
     "dpcml+dn": {**_METRIC_DN, **_SEVERAL_DN, "diversity": ((0.0, 0.04), (0.0, 0.1), (0.05, 0.25))},
     "mgmf+dn": {**_DROPOUTNET, **_SEVERAL_DN},
-    "contentknn": {"neighbours": (20, 50, 100, 200, 400)},
+    "contentknn": {"neighbours": (20, 50, 100, 200, 400, 800, 1500)},
     "ease": {"regularisation": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
     "gmf": _FACTORS,
     "mlp": _TOWER,
@@ -178,7 +178,7 @@ _OTHERS: dict[str, Space] = {
         "negatives": (5, 10, 20),
     },
     "itemknn": {
-        "neighbours": (20, 50, 100, 200, 400),
+        "neighbours": (20, 50, 100, 200, 400, 800, 1500),
         "shrink": (1.0, 3.0, 10.0, 30.0, 100.0),
         "normalise": (True, False),
     },
