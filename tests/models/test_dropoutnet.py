@@ -146,6 +146,30 @@ def test_the_preference_of_half_the_batch_is_hidden(town, monkeypatch):
     assert all(0.3 < share < 0.7 for share in hidden)
 
 
+@pytest.mark.parametrize(
+    ("given", "whole"),
+    [
+        ({"known": "anchored"}, True),
+        ({"known": "anchored", "dropout": 0.0}, True),
+        ({"known": "fused"}, False),
+    ],
+)
+def test_the_anchored_learn_from_every_pair_as_it_is_known(town, monkeypatch, given, whole):
+    model, weights, fixed, batch = first_batch(CMLDN(**{**SMALL, **given}), town)
+    seen = []
+
+    def spy(weights, fixed, batch, users, items):
+        seen.append((users, items))
+        return (users.sum() + items.sum()) * 0.0
+
+    monkeypatch.setattr(model, "_pair_loss", spy)
+    model._loss(weights, fixed, batch)
+    items = weights["items"][torch.as_tensor(batch.things)]
+    items = items / items.norm(dim=1, keepdim=True).clamp_min(1.0)
+    assert [torch.allclose(found, items, atol=1e-5) for _, found in seen].count(True) == int(whole)
+    assert len(seen) == (2 if given == {"known": "anchored"} else 1)
+
+
 # ---- what it is good for -----------------------------------------------------------------------------------
 
 

@@ -205,12 +205,16 @@ class DropoutNet(FusionNetworks):
         import torch
 
         assert isinstance(batch, PairBatch)
-        fused = []
+        fused, standing = [], []
         for side, rows in (("user", batch.people), ("item", batch.things)):
             preference = self._preference(weights, fixed, side, rows)
             hidden = torch.rand(len(rows), generator=batch.random, device=self.device) < self.dropout
             fused.append(self._finish(side, self._vectors_of(weights, side, rows, preference, hidden)))
+            standing.append(self._finish(side, self.units_[side] * preference))
         loss = self._pair_loss(weights, fixed, batch, fused[0], fused[1][:, 0])
+        if self.known == "anchored" and self.training == "joint" and self.dropout:
+            # Of the pairs above only a quarter has both sides known, too few for those who are to learn from.
+            loss = loss + self._pair_loss(weights, fixed, batch, standing[0], standing[1][:, 0])
         if not self.network_decay:
             return loss
         return loss + self.network_decay * sum(self._pyramid(side).penalty(weights) for side in SIDES)

@@ -106,13 +106,14 @@ _DROPOUTNET: Space = {
     "layers": ((800, 400, 200), (256, 128)),
     "learning_rate": (1e-3, 3e-3, 1e-2),
     "network_decay": (0.0, 1e-5, 1e-4),
+    "negatives": (10, 30, 100),
     "pool": (500,),
     "epochs": (60,),
     "validate_every": (10,),
     "patience": (2,),
 }
 _METRIC_DN: Space = {**_DROPOUTNET, "sampler": ("unis", "hars")}
-_SEVERAL_DN: Space = {"interests": (3, 2)}
+_SEVERAL_DN: Space = {"interests": (2, 3, 5)}
 
 _OTHERS: dict[str, Space] = {
     "cml+dn": _METRIC_DN,
