@@ -58,7 +58,7 @@ def test_claims_of_diversity_are_judged_by_it():
     claim = CLAIMS["diverse"]
     assert all(metric.startswith("MaxDiv") for metric in claim.metrics)
     assert [one.name for one in CLAIMS.values() if not one.asked] == [
-        "dcrs-diverse", "competitors", "diversity-competitors", "cold",
+        "dcrs-diverse", "minorities", "vectors", "competitors", "diversity-competitors", "cold",
     ]  # fmt: skip
     assert len(CLAIMS["competitors"].pairs) == 17
     assert len(CLAIMS["diversity-competitors"].pairs) == 9
@@ -90,3 +90,27 @@ def test_a_verdict_says_of_how_many_pairs_and_compares_the_same_seeds():
     assert verdict.pairs == "1 of 1 pairs"
     alone = [row for row in rows if row.cell.seed == 2]
     assert judge(claim, "town", alone).differences == verdict.differences
+
+
+def test_minority_genres_are_judged_over_the_small_genres_alone(monkeypatch):
+    claim = CLAIMS["minorities"]
+    names, small = np.array(list("abcdef")), np.arange(6) >= 2
+    monkeypatch.setattr("tastespace.paper.claims.large_enough", lambda data: (names, None, small))
+    rows = []
+    for cell in claim.cells("town", 1):
+        gain = np.where(small, 1.0, -9.0) * (not cell.method.startswith("cml"))
+        values = 10 + gain + np.random.default_rng(len(rows)).normal(0, 0.01, 6)
+        metrics = {f"MAP[{name}]": value for name, value in zip(names, values, strict=True)}
+        rows.append(Row(cell, "done", Finished({"metrics": metrics}, {})))
+    verdict = judge(claim, "town", rows)
+    assert verdict.word == "holds"
+    assert {(row["over"], row["n"]) for row in verdict.rows()} == {("genres", 4)}
+
+
+def test_every_number_of_vectors_is_held_against_one():
+    claim = CLAIMS["vectors"]
+    assert len(claim.pairs) == 12
+    for several, one in claim.pairs:
+        assert several.label.split(",")[0] == one.label.split(",")[0]
+        assert one.method.startswith("cml+")
+        assert several.changes["interests"] in (2, 3, 4, 5)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.paper.cells import Cell, Finished
 from tastespace.paper.cold import TRAININGS, fused_line
 from tastespace.paper.experiment import Line
-from tastespace.paper.pairs import Difference, holm, paired
+from tastespace.paper.minorities import large_enough
+from tastespace.paper.pairs import Difference, holm, over_genres, over_seeds, paired
 from tastespace.paper.runner import Row
+from tastespace.paper.runs import load_parts
 from tastespace.paper.tables import EXPERIMENTS
 
 METRICS = ("P@3", "MAP", "MRR")
@@ -32,6 +34,8 @@ class Claim:
     """Whether it is judged unless others are asked for; those with many slow methods are not."""
     datasets: tuple[str, ...] = ("steam-200k", "ml-1m")
     """Where a report judges it."""
+    over: Literal["users", "seeds", "genres"] = "users"
+    """What a difference is the mean over, and is tested over."""
 
     def cells(self, dataset: str, seeds: int) -> list[Cell]:
         """What must be run to judge it."""
@@ -92,7 +96,8 @@ class Verdict:
                 "metric": metric,
                 "difference": found.mean,
                 "p": found.p_value,
-                "users": found.n_users,
+                "over": self.claim.over,
+                "n": found.n,
             }
             for (better, worse, metric), found in self.differences.items()
         ]
@@ -113,6 +118,16 @@ def _without_dcrs(method: str) -> Line:
 def _sorting(count: str) -> Line:
     """With the parameters of DiHarS, as in the paper."""
     return Line(f"{count}+ndihars", f"{count}+ndihars", like=f"{count}+dihars")
+
+
+def _vector_pairs() -> tuple[tuple[Line, Line], ...]:
+    """Every number of vectors against one, all else alike."""
+    lines = {line.label: line for line in EXPERIMENTS["vectors"].lines}
+    samplers = {label.split(",")[0] for label in lines}
+    ones = {sampler: lines[f"{sampler}, C = 1"] for sampler in sorted(samplers)}
+    return tuple(
+        (line, ones[label.split(",")[0]]) for label, line in lines.items() if line not in ones.values()
+    )  # fmt: skip
 
 
 _DIVERSITY = ("MaxDiv@3", "MaxDiv@5", "MaxDiv@10", "MaxDiv@20")
@@ -180,6 +195,25 @@ CLAIMS = {
             ((_line("gfja+dcrs"), _line("gfja")),),
         ),
         Claim(
+            "minorities",
+            "Several vectors serve minority genres better than one.",
+            tuple((_line(f"{c}+{s}"), _line(f"cml+{s}")) for s in ("unis", "hars") for c in ("bpa", "apa")),
+            ("MAP of minority genres",),
+            asked=False,
+            datasets=("ml-1m",),
+            over="genres",
+        ),
+        Claim(
+            "vectors",
+            "With several vectors, C = 2 ... 5, training fits better than with one, and so does what is new "
+            "(Corollary 1).",
+            _vector_pairs(),
+            ("train loss", "validation MRR", "test MRR"),
+            asked=False,
+            datasets=("steam-200k",),
+            over="seeds",
+        ),
+        Claim(
             "competitors",
             "APA with DiHarS does better than every competitor of the overall table.",
             tuple((_line("apa+dihars"), _line(method)) for method in _COMPETITORS),
@@ -230,5 +264,16 @@ def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
         common = sorted(set(first) & set(second))
         for metric in claim.metrics if common else ():
             ones, others = [first[seed] for seed in common], [second[seed] for seed in common]
-            found[better.label, worse.label, metric] = paired(ones, others, metric)
+            found[better.label, worse.label, metric] = _compare(claim, dataset, metric, ones, others)
     return Verdict(claim, dataset, found)
+
+
+def _compare(
+    claim: Claim, dataset: str, metric: str, better: Sequence[Finished], worse: Sequence[Finished]
+) -> Difference:
+    if claim.over == "seeds":
+        return over_seeds(better, worse, metric)
+    if claim.over == "genres":
+        names, _, small = large_enough(load_parts(dataset).train)
+        return over_genres(better, worse, names[small].tolist())
+    return paired(better, worse, metric)

@@ -1,4 +1,4 @@
-"""One method against another on the same users."""
+"""One method against another: on the same users, with the same seeds, or in the same genres."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from tastespace.paper.cells import Finished
@@ -14,23 +15,58 @@ from tastespace.paper.cells import Finished
 
 @dataclass(frozen=True)
 class Difference:
-    """One method against another on the same users."""
+    """One method against another."""
 
     mean: float
-    """First minus second."""
+    """How much better the first is."""
     p_value: float
-    n_users: int
+    n: int
+    """Users, seeds or genres that it is the mean over."""
 
 
 def paired(first: Sequence[Finished], second: Sequence[Finished], metric: str) -> Difference:
     """Paired t-test over users, each user's figure being the mean over seeds."""
     # Who does not count for a metric does not in any seed, so a plain mean leaves them out.
     a, b = (np.mean([run.per_user[metric] for run in runs], axis=0) for runs in (first, second))
+    return _compared(a, b)
+
+
+def over_seeds(first: Sequence[Finished], second: Sequence[Finished], figure: str) -> Difference:
+    """Paired t-test over seeds of what a whole run has, see `of_run`; a loss is better the smaller it is."""
+    a, b = (np.array([of_run(run, figure) for run in runs]) for runs in (first, second))
+    return _compared(b, a) if figure.endswith("loss") else _compared(a, b)
+
+
+def over_genres(first: Sequence[Finished], second: Sequence[Finished], genres: Sequence[str]) -> Difference:
+    """Paired t-test over genres of the MAP in each, which is a mean over seeds; genres without test items are left out.
+
+    >>> one, other = (Finished({"metrics": {"MAP[a]": x, "MAP[b]": x + 1}}, {}) for x in (3.0, 2.5))
+    >>> over_genres([one], [other], ["a", "b", "c"]).mean
+    0.5
+    """
+    metrics = ([run.result["metrics"] for run in runs] for runs in (first, second))
+    a, b = (
+        np.array([np.mean([of.get(f"MAP[{genre}]", np.nan) for of in found]) for genre in genres]) for found in metrics
+    )
+    return _compared(a, b)
+
+
+def of_run(run: Finished, figure: str) -> float:
+    """``"train loss"`` of the epoch that was kept, or ``"validation X"`` or ``"test X"`` of what was kept."""
+    result = run.result
+    if figure == "train loss":
+        return float(result["history"][max(result["best_epoch"], 1) - 1]["loss"])
+    part, metric = figure.split(" ", 1)
+    return float(result[{"validation": "valid_metrics", "test": "metrics"}[part]][metric])
+
+
+def _compared(a: NDArray[np.float64], b: NDArray[np.float64]) -> Difference:
     known = ~(np.isnan(a) | np.isnan(b))
     gap = a[known] - b[known]
     if not len(gap) or not gap.any():
         return Difference(0.0, 1.0, len(gap))
-    p = float(stats.ttest_rel(a[known], b[known]).pvalue)
+    # Two of a kind have no spread to test against; neither has a gap that is the same everywhere.
+    p = float(stats.ttest_rel(a[known], b[known]).pvalue) if len(gap) > 1 else math.nan
     return Difference(float(gap.mean()), 1.0 if math.isnan(p) else p, len(gap))
 
 

@@ -7,9 +7,7 @@ from tastespace.errors import ParameterError
 from tastespace.paper.cells import Finished
 from tastespace.paper.figures import FIGURES, NothingToDrawError, find_figure
 from tastespace.paper.figures.files import draw_to
-from tastespace.paper.figures.people import category_shares
 from tastespace.paper.runner import Row
-from tastespace.paper.runs import load_parts
 from tastespace.plots.canvas import DPI
 
 
@@ -70,13 +68,6 @@ def test_seeds_give_a_band(done):
     figure = picture.paint("town", rows_of(picture, done))
     assert "2 seeds" in "".join(text.get_text() for text in figure.axes[0].texts)
     assert all(axes.collections for axes in figure.axes[1:])
-
-
-def test_shares_of_categories_sum_to_one():
-    names, shares = category_shares(load_parts("town").train)
-    assert len(names) == 12
-    assert shares.sum() == pytest.approx(1)
-    assert np.all(np.diff(shares) <= 0)
 
 
 def test_methods_without_epochs_are_no_box(done):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tastespace.paper.figures.declaration import Material, NothingToDrawError
-from tastespace.paper.figures.people import category_shares
 from tastespace.paper.figures.style import FAMILY, MARKS, VERMILION, legend_above, name_axes, panels
+from tastespace.paper.minorities import large_enough
 from tastespace.paper.runs import load_parts
 from tastespace.plots.canvas import INK, write
 
@@ -19,22 +19,18 @@ _METHODS = {
     "APA+HarS": ("APA", "HarS"),
     "APA+DiHarS": ("APA", "DiHarS"),
 }
-_LEAST = 0.002  # share of the interactions below which a category has too few test items to show
-_MINORITY = 0.5  # of an even share: fewer interactions than that, and a category counts as a minority
 
 
 def draw_genres(material: Material) -> Any:
     """Test MAP over the items of each category, the most popular category first."""
     rows = material.rows("results1")
     methods = {label: look for label, look in _METHODS.items() if label in rows}
-    names, shares = category_shares(load_parts(material.dataset).train)
+    names, shares, small = large_enough(load_parts(material.dataset).train)
     known = np.array([any(f"MAP[{name}]" in rows[label].ours for label in methods) for name in names], dtype=bool)
-    known &= shares >= _LEAST
-    names, shares = names[known], shares[known]
+    names, shares, small = names[known], shares[known], small[known]
     if not len(names):
         raise NothingToDrawError(f"no figures by category on {material.dataset}: its items have no genres.")
     title = f"Every interest counts: MAP by genre, {material.dataset}"
-    small = shares < _MINORITY / len(names)
     marked = "shaded are the minority ones" if small.any() else "none is a minority"
     subtitle = f"test MAP over the items of one genre, in percent; genres by popularity, {marked}"
     size = (max(5.0, 0.48 * len(names)), 3.4)

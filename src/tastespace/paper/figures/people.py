@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tastespace.data import Interactions
@@ -13,6 +12,7 @@ from tastespace.data.combining import combine
 from tastespace.evaluation.preference import preference_diversity
 from tastespace.paper.figures.declaration import Material
 from tastespace.paper.figures.style import BLUE, VERMILION, name_axes, panels, quiet
+from tastespace.paper.minorities import category_shares
 from tastespace.paper.runs import load_parts
 from tastespace.plots.canvas import INK, QUIET, write
 
@@ -71,21 +71,6 @@ def draw_history(material: Material) -> Any:
     axes.legend(frameon=False, fontsize=9, labelcolor=QUIET, loc="lower right")
     name_axes(axes, "", "interactions", "preference diversity")
     return figure
-
-
-def category_shares(data: Interactions) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
-    """Categories by their share of the interactions, the largest first; an item of two counts for both."""
-    assert data.item_attributes is not None
-    per_item = pl.DataFrame({"genres": data.item_attributes["genres"], "count": data.item_counts})
-    found = (
-        per_item.explode("genres")
-        .drop_nulls()
-        .group_by("genres")
-        .agg(pl.col("count").sum())
-        .sort("count", "genres", descending=[True, False])
-    )
-    counts = found["count"].to_numpy().astype(float)
-    return found["genres"].cast(pl.String).to_numpy().astype(str), counts / counts.sum()
 
 
 def _everything(dataset: str) -> Interactions:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.paper.ablations import SAMPLERS, VECTORS
+from tastespace.paper.cells import Finished
 from tastespace.paper.figures.declaration import Material
 from tastespace.paper.figures.style import BLUE, GREY, VERMILION, legend_above, name_axes, panels
+from tastespace.paper.pairs import of_run
 
 _METRIC = "MRR"
 _LINES = {"train loss": GREY, f"validation {_METRIC}": BLUE, f"test {_METRIC}": VERMILION}
@@ -26,7 +29,7 @@ def draw_vectors(material: Material) -> Any:
         above, below = axes[column], axes[3 + column]
         for label, shade in _LINES.items():
             panel = above if "loss" in label else below
-            values = [_values(runs.get(f"{sampler}, C = {count}", []), label) for count in VECTORS]
+            values = [_of_runs(runs.get(f"{sampler}, C = {count}", []), label) for count in VECTORS]
             _band(panel, values, shade, label)
         name_axes(above, sampler, "", "train loss" if column == 0 else "")
         name_axes(below, "", "vectors per person, C", f"{_METRIC}, %" if column == 0 else "")
@@ -36,16 +39,8 @@ def draw_vectors(material: Material) -> Any:
     return figure
 
 
-def _values(runs: list[Any], label: str) -> NDArray[np.float64]:
-    """One figure of each seed: the loss of the epoch that was kept, or what the kept model reaches."""
-    found = []
-    for run in runs:
-        result = run.result
-        if label == "train loss":
-            found.append(result["history"][max(result["best_epoch"], 1) - 1]["loss"])
-        else:
-            found.append(result["valid_metrics" if label.startswith("validation") else "metrics"][_METRIC])
-    return np.array(found, dtype=np.float64)
+def _of_runs(runs: Sequence[Finished], figure: str) -> NDArray[np.float64]:
+    return np.array([of_run(run, figure) for run in runs], dtype=np.float64)
 
 
 def _band(axes: Any, values: list[NDArray[np.float64]], shade: str, label: str) -> None:

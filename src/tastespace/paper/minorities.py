@@ -1,0 +1,34 @@
+"""Which categories of a data set are small."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tastespace.data.interactions import Interactions
+
+_LEAST = 0.002  # share of the interactions below which a category has too few test items to say anything
+_MINORITY = 0.5  # of an even share: fewer interactions than that, and a category counts as a minority
+
+
+def category_shares(data: Interactions) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
+    """Categories by their share of the interactions, the largest first; an item of two counts for both."""
+    assert data.item_attributes is not None
+    per_item = pl.DataFrame({"genres": data.item_attributes["genres"], "count": data.item_counts})
+    found = (
+        per_item.explode("genres")
+        .drop_nulls()
+        .group_by("genres")
+        .agg(pl.col("count").sum())
+        .sort("count", "genres", descending=[True, False])
+    )
+    counts = found["count"].to_numpy().astype(float)
+    return found["genres"].cast(pl.String).to_numpy().astype(str), counts / counts.sum()
+
+
+def large_enough(data: Interactions) -> tuple[NDArray[np.str_], NDArray[np.float64], NDArray[np.bool_]]:
+    """Categories that say something, their shares, and which of them are a minority."""
+    names, shares = category_shares(data)
+    names, shares = names[shares >= _LEAST], shares[shares >= _LEAST]
+    return names, shares, shares < _MINORITY / max(1, len(names))
