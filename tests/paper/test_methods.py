@@ -3,6 +3,7 @@ import pytest
 from tastespace import CML, DPCML
 from tastespace.errors import ParameterError
 from tastespace.paper import find_method, method_names
+from tastespace.paper.spaces import space_of
 
 NAMED_IN_THE_PAPER = [
     "cml+unis", "cml+pops", "cml+2sts", "cml+hars", "cml+ndihars", "cml+dihars", "bpa+unis", "bpa+hars", "bpa+dihars",
@@ -31,6 +32,16 @@ def test_every_named_method_is_what_its_name_says(name):
         assert model.sampler == rest
     if rest == "hars":
         assert model.hardest == 1
+
+
+def test_a_model_with_content_can_be_trained_before():
+    found = find_method("DPCML+DN+PT")
+    assert found.build({}, 0).training == "pretrained"
+    assert find_method("dpcml+dn").build({}, 0).training == "joint"
+    with pytest.raises(ParameterError, match="another method"):
+        found.build({"training": "joint"}, 0)
+    assert "training" not in space_of(found)
+    assert set(space_of(found)) == set(space_of(find_method("dpcml+dn"))) - {"training"}
 
 
 def test_the_papers_other_names_and_the_registry():

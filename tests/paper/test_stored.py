@@ -31,6 +31,15 @@ def test_data_with_strangers_has_parameters_that_were_found_without_them(monkeyp
     assert stored_parameters("ml-1m-cold", "dpcml+dn") == {"epochs": 3}  # always searched with strangers
 
 
+def test_pre_training_has_its_own_parameters_or_those_of_joint_training(monkeypatch):
+    table = {"xing-2017": {"dpcml+dn": {"parameters": {"training": "joint", "epochs": 3}}}}
+    monkeypatch.setattr("tastespace.paper.stored._read", lambda: table)
+    assert stored_parameters("xing-2017-cold", "dpcml+dn+pt") == {"epochs": 3}
+    table["xing-2017"]["dpcml+dn+pt"] = {"parameters": {"epochs": 7}}
+    assert stored_parameters("xing-2017-cold", "dpcml+dn+pt") == {"epochs": 7}
+    assert stored_parameters("xing-2017-cold", "dpcml+dn") == {"training": "joint", "epochs": 3}
+
+
 ENTRIES = [(d, m) for d, methods in stored_entries().items() for m in methods]
 
 

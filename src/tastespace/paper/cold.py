@@ -12,6 +12,7 @@ from tastespace.paper.counted import Counted
 from tastespace.paper.experiment import Experiment, Figures, Line
 from tastespace.paper.numbers import table
 from tastespace.paper.runs import TOWN, Parts
+from tastespace.paper.stored import PRETRAINED
 
 SITUATIONS = ("warm", "cold user", "cold item")
 TRAININGS = {"joint": "Joint-Training", "pretrained": "Pre-Training"}
@@ -34,10 +35,12 @@ def label_of(method: str, training: str) -> str:
 def fused_line(method: str, training: str) -> Line:
     """The row of a method that is trained in one of the two ways.
 
-    >>> fused_line("CML+DN", "pretrained").changes
-    {'training': 'pretrained'}
+    >>> fused_line("CML+DN", "pretrained").method
+    'cml+dn+pt'
     """
-    return Line(label_of(method, training), method.lower(), {"training": training}, quick=training == "joint")
+    if training == "pretrained":
+        return Line(label_of(method, training), method.lower() + PRETRAINED, quick=False)
+    return Line(label_of(method, training), method.lower(), {"training": training})
 
 
 _BESIDE = "not in the paper"

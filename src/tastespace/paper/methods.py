@@ -2,8 +2,9 @@
 
 ``cml+hars`` is one vector per user with hard sampling, ``bpa+...`` the same number of vectors (two or more) for
 everybody, ``apa+...`` an adaptive number, ``gfja`` the joint-accessibility form on the sphere, ``gfja+dcrs`` the same
-with diversity control. Any model of the registry is a method under its own name, and any method with ``+dd`` or ``+pd``
-behind its name is followed by that re-ranker.
+with diversity control. Any model of the registry is a method under its own name. ``+pt`` behind a model with content,
+``dpcml+dn+pt``, means that its preferences were trained before. Any method with ``+dd`` or ``+pd`` behind its name is
+followed by that re-ranker.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.models import Recommender, create, registry
+from tastespace.paper.stored import PRETRAINED
 from tastespace.recommend.rerank import Reranked
 from tastespace.training.samplers import SAMPLERS
 
@@ -93,6 +95,8 @@ def _methods() -> dict[str, Method]:
     found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, _SELECTION)
     for name in registry():
         found[name] = Method(name, name, defaults=_SELECTION if name.endswith("+dn") else {})
+        if name.endswith("+dn"):
+            found[f"{name}{PRETRAINED}"] = Method(f"{name}{PRETRAINED}", name, {"training": "pretrained"}, _SELECTION)
     return found
 
 

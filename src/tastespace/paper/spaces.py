@@ -5,6 +5,7 @@ from __future__ import annotations
 from tastespace.errors import ParameterError
 from tastespace.paper.methods import Method
 from tastespace.paper.proposals import Space
+from tastespace.paper.stored import PRETRAINED
 
 # Ranges in which this implementation is searched, in order, so that neighbours are alike; "diversity" stands for
 # (min_diversity, max_diversity). A search starts from what is stored for this data set or another, else from the
@@ -112,7 +113,7 @@ _DROPOUTNET: Space = {
     "validate_every": (10,),
     "patience": (2,),
 }
-_METRIC_DN: Space = {**_DROPOUTNET, "sampler": ("unis", "hars")}
+_METRIC_DN: Space = {**_DROPOUTNET, "sampler": ("unis", "hars"), "margin": (0.2, 0.5, 1.0)}
 _SEVERAL_DN: Space = {"interests": (2, 3, 5)}
 
 _OTHERS: dict[str, Space] = {
@@ -248,7 +249,10 @@ def space_of(method: Method, grid: str = "ours") -> Space:
     if method.second_stage is not None:
         return {"weight": tuple(round(0.1 * tenth, 1) for tenth in range(1, 10))}  # the paper's omega
     if method.model not in ("cml", "dpcml"):
-        return _OTHERS.get(method.name, {})
+        found = _OTHERS.get(method.name.removesuffix(PRETRAINED), {})
+        if not method.name.endswith(PRETRAINED):
+            return found
+        return {name: values for name, values in found.items() if name != "training"} | {"epochs": (16, 40)}
     ours = grid == "ours"
     sampler = method.fixed.get("sampler", method.defaults.get("sampler", "hars"))
     space = {**(_COMMON if ours else _PAPER), **(_BY_SAMPLER if ours else _PAPER_BY_SAMPLER)[sampler]}

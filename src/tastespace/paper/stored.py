@@ -12,19 +12,26 @@ from tastespace.models import registry
 
 _SAME_SPLIT = ("xing-2017",)
 """Data sets whose warm part is split alike with strangers and without."""
+PRETRAINED = "+pt"
+"""Behind the name of a model with content: its preferences were trained before."""
 _FILE = Path(__file__).with_name("parameters.json")
 
 
 def stored_parameters(dataset: str, method: str) -> dict[str, Any]:
     """The stored parameters, or none where no search was stored.
 
-    Those of a plain data set serve ``<name>-cold`` only where they were found without its test part and strangers.
+    Those of a plain data set serve ``<name>-cold`` only where they were found without its test part and strangers, and
+    those of joint training serve pre-training where that was not searched itself.
     """
     plain, table = dataset.removesuffix(SUFFIX), _read()
-    names = (dataset, plain) if plain in _SAME_SPLIT or _learns_from_content(method) else (dataset,)
-    entries = (table.get(name, {}).get(method) for name in names)
+    joint = method.removesuffix(PRETRAINED)
+    names = (dataset, plain) if plain in _SAME_SPLIT or _learns_from_content(joint) else (dataset,)
+    entries = (table.get(name, {}).get(one) for one in (method, joint) for name in names)
     entry = next(filter(None, entries), None)
-    return {} if entry is None else dict(entry["parameters"])
+    found = {} if entry is None else dict(entry["parameters"])
+    if joint != method:
+        found.pop("training", None)
+    return found
 
 
 def _learns_from_content(method: str) -> bool:
