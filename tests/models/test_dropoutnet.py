@@ -147,27 +147,29 @@ def test_the_preference_of_half_the_batch_is_hidden(town, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "whole"),
+    ("given", "hidden"),
     [
-        ({"known": "anchored"}, True),
-        ({"known": "anchored", "dropout": 0.0}, True),
-        ({"known": "fused"}, False),
+        ({"known": "anchored"}, [(True, False), (False, True)]),
+        ({"known": "anchored", "dropout": 0.0}, [(False, False)]),
+        ({"known": "anchored", "user_columns": {}}, [(False, True)]),
+        ({"known": "fused"}, [(True, True)]),
     ],
 )
-def test_the_anchored_learn_from_every_pair_as_it_is_known(town, monkeypatch, given, whole):
+def test_strangers_are_trained_among_the_known_if_those_are_anchored(town, monkeypatch, given, hidden):
     model, weights, fixed, batch = first_batch(CMLDN(**{**SMALL, **given}), town)
     seen = []
 
     def spy(weights, fixed, batch, users, items):
-        seen.append((users, items))
+        seen.append((users[:, 0], items))
         return (users.sum() + items.sum()) * 0.0
 
     monkeypatch.setattr(model, "_pair_loss", spy)
     model._loss(weights, fixed, batch)
-    items = weights["items"][torch.as_tensor(batch.things)]
+    users, items = weights["users"][torch.as_tensor(batch.people)], weights["items"][torch.as_tensor(batch.things)]
+    users = users / users.norm(dim=1, keepdim=True)
     items = items / items.norm(dim=1, keepdim=True).clamp_min(1.0)
-    assert [torch.allclose(found, items, atol=1e-5) for _, found in seen].count(True) == int(whole)
-    assert len(seen) == (2 if given == {"known": "anchored"} else 1)
+    standing = [(torch.allclose(u, users, atol=1e-5), torch.allclose(i, items, atol=1e-5)) for u, i in seen]
+    assert standing == [(not user, not item) for user, item in hidden]
 
 
 # ---- what it is good for -----------------------------------------------------------------------------------

@@ -211,13 +211,19 @@ class DropoutNet(FusionNetworks):
             hidden = torch.rand(len(rows), generator=batch.random, device=self.device) < self.dropout
             fused.append(self._finish(side, self._vectors_of(weights, side, rows, preference, hidden)))
             standing.append(self._finish(side, self.units_[side] * preference))
-        loss = self._pair_loss(weights, fixed, batch, fused[0], fused[1][:, 0])
-        if self.known == "anchored" and self.training == "joint" and self.dropout:
-            # Of the pairs above only a quarter has both sides known, too few for those who are to learn from.
-            loss = loss + self._pair_loss(weights, fixed, batch, standing[0], standing[1][:, 0])
+        shown = [(fused[0], fused[1])]
+        if self.known == "anchored":
+            # Strangers are met among those who are known, so they are trained among them: never with both sides hidden.
+            ways = {"user": (fused[0], standing[1]), "item": (standing[0], fused[1])}
+            shown = [ways[side] for side in self._strangers()] or [(standing[0], standing[1])]
+        loss = sum(self._pair_loss(weights, fixed, batch, users, items[:, 0]) for users, items in shown)
         if not self.network_decay:
             return loss
         return loss + self.network_decay * sum(self._pyramid(side).penalty(weights) for side in SIDES)
+
+    def _strangers(self) -> tuple[str, ...]:
+        """Sides whose preference is hidden at times and whose content then says something."""
+        return tuple(side for side in SIDES if self.dropout and self._content[side].shape[1])
 
     def _newcomers_loss(self, histories: Interactions, users: Any, rows: NDArray[np.int64], step: int) -> Any:
         import torch
@@ -239,7 +245,7 @@ class DropoutNet(FusionNetworks):
 
         Else training would stop when those who are known are served well, and strangers are not yet.
         """
-        ways = ((), *((side,) for side in SIDES if self._content[side].shape[1] and self.dropout))
+        ways = ((), *((side,) for side in self._strangers()))
 
         def judge(hidden: tuple[str, ...]) -> Callable[[Arrays], float] | None:
             return super(DropoutNet, self)._validator(train, valid, lambda result: candidate(result)._hiding(hidden))

@@ -35,8 +35,8 @@ class FusionParameters:
     """Units of the hidden layers of every network."""
     known: Literal["fused", "anchored"] = "fused"
     """Where those stand whose preference is known: at what the network makes of preference and content (the paper), or
-    at their preference, so that networks place strangers only: half the work, and nothing is lost for the known. In
-    joint training the anchored learn from every pair as it is known, besides from the pairs with dropout."""
+    at their preference, so that networks place strangers only: half the work, and nothing is lost for the known. Of a
+    pair at most one side is then hidden at a time, as strangers are met; every pair is shown once for either side."""
     dropout: float = 0.5
     """Share of the users and of the items of a batch whose preference input is hidden."""
     network_decay: float = 0.0
