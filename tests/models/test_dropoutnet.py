@@ -149,13 +149,15 @@ def test_the_preference_of_half_the_batch_is_hidden(town, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "hidden"),
     [
-        ({"known": "anchored"}, [(True, False), (False, True)]),
+        ({"known": "anchored"}, [(True, True), (False, False)]),
         ({"known": "anchored", "dropout": 0.0}, [(False, False)]),
-        ({"known": "anchored", "user_columns": {}}, [(False, True)]),
+        ({"known": "anchored", "both_hidden": False}, [(True, False), (False, True)]),
+        ({"known": "anchored", "both_hidden": False, "dropout": 0.0}, [(False, False)]),
+        ({"known": "anchored", "both_hidden": False, "user_columns": {}}, [(False, True)]),
         ({"known": "fused"}, [(True, True)]),
     ],
 )
-def test_strangers_are_trained_among_the_known_if_those_are_anchored(town, monkeypatch, given, hidden):
+def test_which_sides_of_a_pair_are_hidden(town, monkeypatch, given, hidden):
     model, weights, fixed, batch = first_batch(CMLDN(**{**SMALL, **given}), town)
     seen = []
 

@@ -212,10 +212,12 @@ class DropoutNet(FusionNetworks):
             fused.append(self._finish(side, self._vectors_of(weights, side, rows, preference, hidden)))
             standing.append(self._finish(side, self.units_[side] * preference))
         shown = [(fused[0], fused[1])]
-        if self.known == "anchored":
-            # Strangers are met among those who are known, so they are trained among them: never with both sides hidden.
+        if self.known == "anchored" and not self.both_hidden:
             ways = {"user": (fused[0], standing[1]), "item": (standing[0], fused[1])}
             shown = [ways[side] for side in self._strangers()] or [(standing[0], standing[1])]
+        elif self.known == "anchored" and self.training == "joint" and self.dropout:
+            # Of the pairs above only a quarter has both sides known, too few for those who are to learn from.
+            shown.append((standing[0], standing[1]))
         loss = sum(self._pair_loss(weights, fixed, batch, users, items[:, 0]) for users, items in shown)
         if not self.network_decay:
             return loss

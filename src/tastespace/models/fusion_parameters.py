@@ -35,8 +35,11 @@ class FusionParameters:
     """Units of the hidden layers of every network."""
     known: Literal["fused", "anchored"] = "fused"
     """Where those stand whose preference is known: at what the network makes of preference and content (the paper), or
-    at their preference, so that networks place strangers only: half the work, and nothing is lost for the known. Of a
-    pair at most one side is then hidden at a time, as strangers are met; every pair is shown once for either side."""
+    at their preference, so that networks place strangers only: half the work, and nothing is lost for the known. In
+    joint training the anchored learn from every pair as it is known, besides from the pairs with dropout."""
+    both_hidden: bool = True
+    """Whether both sides of a pair may be hidden at once, as in the paper. Without, for the anchored alone, every pair
+    is shown twice: with users hidden at times, and with items, as strangers are met among the known."""
     dropout: float = 0.5
     """Share of the users and of the items of a batch whose preference input is hidden."""
     network_decay: float = 0.0
@@ -71,6 +74,8 @@ class FusionParameters:
         require_number("network_decay", self.network_decay, least=0.0)
         if self.known not in ("fused", "anchored"):
             raise ParameterError(f"known={self.known!r}: expected 'fused' or 'anchored'.")
+        if not self.both_hidden and self.known != "anchored":
+            raise ParameterError("both_hidden=False shows strangers among the known: it needs known='anchored'.")
         if not isinstance(self.latent, (Mapping, type(None))):
             raise ParameterError(f"latent={self.latent!r}: expected a dict of parameters, or None.")
         for name in (self.user_extractor, self.item_extractor):
