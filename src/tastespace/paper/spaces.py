@@ -99,8 +99,8 @@ _RECNET: Space = {
     "patience": (8,),
 }
 
-# What strangers are placed by takes most of the time: small networks come first. With the paper's known="fused" the warm
-# lost a third of their accuracy on two data sets; `--set known=fused --set both_hidden=true` searches it.
+# What strangers are placed by takes most of the time: small networks come first. With the paper's known="fused" the
+# warm lost a third of their accuracy on two data sets; `--set known=fused --set both_hidden=true` searches it.
 _DROPOUTNET: Space = {
     **_NEURAL,
     "training": ("joint",),
