@@ -7,7 +7,7 @@ import pytest
 from tastespace.data import cold
 from tastespace.paper.cells import Cell
 from tastespace.paper.code_version import code_version
-from tastespace.paper.runs import Setting, execute, load_parts
+from tastespace.paper.runs import Setting, execute, load_parts, run
 from tastespace.paper.strangers import COLD_FIGURES, dataset_for, fingerprints_of
 from tastespace.paper.tables import find_table
 
@@ -56,3 +56,11 @@ def test_content_is_part_of_what_a_cell_is_known_by():
     assert fingerprints_of(town) != fingerprints_of(other)
     assert fingerprints_of(town) != fingerprints_of(replace(town, settings={"min_count": 5}))
     assert code_version("cml+dn") != code_version("cml+dn", strangers=True)
+
+
+@pytest.mark.slow
+def test_demographics_say_more_than_what_is_popular(dataset_dir):
+    dataset_dir("ml-1m")
+    figures = ("cold user P@3", "cold user R@3", "cold user NDCG@3")
+    ours, theirs = (run("ml-1m-cold", method, seed=0)["metrics"] for method in ("dpcml+dn+pt", "popular"))
+    assert all(ours[figure] > theirs[figure] for figure in figures)
