@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tastespace.errors import ParameterError
 from tastespace.paper.cells import Finished
-from tastespace.paper.claims import CLAIMS, METRICS, find_claim, judge
+from tastespace.paper.claims import CLAIMS, METRICS, find_claim, judge, run_claims
 from tastespace.paper.methods import find_method
 from tastespace.paper.runner import Row
+from tastespace.paper.runs import load_parts
 
 
 def measured(claim, gains, noise=1.0, seeds=2, n=400):
@@ -115,3 +118,37 @@ def test_every_number_of_vectors_is_held_against_one():
         assert several.label.split(",")[0] == one.label.split(",")[0]
         assert one.method.startswith("cml+")
         assert several.changes["interests"] in (2, 3, 4, 5)
+
+
+def test_one_seed_does_not_measure_a_claim_about_seeds():
+    claim = CLAIMS["vectors"]
+    result = {"history": [{"loss": 1.0}], "best_epoch": 1, "valid_metrics": {"MRR": 1.0}, "metrics": {"MRR": 1.0}}
+    rows = [Row(cell, "done", Finished(result, {})) for cell in claim.cells("town", 1)]
+    assert judge(claim, "town", rows).word == "not measured"
+    assert claim.seeds == 5
+
+
+def test_claims_that_share_a_run_are_all_judged(monkeypatch, tmp_path):
+    claims = [CLAIMS["bpa-cml"], CLAIMS["vectors"]]  # on town, CML is the C = 1 of the other
+    ran = []
+
+    def pretend(cells, folder, **_):
+        ran.extend(cells)
+        rng = np.random.default_rng(1)
+        result = {"history": [{"loss": 1.0}], "best_epoch": 1, "valid_metrics": {"MRR": 1.0}, "metrics": {"MRR": 1.0}}
+        return [Row(cell, "done", Finished(result, dict.fromkeys(METRICS, rng.normal(size=50)))) for cell in cells]
+
+    monkeypatch.setattr("tastespace.paper.claims.run_cells", pretend)
+    verdicts = run_claims(claims, "town", tmp_path, seeds=2)
+    assert [verdict.measured for verdict in verdicts] == [3, 12]
+    keys = [cell.key() for cell in ran]
+    assert len(set(keys)) == len(keys)
+    assert len(keys) < sum(len({line.label for pair in claim.pairs for line in pair}) for claim in claims) * 2
+
+
+def test_genres_are_asked_for_before_anything_is_run(monkeypatch, tmp_path):
+    parts = load_parts("town")
+    bare = replace(parts, train=replace(parts.train, item_attributes=None))
+    monkeypatch.setattr("tastespace.paper.claims.load_parts", lambda dataset: bare)
+    with pytest.raises(ParameterError, match="have none"):
+        run_claims([CLAIMS["minorities"]], "town", tmp_path)

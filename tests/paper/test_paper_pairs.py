@@ -30,7 +30,7 @@ def test_holm_is_never_below_the_plain_value_and_keeps_the_order():
 
 
 def run(loss, valid, test, genres=()):
-    history = [{"loss": 9.0}, {"loss": loss}, {"loss": 0.0}]  # the second epoch was kept
+    history = [{"loss": 9.0}, {"loss": loss + 7, "hinge": loss}, {"loss": 0.0}]  # the second epoch was kept
     metrics = {"MRR": test, **{f"MAP[{name}]": value for name, value in genres}}
     return Finished(
         {"history": history, "best_epoch": 2, "valid_metrics": {"MRR": valid}, "metrics": metrics}, {}
@@ -55,3 +55,10 @@ def test_over_genres_each_genre_counts_once():
     found = over_genres(first, second, ["a", "b", "nobody took"])
     assert found.n == 2
     assert found.mean == pytest.approx(0.75)
+
+
+def test_the_same_gap_everywhere_is_no_test():
+    one, other = ([Finished({}, {"P@3": np.array([0.1, 0.2, 0.7]) + gain})] for gain in (0.2, 0.0))
+    found = paired(one, other, "P@3")
+    assert found.mean == pytest.approx(0.2)
+    assert found.p_value == 1.0

@@ -18,7 +18,7 @@ from tastespace.cli.config import configured
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, require_writable, show
 from tastespace.data.datasets.cache import cache_root
 from tastespace.errors import ParameterError, nearest
-from tastespace.paper.claims import CLAIMS, find_claim, judge
+from tastespace.paper.claims import CLAIMS, find_claim, run_claims
 from tastespace.paper.counted import Counted
 from tastespace.paper.entries import Entry, entries
 from tastespace.paper.experiment import Experiment, only
@@ -119,7 +119,7 @@ def figure(
 def claims(
     dataset: Annotated[str, typer.Option(help="On which data set.")] = "steam-200k",
     claim: Annotated[list[str] | None, typer.Option(help="Only this claim; may be repeated.")] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of each method.")] = 3,
+    seeds: Annotated[int | None, typer.Option(help="Runs of each method; by default as declared, mostly 3.")] = None,
     workers: _Workers = 0,
     minutes: _Minutes = None,
     results: _Results = None,
@@ -129,11 +129,9 @@ def claims(
     """The orderings that the paper claims, measured: do they hold here?"""
     wanted = [find_claim(name) for name in claim or [one.name for one in CLAIMS.values() if one.asked]]
     _check(minutes, out, results)
-    if seeds < 1:
+    if seeds is not None and seeds < 1:
         raise ParameterError(f"--seeds {seeds}: expected how many runs of each method, 1 or more.")
-    cells = list({cell.key(): cell for one in wanted for cell in one.cells(dataset, seeds)}.values())
-    rows = run_cells(cells, results or _shelf(), workers=workers, minutes=minutes)
-    verdicts = [judge(one, dataset, rows) for one in wanted]
+    verdicts = run_claims(wanted, dataset, results or _shelf(), seeds=seeds, workers=workers, minutes=minutes)
     if not for_people(format, out):
         measured = [row for verdict in verdicts for row in verdict.rows()]
         if not measured:
@@ -143,10 +141,11 @@ def claims(
     for verdict in verdicts:
         title = f"{verdict.claim.text} [bold]{verdict.word}[/] ({verdict.pairs})"
         shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-        for column in ("better", "worse", "metric", "difference", "p"):
+        for column in ("better", "worse", "metric", "difference", "p", verdict.claim.over):
             shown.add_column(column)
         for row in verdict.rows():
-            shown.add_row(row["better"], row["worse"], row["metric"], f"{row['difference']:+.2f}", chance(row["p"]))
+            figures = f"{row['difference']:+.2f}", chance(row["p"]), f"{row['n']:,}"
+            shown.add_row(row["better"], row["worse"], row["metric"], *figures)
         Console().print(shown)
 
 

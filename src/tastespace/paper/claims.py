@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from tastespace.errors import ParameterError, nearest
@@ -12,7 +13,7 @@ from tastespace.paper.cold import TRAININGS, fused_line
 from tastespace.paper.experiment import Line
 from tastespace.paper.minorities import large_enough
 from tastespace.paper.pairs import Difference, holm, over_genres, over_seeds, paired
-from tastespace.paper.runner import Row
+from tastespace.paper.runner import Row, run_cells
 from tastespace.paper.runs import load_parts
 from tastespace.paper.tables import EXPERIMENTS
 
@@ -36,6 +37,8 @@ class Claim:
     """Where a report judges it."""
     over: Literal["users", "seeds", "genres"] = "users"
     """What a difference is the mean over, and is tested over."""
+    seeds: int = 3
+    """Runs of each method, unless more or fewer are asked for."""
 
     def cells(self, dataset: str, seeds: int) -> list[Cell]:
         """What must be run to judge it."""
@@ -212,6 +215,7 @@ CLAIMS = {
             asked=False,
             datasets=("steam-200k",),
             over="seeds",
+            seeds=5,
         ),
         Claim(
             "competitors",
@@ -252,6 +256,25 @@ def find_claim(name: str) -> Claim:
     return CLAIMS[name]
 
 
+def run_claims(
+    claims: Sequence[Claim],
+    dataset: str,
+    results: str | Path,
+    *,
+    seeds: int | None = None,
+    workers: int = 0,
+    minutes: float | None = None,
+) -> list[Verdict]:
+    """Run what is missing to judge these claims on a data set; a run that several of them need is run once."""
+    if any(claim.over == "genres" for claim in claims):
+        large_enough(load_parts(dataset).train)  # refuses data without genres before anything is run
+    wanted = {claim.name: claim.cells(dataset, claim.seeds if seeds is None else seeds) for claim in claims}
+    once = {cell.key(): cell for cells in wanted.values() for cell in cells}
+    done = dict(zip(once, run_cells(list(once.values()), results, workers=workers, minutes=minutes), strict=True))
+    rows = {name: [replace(done[cell.key()], cell=cell) for cell in cells] for name, cells in wanted.items()}
+    return [judge(claim, dataset, rows[claim.name]) for claim in claims]
+
+
 def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
     """The verdict on a claim from finished cells of one data set."""
     by_label: dict[str, dict[int, Finished]] = {}
@@ -264,7 +287,9 @@ def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
         common = sorted(set(first) & set(second))
         for metric in claim.metrics if common else ():
             ones, others = [first[seed] for seed in common], [second[seed] for seed in common]
-            found[better.label, worse.label, metric] = _compare(claim, dataset, metric, ones, others)
+            difference = _compare(claim, dataset, metric, ones, others)
+            if difference.n > 1:  # one seed, or one genre, measures nothing
+                found[better.label, worse.label, metric] = difference
     return Verdict(claim, dataset, found)
 
 

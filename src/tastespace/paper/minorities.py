@@ -7,6 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
 
 _LEAST = 0.002  # share of the interactions below which a category has too few test items to say anything
 _MINORITY = 0.5  # of an even share: fewer interactions than that, and a category counts as a minority
@@ -14,7 +15,8 @@ _MINORITY = 0.5  # of an even share: fewer interactions than that, and a categor
 
 def category_shares(data: Interactions) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
     """Categories by their share of the interactions, the largest first; an item of two counts for both."""
-    assert data.item_attributes is not None
+    if data.item_attributes is None or "genres" not in data.item_attributes.columns:
+        raise ParameterError("genres are asked for, but the items of this data set have none: choose one with genres.")
     per_item = pl.DataFrame({"genres": data.item_attributes["genres"], "count": data.item_counts})
     found = (
         per_item.explode("genres")

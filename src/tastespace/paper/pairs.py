@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tastespace.paper.cells import Finished
+
+_NO_SPREAD = 1e-9  # of the largest gap: below, it is rounding
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,14 @@ def over_genres(first: Sequence[Finished], second: Sequence[Finished], genres: S
 
 
 def of_run(run: Finished, figure: str) -> float:
-    """``"train loss"`` of the epoch that was kept, or ``"validation X"`` or ``"test X"`` of what was kept."""
+    """``"train loss"`` of the epoch that was kept, or ``"validation X"`` or ``"test X"`` of what was kept.
+
+    The loss is the hinge alone: the penalty of DCRS, which one vector does not have, is no part of the fit.
+    """
     result = run.result
     if figure == "train loss":
-        return float(result["history"][max(result["best_epoch"], 1) - 1]["loss"])
+        epoch = result["history"][max(result["best_epoch"], 1) - 1]
+        return float(epoch.get("hinge", epoch["loss"]))
     part, metric = figure.split(" ", 1)
     return float(result[{"validation": "valid_metrics", "test": "metrics"}[part]][metric])
 
@@ -65,9 +70,9 @@ def _compared(a: NDArray[np.float64], b: NDArray[np.float64]) -> Difference:
     gap = a[known] - b[known]
     if not len(gap) or not gap.any():
         return Difference(0.0, 1.0, len(gap))
-    # Two of a kind have no spread to test against; neither has a gap that is the same everywhere.
-    p = float(stats.ttest_rel(a[known], b[known]).pvalue) if len(gap) > 1 else math.nan
-    return Difference(float(gap.mean()), 1.0 if math.isnan(p) else p, len(gap))
+    if np.ptp(gap) <= _NO_SPREAD * np.abs(gap).max():  # one pair, or the same gap everywhere: nothing to test against
+        return Difference(float(gap.mean()), 1.0, len(gap))
+    return Difference(float(gap.mean()), float(stats.ttest_rel(a[known], b[known]).pvalue), len(gap))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
