@@ -67,6 +67,23 @@ def test_a_search_starts_from_what_did_well_elsewhere(monkeypatch):
     assert module._guess("town", find_method("itemknn")) == {"neighbours": 20}  # here first
 
 
+def test_a_search_starts_exactly_from_what_is_stored_here(monkeypatch):
+    kept = {"margin": 0.35, "candidates": 20, "schedule": "linear", "patience": 7}  # in no range: 0.35 and patience
+    monkeypatch.setattr(module, "stored_parameters", lambda dataset, name: dict(kept))
+    tried = []
+
+    def pretend(method, parts, parameters, resources, seed):
+        tried.append(parameters)
+        return {"parameters": parameters, "validation": {}, "score": 1.0, "seconds": 0.1}
+
+    monkeypatch.setattr(module, "_trial", pretend)
+    search("town", "cml+hars", trials=1, base={"epochs": 1})
+    usual = find_method("cml+hars").build({}, 0).get_params()
+    assert {name: tried[0][name] for name in kept} == kept
+    assert tried[0]["learning_rate"] == usual["learning_rate"]  # was not stored: the model's own
+    assert tried[0]["epochs"] == 1
+
+
 def test_trials_that_were_judged_by_something_else_do_not_count(tmp_path, caplog):
     record = tmp_path / "trials.jsonl"
     base = {"regularisation": 100.0}

@@ -16,13 +16,14 @@ from tastespace.evaluation import evaluate
 from tastespace.evaluation.cold import evaluate_cold
 from tastespace.models import Recommender, registry
 from tastespace.paper.methods import Method, find_method
-from tastespace.paper.proposals import Proposals
+from tastespace.paper.proposals import Proposals, Space
 from tastespace.paper.runs import Parts, fit, load_parts, understood
 from tastespace.paper.spaces import space_of
 from tastespace.paper.stored import stored_entries, stored_parameters
 from tastespace.paper.strangers import dataset_for, learns_from_content
 
 log = logging.getLogger(__name__)
+_BOUNDS = {"min_diversity", "max_diversity"}  # searched together, as "diversity"
 
 _BEST = "apa+dihars"
 
@@ -59,10 +60,16 @@ def search(
     done = _read(record, _objective(parts))
     spent = sum(trial["seconds"] for trial in done.values())
     published = grid == "paper" and found.model in ("cml", "dpcml")
-    shared = {**(stored_parameters(dataset, found.first_stage) if found.second_stage else {}), **(base or {})}
-    given = {*shared, *(["diversity"] if {"min_diversity", "max_diversity"} & set(shared) else [])}
-    space = {name: values for name, values in space_of(found, grid).items() if name not in given}
-    proposals = Proposals(space, seed, first=_packed(_guess(dataset, found)))
+    whole = space_of(found, grid)
+    stored = stored_parameters(dataset, found.name) if grid == "ours" and not found.second_stage else {}
+    kept = {name: value for name, value in stored.items() if name not in {*whole, *_BOUNDS}}
+    if found.second_stage:
+        kept = stored_parameters(dataset, found.first_stage)
+    shared = {**kept, **(base or {})}  # what a space does not know stays as it is stored
+    given = {*shared, *(["diversity"] if _BOUNDS & set(shared) else [])}
+    space = {name: values for name, values in whole.items() if name not in given}
+    first = _packed({**found.build({}, seed).get_params(), **stored} if stored else _guess(dataset, found))
+    proposals = Proposals(_with(space, first) if stored else space, seed, first)
     for wanted in itertools.islice(proposals, trials):
         parameters = {**_published(found, published), **shared, **_unpacked(wanted)}
         key = json.dumps(parameters, sort_keys=True)
@@ -87,6 +94,15 @@ def search(
         "seconds": round(spent, 1),
         "grid": grid,
     }
+
+
+def _with(space: Space, first: dict[str, Any]) -> Space:
+    """The space with these values in it, so that a search can start from what is stored."""
+    found = {}
+    for name, values in space.items():
+        value = tuple(first[name]) if isinstance(first[name], list) else first[name]
+        found[name] = values if value in values else (*values, value)
+    return found
 
 
 def _guess(dataset: str, method: Method) -> dict[str, Any]:
