@@ -127,8 +127,10 @@ def test_tags_of_a_file_without_lists(tmp_path):
     assert encoder.encode(films).matrix.toarray().tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 0], [1, 0, 1]]
     told = FeatureEncoder({"genres": "tags"}).fit(films.filter(pl.col("item") == 2), "item")
     assert told.names == ["genres=Comedy"]
+    lists = pl.DataFrame({"item": [8], "genres": [["Drama", "Comedy"]]})
+    assert encoder.encode(lists).matrix.toarray().tolist() == [[0, 1, 1]]  # the same in another file
     titles = pl.DataFrame({"item": [1, 2], "about": ["Cats and dogs | a film", "Horses | a film"]})
-    assert "about=horses" in FeatureEncoder().fit(titles, "item").names  # a bar between blanks is none between tags
+    assert "about=horses" in FeatureEncoder().fit(titles, "item").names  # what does not come again is no tag
 
 
 def test_codes_are_categories_where_said_and_gaps_do_not_change_them():

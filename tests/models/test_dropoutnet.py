@@ -185,6 +185,7 @@ def test_which_sides_of_a_pair_are_hidden(town, monkeypatch, given, hidden):
         ({"min_diversity": 0.2, "max_diversity": None}, 0.6),
         ({"dcrs": None}, 1.0),
         ({"diversity_weight": 0.0}, 1.0),
+        ({"min_diversity": None, "max_diversity": None}, 1.0),
     ],
 )
 def test_preferences_start_as_far_apart_as_they_shall_be(town, changes, wanted):
@@ -335,6 +336,15 @@ def test_the_anchored_learn_as_well(town, training):
     assert evaluate_cold(model, town)["cold item"]["P@3"] > 2 * chance(town)
 
 
+def test_a_batch_in_which_nobody_is_hidden_teaches_nothing_and_is_no_error(town):
+    given = {**SMALL, "batch": 4, "epochs": 1, "training": "pretrained", "known": "anchored", "latent": {"epochs": 1}}
+    fit(DPCMLDN(**given, interests=2, dropout=0.01), town)
+    with pytest.raises(ParameterError, match="needs dropout above 0"):
+        fit(DPCMLDN(**given, interests=2, dropout=0.0), town)
+    with pytest.raises(ParameterError, match="content of users or of items"):
+        fit(DPCMLDN(**given, interests=2, user_columns={}, item_columns={}), town)
+
+
 def test_mgmf_reproduces_the_scores_of_a_trained_one(town):
     plain = MGMF(dim=8, interests=2, epochs=15, threads=1).fit(town.train)
     setting = {**SMALL, "interests": 2, "training": "pretrained", "epochs": 10, "dropout": 0.0, "layers": (64,)}
@@ -357,6 +367,8 @@ def test_validation_asks_for_strangers_too(town):
 @pytest.mark.parametrize(
     "bad",
     [
+        {"both_hidden": "no", "known": "anchored"},
+        {"both_hidden": False},
         {"training": "both"}, {"layers": ()}, {"layers": (0,)}, {"layers": 3}, {"dropout": 1.0}, {"dropout": -0.1},
         {"pool": 0}, {"known": "both"}, {"latent": 3}, {"user_extractor": "none"}, {"interests": 0}, {"margin": 0},
         {"sampler": "all"}, {"hardest": 0}, {"beta": 0.0}, {"geometry": "cube"}, {"gamma_rate": 0},
@@ -445,6 +457,10 @@ def test_the_model_that_is_trained_first_is_like_the_one_it_is_for():
     assert type(single) is ts.CML
     assert (single.margin, single.candidates, single.hardest) == (0.9, 7, 3)
     assert DPCMLDN(geometry="sphere", margin=0.7)._latent_model().margin == 0.35  # in 1 - cos
+    ball = DPCMLDN(geometry="sphere", margin=0.7, gamma_rate=0.2, latent={"geometry": "ball"})._latent_model()
+    assert (ball.margin, ball.gamma_rate) == (0.7, 0.2)
+    sphere = DPCMLDN(margin=0.7, gamma_rate=0.2, latent={"geometry": "sphere"})._latent_model()
+    assert (sphere.margin, sphere.gamma_rate) == (0.35, 0.1)
 
 
 def test_latent_of_the_wrong_sort(town):

@@ -20,8 +20,9 @@ Kind = Literal["number", "category", "tags", "text"]
 KINDS: tuple[Kind, ...] = ("number", "category", "tags", "text")
 _WORD = r"[\p{L}\p{N}]{2,}"
 _BAR = "|"  # between tags in one text, as files without lists have them: Action|Comedy
-_BARRED = r"\S\|\S"
-_MANY_BARRED = 0.1  # share of texts with bars from which on a column is taken for tags
+_BARRED = r"\S\s*\|\s*\S"
+_MANY_BARRED = 0.1  # share of texts with bars from which on a column may be tags,
+_REPEATED = 1 / 3  # and share of tags that were there before: sentences do not come again
 _NOTHING = "nothing but nulls"
 _FURTHEST = 1e6  # deviations from the mean: beyond, float32 would soon be infinite
 _CONSTANT = 1e-12  # deviation relative to the largest number, below which it is rounding
@@ -57,7 +58,7 @@ class Column:
         """Remember what a column holds."""
         if series.null_count() == len(series):
             return cls(series.name, kind, _NOTHING, scale=0.0)
-        holds = _holds(series)
+        holds = _holds(series, kind)
         if holds not in _ALLOWED[kind]:
             raise DataError(
                 f"column {series.name!r} holds {holds} ({series.dtype}), which cannot be used as {kind!r}; that needs "
@@ -81,7 +82,7 @@ class Column:
         if not told.any() or self.holds == _NOTHING:  # whatever its type: there is nothing, or nothing was learnt
             lost = int(told.sum())
             return sp.csr_array((len(series), self.width), dtype=np.float32), lost, np.zeros(len(series), dtype=bool)
-        holds = _holds(series)
+        holds = _holds(series, self.kind)
         if holds != self.holds:
             raise DataError(
                 f"column {self.name!r} held {self.holds} in training and holds {holds} ({series.dtype}) now. Give it "
@@ -119,15 +120,16 @@ class Column:
 _ALLOWED: dict[Kind, tuple[str, ...]] = {
     "number": ("numbers", "true or false"),
     "category": ("text", "numbers", "true or false"),
-    "tags": ("lists", "text"),
+    "tags": ("lists",),  # or texts with bars
     "text": ("text",),
 }
 
 
-def _holds(series: pl.Series) -> str:
+def _holds(series: pl.Series, kind: Kind | None = None) -> str:
+    """Sort of values; a text that is read as tags is a list of them."""
     dtype = series.dtype
     if dtype in (pl.String, pl.Categorical, pl.Enum):
-        return "text"
+        return "lists" if kind == "tags" else "text"
     if dtype == pl.Boolean:
         return "true or false"
     if dtype.is_numeric():
@@ -147,8 +149,7 @@ def default_kind(column: pl.Series) -> Kind:
     if holds in ("true or false", _NOTHING):
         return "category"
     if holds == "text":
-        barred = column.drop_nulls().cast(pl.String).str.contains(_BARRED)
-        if barred.any() and barred.sum() >= _MANY_BARRED * len(barred):
+        if _are_tags(column):
             return "tags"
         without_words = not column.cast(pl.String).str.contains(_WORD).any()
         return "category" if is_category(column) or without_words else "text"
@@ -156,6 +157,15 @@ def default_kind(column: pl.Series) -> Kind:
         f"column {column.name!r} holds {holds} ({column.dtype}), which have no features of their own. Turn it into "
         "numbers or text, or name the columns to use."
     )
+
+
+def _are_tags(column: pl.Series) -> bool:
+    """Whether texts are several tags each: bars in many of them, and between the bars what comes again."""
+    barred = column.drop_nulls().cast(pl.String).str.contains(_BARRED)
+    if not barred.any() or barred.sum() < _MANY_BARRED * len(barred):
+        return False
+    tags = _tokens(column, "tags")["token"]
+    return bool(len(tags) - tags.n_unique() >= _REPEATED * len(tags))
 
 
 def _numbers(series: pl.Series) -> NDArray[np.float64]:

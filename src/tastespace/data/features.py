@@ -67,9 +67,9 @@ class FeatureEncoder:
 
     Args:
         columns: Name of each column to use and its kind; None takes all but ids and titles, by type: numbers, lists as
-            tags, text as tags where values are like ``Action|Comedy``, as categories where they repeat, else as
-            words. Whole numbers that are codes need to be told:
-            ``{"occupation": "category"}``.
+            tags, text as tags where it is like ``Action|Comedy`` (bars in a tenth of the values or more, and tags
+            that come again), as categories where values repeat, else as words. Whole numbers that are codes need to be
+            told: ``{"occupation": "category"}``.
         min_count: Rows that must have a value, tag or word for it to become a feature.
         max_vocabulary: Most features of one column.
 

@@ -101,6 +101,11 @@ class DropoutNet(FusionNetworks):
         self.encoders_, self._content = {}, {}
         for side, given in (("user", users), ("item", items)):
             self._encode(side, content_for(train, side, given))
+        if self.training == "pretrained" and self.known == "anchored" and not self._strangers():
+            raise ParameterError(
+                "training='pretrained' with known='anchored' learns where strangers stand and nothing else: it needs "
+                "dropout above 0, and content of users or of items."
+            )
         self._latent = None
         self.units_ = dict.fromkeys(SIDES, float(self.dim**-0.5))
         if self.training == "pretrained":
@@ -219,7 +224,7 @@ class DropoutNet(FusionNetworks):
             # Of the pairs above only a quarter has both sides known, too few for those who are to learn from.
             shown.append((standing[0], standing[1]))
         loss = sum(self._pair_loss(weights, fixed, batch, users, items[:, 0]) for users, items in shown)
-        if not self.network_decay:
+        if not self.network_decay and loss.requires_grad:  # it does not where nobody of a batch was hidden
             return loss
         return loss + self.network_decay * sum(self._pyramid(side).penalty(weights) for side in SIDES)
 

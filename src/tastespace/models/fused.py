@@ -130,7 +130,8 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
         A bound that is open counts as 0 below and as 1 above; where nothing controls the diversity it starts as chance
         has it.
         """
-        if self.dcrs is None or not self.diversity_weight or not self.has_interests:
+        bounds = (self.min_diversity, self.max_diversity)
+        if self.dcrs is None or not self.diversity_weight or bounds == (None, None) or not self.has_interests:
             return 1.0
         least, most = self.min_diversity or 0.0, 1.0 if self.max_diversity is None else self.max_diversity
         return min(1.0, max(1e-3, (least + most) / 2))
@@ -138,8 +139,9 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
     def _latent_model(self) -> Recommender:
         alike = [*_ALIKE, *(_ALIKE_SEVERAL if self.has_interests else ())]
         shared = {"candidates": self.negatives, **{name: getattr(self, name) for name in alike}}
-        if self.geometry == "sphere":
-            shared["margin"] = self.margin / 2  # there DPCML counts in 1 - cos, half a squared distance
+        if (self.latent or {}).get("geometry", self.geometry) == "sphere":
+            for name in ("margin", "gamma_rate"):
+                shared[name] = getattr(self, name) / 2  # there DPCML counts in 1 - cos, half a squared distance
         several = {"interests": self.vectors_per_user} if self.has_interests else {}
         maker: type[Recommender] = DPCML if self.has_interests else CML
         return _latent(maker, {**shared, **several}, self.latent)

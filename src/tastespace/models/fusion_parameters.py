@@ -36,10 +36,12 @@ class FusionParameters:
     known: Literal["fused", "anchored"] = "fused"
     """Where those stand whose preference is known: at what the network makes of preference and content (the paper), or
     at their preference, so that networks place strangers only: half the work, and nothing is lost for the known. In
-    joint training the anchored learn from every pair as it is known, besides from the pairs with dropout."""
+    joint training the anchored learn from every pair as it is known, besides from the pairs with dropout, unless
+    `both_hidden` says otherwise."""
     both_hidden: bool = True
     """Whether both sides of a pair may be hidden at once, as in the paper. Without, for the anchored alone, every pair
-    is shown twice: with users hidden at times, and with items, as strangers are met among the known."""
+    is shown with users hidden at times, and once more with items, as strangers are met among the known; a side without
+    content is never hidden then."""
     dropout: float = 0.5
     """Share of the users and of the items of a batch whose preference input is hidden."""
     network_decay: float = 0.0
@@ -74,6 +76,8 @@ class FusionParameters:
         require_number("network_decay", self.network_decay, least=0.0)
         if self.known not in ("fused", "anchored"):
             raise ParameterError(f"known={self.known!r}: expected 'fused' or 'anchored'.")
+        if not isinstance(self.both_hidden, bool):
+            raise ParameterError(f"both_hidden={self.both_hidden!r}: expected True or False.")
         if not self.both_hidden and self.known != "anchored":
             raise ParameterError("both_hidden=False shows strangers among the known: it needs known='anchored'.")
         if not isinstance(self.latent, (Mapping, type(None))):
