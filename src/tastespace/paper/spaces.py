@@ -182,7 +182,7 @@ _OTHERS: dict[str, Space] = {
         "negatives": (5, 10, 20),
     },
     "itemknn": {
-        "neighbours": (20, 50, 100, 200, 400, 800, 1500),
+        "neighbours": (20, 50, 100, 200, 400),
         "shrink": (1.0, 3.0, 10.0, 30.0, 100.0),
         "normalise": (True, False),
     },
