@@ -44,8 +44,23 @@ class Section:
 
     @property
     def command(self) -> str:
-        """What makes it."""
-        return f"tastespace paper table {self.table.name}" + (f" --dataset {self.dataset}" if self.dataset else "")
+        """What makes it, with the seeds that all its rows have; some may have more, from other tables and claims."""
+        timed = isinstance(self.table, Experiment)
+        seeds = min((entry.seeds for entry in self.found if entry.seeds), default=0) if timed else 0
+        return (
+            f"tastespace paper table {self.table.name}"
+            + (f" --dataset {self.dataset}" if self.dataset else "")
+            + (f" --seeds {seeds}" if seeds > 1 else "")
+        )
+
+    @property
+    def effort(self) -> str:
+        """How long all its runs took together; they may be spread over the cores. Empty for what is counted."""
+        if not isinstance(self.table, Experiment):
+            return ""
+        minutes = sum(entry.seconds * entry.seeds for entry in self.found) / 60
+        runs = sum(entry.seeds for entry in self.found)
+        return f"{runs} {'run' if runs == 1 else 'runs'} on one core, {minutes:.0f} minutes in all"
 
 
 @dataclass(frozen=True)
@@ -138,7 +153,7 @@ def _add_table(
 
 def _origin(finished: Finished) -> str:
     made = finished.result["made"]
-    return f"{made['date']} on {made['processor']}" if "processor" in made else str(made["date"])
+    return f"{made['date']} on {made['processor']}" if "processor" in made else f"{made['date']} (machine not noted)"
 
 
 def _add_section(found: Collected, section: Section) -> None:

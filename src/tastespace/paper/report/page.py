@@ -106,8 +106,14 @@ def _section(section: Section) -> str:
         f'<article id="{_anchor(table.name, section.dataset)}"><h3>{escape(table.title)} <small>'
         f"{escape(section.dataset)}</small></h3><div class=wide><table class=figures><thead><tr>"
         f"{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f"{_problems(section)}{_far(section)}<p class=source><code>{escape(section.command)}</code></p></article>"
+        f"{_problems(section)}{_far(section)}<p class=source>{_source(section)}</p></article>"
     )
+
+
+def _source(section: Section) -> str:
+    """The command, and what its runs cost."""
+    effort = f" ({escape(section.effort)})" if section.effort else ""
+    return f"<code>{escape(section.command)}</code>{effort}"
 
 
 def _far(section: Section) -> str:

@@ -44,8 +44,9 @@ def to_twin(found: Collected, facts: Mapping[str, str], out: Path) -> str:
 
 def _section(section: Section) -> str:
     table = to_markdown(section.table, section.found, p_values=section.p_values, difference=True)
+    made = f"Made by `{section.command}`" + (f": {section.effort}." if section.effort else ".")
     far = remarks(section)
-    return "\n".join([table.rstrip("\n"), "", HEADING, "", *(f"* {text}" for text in far), ""]) if far else table
+    return "\n".join([table, made, "", *([HEADING, "", *(f"* {text}" for text in far), ""] if far else [])])
 
 
 def _claims(verdicts: list[Verdict]) -> list[str]:
