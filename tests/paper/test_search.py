@@ -49,11 +49,26 @@ def test_a_search_keeps_the_best_and_resumes(tmp_path, monkeypatch):
     assert first["parameters"]["dim"] == 8
 
     calls = []
-    real = module._trial
-    monkeypatch.setattr(module, "_trial", lambda *a: calls.append(a) or real(*a))
+    real = module._Trier.trial
+    monkeypatch.setattr(module._Trier, "trial", lambda *a: calls.append(a) or real(*a))
     again = search("town", "cml+unis", trials=3, base=QUICK, record=record)
     assert again["trials"] == 3
     assert len(calls) == 1  # the two that were there are not run again
+
+
+def test_a_search_for_the_second_stage_fits_the_first_once(tmp_path, monkeypatch):
+    calls = []
+    real = module.fit
+    monkeypatch.setattr(module, "fit", lambda *a, **k: calls.append(a) or real(*a, **k))
+    record = tmp_path / "trials.jsonl"
+    found = search("town", "cml+hars+dd", trials=9, base=QUICK, record=record)
+    trials = [json.loads(line) for line in record.read_text().splitlines()]
+    assert len(calls) == 1
+    assert sorted(trial["parameters"]["weight"] for trial in trials) == [round(0.1 * n, 1) for n in range(1, 10)]
+    assert len({trial["score"] for trial in trials}) > 1
+    # As if the two stages had been fitted together.
+    alone = search("town", "cml+hars+dd", trials=1, base={**QUICK, "weight": found["parameters"]["weight"]})
+    assert alone["validation"] == found["validation"]
 
 
 def test_a_search_starts_from_what_did_well_elsewhere(monkeypatch):
@@ -72,11 +87,11 @@ def test_a_search_starts_exactly_from_what_is_stored_here(monkeypatch):
     monkeypatch.setattr(module, "stored_parameters", lambda dataset, name: dict(kept))
     tried = []
 
-    def pretend(method, parts, parameters, resources, seed):
+    def pretend(trier, parameters):
         tried.append(parameters)
         return {"parameters": parameters, "validation": {}, "score": 1.0, "seconds": 0.1}
 
-    monkeypatch.setattr(module, "_trial", pretend)
+    monkeypatch.setattr(module._Trier, "trial", pretend)
     search("town", "cml+hars", trials=1, base={"epochs": 1})
     usual = find_method("cml+hars").build({}, 0).get_params()
     assert {name: tried[0][name] for name in kept} == kept

@@ -21,6 +21,7 @@ from tastespace.paper.runs import Parts, fit, load_parts, understood
 from tastespace.paper.spaces import space_of
 from tastespace.paper.stored import stored_entries, stored_parameters
 from tastespace.paper.strangers import dataset_for, learns_from_content
+from tastespace.recommend.rerank import Reranked
 
 log = logging.getLogger(__name__)
 _BOUNDS = {"min_diversity", "max_diversity"}  # searched together, as "diversity"
@@ -70,6 +71,7 @@ def search(
     space = {name: values for name, values in whole.items() if name not in given}
     first = _packed({**found.build({}, seed).get_params(), **stored} if stored else _guess(dataset, found))
     proposals = Proposals(_with(space, first) if stored else space, seed, first)
+    trier = _Trier(found, parts, {"threads": threads, "max_minutes": trial_minutes}, seed)
     for wanted in itertools.islice(proposals, trials):
         parameters = {**_published(found, published), **shared, **_unpacked(wanted)}
         key = json.dumps(parameters, sort_keys=True)
@@ -79,7 +81,7 @@ def search(
         if spent > 60 * minutes and done:
             log.warning("the budget of %g minutes ended the search after %d trials", minutes, len(done))
             break
-        trial = _trial(found, parts, parameters, {"threads": threads, "max_minutes": trial_minutes}, seed)
+        trial = trier.trial(parameters)
         spent += trial["seconds"]
         done[key] = trial
         proposals.tell(trial["score"])
@@ -127,22 +129,40 @@ def _published(method: Method, wanted: bool) -> dict[str, Any]:
     return {k: v for k, v in DPCML.published().items() if k not in method.fixed} if wanted else {}
 
 
-def _trial(
-    method: Method, parts: Parts, parameters: dict[str, Any], resources: dict[str, Any], seed: int
-) -> dict[str, Any]:
-    start = time.perf_counter()
-    model = method.build({**parameters, **understood(method, resources)}, seed)
-    fit(model, parts, progress=False)
-    figures = _figures(model, parts, resources["threads"])
-    log.info("%s: %s %s", method.name, figures, parameters)
-    return {
-        "parameters": parameters,
-        "validation": figures,
-        "score": sum(figures.values()),
-        "best_epoch": getattr(model, "best_epoch_", None),
-        "cut": getattr(model, "stopped_", "") == "time",
-        "seconds": round(time.perf_counter() - start, 1),
-    }
+class _Trier:
+    """Fits and judges; of two stages the first is fitted once for all trials that change the second alone."""
+
+    def __init__(self, method: Method, parts: Parts, resources: dict[str, Any], seed: int) -> None:
+        self._method, self._parts, self._seed = method, parts, seed
+        self._resources, self._threads = understood(method, resources), resources["threads"]
+        self._first: dict[str, Recommender] = {}
+
+    def trial(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """What these parameters are worth on validation, and what they took."""
+        start = time.perf_counter()
+        model = self._fitted(self._method.build({**parameters, **self._resources}, self._seed))
+        figures = _figures(model, self._parts, self._threads)
+        log.info("%s: %s %s", self._method.name, figures, parameters)
+        learnt = getattr(model, "model_", model)
+        return {
+            "parameters": parameters,
+            "validation": figures,
+            "score": sum(figures.values()),
+            "best_epoch": getattr(learnt, "best_epoch_", None),
+            "cut": getattr(learnt, "stopped_", "") == "time",
+            "seconds": round(time.perf_counter() - start, 1),
+        }
+
+    def _fitted(self, model: Recommender) -> Recommender:
+        if not isinstance(model, Reranked):
+            fit(model, self._parts, progress=False)
+            return model
+        key = repr(model.model)
+        if key not in self._first:
+            fit(model, self._parts, progress=False)
+            self._first = {key: model.model_}
+        outer = {name: value for name, value in model.get_params().items() if name != "model"}
+        return Reranked.around(self._first[key], **outer)
 
 
 def _figures(model: Recommender, parts: Parts, threads: int) -> dict[str, float]:
