@@ -1,9 +1,14 @@
+import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tastespace.paper import cells as module
+from tastespace.paper import methods
 from tastespace.paper.cells import Cell, Finished, Shelf
 from tastespace.paper.code_version import _reachable, code_version
+from tastespace.paper.runs import load_parts
 
 POPULAR = Cell("town", "popular")
 
@@ -40,6 +45,22 @@ def test_everything_that_decides_the_figures_is_in_the_key(monkeypatch):
     before = base.key()
     monkeypatch.setattr(module, "code_version", lambda *_: "other code")
     assert base.key() != before
+
+
+def test_defaults_of_the_method_and_what_is_known_of_items_are_in_the_key(monkeypatch):
+    cell = Cell("town", "bpa+hars")
+    before = cell.key()
+    assert Cell("town", "bpa+hars", parameters={"interests": 5}).key() == before  # said or not, it is the same run
+    with monkeypatch.context() as patch:
+        patch.setitem(methods._SELECTION, "monitor", "MAP")
+        assert cell.key() != before
+    parts = load_parts("town")
+    bare = copy.copy(parts.train)
+    object.__setattr__(bare, "item_attributes", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "load_parts", lambda *_: replace(parts, train=bare))
+        assert cell.key() != before
+    assert cell.key() == before
 
 
 def test_the_code_of_a_model_is_its_own():

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.errors import ParameterError
 from tastespace.paper.code_version import code_version
-from tastespace.paper.methods import find_method
-from tastespace.paper.runs import ACCURACY, Setting, chosen_parameters, load_parts
+from tastespace.paper.methods import Method, find_method
+from tastespace.paper.runs import ACCURACY, Setting, chosen_parameters, load_parts, plain_parameters
 from tastespace.paper.strangers import dataset_for
 
 log = logging.getLogger(__name__)
@@ -50,10 +51,11 @@ class Cell(Setting):
         """Of everything that decides the figures, 20 hexadecimal digits."""
         method = find_method(self.method)
         parts = load_parts(dataset_for(self.dataset, method.model), self.split_seed)
+        chosen = chosen_parameters(method, self.dataset, self.preset, dict(self.parameters))
         facts = {
             "method": method.name,
-            "parameters": chosen_parameters(method, self.dataset, self.preset, dict(self.parameters)),
-            "data": parts.fingerprints(),
+            "parameters": _effective(method, chosen, self.seed),
+            "data": parts.fingerprints,
             "seed": self.seed,
             "protocol": self.protocol,
             "metrics": list(self.metrics),
@@ -61,6 +63,14 @@ class Cell(Setting):
             "record": _RECORD,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:20]
+
+
+def _effective(method: Method, chosen: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Every parameter of the model, whether it was chosen or is a default of the method or the model."""
+    try:
+        return plain_parameters(method.build(chosen, seed))
+    except ParameterError:
+        return chosen  # such a run fails and says why; there will be no figures
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import resource
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import tastespace
@@ -63,9 +64,13 @@ class Parts:
     strangers: ColdStart | None = None
     """Users and items to be met by content alone, where the data set has any."""
 
+    @cached_property
     def fingerprints(self) -> list[str]:
-        """Of everything that decides figures."""
+        """Of everything that decides figures; what is known of the items decides those by category."""
         own = [part.fingerprint() for part in (self.train, self.valid, self.test)]
+        known = self.train.item_attributes
+        if known is not None:
+            own.append(hashlib.sha256(known.write_json().encode()).hexdigest())
         return own if self.strangers is None else [*own, *fingerprints_of(self.strangers)]
 
 
@@ -134,7 +139,7 @@ def execute(setting: Setting, threads: int = 0, progress: bool | None = None) ->
     result = {
         "dataset": setting.dataset,
         "method": found.name,
-        "parameters": _plain_parameters(model),
+        "parameters": plain_parameters(model),
         "metrics": report.metrics,
         **trained,
         "valid_metrics": validation_figures(model, parts.train, parts.valid, threads),
@@ -155,12 +160,12 @@ def chosen_parameters(method: Method, dataset: str, preset: str | None, paramete
     return {**_base(method, dataset, preset), **parameters}
 
 
-def _plain_parameters(model: Recommender) -> dict[str, Any]:
+def plain_parameters(model: Recommender) -> dict[str, Any]:
     """Parameters as plain values; those of a first stage stand beside those of the second."""
     found: dict[str, Any] = {}
     for name, value in model.get_params().items():
         if isinstance(value, Recommender):
-            found |= _plain_parameters(value)
+            found |= plain_parameters(value)
         elif name not in ("threads", "seed"):
             found[name] = value
     return found
