@@ -5,6 +5,10 @@ import time
 
 import pytest
 
+from tastespace.cli import paper as module
+from tastespace.paper.entries import Entry
+from tastespace.paper.tables import find_table
+
 pytestmark = pytest.mark.usefixtures("one_core")
 
 
@@ -13,6 +17,25 @@ def test_tables_and_figures_are_listed(told):
     assert {"table", "figure"} == {row["kind"] for row in rows}
     names = {row["name"] for row in rows}
     assert {"results1", "datasets", "size", "vectors", "taste-map"} <= names
+
+
+def test_without_a_command_everything_is_listed(told):
+    assert "results1" in told("paper")
+    assert "taste-map" in told("paper")
+
+
+def test_people_see_all_columns_and_the_spread(monkeypatch, capsys):
+    table = find_table("diversity")
+    figures = {name: 10.0 + at for at, name in enumerate(table.shown)}
+    entry = Entry(
+        "town", "CML, HarS", "cml+hars", figures, dict.fromkeys(figures, 0.5), {"MaxDiv@3": 9.0}, 2, 1.0, "complete"
+    )
+    monkeypatch.setenv("COLUMNS", "200")
+    module._show(table, [entry])
+    said = capsys.readouterr().out
+    assert all(name in said for name in table.shown)
+    assert "10.00 ± 0.50 (9.00)" in said
+    assert "21.00 ± 0.50" in said  # the last of twelve
 
 
 def test_a_counted_table_runs_nothing(told):

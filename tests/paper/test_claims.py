@@ -9,6 +9,7 @@ from tastespace.paper.claims import CLAIMS, METRICS, find_claim, judge, run_clai
 from tastespace.paper.methods import find_method
 from tastespace.paper.runner import Row
 from tastespace.paper.runs import load_parts
+from tastespace.paper.tables import EXPERIMENTS
 
 
 def measured(claim, gains, noise=1.0, seeds=2, n=400):
@@ -61,11 +62,30 @@ def test_cells_of_a_claim():
 def test_claims_of_diversity_are_judged_by_it():
     claim = CLAIMS["diverse"]
     assert all(metric.startswith("MaxDiv") for metric in claim.metrics)
-    assert [one.name for one in CLAIMS.values() if not one.asked] == [
-        "dcrs-diverse", "minorities", "vectors", "competitors", "diversity-competitors", "cold",
+    assert [one.name for one in CLAIMS.values() if one.asked] == [
+        "apa-bpa", "bpa-cml", "dihars-hars", "hars-unis", "dcrs", "ndihars", "diverse", "dihars-diverse", "joint",
     ]  # fmt: skip
     assert len(CLAIMS["competitors"].pairs) == 17
     assert len(CLAIMS["diversity-competitors"].pairs) == 9
+
+
+@pytest.mark.parametrize(
+    ("gains", "told"),
+    [((1.0,), "3 of 3 differences significantly for it, 0 against it; 3 seeds"),
+     ((-1.0,), "0 of 3 differences significantly for it, 3 against it; 3 seeds"),
+     ((0.0,), "0 of 3 differences significantly for it, 0 against it; 3 seeds")],
+)  # fmt: skip
+def test_a_verdict_tells_what_speaks_for_and_against(gains, told):
+    verdict = judge(CLAIMS["joint"], "town", measured(CLAIMS["joint"], gains, seeds=3))
+    assert verdict.tally == told
+    assert {row["seeds"] for row in verdict.rows()} == {3}
+
+
+@pytest.mark.parametrize("name", ["halves", "eta", "sizes", "dcrs", "dd", "plain-diverse", "mf", "ease"])
+def test_a_claim_is_judged_by_runs_of_the_tables(name):
+    claim = CLAIMS[name]
+    declared = {cell.key() for table in EXPERIMENTS.values() for cell in table.cells(["town"], 1)}
+    assert {cell.key() for cell in claim.cells("town", 1)} <= declared
 
 
 def test_seeds_that_both_sides_have_are_compared():

@@ -22,6 +22,13 @@ ROWS = [row("EASE", "ease", 0, 34.0), row("HarS", "cml+hars", 0, 26.0), row("Har
 GOLDEN = Path(__file__).with_name("golden") / "two-methods.md"
 
 
+@pytest.fixture(autouse=True)
+def _searched(monkeypatch):
+    monkeypatch.setattr(
+        "tastespace.paper.entries.stored_trials", lambda dataset, method: {"cml+hars": 6}.get(method, 0)
+    )
+
+
 def test_the_rendered_table():
     assert to_markdown(TWO, entries(TWO, ROWS)) == GOLDEN.read_text(encoding="utf-8")
 
@@ -44,9 +51,11 @@ def test_rows_for_programs_have_the_difference():
 
 def test_differences_and_tests_can_stand_in_the_table():
     found = to_markdown(TWO, entries(TWO, ROWS), p_values={"HarS": 0.00123}, difference=True)
-    assert "| P@3 | NDCG@3 | P@5 | NDCG@5 | MAP | MRR | p | seeds | seconds |" in found
+    assert "| P@3 | NDCG@3 | P@5 | NDCG@5 | MAP | MRR | p | seeds | trials | seconds |" in found
     assert "| 26.50 ± 0.71 (26.66, -0.16) |" in found
-    assert found.rstrip().endswith("| 0.001 | 2 | 10 |")
+    assert found.rstrip().endswith("| 0.001 | 2 | 6 | 10 |")
+    titled = to_markdown(TWO, entries(TWO, ROWS), dataset_in_title=True)
+    assert titled.startswith("### Two methods, steam-200k (`two`)\n\n| method |")
 
 
 def test_a_table_of_which_nothing_was_run_says_why():

@@ -32,14 +32,25 @@ from tastespace.paper.tables import TABLES, find_table
 paper = typer.Typer(
     name="paper",
     help="The paper's tables and figures: list them, run them, see ours beside theirs.",
-    no_args_is_help=True,
+    invoke_without_command=True,
 )
+_COLUMNS = 6
+"""Metrics side by side; more of them stand in another table below."""
 
 _Results = Annotated[Path | None, typer.Option(help="Folder of finished cells; by default in the cache.")]
 _Quick = Annotated[bool, typer.Option("--quick", help="Few epochs of few methods: to see that it works.")]
 _Seeds = Annotated[int | None, typer.Option(help="Runs of each cell; by default as declared, mostly 1.")]
 _Workers = Annotated[int, typer.Option(help="Processes at a time; 0: one per core.")]
 _Minutes = Annotated[float | None, typer.Option(help="Stop after so long; what is missing is marked.")]
+
+
+@paper.callback()
+def _paper(context: typer.Context) -> None:
+    """The paper's tables and figures: list them, run them, see ours beside theirs."""
+    if context.invoked_subcommand is None:
+        list_()
+        if for_people(Format.auto):
+            typer.echo("Run one: tastespace paper table NAME --dataset NAME. All commands: tastespace paper --help.")
 
 
 def list_(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto) -> None:
@@ -139,18 +150,20 @@ def claims(
         emit(pl.DataFrame(measured), format, out)
         return
     for verdict in verdicts:
-        title = f"{verdict.claim.text} [bold]{verdict.word}[/] ({verdict.pairs})"
+        title = f"{verdict.claim.text} [bold]{verdict.word}[/] ({verdict.pairs}: {verdict.tally})"
         shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-        for column in ("better", "worse", "metric", "difference", "p", verdict.claim.over):
+        for column in ("better", "worse", "metric", "difference", "p after Holm", verdict.claim.over):
             shown.add_column(column)
         for row in verdict.rows():
-            figures = f"{row['difference']:+.2f}", chance(row["p"]), f"{row['n']:,}"
+            figures = f"{row['difference']:+.2f}", chance(row["p after Holm"]), f"{row['n']:,}"
             shown.add_row(row["better"], row["worse"], row["metric"], *figures)
         Console().print(shown)
 
 
 def report(
-    out: Annotated[Path, typer.Option(help="Folder for report.html, report.md, results.csv and the figures.")],
+    out: Annotated[Path, typer.Option(help="Folder for report.html, report.md, results.csv and the figures.")] = Path(
+        "paper-report"
+    ),
     dataset: Annotated[list[str] | None, typer.Option(help="Only this data set; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Of what was run with --quick.")] = False,
     results: _Results = None,
@@ -180,26 +193,37 @@ def _shelf() -> Path:
 
 
 def _show(table: Experiment | Counted, found: list[Entry]) -> None:
-    metrics = shown_metrics(table, found)[:8]
+    metrics = shown_metrics(table, found)
     for dataset in dict.fromkeys(entry.dataset for entry in found):
-        shown = Table(title=f"{table.title}, {dataset} (the paper's in brackets)", title_justify="left")
-        shown.add_column("method", style="bold")
-        shown.add_column("")
-        for metric in metrics:
-            shown.add_column(metric, justify="right")
-        shown.add_column("seconds", justify="right")
-        for entry in (entry for entry in found if entry.dataset == dataset):
-            cells = []
-            for metric in metrics:
-                ours = as_text(entry.ours[metric]) if metric in entry.ours else "-"
-                theirs = f" [dim]({as_text(entry.theirs[metric])})[/]" if metric in entry.theirs else ""
-                cells.append(ours + theirs)
-            marks = ", ".join(marks_of(entry))
-            shown.add_row(entry.label, f"[red]{marks}[/]" if not entry.ours else f"[dim]{marks}[/]", *cells,
-                f"{entry.seconds:.0f}")  # fmt: skip
-        Console().print(shown)
+        rows = [entry for entry in found if entry.dataset == dataset]
+        title = f"{table.title}, {dataset} (the paper's in brackets)"
+        for first in range(0, len(metrics), _COLUMNS):
+            some = metrics[first : first + _COLUMNS]
+            Console().print(_rows(title if first == 0 else f"{table.title}, {dataset}, continued", rows, some))
     for problem in problems_of(found) if isinstance(table, Experiment) else ():
         Console(stderr=True).print(escape(problem), highlight=False)
+
+
+def _rows(title: str, rows: list[Entry], metrics: list[str]) -> Table:
+    shown = Table(title=title, title_justify="left")
+    shown.add_column("method", style="bold")
+    shown.add_column("")
+    for name in (*metrics, "seconds"):
+        shown.add_column(name, justify="right")
+    for entry in rows:
+        marks = ", ".join(marks_of(entry))
+        style = "red" if not entry.ours else "dim"
+        cells = [_figure(entry, metric) for metric in metrics]
+        shown.add_row(entry.label, f"[{style}]{marks}[/]", *cells, f"{entry.seconds:.0f}")
+    return shown
+
+
+def _figure(entry: Entry, metric: str) -> str:
+    """Ours, its spread over seeds, and theirs."""
+    ours, theirs, spread = (kind.get(metric) for kind in (entry.ours, entry.theirs, entry.spread))
+    text = "-" if ours is None else as_text(ours)
+    text += "" if spread is None or ours is None else f" ± {as_text(spread, ours)}"
+    return text + ("" if theirs is None else f" [dim]({as_text(theirs)})[/]")
 
 
 paper.command("list", epilog="Example: tastespace paper list")(configured(list_, "list"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from tastespace.errors import ParameterError, nearest
+from tastespace.paper.ablations import BOTH, NEGATIVES, STEAM
 from tastespace.paper.cells import Cell, Finished
 from tastespace.paper.cold import TRAININGS, fused_line
 from tastespace.paper.experiment import Line
@@ -33,7 +34,7 @@ class Claim:
     """In which it is better."""
     asked: bool = True
     """Whether it is judged unless others are asked for; those with many slow methods are not."""
-    datasets: tuple[str, ...] = ("steam-200k", "ml-1m")
+    datasets: tuple[str, ...] = BOTH
     """Where a report judges it."""
     over: Literal["users", "seeds", "genres"] = "users"
     """What a difference is the mean over, and is tested over."""
@@ -58,19 +59,32 @@ class Verdict:
     dataset: str
     differences: dict[tuple[str, str, str], Difference]
     """(better, worse, metric) -> the difference."""
+    runs: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """(better, worse, metric) -> how many seeds both were run with."""
 
     @property
     def word(self) -> str:
         """Holds, holds in part, or does not hold here; a difference counts if it is significant after Holm."""
         if not self.differences:
             return "not measured"
-        right = [d.mean > 0 for d in self.differences.values()]
-        sure = self._significant()
-        if all(right) and all(sure):
+        signs = self._signs()
+        if all(sign > 0 for sign in signs):
             return "holds"
-        if any(good and certain for good, certain in zip(right, sure, strict=True)):
-            return "holds in part"
-        return "does not hold here"
+        return "holds in part" if any(sign > 0 for sign in signs) else "does not hold here"
+
+    @property
+    def tally(self) -> str:
+        """How many of the differences are for the claim, and how many against it, significantly.
+
+        >>> judge(find_claim("joint"), "town", []).tally
+        'nothing measured'
+        """
+        if not self.differences:
+            return "nothing measured"
+        signs, seeds = self._signs(), sorted(set(self.runs.values()))
+        told = f"{signs.count(1)} of {len(signs)} differences significantly for it, {signs.count(-1)} against it"
+        several = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] != 1)}"
+        return f"{told}; {several}" if self.claim.over != "seeds" else told
 
     @property
     def measured(self) -> int:
@@ -99,15 +113,25 @@ class Verdict:
                 "metric": metric,
                 "difference": found.mean,
                 "p": found.p_value,
+                "p after Holm": corrected,
                 "over": self.claim.over,
                 "n": found.n,
+                "seeds": self.runs[better, worse, metric],
             }
-            for (better, worse, metric), found in self.differences.items()
+            for ((better, worse, metric), found), corrected in zip(
+                self.differences.items(), self._corrected(), strict=True
+            )
         ]
 
-    def _significant(self) -> list[bool]:
+    def _corrected(self) -> list[float]:
         """Holm's step-down over all differences of the claim."""
-        return [p <= _ALPHA for p in holm([d.p_value for d in self.differences.values()])]
+        return holm([found.p_value for found in self.differences.values()])
+
+    def _signs(self) -> list[int]:
+        """1 for a significant difference as claimed, -1 for one the other way round, else 0."""
+        gaps = [found.mean for found in self.differences.values()]
+        sure = [p <= _ALPHA for p in self._corrected()]
+        return [(gap > 0) - (gap < 0) if certain else 0 for gap, certain in zip(gaps, sure, strict=True)]
 
 
 def _line(method: str) -> Line:
@@ -131,6 +155,19 @@ def _vector_pairs() -> tuple[tuple[Line, Line], ...]:
     return tuple(
         (line, ones[label.split(",")[0]]) for label, line in lines.items() if line not in ones.values()
     )  # fmt: skip
+
+
+def _half(sampler: str, bound: str, other: str) -> Line:
+    """DCRS with one of its bounds only."""
+    return Line(f"bpa+{sampler}, only {bound}", f"bpa+{sampler}", {other: None})
+
+
+def _weighted(sampler: str, weight: float) -> Line:
+    return Line(f"bpa+{sampler}, eta = {weight:g}", f"bpa+{sampler}", {"diversity_weight": weight})
+
+
+def _drawing(method: str, candidates: int) -> Line:
+    return Line(f"{method}, {candidates} negatives", method, {"candidates": candidates})
 
 
 _DIVERSITY = ("MaxDiv@3", "MaxDiv@5", "MaxDiv@10", "MaxDiv@20")
@@ -181,6 +218,36 @@ CLAIMS = {
             tuple((_line(m), _without_dcrs(m)) for m in ("bpa+unis", "bpa+hars", "apa+dihars")),
         ),
         Claim(
+            "halves",
+            "Each half of DCRS alone does better than none.",
+            tuple(
+                (_half(s, bound, other), _without_dcrs(f"bpa+{s}"))
+                for s in ("unis", "hars")
+                for bound, other in (("δ₁", "max_diversity"), ("δ₂", "min_diversity"))
+            ),
+            asked=False,
+            datasets=STEAM,
+        ),
+        Claim(
+            "eta",
+            "A weight of DCRS of about 10 does better than none.",
+            tuple((_weighted(s, 10.0), _weighted(s, 0.0)) for s in ("unis", "hars")),
+            asked=False,
+            datasets=STEAM,
+        ),
+        Claim(
+            "sizes",
+            "Several vectors do better than one for every number of negatives.",
+            tuple(
+                (_drawing(f"{c}+{s}", n), _drawing(f"cml+{s}", n))
+                for s in ("unis", "hars")
+                for c in ("bpa", "apa")
+                for n in NEGATIVES
+            ),
+            asked=False,
+            datasets=STEAM,
+        ),
+        Claim(
             "ndihars",
             "Differentiable hard sampling (DiHarS) does better than sorting (NDiHarS).",
             tuple((_line(f"{c}+dihars"), _sorting(c)) for c in ("cml", "bpa")),
@@ -194,6 +261,26 @@ CLAIMS = {
             datasets=_OVERALL,
         ),
         Claim(
+            "dd",
+            "Several vectors give more diverse lists than one with lists re-ranked by distance (DD).",
+            tuple((_line(f"{c}+{s}"), _line(f"cml+{s}+dd")) for s in ("unis", "hars") for c in ("bpa", "apa")),
+            _DIVERSITY,
+            asked=False,
+        ),
+        Claim(
+            "dihars-diverse",
+            "Differentiable hard sampling (DiHarS) gives more diverse lists than hard sampling (HarS).",
+            tuple((_line(f"{c}+dihars"), _line(f"{c}+hars")) for c in ("bpa", "apa")),
+            _DIVERSITY,
+        ),
+        Claim(
+            "plain-diverse",
+            "Several vectors without diversity control still give more diverse lists than one.",
+            tuple((_without_dcrs(f"{c}+{s}"), _line(f"cml+{s}")) for s in ("unis", "hars") for c in ("bpa", "apa")),
+            _DIVERSITY,
+            asked=False,
+        ),
+        Claim(
             "dcrs-diverse",
             "Diversity control (DCRS) gives more diverse lists.",
             tuple((_line(f"{c}+{s}"), _without_dcrs(f"{c}+{s}")) for s in _SAMPLERS for c in ("bpa", "apa")),
@@ -204,6 +291,12 @@ CLAIMS = {
             "joint",
             "Joint accessibility (GFJA) does better with diversity control (DCRS).",
             ((_line("gfja+dcrs"), _line("gfja")),),
+        ),
+        Claim(
+            "mf",
+            "Diversity control (DCRS) does not help models of inner products (M2F).",
+            ((_line("m2f"), _line("m2f+dcrs")),),
+            asked=False,
         ),
         Claim(
             "minorities",
@@ -221,14 +314,21 @@ CLAIMS = {
             _vector_pairs(),
             ("train loss", "validation MRR", "test MRR"),
             asked=False,
-            datasets=("steam-200k",),
+            datasets=STEAM,
             over="seeds",
             seeds=5,
         ),
         Claim(
             "competitors",
-            "APA with DiHarS does better than every competitor of the overall table.",
+            "APA with DiHarS does better than every competitor that the paper has in its overall table.",
             tuple((_line("apa+dihars"), _line(method)) for method in _COMPETITORS),
+            asked=False,
+            datasets=_OVERALL,
+        ),
+        Claim(
+            "ease",
+            "Not in the paper: APA with DiHarS does better than EASE, a linear model.",
+            ((_line("apa+dihars"), _line("ease")),),
             asked=False,
             datasets=_OVERALL,
         ),
@@ -290,7 +390,7 @@ def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
     for row in rows:
         if row.cell.dataset == dataset and row.finished is not None:
             by_label.setdefault(row.cell.title, {})[row.cell.seed] = row.finished
-    found = {}
+    found, runs = {}, {}
     for better, worse in claim.pairs:
         first, second = by_label.get(better.label, {}), by_label.get(worse.label, {})
         common = sorted(set(first) & set(second))
@@ -299,7 +399,8 @@ def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
             difference = _compare(claim, dataset, metric, ones, others)
             if difference.n > 1:  # one seed, or one genre, measures nothing
                 found[better.label, worse.label, metric] = difference
-    return Verdict(claim, dataset, found)
+                runs[better.label, worse.label, metric] = len(common)
+    return Verdict(claim, dataset, found, runs)
 
 
 def _compare(

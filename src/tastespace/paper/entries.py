@@ -11,7 +11,7 @@ from tastespace.models import registry
 from tastespace.paper.experiment import Experiment, Figures, Line
 from tastespace.paper.methods import find_method
 from tastespace.paper.runner import Row
-from tastespace.paper.stored import stored_parameters
+from tastespace.paper.stored import stored_parameters, stored_trials
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Entry:
     problem: str = ""
     note: str = ""
     """What the reader should know of the row."""
+    trials: int = 0
+    """Made to choose its parameters on validation; 0 where no search is stored."""
 
 
 DEFAULTS = "defaults"
@@ -71,17 +73,18 @@ def entries(experiment: Experiment, rows: Sequence[Row]) -> list[Entry]:
                 seconds=float(np.mean([result["seconds"] for result in done])) if done else 0.0,
                 state=state,
                 problem=next((row.problem for row in group if row.problem), ""),
-                note=_note(dataset, lines[label], any(row.cell.quick for row in group)),
+                note=_note(dataset, lines[label], any(row.cell.quick for row in group), bool(done)),
+                trials=stored_trials(dataset, lines[label].like or lines[label].method),
             )
         )
     return found
 
 
-def _note(dataset: str, line: Line, quick: bool) -> str:
+def _note(dataset: str, line: Line, quick: bool, run: bool) -> str:
     method = find_method(line.like or line.method)
     tunable = set(registry()[method.model]._parameter_names()) - {"threads", "seed"}
     searched = stored_parameters(dataset, method.name) or stored_parameters(dataset, method.first_stage)
-    notes = [line.note, DEFAULTS if tunable and not searched else "", QUICK if quick else ""]
+    notes = [line.note, DEFAULTS if run and tunable and not searched else "", QUICK if quick else ""]
     return ", ".join(note for note in notes if note)
 
 

@@ -105,11 +105,12 @@ def checked_datasets(name: str, datasets: Sequence[str], declared: Sequence[str]
 
 
 def only(experiment: Experiment, methods: Sequence[str]) -> Experiment:
-    """The same table with some of its rows."""
+    """The same table with some of its rows; case does not matter."""
     known = list(dict.fromkeys(line.method for line in experiment.lines))
-    for method in methods:
+    wanted = [method.lower() for method in methods]
+    for method in wanted:
         if method not in known:
             raise ParameterError(
                 f"{experiment.name} has no method {method!r}; it has {', '.join(known)}." + nearest(method, known)
             )
-    return replace(experiment, lines=tuple(line for line in experiment.lines if line.method in methods))
+    return replace(experiment, lines=tuple(line for line in experiment.lines if line.method in wanted))

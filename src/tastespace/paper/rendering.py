@@ -32,6 +32,7 @@ def to_markdown(
     *,
     p_values: Mapping[str, float] | None = None,
     difference: bool = False,
+    dataset_in_title: bool = False,
 ) -> str:
     """The table as Markdown: ours, plus or minus its spread, with the paper's figure in brackets.
 
@@ -40,21 +41,23 @@ def to_markdown(
         found: Its rows.
         p_values: Of a test against the best row, by label: a column of their own.
         difference: Write ours minus theirs behind the paper's figure.
+        dataset_in_title: Name the data set in the heading, where the rows are of one.
     """
     metrics = shown_metrics(table, found)
     timed = isinstance(table, Experiment)
-    extra = (["p"] if p_values else []) + (["seeds", "seconds"] if timed else [])
-    lines = [f"### {table.title} (`{table.name}`)", ""]
+    extra = (["p"] if p_values else []) + (["seeds", "trials", "seconds"] if timed else [])
+    where = f", {found[0].dataset}" if timed and dataset_in_title and found else ""
+    lines = [f"### {table.title}{where} (`{table.name}`)", ""]
     for group in _groups(table, found):
         head = f"| {'method' if timed else 'data set'} | {' | '.join([*metrics, *extra])} |"
-        lines += [f"**{group[0].dataset}**", "", head] if timed else [head]
+        lines += [f"**{group[0].dataset}**", "", head] if timed and not where else [head]
         lines.append("| --- |" + " ---: |" * len([*metrics, *extra]))
         for entry in group:
             cells = [_cell(entry, name, difference) for name in metrics]
             if p_values:
                 cells.append(chance(p_values[entry.label]) if entry.label in p_values else "")
             if timed:
-                cells += [str(entry.seeds), f"{entry.seconds:.0f}"]
+                cells += [str(entry.seeds), str(entry.trials or ""), f"{entry.seconds:.0f}"]
             marks = "".join(f" *{mark}*" for mark in marks_of(entry))
             lines.append(f"| {row_name(table, entry)}{marks} | {' | '.join(cells)} |")
         lines.append("")

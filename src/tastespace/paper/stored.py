@@ -23,15 +23,25 @@ def stored_parameters(dataset: str, method: str) -> dict[str, Any]:
     Those of a plain data set serve ``<name>-cold`` only where they were found without its test part and strangers, and
     those of joint training serve pre-training where that was not searched itself.
     """
+    entry = _entry(dataset, method)
+    found = {} if entry is None else dict(entry["parameters"])
+    if method.endswith(PRETRAINED):
+        found.pop("training", None)
+    return found
+
+
+def stored_trials(dataset: str, method: str) -> int:
+    """How many trials chose what is stored; 0 where nothing is."""
+    entry = _entry(dataset, method)
+    return 0 if entry is None else int(entry["trials"])
+
+
+def _entry(dataset: str, method: str) -> dict[str, Any] | None:
     plain, table = dataset.removesuffix(SUFFIX), _read()
     joint = method.removesuffix(PRETRAINED)
     names = (dataset, plain) if plain in _SAME_SPLIT or _learns_from_content(joint) else (dataset,)
     entries = (table.get(name, {}).get(one) for one in (method, joint) for name in names)
-    entry = next(filter(None, entries), None)
-    found = {} if entry is None else dict(entry["parameters"])
-    if joint != method:
-        found.pop("training", None)
-    return found
+    return next(filter(None, entries), None)
 
 
 def _learns_from_content(method: str) -> bool:

@@ -20,14 +20,18 @@ def said(*entries):
     return remarks(Section(find_table("results1"), "ml-1m", list(entries)))
 
 
-def test_a_method_far_above_is_named_with_a_reason_and_its_budget(entry, monkeypatch):
-    searched = {"ml-1m": {"transcf": {"trials": 1}}}
-    monkeypatch.setattr("tastespace.paper.report.far.stored_entries", lambda: searched)
-    (text,) = said(entry)
+def test_a_method_far_above_is_named_with_a_reason_and_its_budget(entry):
+    (text,) = said(replace(entry, trials=1))
     assert text.startswith("TransCF: P@3 96 % above; Adagrad at rates")
     assert text.endswith("(1 trial).")
     (low,) = said(replace(entry, ours={"P@3": 8.0}))
     assert "P@3 20 % below;" in low
+    (second,) = said(replace(entry, method="cml+hars+dd"))
+    assert "another first stage" in second
+
+
+def test_a_quick_run_is_not_compared(entry):
+    assert said(replace(entry, note="quick")) == []
 
 
 def test_what_is_near_or_not_in_the_paper_needs_no_words(entry):

@@ -51,11 +51,13 @@ def test_tables_show_both_seeds_and_mark_what_is_missing(report):
     twin = report["report.md"].read_text(encoding="utf-8")
     row = next(line for line in twin.splitlines() if line.startswith("| EASE *not in the paper, defaults* |"))
     assert " ± " in row
-    assert row.count("| 2 |") == 1
-    assert "| HLR *missing* *defaults* | - |" in twin
-    assert "| MLP *cut* *defaults* | - |" in twin
+    assert row.endswith("| 2 |  | 2 |")  # seeds, trials, seconds
+    assert "### Overall performance, town (`results1`)" in twin
+    assert "| HLR *missing* | - |" in twin
+    assert "| MLP *cut* | - |" in twin
+    assert "| 22 of 25 rows of table results1 | town | cut, not run |" in twin.partition("## Gaps")[2]
     page = report["report.html"].read_text(encoding="utf-8")
-    assert '<td>HLR <span class="gap">missing</span> <span class="note">defaults</span></td>' in page
+    assert '<td>HLR <span class="gap">missing</span></td>' in page
 
 
 def test_what_was_not_run_is_a_gap(report):
@@ -69,8 +71,9 @@ def test_claims_stand_one_by_one(report):
     twin = report["report.md"].read_text(encoding="utf-8")
     lines = {line.split(" | ")[0].strip("| "): line for line in twin.splitlines() if line.startswith("| ")}
     assert lines["claim"] == "| claim | town |"
-    assert lines["Several vectors with diversity control (DCRS) do better than without."].endswith(
-        "** (1 of 3 pairs) |"
+    judged = lines["Several vectors with diversity control (DCRS) do better than without."]
+    assert re.search(
+        r"\*\* \(1 of 3 pairs: \d of 3 differences significantly for it, \d against it; 1 seed\) \|$", judged
     )
     assert lines["Joint accessibility (GFJA) does better with diversity control (DCRS)."].endswith(
         "| **not measured** |"
@@ -81,6 +84,9 @@ def test_figures_and_rows_are_files_too(report):
     assert {"dcrs-town.svg", "dcrs-town.png", "accuracy-time-town.png", "results.csv", "claims.csv"} <= set(report)
     rows = pl.read_csv(report["results.csv"], infer_schema_length=None)
     assert {"table", "dataset", "label", "metric", "ours", "paper", "difference", "seeds"} <= set(rows.columns)
+    claims = pl.read_csv(report["claims.csv"])
+    assert {"difference", "p", "p after Holm", "over", "n", "seeds"} <= set(claims.columns)
+    assert (claims["p after Holm"] >= claims["p"]).all()
     assert rows.filter((pl.col("table") == "results1") & (pl.col("label") == "EASE"))["seeds"].to_list() == [2] * 6
 
 

@@ -54,5 +54,7 @@ def _rows(found: Collected, folder: Path) -> list[Path]:
     for name, rows in (("results.csv", figures), ("claims.csv", judged)):
         if rows:
             paths.append(folder / name)
-            pl.DataFrame(rows, infer_schema_length=None).write_csv(paths[-1], float_precision=4)
+            pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.selectors.float().round_sig_figs(6)).write_csv(
+                paths[-1]
+            )
     return paths

@@ -10,7 +10,7 @@ from tastespace.errors import DatasetError
 from tastespace.paper.cells import Cell, Finished, Shelf
 from tastespace.paper.claims import CLAIMS, Verdict, judge
 from tastespace.paper.counted import Counted
-from tastespace.paper.entries import Entry, entries
+from tastespace.paper.entries import QUICK, Entry, entries
 from tastespace.paper.experiment import Experiment
 from tastespace.paper.figures import FIGURES, NothingToDrawError, Picture
 from tastespace.paper.figures.files import draw_to
@@ -51,6 +51,7 @@ class Section:
             f"tastespace paper table {self.table.name}"
             + (f" --dataset {self.dataset}" if self.dataset else "")
             + (f" --seeds {seeds}" if seeds > 1 else "")
+            + (" --quick" if any(QUICK in entry.note for entry in self.found) else "")
         )
 
     @property
@@ -159,6 +160,11 @@ def _origin(finished: Finished) -> str:
 def _add_section(found: Collected, section: Section) -> None:
     if any(entry.ours for entry in section.found):
         found.sections.append(section)
+        absent = [entry for entry in section.found if not entry.ours and section.dataset]
+        if absent:
+            rows = f"{len(absent)} of {len(section.found)} rows of table {section.table.name}"
+            states = ", ".join(sorted({_NOT_RUN if one.state == "missing" else one.state for one in absent}))
+            found.gaps.append((rows, section.dataset, states))
     else:
         found.gaps.append((f"table {section.table.name}", section.dataset, _NOT_RUN))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tastespace.paper.entries import Entry
+from tastespace.paper.entries import QUICK, Entry
 from tastespace.paper.report.collecting import Section
-from tastespace.paper.stored import stored_entries
 
-_TABLES = ("results1", "competitors")
+_TABLES = ("results1", "citeulike", "competitors")
 _JUDGED = ("P@3", "MRR")
 _FAR = 10.0  # percent of the paper's figure
 
@@ -22,12 +21,13 @@ _REASONS = {
     **dict.fromkeys(("gmf", "mlp", "neumf", "m2f", "mgmf", "m2f+dcrs"), _NEGATIVES),
     **dict.fromkeys(("lrml", "transcf", "adacml", "hlr"), _RATES),
     **dict.fromkeys(("cml", "bpa", "apa"), f"{_RATES}, averaged vectors"),
+    **dict.fromkeys(("+dd", "+pd"), "another first stage (see CML), and a share of diversity chosen for accuracy"),
 }
 
 
 def remarks(section: Section) -> list[str]:
     """A line on every method that is more than a tenth away from the paper in P@3 or MRR."""
-    if section.table.name not in _TABLES:
+    if section.table.name not in _TABLES or any(QUICK in entry.note for entry in section.found):
         return []
     return [text for entry in section.found if (text := _remark(section.dataset, entry))]
 
@@ -39,6 +39,6 @@ def _remark(dataset: str, entry: Entry) -> str:
     if not far:
         return ""
     told = " and ".join(f"{name} {abs(gap):.0f} % {'above' if gap > 0 else 'below'}" for name, gap in far.items())
-    reason = _REASONS.get(entry.method) or _REASONS.get(entry.method.partition("+")[0], "nothing known")
-    trials = stored_entries().get(dataset, {}).get(entry.method, {}).get("trials", 0)
-    return f"{entry.label}: {told}; {reason} ({trials} trial{'s' * (trials != 1)})."
+    second = _REASONS.get(f"+{entry.method.rpartition('+')[2]}")
+    reason = second or _REASONS.get(entry.method) or _REASONS.get(entry.method.partition("+")[0], "nothing known")
+    return f"{entry.label}: {told}; {reason} ({entry.trials} trial{'s' * (entry.trials != 1)})."

@@ -13,7 +13,7 @@ from tastespace.paper.experiment import Experiment
 from tastespace.paper.rendering import as_text, chance, marks_of, problems_of, row_name, shown_metrics, signed
 from tastespace.paper.report.collecting import Collected, Drawn, Section
 from tastespace.paper.report.far import HEADING, remarks
-from tastespace.paper.report.twin import HOW_TO_READ, by_claim
+from tastespace.paper.report.twin import HOW_CLAIMS_ARE_JUDGED, HOW_TO_READ, by_claim
 
 _MEDIA = {".svg": "image/svg+xml", ".png": "image/png"}
 _LOOKS = {"holds": "good", "holds in part": "fair", "does not hold here": "bad", "not measured": "none"}
@@ -24,6 +24,7 @@ def to_page(found: Collected, facts: Mapping[str, str]) -> str:
     """The whole report as HTML; styles and figures are inside."""
     tables = "".join(_section(section) for section in found.sections)
     figures = "".join(_figure(drawn) for drawn in found.figures)
+    how = HOW_TO_READ.replace("In brackets stand", "Below it stand")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>The paper, reproduced</title><style>{_STYLE.read_text(encoding="utf-8")}</style></head><body>
@@ -33,7 +34,7 @@ claims, measured with tastespace, ours beside theirs.</p>
 <dl class="facts">{"".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts.items())}</dl>
 {_contents(found)}</header>
 <main><section id="claims"><h2>Claims</h2>{_claims(found.verdicts)}</section>
-<section id="tables"><h2>Tables</h2><p>{escape(HOW_TO_READ)}</p>{tables}</section>
+<section id="tables"><h2>Tables</h2><p>{escape(how)}</p>{tables}</section>
 <section id="figures"><h2>Figures</h2>{figures}</section>
 <section id="gaps"><h2>Gaps</h2>{_gaps(found)}</section></main></body></html>
 """
@@ -66,7 +67,8 @@ def _claims(verdicts: list[Verdict]) -> str:
     lines = "".join(
         f"<tr><td>{escape(text)}</td>{''.join(_verdict(one) for one in judged)}</tr>" for text, judged in rows.items()
     )
-    return f"<div class=wide><table class=claims><tr><th>claim</th>{heads}</tr>{lines}</table></div>"
+    table = f"<table class=claims><tr><th>claim</th>{heads}</tr>{lines}</table>"
+    return f"<p>{escape(HOW_CLAIMS_ARE_JUDGED)}</p><div class=wide>{table}</div>"
 
 
 def _verdict(verdict: Verdict | None) -> str:
@@ -76,15 +78,15 @@ def _verdict(verdict: Verdict | None) -> str:
     word = f'<span class="verdict {_LOOKS[verdict.word]}">{verdict.word}</span>'
     rows = "".join(
         f"<tr><td>{escape(row['better'])}</td><td>{escape(row['worse'])}</td><td>{row['metric']}</td>"
-        f"<td class=n>{row['difference']:+.2f}</td><td class=n>{escape(chance(row['p']))}</td></tr>"
+        f"<td class=n>{row['difference']:+.2f}</td><td class=n>{escape(chance(row['p after Holm']))}</td></tr>"
         for row in verdict.rows()
     )
     if not rows:
         return f"<td>{word}</td>"
-    heads = "".join(f"<th>{head}</th>" for head in ("better", "worse", "metric", "difference", "p"))
-    pairs = verdict.pairs
+    heads = "".join(f"<th>{head}</th>" for head in ("better", "worse", "metric", "difference", "p after Holm"))
+    behind = f"{verdict.pairs}: {escape(verdict.tally)}"
     return (
-        f"<td>{word}<details><summary>{pairs}</summary><table><tr>{heads}</tr>{rows}</table></details></td>"
+        f"<td>{word}<details><summary>{behind}</summary><table><tr>{heads}</tr>{rows}</table></details></td>"
     )  # fmt: skip
 
 
@@ -96,11 +98,9 @@ def _section(section: Section) -> str:
         "method" if timed else "data set",
         *metrics,
         *(["p"] if tested else []),
-        *(["seeds", "seconds"] if timed else []),
+        *(["seeds", "trials", "seconds"] if timed else []),
     ]
-    best = {
-        name: max((entry.ours[name] for entry in section.found if name in entry.ours), default=None) for name in metrics
-    }
+    best = {name: _best([e.ours[name] for e in section.found if name in e.ours], name) for name in metrics}
     rows = "".join(_row(section, entry, metrics, best, timed, tested) for entry in section.found)
     return (
         f'<article id="{_anchor(table.name, section.dataset)}"><h3>{escape(table.title)} <small>'
@@ -108,6 +108,11 @@ def _section(section: Section) -> str:
         f"{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr></thead><tbody>{rows}</tbody></table></div>"
         f"{_problems(section)}{_far(section)}<p class=source>{_source(section)}</p></article>"
     )
+
+
+def _best(values: list[float], metric: str) -> float | None:
+    """The largest, of times the smallest."""
+    return (min if metric.startswith("seconds") else max)(values, default=None)
 
 
 def _source(section: Section) -> str:
@@ -143,9 +148,8 @@ def _row(
         text = "best" if entry.label == section.best else "" if known is None else escape(chance(known))
         cells.append(f"<td class=n>{text}</td>")
     if timed:
-        cells.append(
-            f"<td class=n>{entry.seeds or ''}</td><td class=n>{f'{entry.seconds:.0f}' if entry.seeds else ''}</td>"
-        )
+        last = (entry.seeds or "", entry.trials or "", f"{entry.seconds:.0f}" if entry.seeds else "")
+        cells.append("".join(f"<td class=n>{text}</td>" for text in last))
     return f"<tr><td>{escape(row_name(section.table, entry))}{note}</td>{''.join(cells)}</tr>"
 
 

@@ -15,7 +15,17 @@ HOW_TO_READ = (
     "were run. In brackets stand the paper's figure and the difference, ours minus theirs. Methods that the paper does "
     "not have, rows that were not run, and methods that ran with the library's defaults, because no search of theirs "
     "is stored, are marked. p is the chance of so large a gap to the best row in P@3 if there were none: paired "
-    "t-test over users, corrected by Holm."
+    "t-test over users, corrected by Holm; it is about these trained models and other users, not about other seeds. "
+    "Trials: how many were made to choose the parameters, on validation. Seconds: one run on one core; other work ran "
+    "on the machine beside most of them, so that they are upper bounds, and close ones should not be compared."
+)
+
+
+HOW_CLAIMS_ARE_JUDGED = (
+    "A claim is a set of differences between two methods in several metrics. It holds if all are as claimed and "
+    "significant, in part if some are. Significant: paired t-test over users, each user's figure being the mean over "
+    "the seeds, unless seeds or genres are said; corrected by Holm, below 0.05. Over users means: for these trained "
+    "models; with one seed, another training could turn a small difference."
 )
 
 
@@ -43,7 +53,7 @@ def to_twin(found: Collected, facts: Mapping[str, str], out: Path) -> str:
 
 
 def _section(section: Section) -> str:
-    table = to_markdown(section.table, section.found, p_values=section.p_values, difference=True)
+    table = to_markdown(section.table, section.found, p_values=section.p_values, difference=True, dataset_in_title=True)
     made = f"Made by `{section.command}`" + (f": {section.effort}." if section.effort else ".")
     far = remarks(section)
     return "\n".join([table, made, "", *([HEADING, "", *(f"* {text}" for text in far), ""] if far else [])])
@@ -55,9 +65,9 @@ def _claims(verdicts: list[Verdict]) -> list[str]:
     datasets, rows = by_claim(verdicts)
     lines = [f"| claim | {' | '.join(datasets)} |", "| --- |" + " --- |" * len(datasets)]
     for text, judged in rows.items():
-        cells = ["" if one is None else f"**{one.word}**{_of(one)}" for one in judged]
+        cells = ["" if one is None else f"**{one.word}**{_behind(one)}" for one in judged]
         lines.append(f"| {text} | {' | '.join(cells)} |")
-    return [*lines, ""]
+    return [HOW_CLAIMS_ARE_JUDGED, "", *lines, ""]
 
 
 def by_claim(verdicts: list[Verdict]) -> tuple[list[str], dict[str, list[Verdict | None]]]:
@@ -70,8 +80,12 @@ def by_claim(verdicts: list[Verdict]) -> tuple[list[str], dict[str, list[Verdict
     return datasets, found
 
 
-def _of(verdict: Verdict) -> str:
-    return f" ({verdict.pairs})" if 0 < verdict.measured < len(verdict.claim.pairs) else ""
+def _behind(verdict: Verdict) -> str:
+    """What the word rests on."""
+    if not verdict.measured:
+        return ""
+    part = f"{verdict.pairs}: " if verdict.measured < len(verdict.claim.pairs) else ""
+    return f" ({part}{verdict.tally})"
 
 
 def _gaps(found: Collected) -> list[str]:
