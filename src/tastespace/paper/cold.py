@@ -96,7 +96,7 @@ def _their_counts(dataset: str, label: str) -> Figures:
 
 COLD = Experiment(
     "cold",
-    "Cold start, xing-2017 in place of RecSys (the paper's: its subset 1, another sample)",
+    "Cold start (the paper's figures: RecSys, subset 1, another sample than xing-2017)",
     _LINES,
     ("xing-2017-cold", "ml-1m-cold", "citeulike-a-cold"),
     theirs=_theirs,

@@ -14,6 +14,8 @@ from tastespace.plots.canvas import INK, write
 
 _METHODS = {
     "CML+UniS": ("CML", "UniS"),
+    "BPA+UniS": ("BPA", "UniS"),
+    "APA+UniS": ("APA", "UniS"),
     "CML+HarS": ("CML", "HarS"),
     "BPA+HarS": ("BPA", "HarS"),
     "APA+HarS": ("APA", "HarS"),
@@ -30,7 +32,7 @@ def draw_genres(material: Material) -> Any:
     names, shares, small = names[known], shares[known], small[known]
     if not len(names):
         raise NothingToDrawError(f"no figures by category on {material.dataset}: its items have no genres.")
-    title = f"Every interest counts: MAP by genre, {material.dataset}"
+    title = f"MAP by genre: {material.dataset}"
     marked = "shaded are the minority ones" if small.any() else "none is a minority"
     subtitle = f"test MAP over the items of one genre, in percent; genres by popularity, {marked}"
     size = (max(5.0, 0.48 * len(names)), 3.4)

@@ -12,7 +12,7 @@ from tastespace.data.combining import combine
 from tastespace.evaluation.preference import preference_diversity
 from tastespace.paper.figures.declaration import Material
 from tastespace.paper.figures.style import BLUE, VERMILION, name_axes, panels, quiet
-from tastespace.paper.minorities import category_shares
+from tastespace.paper.minorities import category_shares, is_minority
 from tastespace.paper.runs import load_parts
 from tastespace.plots.canvas import INK, QUIET, write
 
@@ -35,15 +35,24 @@ def draw_diversity(material: Material) -> Any:
     left.set_ylim(top=1.12 * left.get_ylim()[1])
     write(left, middle + 0.015, left.get_ylim()[1] * 0.985, f"median {middle:.2f}", 9, va="top")
     name_axes(left, "Preference diversity", "share of a person's pairs of items without a common genre", "people")
-    names, shares = names[:_MOST][::-1], shares[:_MOST][::-1]
+    few = is_minority(shares)
+    names, shares, small = names[:_MOST][::-1], shares[:_MOST][::-1], few[:_MOST][::-1]
     quiet(right, "x")
     right.grid(axis="y", visible=False)
-    small = shares < shares.max() / 10
     right.barh(names, 100 * shares, color=np.where(small, VERMILION, BLUE).tolist(), height=0.72)
     right.tick_params(axis="y", labelsize=8, length=0)
     name_axes(right, "Categories", "share of all interactions, %")
     if small.any():
-        write(right, 0.97, 0.06, "below a tenth\nof the largest", 9, VERMILION, transform=right.transAxes, ha="right")
+        write(
+            right,
+            0.97,
+            0.06,
+            "minority: below half\nof an even share",
+            9,
+            VERMILION,
+            transform=right.transAxes,
+            ha="right",
+        )
     return figure
 
 

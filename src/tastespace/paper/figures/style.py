@@ -14,6 +14,7 @@ FAMILY = {"CML": BLUE, "BPA": VERMILION, "APA": GREEN}
 MARKS = {"UniS": "o", "HarS": "s", "DiHarS": "D", "NDiHarS": "^"}
 LIGHT = "#E6E6E6"
 
+_TIMES = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0)
 # Inches around and between panels.
 _LEFT, _RIGHT, _BOTTOM, _HEAD = 0.75, 0.3, 0.65, 1.05
 _ACROSS, _DOWN = 0.8, 0.95
@@ -72,10 +73,12 @@ def name_axes(axes: Any, title: str = "", x: str = "", y: str = "") -> None:
 
 
 def log_seconds(axis: Any) -> None:
-    """A logarithmic axis of seconds with a mark at 1, 2 and 5 of every power of ten, written out."""
-    from matplotlib.ticker import LogLocator, NullLocator
+    """A logarithmic axis of seconds with a mark at 1, 2 and 5 of every power of ten, or at fewer, written out."""
+    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    low, high = axis.get_view_interval()
+    wide = high > 300 * low
+    axis.set_major_locator(FixedLocator(_TIMES) if wide else LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: f"{value:g} s" if value < 120 else f"{value / 60:.2g} min")
 

@@ -26,7 +26,7 @@ def _draw(table: str, material: Material) -> Any:
     Those two are one run each: a line under the map says what they reach, and colours are relative to no DCRS.
     """
     title = f"Bounds of diversity control, BPA+{'UniS' if table.endswith('unis') else 'HarS'}: {material.dataset}"
-    subtitle = "test figures in percent; green is better than without DCRS, brown is worse"
+    subtitle = "five vectors, η = 10; test figures in percent; green is better than without DCRS, brown is worse"
     figure, axes = panels(title, subtitle, len(_METRICS), size=(3.7, 3.1))
     for panel, metric in zip(axes, _METRICS, strict=True):
         _map(panel, material, table, metric)

@@ -78,7 +78,10 @@ def draw_inference(material: Material) -> Any:
         axes.bar_label(bars, texts, fontsize=8.5, color=QUIET, padding=3)
     axes.set_yticks(places, labels)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
-    axes.margins(x=0.12)
-    name_axes(axes, "", "seconds")
+    known = [value for bar in axes.patches if not np.isnan(value := bar.get_width())]
+    axes.set_xscale("log")
+    axes.set_xlim(min(known) / 3, max(known) * 2)
+    log_seconds(axes.xaxis)
+    name_axes(axes, "", "logarithmic")
     legend_above(figure, axes)
     return figure

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tastespace.paper.figures.declaration import Material
 from tastespace.paper.figures.style import (
@@ -19,7 +21,7 @@ from tastespace.paper.figures.style import (
     panels,
     quiet,
 )
-from tastespace.plots.canvas import DPI, INK, QUIET
+from tastespace.plots.canvas import DPI, INK, QUIET, deeper
 from tastespace.plots.placing import Placer, around
 
 _REACH = (7.0, 9.0, 12.0, 18.0, 26.0)
@@ -58,11 +60,13 @@ def _legend(figure: Any, axes: Any) -> None:
 
 
 def draw_accuracy_time(material: Material) -> Any:
-    """All methods of the overall table: test P@3 against the seconds that training took."""
-    rows, runs = material.rows("results1"), material.runs["results1"]
+    """All methods of the paper's tables: test P@3 against the seconds that training took."""
+    tables = [name for name in ("results1", "competitors") if name in material.runs]
+    rows = {label: entry for name in tables for label, entry in material.rows(name).items()}
+    runs = {label: found for name in tables for label, found in material.runs[name].items()}
     title = f"Accuracy against training time: {material.dataset}"
-    subtitle = "one thread; up is more accurate, to the left is faster"
-    figure, (axes,) = panels(title, subtitle, 1, size=(8.2, 5.0), legend=True)
+    subtitle = "one thread; up is more accurate, to the left is faster; dotted: nothing is better and faster at once"
+    figure, (axes,) = panels(title, subtitle, 1, size=(8.8, 5.6), legend=True)
     quiet(axes, "both")
     points = {}
     for label, entry in rows.items():
@@ -77,8 +81,7 @@ def draw_accuracy_time(material: Material) -> Any:
     axes.margins(x=0.09, y=0.07)
     log_seconds(axes.xaxis)
     name_axes(axes, "", "training, with validation", "test P@3, %")
-    _front(axes, list(points.values()))
-    _names(axes, points)
+    _names(axes, points, _front(axes, list(points.values())))
     legend_above(figure, axes)
     return figure
 
@@ -87,14 +90,16 @@ _GROUPS = {"one vector (CML)": FAMILY["CML"], "DPCML, BPA": FAMILY["BPA"], "DPCM
 
 
 def _group(label: str) -> str:
-    for start, group in (("CML", "one vector (CML)"), ("BPA", "DPCML, BPA"), ("APA", "DPCML, APA")):
+    one = "one vector (CML)"  # re-ranked or not
+    starts = {"CML": one, "UniS+": one, "HarS+": one, "BPA": "DPCML, BPA", "APA": "DPCML, APA"}
+    for start, group in starts.items():
         if label.startswith(start):
             return group
     return "others"
 
 
-def _front(axes: Any, points: list[tuple[float, float]]) -> None:
-    """A line along the methods that no other one beats in both."""
+def _front(axes: Any, points: list[tuple[float, float]]) -> NDArray[np.float64]:
+    """A line along the methods that no other one beats in both; gives points along it, which names had better avoid."""
     best, steps = -np.inf, []
     for seconds, value in sorted(points):
         if value > best:
@@ -102,13 +107,18 @@ def _front(axes: Any, points: list[tuple[float, float]]) -> None:
             steps.append((seconds, value))
     x, y = zip(*steps, strict=True)
     axes.plot(x, y, color=INK, linewidth=1, linestyle=":", drawstyle="steps-post", zorder=2)
+    corners = axes.transData.transform(np.stack([np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]], axis=1))
+    along = [np.linspace(a, b, 40) for a, b in itertools.pairwise(corners)]
+    return np.concatenate(along) if along else corners
 
 
-def _names(axes: Any, points: dict[str, tuple[float, float]]) -> None:
+def _names(axes: Any, points: dict[str, tuple[float, float]], front: NDArray[np.float64]) -> None:
+    """In the colour of the dot, so that neighbours are not taken for each other."""
     screen = axes.transData.transform
     marks = [around(screen(point), 70) for point in points.values()]
     page = axes.get_window_extent()
     inside = (page.x0 + 2, page.y0, page.x1 + 0.25 * DPI, page.y1)
-    placer = Placer(axes, inside, marks, np.array([screen(point) for point in points.values()]))
+    placer = Placer(axes, inside, marks, np.concatenate([[screen(point) for point in points.values()], front]))
     for label, point in sorted(points.items(), key=lambda found: -found[1][1]):
-        placer.write(screen(point), label, 8.5, INK if _group(label) != "others" else QUIET, _REACH)
+        shade = QUIET if _group(label) == "others" else deeper(_GROUPS[_group(label)])
+        placer.write(screen(point), label, 8, shade, _REACH)
