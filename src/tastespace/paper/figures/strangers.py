@@ -35,7 +35,7 @@ def draw_cold(material: Material) -> Any:
         for method, style in (("most popular", ":"), ("content neighbours", "--")):
             value = material.value("cold", method, metric)
             if not np.isnan(value):
-                panel.axhline(value, color=INK, linewidth=1, linestyle=style, zorder=4)
+                panel.axhline(value, color=INK, linewidth=1, linestyle=style, zorder=2)
         for number, (method, shade) in enumerate(_SHADES.items()):
             labels = [label_of(method, training) for training in trainings]
             places = np.arange(len(trainings)) + 0.27 * (number - 1)
