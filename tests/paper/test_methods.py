@@ -60,7 +60,8 @@ def test_the_papers_other_names_and_the_registry():
         ("bpa+unis", {"interests": "adaptive"}, "two or more"),
         ("apa+unis", {"interests": 4}, "another method"),
         ("apa+hars", {"hardest": 3}, "the hardest of the candidates"),
-        ("gfja", {"dcrs": "mean"}, "another method"),
+        ("gfja", {"dcrs": "mean"}, r"another method.*The method gfja\+dcrs has dcrs='mean'"),
+        ("dpcml+dn", {"training": "pretrained"}, r"The method dpcml\+dn\+pt has training='pretrained'"),
         ("cml+hars", {"interests": 3}, "no parameter 'interests'"),
     ],
 )

@@ -9,6 +9,7 @@ followed by that re-ranker.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,7 +64,7 @@ class Method:
             if name in parameters and parameters[name] != value:
                 raise ParameterError(
                     f"{name}={parameters[name]!r} would make {self.name} another method: its name means "
-                    f"{name}={value!r}."
+                    f"{name}={value!r}.{self._meant(name, parameters[name])}"
                 )
         if self.name.startswith(("bpa", "gfja")) and not _two_or_more(parameters.get("interests", 2)):
             raise ParameterError(
@@ -72,6 +73,12 @@ class Method:
             )
         if "+hars" in self.name and parameters.get("hardest", 1) != 1:
             raise ParameterError(f"hardest={parameters['hardest']!r}: {self.name} means the hardest of the candidates.")
+
+    def _meant(self, name: str, value: Any) -> str:
+        """A hint at the method whose name fixes this parameter to the value that was wanted, all else alike."""
+        wanted = {**self.fixed, name: value}
+        known = (one.name for one in _methods().values() if one.model == self.model and one.fixed == wanted)
+        return "".join(f" The method {found} has {name}={value!r}." for found in itertools.islice(known, 1))
 
 
 def _two_or_more(value: Any) -> bool:
@@ -94,8 +101,10 @@ def _methods() -> dict[str, Method]:
     found["gfja+dcrs"] = Method("gfja+dcrs", "dpcml", {**sphere, "dcrs": "mean"}, common)
     found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, _SELECTION)
     for name in registry():
-        found[name] = Method(name, name, defaults=_SELECTION if name.endswith("+dn") else {})
-        if name.endswith("+dn"):
+        if not name.endswith("+dn"):
+            found[name] = Method(name, name)
+        else:
+            found[name] = Method(name, name, {"training": "joint"}, _SELECTION)
             found[f"{name}{PRETRAINED}"] = Method(f"{name}{PRETRAINED}", name, {"training": "pretrained"}, _SELECTION)
     return found
 
