@@ -14,9 +14,9 @@ pytestmark = pytest.mark.usefixtures("one_core")
 
 def test_tables_and_figures_are_listed(told):
     rows = json.loads(told("paper", "list", "--format", "json"))
-    assert {"table", "figure"} == {row["kind"] for row in rows}
+    assert {"table", "figure", "claim"} == {row["kind"] for row in rows}
     names = {row["name"] for row in rows}
-    assert {"results1", "datasets", "size", "vectors", "taste-map"} <= names
+    assert {"results1", "datasets", "size", "vectors", "taste-map", "hars-unis"} <= names
 
 
 def test_without_a_command_everything_is_listed(told):
@@ -24,13 +24,14 @@ def test_without_a_command_everything_is_listed(told):
     assert "taste-map" in told("paper")
 
 
-def test_people_see_all_columns_and_the_spread(monkeypatch, capsys):
+@pytest.mark.parametrize("width", ["80", "200"])
+def test_people_see_all_columns_and_the_spread(monkeypatch, capsys, width):
     table = find_table("diversity")
     figures = {name: 10.0 + at for at, name in enumerate(table.shown)}
     entry = Entry(
         "town", "CML, HarS", "cml+hars", figures, dict.fromkeys(figures, 0.5), {"MaxDiv@3": 9.0}, 2, 1.0, "complete"
     )
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", width)
     module._show(table, [entry])
     said = capsys.readouterr().out
     assert all(name in said for name in table.shown)

@@ -35,6 +35,7 @@ def test_everything_that_decides_the_figures_is_in_the_key(monkeypatch):
         Cell("town", "cml+hars", seed=1),
         Cell("town", "cml+hars", split_seed=1),
         Cell("town", "cml+hars", parameters={"dim": 8}),
+        Cell("town", "cml+hars", parameters={"seed": 7}),
         Cell("town", "cml+hars", preset="paper"),
         Cell("town", "cml+hars", protocol="full"),
         Cell("town", "cml+hars", metrics=("MAP",)),

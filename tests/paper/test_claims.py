@@ -88,6 +88,13 @@ def test_a_claim_is_judged_by_runs_of_the_tables(name):
     assert {cell.key() for cell in claim.cells("town", 1)} <= declared
 
 
+def test_a_metric_that_was_not_measured_is_left_out():
+    claim = CLAIMS["joint"]
+    rows = measured(claim, (1.0,))
+    del rows[0].finished.per_user["MAP"]
+    assert [row["metric"] for row in judge(claim, "town", rows).rows()] == ["P@3", "MRR"]
+
+
 def test_seeds_that_both_sides_have_are_compared():
     claim = CLAIMS["joint"]
     rows = measured(claim, (1.0,), seeds=3)

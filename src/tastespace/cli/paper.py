@@ -34,8 +34,9 @@ paper = typer.Typer(
     help="The paper's tables and figures: list them, run them, see ours beside theirs.",
     invoke_without_command=True,
 )
-_COLUMNS = 6
-"""Metrics side by side; more of them stand in another table below."""
+
+_NAMES, _FIGURE = 44, 16
+"""Room on the terminal for names, marks and seconds, and for one figure; what has no room stands below."""
 
 _Results = Annotated[Path | None, typer.Option(help="Folder of finished cells; by default in the cache.")]
 _Quick = Annotated[bool, typer.Option("--quick", help="Few epochs of few methods: to see that it works.")]
@@ -59,6 +60,10 @@ def list_(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.aut
         {"kind": kind, "name": one.name, "title": one.title, "data sets": ", ".join(one.datasets)}
         for kind, found in (("table", TABLES), ("figure", FIGURES))
         for one in found.values()
+    ]
+    rows += [
+        {"kind": "claim", "name": one.name, "title": one.text, "data sets": ", ".join(one.datasets)}
+        for one in CLAIMS.values()
     ]
     if not for_people(format):
         emit(pl.DataFrame(rows), format)
@@ -129,7 +134,9 @@ def figure(
 
 def claims(
     dataset: Annotated[str, typer.Option(help="On which data set.")] = "steam-200k",
-    claim: Annotated[list[str] | None, typer.Option(help="Only this claim; may be repeated.")] = None,
+    claim: Annotated[
+        list[str] | None, typer.Option(help="Only this claim; may be repeated. Default: those of few methods.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs of each method; by default as declared, mostly 3.")] = None,
     workers: _Workers = 0,
     minutes: _Minutes = None,
@@ -197,8 +204,9 @@ def _show(table: Experiment | Counted, found: list[Entry]) -> None:
     for dataset in dict.fromkeys(entry.dataset for entry in found):
         rows = [entry for entry in found if entry.dataset == dataset]
         title = f"{table.title}, {dataset} (the paper's in brackets)"
-        for first in range(0, len(metrics), _COLUMNS):
-            some = metrics[first : first + _COLUMNS]
+        at_once = max(2, (Console().width - _NAMES) // _FIGURE)
+        for first in range(0, len(metrics), at_once):
+            some = metrics[first : first + at_once]
             Console().print(_rows(title if first == 0 else f"{table.title}, {dataset}, continued", rows, some))
     for problem in problems_of(found) if isinstance(table, Experiment) else ():
         Console(stderr=True).print(escape(problem), highlight=False)

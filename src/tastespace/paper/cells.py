@@ -1,7 +1,7 @@
 """A cell of a table: one run of one method on one data set with one seed, and the folder of finished cells.
 
 A finished cell is found again by a key of everything that decides its figures: the method's effective parameters, the
-data's fingerprint, the seeds, the protocol and metrics, and the code that computed it.
+data's fingerprint with what is known of the items, the seeds, the protocol and metrics, and the code that computed it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Cell(Setting):
 def _effective(method: Method, chosen: dict[str, Any], seed: int) -> dict[str, Any]:
     """Every parameter of the model, whether it was chosen or is a default of the method or the model."""
     try:
-        return plain_parameters(method.build(chosen, seed))
+        found = plain_parameters(method.build(chosen, seed))
+        return {**found, "seed": chosen["seed"]} if "seed" in chosen else found
     except ParameterError:
         return chosen  # such a run fails and says why; there will be no figures
 

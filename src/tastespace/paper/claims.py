@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from tastespace.errors import ParameterError, nearest
 from tastespace.paper.ablations import BOTH, NEGATIVES, STEAM
 from tastespace.paper.cells import Cell, Finished
 from tastespace.paper.cold import TRAININGS, fused_line
+from tastespace.paper.entries import trials_of
 from tastespace.paper.experiment import Line
 from tastespace.paper.minorities import large_enough
 from tastespace.paper.pairs import Difference, holm, over_genres, over_seeds, paired
@@ -81,10 +82,10 @@ class Verdict:
         """
         if not self.differences:
             return "nothing measured"
-        signs, seeds = self._signs(), sorted(set(self.runs.values()))
+        signs = self._signs()
         told = f"{signs.count(1)} of {len(signs)} differences significantly for it, {signs.count(-1)} against it"
-        several = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] != 1)}"
-        return f"{told}; {several}" if self.claim.over != "seeds" else told
+        tested = "" if self.claim.over == "users" else f" tested over {self.claim.over},"
+        return f"{told};{tested} {_range(self.runs.values())}"
 
     @property
     def measured(self) -> int:
@@ -102,6 +103,8 @@ class Verdict:
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per difference, for programs; none where nothing was measured."""
+        lines = {line.label: line for pair in self.claim.pairs for line in pair}
+        trials = {label: trials_of(self.dataset, line) for label, line in lines.items()}
         return [
             {
                 "claim": self.claim.name,
@@ -117,6 +120,8 @@ class Verdict:
                 "over": self.claim.over,
                 "n": found.n,
                 "seeds": self.runs[better, worse, metric],
+                "trials": trials[better],
+                "trials of the worse": trials[worse],
             }
             for ((better, worse, metric), found), corrected in zip(
                 self.differences.items(), self._corrected(), strict=True
@@ -132,6 +137,17 @@ class Verdict:
         gaps = [found.mean for found in self.differences.values()]
         sure = [p <= _ALPHA for p in self._corrected()]
         return [(gap > 0) - (gap < 0) if certain else 0 for gap, certain in zip(gaps, sure, strict=True)]
+
+
+def _range(seeds: Iterable[int]) -> str:
+    """How many seeds in words.
+
+    >>> _range([3, 1, 3]), _range([1])
+    ('1 to 3 seeds', '1 seed')
+    """
+    found = sorted(seeds)
+    least, most = found[0], found[-1]
+    return f"{least} to {most} seeds" if least < most else f"{least} seed{'s' * (least != 1)}"
 
 
 def _line(method: str) -> Line:
@@ -181,7 +197,7 @@ _DIVERSITY_COMPETITORS = tuple(
 )  # fmt: skip
 _STRANGERS = tuple(f"{who} {figure}" for who in ("cold user", "cold item") for figure in ("P@3", "R@3", "NDCG@3"))
 _OVERALL = ("steam-200k", "ml-1m", "citeulike-t", "xing-2017")
-"""Data sets with an overall table, less MovieLens-10M, on which nothing was ever run."""
+"""Data sets with an overall table, less MovieLens-10M."""
 _SAMPLERS = ("unis", "hars", "dihars")
 _COUNTS = ("cml", "bpa", "apa")
 
@@ -294,7 +310,7 @@ CLAIMS = {
         ),
         Claim(
             "mf",
-            "Diversity control (DCRS) does not help models of inner products (M2F).",
+            "With inner products diversity control (DCRS) does harm: M2F does better without.",
             ((_line("m2f"), _line("m2f+dcrs")),),
             asked=False,
         ),
@@ -397,7 +413,7 @@ def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
         for metric in claim.metrics if common else ():
             ones, others = [first[seed] for seed in common], [second[seed] for seed in common]
             difference = _compare(claim, dataset, metric, ones, others)
-            if difference.n > 1:  # one seed, or one genre, measures nothing
+            if difference is not None and difference.n > 1:  # one seed, or one genre, measures nothing
                 found[better.label, worse.label, metric] = difference
                 runs[better.label, worse.label, metric] = len(common)
     return Verdict(claim, dataset, found, runs)
@@ -405,10 +421,13 @@ def judge(claim: Claim, dataset: str, rows: Sequence[Row]) -> Verdict:
 
 def _compare(
     claim: Claim, dataset: str, metric: str, better: Sequence[Finished], worse: Sequence[Finished]
-) -> Difference:
+) -> Difference | None:
+    """None where runs were not measured by this metric."""
     if claim.over == "seeds":
         return over_seeds(better, worse, metric)
     if claim.over == "genres":
         names, _, small = large_enough(load_parts(dataset).train)
         return over_genres(better, worse, names[small].tolist())
+    if any(metric not in run.per_user for run in (*better, *worse)):
+        return None
     return paired(better, worse, metric)

@@ -74,10 +74,17 @@ def entries(experiment: Experiment, rows: Sequence[Row]) -> list[Entry]:
                 state=state,
                 problem=next((row.problem for row in group if row.problem), ""),
                 note=_note(dataset, lines[label], any(row.cell.quick for row in group), bool(done)),
-                trials=stored_trials(dataset, lines[label].like or lines[label].method),
+                trials=trials_of(dataset, lines[label]),
             )
         )
     return found
+
+
+def trials_of(dataset: str, line: Line) -> int:
+    """How many trials chose the parameters of a row, those of a first stage among them."""
+    method = find_method(line.like or line.method)
+    first = 0 if method.second_stage is None else stored_trials(dataset, method.first_stage)
+    return first + stored_trials(dataset, method.name)
 
 
 def _note(dataset: str, line: Line, quick: bool, run: bool) -> str:

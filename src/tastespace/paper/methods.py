@@ -9,7 +9,6 @@ followed by that re-ranker.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,10 +74,12 @@ class Method:
             raise ParameterError(f"hardest={parameters['hardest']!r}: {self.name} means the hardest of the candidates.")
 
     def _meant(self, name: str, value: Any) -> str:
-        """A hint at the method whose name fixes this parameter to the value that was wanted, all else alike."""
-        wanted = {**self.fixed, name: value}
-        known = (one.name for one in _methods().values() if one.model == self.model and one.fixed == wanted)
-        return "".join(f" The method {found} has {name}={value!r}." for found in itertools.islice(known, 1))
+        """A hint at the method whose name fixes this to the value wanted, or leaves it free, all else alike."""
+        rest = {key: one for key, one in self.fixed.items() if key != name}
+        alike = [one for one in _methods().values() if one.model == self.model and one.name != self.name]
+        known = [one.name for one in alike if one.fixed == {**rest, name: value}]
+        known += [one.name for one in alike if one.fixed == rest]
+        return f" Take the method {known[0]} for that." if known else ""
 
 
 def _two_or_more(value: Any) -> bool:

@@ -33,13 +33,4 @@ def large_enough(data: Interactions) -> tuple[NDArray[np.str_], NDArray[np.float
     """Categories that say something, their shares, and which of them are a minority."""
     names, shares = category_shares(data)
     names, shares = names[shares >= _LEAST], shares[shares >= _LEAST]
-    return names, shares, is_minority(shares)
-
-
-def is_minority(shares: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of these categories have less than half of an even share.
-
-    >>> is_minority(np.array([0.6, 0.3, 0.1])).tolist()
-    [False, False, True]
-    """
-    return shares < _MINORITY / max(1, len(shares))
+    return names, shares, shares < _MINORITY / max(1, len(names))

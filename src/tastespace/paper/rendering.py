@@ -156,6 +156,7 @@ def to_rows(table: Experiment | Counted, found: Sequence[Entry]) -> list[dict[st
                     "paper": theirs,
                     "difference": None if ours is None or theirs is None else ours - theirs,
                     "seeds": entry.seeds,
+                    "trials": entry.trials,
                     "seconds": entry.seconds,
                     "state": entry.state,
                     "note": entry.note,

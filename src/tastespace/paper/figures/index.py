@@ -114,8 +114,7 @@ FIGURES = {
             BOTH,
             timing.draw_training,
             (TABLES["results1"],),
-            "Seconds per epoch on one thread. Other work ran on the machine beside some of the runs: trust factors, "
-            "not close calls.",
+            "Seconds per epoch on one thread. Other work on the machine lengthens them: trust factors, no close calls.",
         ),
         Picture(
             "inference-time",
@@ -123,8 +122,8 @@ FIGURES = {
             BOTH,
             timing.draw_inference,
             (TABLES["inference"],),
-            "Seconds for lists of everybody on one thread. Other work ran on the machine beside some of the runs: "
-            "trust factors, not close calls.",
+            "Seconds for lists of everybody on one thread. Other work on the machine lengthens them: trust factors, "
+            "no close calls.",
         ),
         Picture(
             "cold",

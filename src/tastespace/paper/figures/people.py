@@ -12,7 +12,7 @@ from tastespace.data.combining import combine
 from tastespace.evaluation.preference import preference_diversity
 from tastespace.paper.figures.declaration import Material
 from tastespace.paper.figures.style import BLUE, VERMILION, name_axes, panels, quiet
-from tastespace.paper.minorities import category_shares, is_minority
+from tastespace.paper.minorities import large_enough
 from tastespace.paper.runs import load_parts
 from tastespace.plots.canvas import INK, QUIET, write
 
@@ -24,7 +24,7 @@ def draw_diversity(material: Material) -> Any:
     """How many people are how diverse (Definition 1), and how many interactions each category has."""
     data = _everything(material.dataset)
     diversity = _diversity(data)
-    names, shares = category_shares(data)
+    names, shares, few = large_enough(data)
     title = f"People have several tastes, and some categories are small: {material.dataset}"
     figure, (left, right) = panels(
         title, "genres of the items that people chose", 2, size=(4.3, 3.9), columns=2, across=1.2
@@ -35,7 +35,6 @@ def draw_diversity(material: Material) -> Any:
     left.set_ylim(top=1.12 * left.get_ylim()[1])
     write(left, middle + 0.015, left.get_ylim()[1] * 0.985, f"median {middle:.2f}", 9, va="top")
     name_axes(left, "Preference diversity", "share of a person's pairs of items without a common genre", "people")
-    few = is_minority(shares)
     names, shares, small = names[:_MOST][::-1], shares[:_MOST][::-1], few[:_MOST][::-1]
     quiet(right, "x")
     right.grid(axis="y", visible=False)

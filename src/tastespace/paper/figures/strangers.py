@@ -13,6 +13,7 @@ from tastespace.plots.canvas import INK
 
 _SHADES = dict(zip(METHODS, (GREY, BLUE, VERMILION), strict=True))
 _FIGURE = "P@3"
+_LINES = {"most popular": "most popular (dotted)", "content neighbours": "neighbours by content (dashed)"}
 _TICKS = dict(zip(TRAININGS, ("joint training", "latent model first"), strict=True))
 _NAMES = {"warm": "known people and items", "cold user": "new people", "cold item": "new items"}
 
@@ -28,7 +29,8 @@ def draw_cold(material: Material) -> Any:
     title = f"Strangers met by their content: {material.dataset}"
     rings = any(entry.theirs for entry in run.values())
     subtitle = "test P@3 in percent" + ("; rings: the paper on another sample of the same data" if rings else "")
-    subtitle += "; lines: most popular (dotted) and neighbours by content (dashed)"
+    lines = [text for name, text in _LINES.items() if name in run]
+    subtitle += f"; lines: {' and '.join(lines)}" if lines else ""
     figure, axes = panels(title, subtitle, len(situations), size=(3.5, 2.8), legend=True)
     for panel, situation in zip(axes, situations, strict=True):
         metric = f"{situation} {_FIGURE}"

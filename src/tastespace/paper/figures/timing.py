@@ -70,17 +70,20 @@ def draw_inference(material: Material) -> Any:
     quiet(axes, "x")
     axes.grid(axis="y", visible=False)
     places = np.arange(len(labels))
-    for name, offset, shade in (("ours", 0.19, FAMILY["BPA"]), ("the paper", -0.19, GREY)):
+    known: list[float] = []
+    for name, lift, shade in (("ours", 0.27, FAMILY["BPA"]), ("the paper", -0.27, GREY)):
         figures = [rows[label].ours if name == "ours" else rows[label].theirs for label in labels]
         values = np.array([found.get("seconds for all", np.nan) for found in figures])
-        bars = axes.barh(places + offset, values, 0.36, color=shade, label=name)
-        texts = ["" if np.isnan(value) else f"{value:.2g}" for value in values]
-        axes.bar_label(bars, texts, fontsize=8.5, color=QUIET, padding=3)
+        axes.scatter(values, places, s=70, color=shade, label=name, zorder=3, edgecolors="white")
+        for place, value in zip(places, values, strict=True):
+            if not np.isnan(value):
+                known.append(float(value))
+                write(axes, value, place + lift, f"{value:.2g} s", 8, QUIET, ha="center", va="center")
     axes.set_yticks(places, labels)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
-    known = [value for bar in axes.patches if not np.isnan(value := bar.get_width())]
     axes.set_xscale("log")
-    axes.set_xlim(min(known) / 3, max(known) * 2)
+    axes.set_xlim(min(known) / 2, max(known) * 2)
+    axes.set_ylim(-0.6, len(labels) - 0.4)
     log_seconds(axes.xaxis)
     name_axes(axes, "", "logarithmic")
     legend_above(figure, axes)

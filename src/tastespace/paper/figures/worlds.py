@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tastespace.data import Interactions, synthetic
 from tastespace.evaluation.preference import preference_diversity
 from tastespace.models.dpcml import CML, DPCML
-from tastespace.paper.figures.declaration import Material
+from tastespace.paper.figures.declaration import Material, NothingToDrawError
 from tastespace.paper.figures.style import LIGHT, legend_above, panels
 from tastespace.paper.runs import load_parts
 from tastespace.plots import taste_map
@@ -132,6 +132,8 @@ def _many_sided(model: DPCML, train: Interactions) -> Any:
     """Of the people with the most diverse history the one whose shelves weigh most alike; four can still be seen."""
     diversity = np.nan_to_num(preference_diversity(train, "genres", missing="ignore"))
     fitting = np.flatnonzero((train.user_counts >= _HISTORY[0]) & (train.user_counts <= _HISTORY[1]))
+    if not len(fitting):
+        raise NothingToDrawError("nobody has a history of {} to {} items, which a map needs.".format(*_HISTORY))
     first = fitting[np.argsort(-diversity[fitting], kind="stable")][:_LOOKED_AT]
     return max((train.users[int(row)] for row in first), key=lambda user: _evenness(model, user))
 
@@ -142,4 +144,4 @@ def _evenness(model: DPCML, user: Any) -> float:
     if not 2 <= len(shelves) <= _MOST_SHELVES or len(names) < len(shelves):
         return 0.0
     weights = np.array([shelf.weight for shelf in shelves])
-    return float(-(weights * np.log(np.maximum(weights, 1e-12))).sum())
+    return float(-(weights * np.log(np.maximum(weights, 1e-12))).sum() / np.log(len(weights)))

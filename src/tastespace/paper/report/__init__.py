@@ -54,7 +54,7 @@ def _rows(found: Collected, folder: Path) -> list[Path]:
     for name, rows in (("results.csv", figures), ("claims.csv", judged)):
         if rows:
             paths.append(folder / name)
-            pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.selectors.float().round_sig_figs(6)).write_csv(
-                paths[-1]
-            )
+            chances = pl.selectors.matches("^p( |$)")
+            rounded = (chances.round_sig_figs(4), (pl.selectors.float() - chances).round(4))
+            pl.DataFrame(rows, infer_schema_length=None).with_columns(*rounded).write_csv(paths[-1])
     return paths

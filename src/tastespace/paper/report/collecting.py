@@ -45,12 +45,12 @@ class Section:
     @property
     def command(self) -> str:
         """What makes it, with the seeds that all its rows have; some may have more, from other tables and claims."""
-        timed = isinstance(self.table, Experiment)
-        seeds = min((entry.seeds for entry in self.found if entry.seeds), default=0) if timed else 0
+        usual = self.table.seeds if isinstance(self.table, Experiment) else 1
+        seeds = min((entry.seeds for entry in self.found if entry.seeds), default=usual)
         return (
             f"tastespace paper table {self.table.name}"
             + (f" --dataset {self.dataset}" if self.dataset else "")
-            + (f" --seeds {seeds}" if seeds > 1 else "")
+            + (f" --seeds {seeds}" if seeds != usual else "")
             + (" --quick" if any(QUICK in entry.note for entry in self.found) else "")
         )
 
@@ -61,7 +61,8 @@ class Section:
             return ""
         minutes = sum(entry.seconds * entry.seeds for entry in self.found) / 60
         runs = sum(entry.seeds for entry in self.found)
-        return f"{runs} {'run' if runs == 1 else 'runs'} on one core, {minutes:.0f} minutes in all"
+        time = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"
+        return f"{runs} {'run' if runs == 1 else 'runs'} on one core, {time} in all"
 
 
 @dataclass(frozen=True)
@@ -160,13 +161,11 @@ def _origin(finished: Finished) -> str:
 def _add_section(found: Collected, section: Section) -> None:
     if any(entry.ours for entry in section.found):
         found.sections.append(section)
-        absent = [entry for entry in section.found if not entry.ours and section.dataset]
-        if absent:
-            rows = f"{len(absent)} of {len(section.found)} rows of table {section.table.name}"
-            states = ", ".join(sorted({_NOT_RUN if one.state == "missing" else one.state for one in absent}))
-            found.gaps.append((rows, section.dataset, states))
-    else:
-        found.gaps.append((f"table {section.table.name}", section.dataset, _NOT_RUN))
+    absent = [entry for entry in section.found if not entry.ours]
+    if absent and section.dataset:
+        part = f"{len(absent)} of {len(section.found)} rows of " if len(absent) < len(section.found) else ""
+        states = ", ".join(sorted({_NOT_RUN if one.state == "missing" else one.state for one in absent}))
+        found.gaps.append((f"{part}table {section.table.name}", section.dataset, states))
 
 
 def _add_figure(
@@ -182,8 +181,9 @@ def _add_figure(
     except NothingToDrawError:
         found.gaps.append((f"figure {picture.name}", dataset, _NOT_RUN))
     else:
-        n_run = sum(row.cell.seed == 0 for done in rows.values() for row in done)
-        found.figures.append(Drawn(picture, dataset, files, n_run, sum(map(len, cells.values()))))
+        n_run = len({row.cell.key() for done in rows.values() for row in done if row.cell.seed == 0})
+        n_declared = len({cell.key() for wanted in cells.values() for cell in wanted})
+        found.figures.append(Drawn(picture, dataset, files, n_run, n_declared))
 
 
 def _finished(cells: Sequence[Cell], shelf: Shelf, keep_missing: bool = False) -> list[Row]:

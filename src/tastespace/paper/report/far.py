@@ -21,7 +21,9 @@ _REASONS = {
     **dict.fromkeys(("gmf", "mlp", "neumf", "m2f", "mgmf", "m2f+dcrs"), _NEGATIVES),
     **dict.fromkeys(("lrml", "transcf", "adacml", "hlr"), _RATES),
     **dict.fromkeys(("cml", "bpa", "apa"), f"{_RATES}, averaged vectors"),
-    **dict.fromkeys(("+dd", "+pd"), "another first stage (see CML), and a share of diversity chosen for accuracy"),
+    **dict.fromkeys(
+        ("+dd", "+pd"), "another first stage (CML in the overall table), and a share of diversity chosen for accuracy"
+    ),
 }
 
 
@@ -29,10 +31,10 @@ def remarks(section: Section) -> list[str]:
     """A line on every method that is more than a tenth away from the paper in P@3 or MRR."""
     if section.table.name not in _TABLES or any(QUICK in entry.note for entry in section.found):
         return []
-    return [text for entry in section.found if (text := _remark(section.dataset, entry))]
+    return [text for entry in section.found if (text := _remark(entry))]
 
 
-def _remark(dataset: str, entry: Entry) -> str:
+def _remark(entry: Entry) -> str:
     known = [name for name in _JUDGED if name in entry.ours and entry.theirs.get(name)]
     gaps = {name: 100 * (entry.ours[name] / entry.theirs[name] - 1) for name in known}
     far = {name: gap for name, gap in gaps.items() if abs(gap) > _FAR}

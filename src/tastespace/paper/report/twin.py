@@ -16,16 +16,18 @@ HOW_TO_READ = (
     "not have, rows that were not run, and methods that ran with the library's defaults, because no search of theirs "
     "is stored, are marked. p is the chance of so large a gap to the best row in P@3 if there were none: paired "
     "t-test over users, corrected by Holm; it is about these trained models and other users, not about other seeds. "
-    "Trials: how many were made to choose the parameters, on validation. Seconds: one run on one core; other work ran "
-    "on the machine beside most of them, so that they are upper bounds, and close ones should not be compared."
+    "Trials: how many were made to choose the parameters, on validation. Seconds: one run on one core; other work "
+    "on the machine makes them longer, so close ones should not be compared."
 )
 
 
 HOW_CLAIMS_ARE_JUDGED = (
     "A claim is a set of differences between two methods in several metrics. It holds if all are as claimed and "
     "significant, in part if some are. Significant: paired t-test over users, each user's figure being the mean over "
-    "the seeds, unless seeds or genres are said; corrected by Holm, below 0.05. Over users means: for these trained "
-    "models; with one seed, another training could turn a small difference."
+    "the seeds, unless another one is named; corrected by Holm, below 0.05. Over users means: for these trained "
+    "models; with one seed, another training could turn a small difference, and so could a longer search for "
+    "parameters: the tables tell the trials behind every row, claims.csv those of both sides. MaxDiv is measured in "
+    "each model's own space, as in the paper, so a wider space counts as more diverse."
 )
 
 
@@ -54,7 +56,7 @@ def to_twin(found: Collected, facts: Mapping[str, str], out: Path) -> str:
 
 def _section(section: Section) -> str:
     table = to_markdown(section.table, section.found, p_values=section.p_values, difference=True, dataset_in_title=True)
-    made = f"Made by `{section.command}`" + (f": {section.effort}." if section.effort else ".")
+    made = f"`{section.command}`" + (f": {section.effort}." if section.effort else "")
     far = remarks(section)
     return "\n".join([table, made, "", *([HEADING, "", *(f"* {text}" for text in far), ""] if far else [])])
 
