@@ -22,6 +22,11 @@ _SEVERAL: Space = {
     "diversity_weight": (1.0, 3.0, 10.0, 30.0),
     "diversity": ((0.0, 0.1), (0.05, 0.15), (0.05, 0.25), (0.1, 0.35), (0.2, 0.5)),
 }
+# Vectors on the sphere are farther from each other, and the loss is one of inner products.
+_SEVERAL_ON_THE_SPHERE: Space = {
+    "diversity_weight": (0.1, 0.3, 1.0, 3.0, 10.0),
+    "diversity": ((0.0, 0.1), (0.05, 0.25), (0.1, 0.35), (0.1, 1.0), (0.5, 2.0)),
+}
 _BY_SAMPLER: dict[str, Space] = {
     "unis": {"candidates": (5, 10, 20, 50)},
     "pops": {"candidates": (5, 10, 20), "popularity_power": (0.25, 0.5, 0.75, 1.0)},
@@ -263,5 +268,5 @@ def space_of(method: Method, grid: str = "ours") -> Space:
         if method.fixed.get("dcrs", "mean") is not None:
             space |= _SEVERAL if ours else _PAPER_SEVERAL
         if ours and method.fixed.get("geometry") == "sphere":
-            space |= _ON_THE_SPHERE
+            space |= _ON_THE_SPHERE | (_SEVERAL_ON_THE_SPHERE if "diversity" in space else {})
     return space
