@@ -18,7 +18,7 @@ from tastespace.cli.config import configured
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, require_writable, show
 from tastespace.data.datasets.cache import cache_root
 from tastespace.errors import ParameterError, nearest
-from tastespace.paper.claims import CLAIMS, find_claim, run_claims
+from tastespace.paper.claims import CLAIMS, find_claim
 from tastespace.paper.counted import Counted
 from tastespace.paper.entries import Entry, entries
 from tastespace.paper.experiment import Experiment, only
@@ -28,6 +28,7 @@ from tastespace.paper.report import write_report
 from tastespace.paper.runner import run_cells
 from tastespace.paper.runs import TOWN
 from tastespace.paper.tables import TABLES, find_table
+from tastespace.paper.verdicts import run_claims
 
 paper = typer.Typer(
     name="paper",

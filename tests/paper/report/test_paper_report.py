@@ -6,11 +6,12 @@ import polars as pl
 import pytest
 
 from tastespace.paper.cells import Shelf
-from tastespace.paper.claims import CLAIMS, judge
+from tastespace.paper.claims import CLAIMS
 from tastespace.paper.report import write_report
 from tastespace.paper.report.twin import by_claim
 from tastespace.paper.runner import run_cells
 from tastespace.paper.tables import find_table
+from tastespace.paper.verdicts import judge
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tastespace.errors import DatasetError
 from tastespace.paper.cells import Cell, Finished, Shelf
-from tastespace.paper.claims import CLAIMS, Verdict, judge
+from tastespace.paper.claims import CLAIMS
 from tastespace.paper.counted import Counted
 from tastespace.paper.entries import QUICK, Entry, entries
 from tastespace.paper.experiment import Experiment
@@ -18,6 +18,7 @@ from tastespace.paper.pairs import holm, paired
 from tastespace.paper.runner import Row, look, why_missing
 from tastespace.paper.runs import load_parts
 from tastespace.paper.tables import TABLES
+from tastespace.paper.verdicts import Verdict, judge
 
 _MOST_SEEDS = 10
 _COMPARED = "P@3"

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
-from tastespace.paper.claims import Verdict
 from tastespace.paper.entries import Entry
 from tastespace.paper.experiment import Experiment
 from tastespace.paper.rendering import as_text, chance, marks_of, problems_of, row_name, shown_metrics, signed
 from tastespace.paper.report.collecting import Collected, Drawn, Section
 from tastespace.paper.report.far import HEADING, remarks
 from tastespace.paper.report.twin import HOW_CLAIMS_ARE_JUDGED, HOW_TO_READ, by_claim
+from tastespace.paper.verdicts import Verdict
 
 _MEDIA = {".svg": "image/svg+xml", ".png": "image/png"}
 _LOOKS = {"holds": "good", "holds in part": "fair", "does not hold here": "bad", "not measured": "none"}

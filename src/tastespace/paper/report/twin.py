@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tastespace.paper.claims import Verdict
 from tastespace.paper.rendering import to_markdown
 from tastespace.paper.report.collecting import Collected, Section
 from tastespace.paper.report.far import HEADING, remarks
+from tastespace.paper.verdicts import Verdict
 
 HOW_TO_READ = (
     "Ours is the test set by the paper's protocol: mean over seeds, plus or minus the standard deviation where several "
