@@ -40,7 +40,7 @@ def make(folder: Path, megabytes: int) -> None:
     taken = np.sort(rng.integers(0, ITEMS - EACH, (users, EACH), dtype=np.int32), axis=1) + np.arange(
         EACH, dtype=np.int32
     )
-    model = DPCML(dim=DIM, interests=INTERESTS)
+    model = DPCML(dim=DIM, n_interests=INTERESTS)
     model.train_ = Interactions(
         IdMap(ids["user"], "user"),
         IdMap(ids["item"], "item"),

@@ -9,7 +9,7 @@ RecBole needs an environment of its own, because it asks for older packages than
     python benchmarks/neural.py --recbole recbole-venv/bin/python
 
 (ray, which RecBole lists as well, serves its parameter search and is not needed here.) Same train interactions, batch
-of positives, dimension, layers, optimiser (Adam), one negative per positive, the same threads and version of torch.
+of positives, dimension, layers, optimizer (Adam), one negative per positive, the same threads and version of torch.
 The quickest epoch but the first is taken; negatives are drawn inside the clock on both sides. Run it on an idle
 machine.
 """
@@ -34,7 +34,7 @@ MODELS = ("NeuMF", "LightGCN")
 def ours(train, name: str, batch: int, epochs: int, threads: int) -> list[float]:
     from tastespace.models import create
 
-    shared = {"dim": DIM, "layers": LAYERS, "batch": batch, "negatives": 1, "epochs": epochs, "threads": threads}
+    shared = {"dim": DIM, "layers": LAYERS, "batch_size": batch, "n_negatives": 1, "epochs": epochs, "threads": threads}
     model = create(name.lower(), learning_rate=1e-3, **shared).fit(train, progress=False)
     return [row["seconds"] for row in model.history_]
 

@@ -32,7 +32,7 @@ def ml_1m() -> ts.Interactions:
 
 def epoch_seconds(train: ts.Interactions, epochs: int = 4, **changes) -> float:
     """Seconds of the quickest epoch but the first."""
-    parameters = {"dim": DIM, "interests": C, "sampler": "hars", "candidates": CANDIDATES, "average": 1, **changes}
+    parameters = {"dim": DIM, "n_interests": C, "sampler": "hars", "n_negatives": CANDIDATES, "average": 1, **changes}
     model = ts.DPCML(epochs=epochs, **parameters).fit(train)
     return min(row["seconds"] for row in model.history_[1:])
 
@@ -56,7 +56,7 @@ def torch_epoch_seconds(train: ts.Interactions, batch: int, sparse: bool, budget
     torch.nn.init.normal_(users.weight, std=0.01)
     torch.nn.init.normal_(items.weight, std=DIM**-0.5)
     parameters = [*users.parameters(), *items.parameters()]
-    optimiser = torch.optim.SparseAdam(parameters, lr=1e-3) if sparse else torch.optim.Adam(parameters, lr=1e-3)
+    optimizer = torch.optim.SparseAdam(parameters, lr=1e-3) if sparse else torch.optim.Adam(parameters, lr=1e-3)
     rows = torch.from_numpy(train.row_of_each().astype(np.int64))
     columns = torch.from_numpy(train.indices.astype(np.int64))
     # Negatives are given for free, by the native sampler, outside the clock: the ratio is about the step alone.
@@ -75,9 +75,9 @@ def torch_epoch_seconds(train: ts.Interactions, batch: int, sparse: bool, budget
         spread = ((own[:, :, None] - own[:, None]) ** 2).sum((-1, 1, 2)) / (2 * C * (C - 1))
         penalty = (0.05 - spread).clamp(min=0) + (spread - 0.25).clamp(min=0)
         loss = (1.0 + near - far).clamp(min=0).mean() + 10 * penalty.mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         with torch.no_grad():  # the geometry: users on the sphere, items in the ball
             if sparse:
                 moved = users.weight[u].view(-1, C, DIM)
@@ -124,7 +124,7 @@ def against_implicit() -> None:
     print(f"implicit, BPR (SGD, not repeatable)   {theirs / 1e6:7.1f} million dot products per second")
     for what, ours in (
         ("tastespace, DPCML (distances)", distances(train) / epoch_seconds(train)),
-        ("tastespace, BPR with SGD", pairs / bpr_epoch_seconds(train, optimiser="sgd")),
+        ("tastespace, BPR with SGD", pairs / bpr_epoch_seconds(train, optimizer="sgd")),
         ("tastespace, BPR with Adagrad", pairs / bpr_epoch_seconds(train)),
     ):
         print(f"{what:37} {ours / 1e6:7.1f} million per second   {ours / theirs:.2f} x implicit")
@@ -145,12 +145,12 @@ def scaling() -> None:
     print(f"1 thread {one:.3f} s, 2 threads {two:.3f} s an epoch: {one / two:.2f} x")
     print(f"{distances(train) / two / 1e6:.1f} million distance evaluations per second with 2 threads")
     print("\n  what           value   s/epoch   ns per distance and coordinate")
-    base = {"candidates": CANDIDATES, "interests": C, "dim": DIM}
-    for name, values in (("candidates", (10, 20, 50, 100)), ("interests", (1, 2, 5, 10)), ("dim", (25, 50, 100, 200))):
+    base = {"n_negatives": CANDIDATES, "n_interests": C, "dim": DIM}
+    for name, values in (("n_negatives", (10, 20, 50, 100)), ("interests", (1, 2, 5, 10)), ("dim", (25, 50, 100, 200))):
         for value in values:
             seconds = epoch_seconds(train, epochs=3, threads=2, **{name: value})
             setting = {**base, name: value}
-            work = distances(train, setting["candidates"], setting["interests"]) * setting["dim"]
+            work = distances(train, setting["n_negatives"], setting["n_interests"]) * setting["dim"]
             print(f"  {name:12} {value:7} {seconds:9.3f} {1e9 * seconds / work:12.3f}")
     for share in (0.25, 0.5, 1.0):
         part = train.subset(np.random.default_rng(0).random(train.n_interactions) < share)
@@ -178,13 +178,13 @@ def fit_town(epochs: int) -> None:
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the town
     before = peak_mb()
     print(f"{train!r} after {time.perf_counter() - start:.0f} s; {before:.0f} MB held before training")
-    model = ts.DPCML(dim=DIM, interests=C, sampler="hars", candidates=CANDIDATES, epochs=epochs).fit(train)
+    model = ts.DPCML(dim=DIM, n_interests=C, sampler="hars", n_negatives=CANDIDATES, epochs=epochs).fit(train)
     vectors = (model.user_vectors_.nbytes + model.item_vectors_.nbytes) / 1e6
     held = 4 * vectors  # vectors, Adagrad's sums, the running mean, the result
     peak = peak_mb() - before
     print(f"an epoch in {min(r['seconds'] for r in model.history_):.2f} s")
     print(
-        f"peak above what was held before: {peak:.0f} MB; vectors {vectors:.0f} MB, x 4 (optimiser, running mean, "
+        f"peak above what was held before: {peak:.0f} MB; vectors {vectors:.0f} MB, x 4 (optimizer, running mean, "
         f"result) = {held:.0f} MB: ratio {peak / held:.2f}"
     )
 

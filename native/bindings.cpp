@@ -81,7 +81,7 @@ std::span<T> edit(const Writable<T>& array) {
 
 template <class T>
 T get(const nb::dict& d, const char* name) {
-  // No conversion: a copy would swallow what is learnt.
+  // No conversion: a copy would swallow what is learned.
   T found;
   if (!d.contains(name) || !nb::try_cast<T>(d[name], found, false))
     throw nb::type_error((std::string("array '") + name + "' is missing or has another type").c_str());
@@ -124,7 +124,7 @@ struct TrainArrays {
   }
 };
 
-tastespace::OptimiserSettings optimiser_settings(const nb::dict& d) {
+tastespace::OptimizerSettings optimizer_settings(const nb::dict& d) {
   const auto real = [&](const char* name) { return nb::cast<float>(d[name]); };
   return {static_cast<tastespace::Method>(nb::cast<int>(d["method"])), real("learning_rate"), real("beta1"),
           real("beta2"), real("epsilon")};
@@ -148,8 +148,8 @@ tastespace::TrainSettings train_settings(const nb::dict& d) {
   s.user_region = static_cast<tastespace::Region>(whole("user_region"));
   s.item_region = static_cast<tastespace::Region>(whole("item_region"));
   s.radius = real("radius");
-  s.optimiser = optimiser_settings(d);
-  s.block = whole("block");
+  s.optimizer = optimizer_settings(d);
+  s.block = whole("block_size");
   return s;
 }
 
@@ -182,8 +182,8 @@ struct BprArrays {
 };
 
 tastespace::BprSettings bpr_settings(const nb::dict& d) {
-  return {nb::cast<float>(d["regularisation"]), nb::cast<float>(d["bias_regularisation"]), optimiser_settings(d),
-          nb::cast<std::int64_t>(d["block"])};
+  return {nb::cast<float>(d["regularization"]), nb::cast<float>(d["bias_regularization"]), optimizer_settings(d),
+          nb::cast<std::int64_t>(d["block_size"])};
 }
 
 }  // namespace

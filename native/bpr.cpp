@@ -128,25 +128,25 @@ class BprTrainer {
     note.rest = std::exp(-std::abs(score));  // never overflows
     note.below = std::max(0.0f, -score);
     note.strength = (score > 0.0f ? note.rest : 1.0f) / (1.0f + note.rest);
-    const float strength = note.strength, shrink = settings_.regularisation;
+    const float strength = note.strength, shrink = settings_.regularization;
     detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
       const V away = simd::load<V>(other + k) - simd::load<V>(liked + k);
       simd::store(gradient + k, away * strength + simd::load<V>(x + k) * shrink);
     });
-    descend(state_.users.data(), gradient, note.user, dim, settings_.optimiser, state_.user_optimiser);
+    descend(state_.users.data(), gradient, note.user, dim, settings_.optimizer, state_.user_optimizer);
   }
 
   void learn_item(const Turn& turn, float* gradient) {
     const std::int64_t dim = state_.dim;
     const float* x = state_.users.data() + turn.user * dim;
     const float* v = state_.items.data() + turn.item * dim;
-    const float shrink = settings_.regularisation;
+    const float shrink = settings_.regularization;
     detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
       simd::store(gradient + k, simd::load<V>(x + k) * turn.slope + simd::load<V>(v + k) * shrink);
     });
-    descend(state_.items.data(), gradient, turn.item, dim, settings_.optimiser, state_.item_optimiser);
-    const float of_bias = turn.slope + settings_.bias_regularisation * state_.bias[turn.item];
-    descend(state_.bias.data(), &of_bias, turn.item, 1, settings_.optimiser, state_.bias_optimiser);
+    descend(state_.items.data(), gradient, turn.item, dim, settings_.optimizer, state_.item_optimizer);
+    const float of_bias = turn.slope + settings_.bias_regularization * state_.bias[turn.item];
+    descend(state_.bias.data(), &of_bias, turn.item, 1, settings_.optimizer, state_.bias_optimizer);
   }
 
   void prefetch_row(std::span<const float> values, std::span<const float> memory, std::int64_t row) const {
@@ -155,14 +155,14 @@ class BprTrainer {
   }
 
   void prefetch_visit(const Note& note) const {
-    prefetch_row(state_.users, state_.user_optimiser.first, note.user);
+    prefetch_row(state_.users, state_.user_optimizer.first, note.user);
     prefetch_row(state_.items, {}, note.positive);
     prefetch_row(state_.items, {}, std::max(0, note.negative));
   }
 
   void prefetch_turn(const Turn& turn) const {
     prefetch_row(state_.users, {}, turn.user);
-    prefetch_row(state_.items, state_.item_optimiser.first, turn.item);
+    prefetch_row(state_.items, state_.item_optimizer.first, turn.item);
   }
 
   const BprData& data_;
@@ -188,8 +188,8 @@ void add_up(const Block& block, BprTotals& totals) {  // in order: the same sum 
 
 BprTotals bpr_range(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
                     std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
-  // Visits and negatives do not depend on what is learnt: they are prepared for many blocks in one go, a block per
-  // thread. Then the blocks are learnt from, one after the other, and threads wait for each other twice in each.
+  // Visits and negatives do not depend on what is learned: they are prepared for many blocks in one go, a block per
+  // thread. Then the blocks are learned from, one after the other, and threads wait for each other twice in each.
   BprTrainer trainer(data, state, settings, seed, epoch);
   const std::int64_t size = settings.block, at_once = std::max<std::int64_t>(1, kPrepared / size);
   std::vector<Block> blocks(at_once);

@@ -1,39 +1,39 @@
-// Bayesian personalised ranking: epochs of stochastic steps over the positives, each against one uniform negative.
+// Bayesian personalized ranking: epochs of stochastic steps over the positives, each against one uniform negative.
 //
 // The loss of (user x, item i that was taken, item j that was not) is -ln sigmoid(s), s = <x, v_i - v_j> + b_i - b_j,
-// plus half the regularisation times the squares of all that it touches. Visited as in train.hpp: the same bits for
+// plus half the regularization times the squares of all that it touches. Visited as in train.hpp: the same bits for
 // every number of threads.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "optimiser.hpp"
+#include "optimizer.hpp"
 
 namespace tastespace {
 
 struct BprSettings {
-  float regularisation, bias_regularisation;
-  OptimiserSettings optimiser;
+  float regularization, bias_regularization;
+  OptimizerSettings optimizer;
   std::int64_t block;  // positives per block
 };
 
-// What is learnt from. Positive p of user u lies in positives[offsets[u]] ... positives[offsets[u + 1] - 1], ascending.
+// What is learned from. Positive p of user u lies in positives[offsets[u]] ... positives[offsets[u + 1] - 1], ascending.
 struct BprData {
   std::span<const std::int64_t> offsets;
   std::span<const std::int32_t> positives;
   std::int32_t n_items;
 };
 
-// What is learnt: a row of dim for every user and item, and a number for every item.
+// What is learned: a row of dim for every user and item, and a number for every item.
 struct BprState {
   std::span<float> users, items, bias;
   std::int64_t dim;
-  OptimiserState user_optimiser, item_optimiser, bias_optimiser;
+  OptimizerState user_optimizer, item_optimizer, bias_optimizer;
 };
 
 struct BprTotals {
-  double loss = 0.0;       // without the regularisation
+  double loss = 0.0;       // without the regularization
   std::int64_t right = 0;  // pairs that were in the right order when visited
   std::int64_t visited = 0;
 };

@@ -19,8 +19,8 @@ void learn_one(std::int64_t user, const TrainData& data, TrainState& state, cons
     const std::span<const float> gradient = visitor.user_gradient(visit);
     for (std::int64_t x = first; x < last; ++x) {
       if (!visitor.touched(x - first)) continue;
-      descend(state.users.data(), gradient.data() + (x - first) * state.dim, x, state.dim, settings.optimiser,
-              state.user_optimiser);
+      descend(state.users.data(), gradient.data() + (x - first) * state.dim, x, state.dim, settings.optimizer,
+              state.user_optimizer);
       project(state.users.data() + x * state.dim, state.dim, settings.user_region, settings.radius);
     }
   }

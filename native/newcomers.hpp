@@ -1,4 +1,4 @@
-// Vectors of people who were not in training, learnt against items that stand still.
+// Vectors of people who were not in training, learned against items that stand still.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 namespace tastespace {
 
-// Item vectors regrouped so that one SIMD register holds the same coordinate of neighbouring items.
+// Item vectors regrouped so that one SIMD register holds the same coordinate of neighboring items.
 class PackedItems {
  public:
   PackedItems(std::span<const float> vectors, std::span<const float> terms, std::int64_t n_items,

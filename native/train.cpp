@@ -40,7 +40,7 @@ class BlockTrainer {
       for (std::int64_t x = first; x < last; ++x) {
         if (!visitor.touched(x - first)) continue;
         descend(state_.users.data(), gradient.data() + (x - first) * state_.dim, x, state_.dim,
-                settings_.optimiser, state_.user_optimiser);
+                settings_.optimizer, state_.user_optimizer);
         project(state_.users.data() + x * state_.dim, state_.dim, settings_.user_region, settings_.radius);
       }
     }
@@ -58,8 +58,8 @@ class BlockTrainer {
       float* item = state_.items.data() + pull.item * state_.dim;
       simd::difference(bench.gradient.data(), 2.0f * pull.strength, item,
                        state_.users.data() + pull.vector * state_.dim, state_.dim);
-      descend(state_.items.data(), bench.gradient.data(), pull.item, state_.dim, settings_.optimiser,
-              state_.item_optimiser);
+      descend(state_.items.data(), bench.gradient.data(), pull.item, state_.dim, settings_.optimizer,
+              state_.item_optimizer);
       project(item, state_.dim, settings_.item_region, settings_.radius);
     }
   }
@@ -79,15 +79,15 @@ class BlockTrainer {
     const std::int64_t first = data_.vector_offsets[user] * state_.dim;
     const std::int64_t n = data_.vector_offsets[user + 1] * state_.dim - first;
     simd::prefetch(state_.users.data() + first, n);
-    if (!state_.user_optimiser.first.empty()) simd::prefetch(state_.user_optimiser.first.data() + first, n);
+    if (!state_.user_optimizer.first.empty()) simd::prefetch(state_.user_optimizer.first.data() + first, n);
     __builtin_prefetch(data_.positives.data() + data_.offsets[user]);
   }
 
   void prefetch_pull(const Pull& pull) const {
     simd::prefetch(state_.items.data() + pull.item * state_.dim, state_.dim);
     simd::prefetch(state_.users.data() + pull.vector * state_.dim, state_.dim);
-    if (!state_.item_optimiser.first.empty())
-      simd::prefetch(state_.item_optimiser.first.data() + pull.item * state_.dim, state_.dim);
+    if (!state_.item_optimizer.first.empty())
+      simd::prefetch(state_.item_optimizer.first.data() + pull.item * state_.dim, state_.dim);
   }
 
   const TrainData& data_;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "negatives.hpp"
-#include "optimiser.hpp"
+#include "optimizer.hpp"
 
 namespace tastespace {
 
@@ -32,11 +32,11 @@ struct TrainSettings {
   float dcrs_low, dcrs_high;  // delta_1, delta_2; -infinity and +infinity switch a side off
   Region user_region, item_region;
   float radius;
-  OptimiserSettings optimiser;
+  OptimizerSettings optimizer;
   std::int64_t block;  // positives per block
 };
 
-// What is learnt from. Positive p of user u lies in positives[offsets[u]] ... positives[offsets[u + 1] - 1].
+// What is learned from. Positive p of user u lies in positives[offsets[u]] ... positives[offsets[u + 1] - 1].
 struct TrainData {
   std::span<const std::int64_t> offsets;
   std::span<const std::int32_t> positives;
@@ -48,11 +48,11 @@ struct TrainData {
   std::span<const std::int32_t> n_hardest;  // per user, N_beta; empty where the sampler does not need it
 };
 
-// What is learnt.
+// What is learned.
 struct TrainState {
   std::span<float> users, items;  // rows of dim
   std::int64_t dim;
-  OptimiserState user_optimiser, item_optimiser;
+  OptimizerState user_optimizer, item_optimizer;
   std::span<float> gamma;  // per positive; negative: not visited yet
 };
 
@@ -84,7 +84,7 @@ TrainTotals train_range(const TrainData& data, TrainState& state, const TrainSet
                         int threads);
 
 // The loss and its gradient with respect to all vectors at the present state, for one positive of this epoch;
-// nothing is learnt. For checks of the mathematics.
+// nothing is learned. For checks of the mathematics.
 Visit probe(const TrainData& data, const TrainState& state, const TrainSettings& settings, std::uint64_t seed,
             std::uint64_t epoch, std::int64_t positive, std::span<float> user_gradient,
             std::span<float> item_gradient);

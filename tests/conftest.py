@@ -62,8 +62,8 @@ def town() -> World:
 
 
 @pytest.fixture(scope="session")
-def colours() -> Callable[[Path], set[str]]:
-    """The colours of a .png, as #RRGGBB."""
+def colors() -> Callable[[Path], set[str]]:
+    """The colors of a .png, as #RRGGBB."""
     image = pytest.importorskip("matplotlib.image")
 
     def find(path: Path) -> set[str]:

@@ -7,8 +7,8 @@ from importlib.metadata import version
 
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.evaluation import compare, evaluate, over_seeds
+from tastespace.models.baselines import EASE, MostPopular
 from tastespace.models.dpcml import CML, DPCML
-from tastespace.models.simple import EASE, MostPopular
 from tastespace.recommend.rerank import rerank
 from tastespace.store import load
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.models.content import ContentKNN
+from tastespace.models.content_knn import ContentKNN
 from tastespace.models.fused import DPCMLDN
 
 
@@ -306,7 +306,7 @@ def test_explanations_need_known_ids_and_vectors(refused, shop, popular):
     assert "has no explanations" in refused("explain", popular, "u03", "i05")
 
 
-def test_neighbours_of_items_and_of_people(told, shop, model):
+def test_neighbors_of_items_and_of_people(told, shop, model):
     items = pl.read_csv(told("similar", shop.model, "i05", "i01", "-k", 3).encode())
     assert items["similar"].to_list() == model.similar_items(["i05", "i01"], 3)["similar"].to_list()
     users = pl.read_csv(told("similar", shop.model, "u05", "--users", "-k", 3).encode())
@@ -317,7 +317,7 @@ def test_neighbours_of_items_and_of_people(told, shop, model):
     assert users["similar"][0] in told("similar", shop.model, "u05", "--users", "-k", 1, "--format", "table")
 
 
-def test_neighbours_of_strangers(refused, shop):
+def test_neighbors_of_strangers(refused, shop):
     assert "item ids are unknown" in refused("similar", shop.model, "u05")
     assert "user ids are unknown" in refused("similar", shop.model, "i05", "--users")
 
@@ -337,7 +337,7 @@ def by_content(shop, tmp_path_factory):
     path = tmp_path_factory.mktemp("content") / "content.model"
     data = ts.Interactions.from_file(shop.clicks, user="who", item="what", threads=1)
     people = pl.DataFrame({"user": data.users.series, "town": [("Ulm", "Bonn", "Rome")[i % 3] for i in range(60)]})
-    ContentKNN(neighbours=5).fit(data, user_features=people).save(path)
+    ContentKNN(n_neighbors=5).fit(data, user_features=people).save(path)
     return path, pl.DataFrame({"user": ["zoe", "abe"], "town": ["Bonn", "Ulm"]})
 
 
@@ -379,7 +379,7 @@ def test_features_that_cannot_be_used_are_refused_in_one_line(refused, by_conten
 def test_shelves_of_somebody_without_a_past(told, shop, tmp_path):
     data = ts.Interactions.from_file(shop.clicks, user="who", item="what", threads=1)
     people = pl.DataFrame({"user": data.users.series, "town": ["Ulm", "Bonn"] * 30})
-    setting = {"dim": 4, "interests": 2, "layers": (8,), "epochs": 2, "threads": 1}
+    setting = {"dim": 4, "n_interests": 2, "layers": (8,), "epochs": 2, "threads": 1}
     model = DPCMLDN(**setting).fit(data, user_features=people)
     model.add_users({"user": ["zoe"], "town": ["Bonn"]}).save(tmp_path / "a.model")
     text = told("shelves", "a.model", "zoe", "-k", 2, "--format", "table")

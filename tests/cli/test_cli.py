@@ -72,7 +72,7 @@ def test_datasets_for_people_and_for_programs():
         assert name in table
     rows = json.loads(text_of("datasets", "--format", "json"))
     assert [row["name"] for row in rows] == list(tastespace.datasets.names())
-    assert {"users", "items", "interactions", "licence", "present"} <= set(rows[0])
+    assert {"users", "items", "interactions", "license", "present"} <= set(rows[0])
     frame = pl.read_csv(text_of("datasets", "--format", "csv").encode())
     assert frame.filter(pl.col("name") == "steam-200k")["interactions"].item() == 115_139
     assert "publisher" in text_of("datasets", "ml-1m")

@@ -123,7 +123,7 @@ def test_inspect_has_two_formats(refused, shop):
 def test_verify_reads_every_byte(told, refused, shop, tmp_path):
     copy = tmp_path / "copy.model"
     shutil.copytree(shop.model, copy)
-    weights = next(copy.glob("learnt-*"))
+    weights = next(copy.glob("learned-*"))
     raw = bytearray(weights.read_bytes())
     raw[-1] ^= 1
     weights.write_bytes(raw)

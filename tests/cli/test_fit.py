@@ -35,7 +35,7 @@ def figures_of(line):
     [
         ("dpcml", ts.DPCML, SHORT),
         ("cml", ts.CML, SHORT),
-        ("ease", ts.EASE, ("--set", "regularisation=7.5")),
+        ("ease", ts.EASE, ("--set", "regularization=7.5")),
         ("popular", ts.MostPopular, ()),
     ],
 )
@@ -85,7 +85,7 @@ def test_the_final_model_learns_for_as_long_as_the_first_was_best(fit, monkeypat
 
 
 def test_settings_reach_the_model(fit):
-    wanted = {"dim": 5, "epochs": 2, "interests": 2, "sampler": "hars", "margin": 0.5}
+    wanted = {"dim": 5, "epochs": 2, "n_interests": 2, "sampler": "hars", "margin": 0.5}
     model, _ = fit("--valid", "0", *(word for name, value in wanted.items() for word in ("--set", f"{name}={value}")))
     assert {name: model.get_params()[name] for name in wanted} == wanted
 
@@ -156,7 +156,7 @@ def test_an_earlier_model_is_replaced_and_anything_else_is_not(fit, refused, sho
 def test_what_a_killed_save_has_left_is_no_obstacle(fit, tmp_path):
     (tmp_path / "a.model").mkdir()
     for name in (
-        "learnt-0123456789abcdef.safetensors",
+        "learned-0123456789abcdef.safetensors",
         "model.json.partial",
         "seen-0123456789abcdef.safetensors.partial",
     ):
@@ -185,7 +185,7 @@ def test_what_cannot_be_fitted_is_refused_in_one_line(refused, shop, tmp_path, f
     assert not (tmp_path / "a.model").exists()
 
 
-def test_a_missing_file_offers_its_neighbour(refused, shop):
+def test_a_missing_file_offers_its_neighbor(refused, shop):
     wrong = shop.folder / "click.parquet"
     assert "no such file. Did you mean clicks.parquet" in refused("fit", wrong, *COLUMNS, "--out", "a.model")
 
@@ -198,7 +198,7 @@ def test_histories_too_short_to_hold_anything_out(run, tmp_path):
     assert load(tmp_path / "a.model").train_.n_interactions == 3
 
 
-def test_a_catalogue_shorter_than_ten(run, tmp_path):
+def test_a_catalog_shorter_than_ten(run, tmp_path):
     rows = "".join(f"{user},{item}\n" for user in "abcdef" for item in "vwxyz" if user + item not in ("av", "bw"))
     (tmp_path / "small.csv").write_text("who,what\n" + rows, encoding="utf-8")
     done = run("fit", "small.csv", *COLUMNS, "--model", "ease", "--out", "b.model", "--valid", "0.3")

@@ -17,7 +17,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 
 WORDS = st.sampled_from(["red", "blue", "Green", "x1"])
-KINDS = {"size": "number", "colour": "category", "tags": "tags", "about": "text"}
+KINDS = {"size": "number", "color": "category", "tags": "tags", "about": "text"}
 
 
 @st.composite
@@ -28,14 +28,14 @@ def frames(draw, least=1):
         {
             "item": list(range(n)),
             "size": column(st.integers(-5, 5)),
-            "colour": column(WORDS),
+            "color": column(WORDS),
             "tags": column(st.lists(WORDS, max_size=3)),
             "about": column(st.lists(WORDS, max_size=4).map(", ".join)),
         },
         schema={
             "item": pl.Int64,
             "size": pl.Int64,
-            "colour": pl.String,
+            "color": pl.String,
             "tags": pl.List(pl.String),
             "about": pl.String,
         },
@@ -49,8 +49,8 @@ def plain_features(frame, encoder):
     mean, deviation = (np.mean(sizes), np.std(sizes)) if sizes else (0.0, 1.0)
     for row in frame.iter_rows(named=True):
         found = {"size": 0.0 if row["size"] is None else (row["size"] - mean) / (deviation or 1.0)}
-        if row["colour"] is not None:
-            found[f"colour={row['colour']}"] = 1.0
+        if row["color"] is not None:
+            found[f"color={row['color']}"] = 1.0
         for tag in row["tags"] or []:
             found[f"tags={tag}"] = 1.0
         words = [word for word in (row["about"] or "").lower().replace(",", " ").split() if len(word) > 1]

@@ -92,13 +92,13 @@ def test_weights_and_times_follow_their_pair():
         Interactions.from_frame(given, duplicates="error")
 
 
-def test_rating_threshold_catalogue_and_what_was_dropped():
+def test_rating_threshold_catalog_and_what_was_dropped():
     given = frame([(1, 1), (2, 2), (1, 3), (2, 1)], stars=[5, 4, 1, 4])
-    data = Interactions.from_frame(given, rating="stars", min_rating=4, catalogue=range(5))
+    data = Interactions.from_frame(given, rating="stars", min_rating=4, catalog=range(5))
     assert (data.n_users, data.n_items, data.n_interactions) == (2, 5, 3)
     assert str(data.cleaning) == "4 rows read, dropped: 1 below min_rating"
-    with pytest.raises(DataError, match="3 items of the interactions are not in the catalogue"):
-        Interactions.from_frame(given, catalogue=[7, 8])
+    with pytest.raises(DataError, match="3 items of the interactions are not in the catalog"):
+        Interactions.from_frame(given, catalog=[7, 8])
 
 
 def test_one_pass_filter_counts_users_first_then_items():

@@ -18,7 +18,7 @@ def share_by_rank(world):
 
 def test_the_world_is_as_ordered():
     world = synthetic.multi_interest(
-        500, 800, 15_000, n_categories=10, interests=(3, 3), dominance=0.5, noise=0.0, seed=4
+        500, 800, 15_000, n_categories=10, n_interests=(3, 3), dominance=0.5, noise=0.0, seed=4
     )
     data = world.interactions
     assert (data.n_users, data.n_items) == (500, 800)
@@ -35,7 +35,7 @@ def test_the_world_is_as_ordered():
 
 
 def test_noise_is_the_share_of_stray_choices():
-    world = synthetic.multi_interest(400, 900, 12_000, interests=(2, 2), noise=0.3, n_categories=15, seed=2)
+    world = synthetic.multi_interest(400, 900, 12_000, n_interests=(2, 2), noise=0.3, n_categories=15, seed=2)
     stray = 1 - np.mean([sum(s) for s in share_by_rank(world)])
     assert 0.2 < stray < 0.33  # some strays land in an interest by chance
 
@@ -58,9 +58,9 @@ def test_item_attributes_name_the_category(town):
         {"n_users": 1},
         {"n_interactions": 10},
         {"n_interactions": 10**7},
-        {"interests": (0, 2)},
-        {"interests": (3, 2)},
-        {"interests": (2, 99)},
+        {"n_interests": (0, 2)},
+        {"n_interests": (3, 2)},
+        {"n_interests": (2, 99)},
         {"dominance": 0.0},
         {"noise": 1.5},
         {"category_names": ["one"]},

@@ -16,7 +16,7 @@ def frame():
 
 @pytest.mark.parametrize("separator", [",", "\t", ";", "|", " "])
 @pytest.mark.parametrize("header", [True, False])
-def test_text_files_are_recognised(tmp_path, frame, separator, header):
+def test_text_files_are_recognized(tmp_path, frame, separator, header):
     path = tmp_path / "clicks.txt"
     frame.write_csv(path, separator=separator, include_header=header)
     names = {} if header else {"user": "column_1", "item": "column_2"}
@@ -24,7 +24,7 @@ def test_text_files_are_recognised(tmp_path, frame, separator, header):
     assert data.to_frame().rows() == [row[:2] for row in ROWS]
 
 
-def test_what_is_given_beats_what_is_recognised(tmp_path):
+def test_what_is_given_beats_what_is_recognized(tmp_path):
     path = tmp_path / "names.csv"
     path.write_text("ann,cat\nbob,dog\n")
     data = Interactions.from_file(path, user="column_1", item="column_2", delimiter=",", header=False)

@@ -27,10 +27,10 @@ def small(taken, scored):
 # ---- bad input ---------------------------------------------------------------------------------------------
 
 
-def test_k_larger_than_the_catalogue(small):
+def test_k_larger_than_the_catalog(small):
     model, _, test = small
     for arguments in ({"k": 6}, {"k": [1, 6]}, {"metrics": "P@6"}):
-        with pytest.raises(ParameterError, match="k=6 is larger than the catalogue of 5 items"):
+        with pytest.raises(ParameterError, match="k=6 is larger than the catalog of 5 items"):
             evaluate(model, test, **arguments)
     whole = evaluate(model, test, k=5, metrics=["P", "R"])
     assert whole["R@5"] == 100.0

@@ -14,15 +14,15 @@ from sklearn.metrics import roc_auc_score
 
 from tastespace import evaluate
 from tastespace.errors import ParameterError
-from tastespace.evaluation import evaluator, facts, metrics, theory
-from tastespace.evaluation.facts import membership_table
+from tastespace.evaluation import context, evaluator, metrics, theory
+from tastespace.evaluation.context import membership_table
 from tastespace.evaluation.metrics import METRICS, columns_for
 from tastespace.models import VectorSpace
 
 NAN = pytest.approx(math.nan, nan_ok=True)
 
 
-@pytest.mark.parametrize("module", [metrics, evaluator, facts])
+@pytest.mark.parametrize("module", [metrics, evaluator, context])
 def test_docstring_examples(module):
     result = doctest.testmod(module)
     assert result.attempted > 0
@@ -107,7 +107,7 @@ def test_auc_is_scikit_learns_and_ties_count_one_half(ties, taken, scored):
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.3, 0.5, 1.0])
-def test_opauc_is_scikit_learns_partial_auc_without_its_standardisation(beta, taken, scored):
+def test_opauc_is_scikit_learns_partial_auc_without_its_standardization(beta, taken, scored):
     """Equal where beta * n- is whole and nothing ties: here n- is 80 or 50."""
     rng = np.random.default_rng(6)
     rows = [rng.permutation(100) for _ in range(30)]
@@ -120,12 +120,12 @@ def test_opauc_is_scikit_learns_partial_auc_without_its_standardisation(beta, ta
     report = evaluate(scored(train, scores), test, metrics=f"OPAUC({beta})")
     for user, (row, n) in enumerate(zip(rows, n_test, strict=True)):
         truth = np.isin(row[10:], row[10 : 10 + n])
-        standardised = roc_auc_score(truth, scores[user, row[10:]], max_fpr=beta)
+        standardized = roc_auc_score(truth, scores[user, row[10:]], max_fpr=beta)
         if beta == 1:  # scikit-learn gives the plain AUC then
-            expected = standardised
+            expected = standardized
         else:
             least, most = beta**2 / 2, beta
-            expected = (least + (2 * standardised - 1) * (most - least)) / beta
+            expected = (least + (2 * standardized - 1) * (most - least)) / beta
         assert report.per_user[f"OPAUC({beta})"][user] == pytest.approx(100 * expected)
 
 
@@ -288,8 +288,8 @@ def test_the_main_category_in_small_portions_is_the_same(town, monkeypatch):
     train = town.interactions
     names, table = membership_table(train.item_attributes["genres"])
     totals = (train.matrix != 0).astype(int) @ table.astype(int)
-    monkeypatch.setattr(facts, "_USERS_AT_ONCE", 7)
-    found = facts.Facts("", train, None, None, "genres", None, None, 1)
+    monkeypatch.setattr(context, "_USERS_AT_ONCE", 7)
+    found = context.Facts("", train, None, None, "genres", None, None, 1)
     assert found.categories == names
     assert found.main_category.tolist() == totals.argmax(axis=1).tolist()
 
@@ -373,6 +373,6 @@ def test_every_metric_runs_and_percentages_stay_between_0_and_100(town):
         top = {"CategoryILD": 1.0, "Novelty": math.log2(300)}.get(label.split("@")[0], 100.0)
         assert counted.min() >= 0.0
         assert counted.max() <= top + 1e-9
-    # The whole catalogue is on every list: all test items are found.
+    # The whole catalog is on every list: all test items are found.
     assert report["R@200"] == 100.0
     assert report["HitRate@200"] == 100.0

@@ -36,7 +36,7 @@ def world(rows: list[list[int]], genres: list[Any], dtype: Any = None) -> Intera
         schema={"user": pl.Int64, "item": pl.Int64},
     )
     attributes = pl.DataFrame({"item": range(len(genres)), "genres": pl.Series(genres, dtype=dtype)})
-    return Interactions.from_frame(taken, catalogue=range(len(genres)), item_attributes=attributes)
+    return Interactions.from_frame(taken, catalog=range(len(genres)), item_attributes=attributes)
 
 
 def by_definition(items: list[int], genres: list[list[str]]) -> float:

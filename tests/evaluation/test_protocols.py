@@ -111,7 +111,7 @@ def test_names_of_protocols():
         find_protocol("papr")
 
 
-def test_the_protocols_own_cutoffs_are_used_as_far_as_the_catalogue_reaches(taken, scored, town):
+def test_the_protocols_own_cutoffs_are_used_as_far_as_the_catalog_reaches(taken, scored, town):
     report = evaluate(MostPopular().fit(town.interactions), town.interactions, seen=[], metrics="P")
     assert list(report.metrics) == ["P@5", "P@10"]
     small = scored(taken([[0], [0]], 4), np.zeros((2, 4)))
@@ -120,7 +120,7 @@ def test_the_protocols_own_cutoffs_are_used_as_far_as_the_catalogue_reaches(take
 
 LABELS = ("P@3", "R@3", "NDCG@3", "P@5", "R@5", "NDCG@5", "MAP", "MRR")
 GOLDEN = [
-    (EASE(regularisation=50.0, threads=1), (34.07, 19.67, 35.46, 33.25, 17.26, 35.09, 27.41, 56.74)),
+    (EASE(regularization=50.0, threads=1), (34.07, 19.67, 35.46, 33.25, 17.26, 35.09, 27.41, 56.74)),
     (MostPopular(), (12.92, 6.57, 13.52, 13.45, 6.69, 14.83, 10.01, 28.47)),
 ]
 

@@ -25,8 +25,8 @@ from tastespace.evaluation.theory import (
     differentiable_hard_sampling_loss,
     effective_sample_size,
     flat_hinge,
-    generalisation_bound,
-    generalisation_log10_failure,
+    generalization_bound,
+    generalization_log10_failure,
     hard_sampling_loss,
     n_hardest,
     nested_hinge,
@@ -112,12 +112,12 @@ def test_opauc_is_sklearns_partial_auc(n_positives: int, n_negatives: int, share
     beta = hard / n_negatives
     ranks = np.random.default_rng(seed).permutation(n_positives + n_negatives).astype(float)
     labels = np.repeat([1, 0], [n_positives, n_negatives])
-    standardised = roc_auc_score(labels, ranks, max_fpr=beta)
+    standardized = roc_auc_score(labels, ranks, max_fpr=beta)
     if hard == n_negatives:
-        area = standardised  # no standardisation at max_fpr = 1
+        area = standardized  # no standardization at max_fpr = 1
     else:
         least = beta**2 / 2
-        area = least + (2 * standardised - 1) * (beta - least)  # McClish, undone
+        area = least + (2 * standardized - 1) * (beta - least)  # McClish, undone
     assert opauc(ranks[:n_positives], ranks[n_positives:], beta) == pytest.approx(area / beta, abs=1e-9)
 
 
@@ -321,27 +321,27 @@ def test_bounds_take_arrays_of_users() -> None:
 
 def test_effective_sample_size_is_the_formula() -> None:
     inner = (4 + 3) ** 2 / 2 + 2 / 4 * ((1 / 2 + 1 / 8) + (1 / 4 + 1 / 6))
-    assert effective_sample_size([2, 4], [8, 6], diversity_weight=3, radius=0.5) == pytest.approx(
+    assert effective_sample_size([2, 4], [8, 6], spread_weight=3, radius=0.5) == pytest.approx(
         (4 * 0.25 * math.sqrt(inner)) ** -2
     )
 
 
-def test_generalisation_bound_is_the_formula() -> None:
+def test_generalization_bound_is_the_formula() -> None:
     counts = {"n_positives": [5] * 9000, "n_negatives": [995] * 9000}
-    size = effective_sample_size(**counts, diversity_weight=1, radius=0.7)
-    assert generalisation_bound(**counts, dim=16, diversity_weight=1, radius=0.7) == pytest.approx(
+    size = effective_sample_size(**counts, spread_weight=1, radius=0.7)
+    assert generalization_bound(**counts, dim=16, spread_weight=1, radius=0.7) == pytest.approx(
         math.sqrt(2 * 16 * math.log(3 * 0.7 * size) / size)
     )
 
 
-def test_generalisation_bound_is_vacuous_at_the_sizes_of_the_paper() -> None:
+def test_generalization_bound_is_vacuous_at_the_sizes_of_the_paper() -> None:
     steam: dict[str, Any] = {"n_positives": [18] * 3757, "n_negatives": [5095] * 3757, "dim": 100}
-    assert generalisation_bound(**steam, diversity_weight=10) == pytest.approx(14.6, abs=0.05)
-    largest_loss = 1 + 4  # margin + 4 r^2, all that the loss can reach without the regularisation
-    assert generalisation_bound(**steam, diversity_weight=0) > largest_loss
-    assert generalisation_log10_failure(**steam, diversity_weight=10) > 200
-    assert generalisation_bound(**steam, diversity_weight=30) == math.inf
-    assert generalisation_log10_failure(**steam, diversity_weight=30) == math.inf
+    assert generalization_bound(**steam, spread_weight=10) == pytest.approx(14.6, abs=0.05)
+    largest_loss = 1 + 4  # margin + 4 r^2, all that the loss can reach without the regularization
+    assert generalization_bound(**steam, spread_weight=0) > largest_loss
+    assert generalization_log10_failure(**steam, spread_weight=10) > 200
+    assert generalization_bound(**steam, spread_weight=30) == math.inf
+    assert generalization_log10_failure(**steam, spread_weight=30) == math.inf
 
 
 # ---- Lemmas 2 and 3, Theorem 3 -----------------------------------------------------------------------------
@@ -436,11 +436,11 @@ users: dict[str, Any] = {"n_positives": [3], "n_negatives": [5]}
         (lambda: precision_lower_bound(math.nan, 3, 5, 2), "opauc is nan"),
         (lambda: precision_lower_bound(0.5, 0, 5, 2), "n_positives is 0"),
         (lambda: recall_lower_bound(0.5, 3, 1, 2), "n_hard is 1 and k is 2"),
-        (lambda: effective_sample_size([0], [5], diversity_weight=1), "n_positives"),
-        (lambda: effective_sample_size([1, 2], [5], diversity_weight=1), "2 users and n_negatives 1"),
-        (lambda: effective_sample_size([1], [5], diversity_weight=-1), "diversity_weight is -1"),
-        (lambda: effective_sample_size([1], [5], diversity_weight=1, radius=0), "radius is 0"),
-        (lambda: generalisation_bound(**users, dim=0, diversity_weight=1), "dim is 0"),
+        (lambda: effective_sample_size([0], [5], spread_weight=1), "n_positives"),
+        (lambda: effective_sample_size([1, 2], [5], spread_weight=1), "2 users and n_negatives 1"),
+        (lambda: effective_sample_size([1], [5], spread_weight=-1), "spread_weight is -1"),
+        (lambda: effective_sample_size([1], [5], spread_weight=1, radius=0), "radius is 0"),
+        (lambda: generalization_bound(**users, dim=0, spread_weight=1), "dim is 0"),
     ],
 )
 def test_bad_input_says_what_was_given(call: object, words: str) -> None:

@@ -26,14 +26,14 @@ def objective_slope(model, data):
     users, items = model.user_vectors_.astype(np.float64), model.item_vectors_.astype(np.float64)
     taken = (data.matrix.toarray() > 0).astype(np.float64)
     excess = (1 + model.alpha * taken) * (users @ items.T - taken)
-    return excess @ items + model.regularisation * users, excess.T @ users + model.regularisation * items
+    return excess @ items + model.regularization * users, excess.T @ users + model.regularization * items
 
 
 @pytest.mark.parametrize("alpha", [0.0, 4.0])
 def test_many_iterations_end_where_the_gradient_vanishes(small, alpha):
-    model = ALS(dim=6, regularisation=2.0, alpha=alpha, iterations=300, threads=1).fit(small)
+    model = ALS(dim=6, regularization=2.0, alpha=alpha, iterations=300, threads=1).fit(small)
     for slope, vectors in zip(objective_slope(model, small), (model.user_vectors_, model.item_vectors_), strict=True):
-        assert np.abs(slope).max() < 2e-3 * model.regularisation * np.abs(vectors).max()
+        assert np.abs(slope).max() < 2e-3 * model.regularization * np.abs(vectors).max()
 
 
 def test_the_score_is_the_inner_product(small):
@@ -43,7 +43,7 @@ def test_the_score_is_the_inner_product(small):
 
 
 def test_newcomers_solve_the_least_squares_of_their_history(small):
-    model = ALS(dim=6, regularisation=2.0, alpha=3.0, iterations=4, threads=1).fit(small)
+    model = ALS(dim=6, regularization=2.0, alpha=3.0, iterations=4, threads=1).fit(small)
     folded = model.fold_in([small.items_of(user) for user in small.users.series])
     slope, _ = objective_slope(folded, small)
     assert np.abs(slope).max() < 1e-4
@@ -83,7 +83,7 @@ def test_without_implicit_the_extra_is_named(small, monkeypatch):
     [
         ({"dim": 0}, "dim=0: expected a whole number"),
         ({"iterations": 0}, "iterations=0"),
-        ({"regularisation": 0.0}, r"regularisation=0\.0: expected a positive"),
+        ({"regularization": 0.0}, r"regularization=0\.0: expected a positive"),
         ({"alpha": -1}, "alpha=-1: expected a number, 0 or more"),
         ({"seed": -1}, "seed=-1"),
         ({"threads": True}, "threads=True"),

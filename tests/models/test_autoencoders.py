@@ -12,7 +12,7 @@ from tastespace.models.autoencoders import Histories, MultDAE, MultVAE
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
-SMALL = {"dim": 6, "epochs": 2, "batch": 64, "threads": 1}
+SMALL = {"dim": 6, "epochs": 2, "batch_size": 64, "threads": 1}
 MODELS = {
     "vae": lambda **more: MultVAE(**{"hidden": 20, **SMALL, **more}),
     "dae": lambda **more: MultDAE(**{**SMALL, **more}),

@@ -11,19 +11,19 @@ def test_registry_maps_names_to_classes():
     assert registry()["popular"] is MostPopular
     with pytest.raises(ParameterError, match="Did you mean ease"):
         create("eas")
-    with pytest.raises(ParameterError, match=r"no parameter 'regularization'.*Did you mean regularisation"):
-        create("ease", regularization=3)
+    with pytest.raises(ParameterError, match=r"no parameter 'regularizatio'.*Did you mean regularization"):
+        create("ease", regularizatio=3)
 
 
 def test_parameters_are_stored_listed_changed_and_cloned():
-    model = EASE(regularisation=7.0)
-    assert model.get_params() == {"regularisation": 7.0, "memory_limit_gb": None, "threads": 0}
+    model = EASE(regularization=7.0)
+    assert model.get_params() == {"regularization": 7.0, "memory_limit_gb": None, "threads": 0}
     twin = model.clone()
     assert twin is not model
     assert twin.get_params() == model.get_params()
     assert model.set_params(threads=1) is model
     assert twin.threads == 0
-    assert repr(model) == "EASE(regularisation=7.0, threads=1)"
+    assert repr(model) == "EASE(regularization=7.0, threads=1)"
     assert repr(MostPopular()) == "MostPopular()"
     with pytest.raises(ParameterError, match="has no parameter 'alpha'"):
         model.set_params(alpha=1)

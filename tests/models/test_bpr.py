@@ -40,10 +40,10 @@ def test_the_loss_goes_down_and_pairs_come_into_order(parts):
     assert right[-1] > right[0] + 0.1
 
 
-@pytest.mark.parametrize("optimiser", ["adagrad", "adam", "sgd"])
-def test_the_same_bits_for_every_number_of_threads(parts, optimiser):
+@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
+def test_the_same_bits_for_every_number_of_threads(parts, optimizer):
     train, valid, _ = parts
-    settings = {"dim": 19, "epochs": 4, "block": 128, "seed": 5, "optimiser": optimiser, "schedule": "cosine"}
+    settings = {"dim": 19, "epochs": 4, "block_size": 128, "seed": 5, "optimizer": optimizer, "schedule": "cosine"}
     one = BPR(threads=1, **settings).fit(train, valid)
     for threads in (2, 3):
         assert same(one, BPR(threads=threads, **settings).fit(train, valid))
@@ -52,7 +52,7 @@ def test_the_same_bits_for_every_number_of_threads(parts, optimiser):
 
 def test_the_best_epoch_is_kept(parts):
     train, valid, _ = parts
-    model = BPR(dim=16, epochs=40, patience=4, learning_rate=0.2, regularisation=0.0).fit(train, valid)
+    model = BPR(dim=16, epochs=40, patience=4, learning_rate=0.2, regularization=0.0).fit(train, valid)
     scores = [row["NDCG@10"] for row in model.history_]
     assert model.stopped_ == "early"
     assert model.best_epoch_ == 1 + int(np.argmax(scores)) == len(scores) - 4
@@ -69,13 +69,13 @@ def test_a_run_that_was_stopped_and_resumed_ends_in_the_same_bits(parts, tmp_pat
     resumed = BPR(**settings).fit(train, valid)
     assert same(resumed, whole)
     assert [row["loss"] for row in resumed.history_] == [row["loss"] for row in whole.history_]
-    with pytest.raises(TrainingError, match="regularisation was"):
-        BPR(**settings, regularisation=0.5).fit(train, valid)
+    with pytest.raises(TrainingError, match="regularization was"):
+        BPR(**settings, regularization=0.5).fit(train, valid)
 
 
-def test_regularisation_shrinks_vectors_and_biases(parts):
+def test_regularization_shrinks_vectors_and_biases(parts):
     loose, tight = (
-        BPR(dim=8, epochs=30, regularisation=reg, bias_regularisation=reg).fit(parts[0]) for reg in (0.0, 1.0)
+        BPR(dim=8, epochs=30, regularization=reg, bias_regularization=reg).fit(parts[0]) for reg in (0.0, 1.0)
     )
     for name in ("user_vectors_", "item_vectors_", "item_bias_"):
         assert np.abs(getattr(tight, name)).mean() < 0.5 * np.abs(getattr(loose, name)).mean()
@@ -99,20 +99,20 @@ def test_newcomers_get_what_they_would_have_got(parts, tmp_path):
 
 def test_divergence_is_reported(parts):
     with pytest.raises(TrainingError, match=r"diverged in epoch \d+: .* Lower learning_rate"):
-        BPR(dim=4, epochs=5, optimiser="sgd", learning_rate=1e20, regularisation=1e5).fit(parts[0])
+        BPR(dim=4, epochs=5, optimizer="sgd", learning_rate=1e20, regularization=1e5).fit(parts[0])
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"dim": 0}, "dim=0: expected a whole number"),
-        ({"block": 0}, "block=0"),
+        ({"block_size": 0}, "block_size=0"),
         ({"average": 0}, "average=0"),
         ({"epochs": 0}, "epochs=0"),
         ({"learning_rate": 0.0}, r"learning_rate=0\.0: expected a positive"),
-        ({"regularisation": -0.1}, r"regularisation=-0\.1: expected a number, 0 or more"),
-        ({"bias_regularisation": np.inf}, "bias_regularisation=inf"),
-        ({"optimiser": "rmsprop"}, "optimiser='rmsprop': expected one of 'sgd', 'adagrad', 'adam'"),
+        ({"regularization": -0.1}, r"regularization=-0\.1: expected a number, 0 or more"),
+        ({"bias_regularization": np.inf}, "bias_regularization=inf"),
+        ({"optimizer": "rmsprop"}, "optimizer='rmsprop': expected one of 'sgd', 'adagrad', 'adam'"),
         ({"schedule": "steps"}, "schedule='steps': expected one of"),
         ({"seed": -1}, "seed=-1"),
     ],

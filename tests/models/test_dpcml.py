@@ -63,7 +63,7 @@ def test_docstring_examples():
 def test_both_are_in_the_registry():
     assert registry()["dpcml"] is DPCML
     assert registry()["cml"] is CML
-    assert create("dpcml", interests=3).vectors_per_user == 3
+    assert create("dpcml", n_interests=3).n_interests == 3
 
 
 # ---- storage and score -------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def test_both_are_in_the_registry():
 
 def test_adaptive_vectors_are_stored_ragged(parts):
     train, _, _ = parts
-    model = DPCML(dim=6, interests="adaptive", min_interests=1, log_base=2.0, epochs=1).fit(train)
+    model = DPCML(dim=6, n_interests="adaptive", min_interests=1, log_base=2.0, epochs=1).fit(train)
     counts = np.diff(model.user_offsets_)
     assert counts.tolist() == [max(1, int(n).bit_length() - 1) for n in train.user_counts]
     assert len(set(counts)) > 2
@@ -82,13 +82,13 @@ def test_adaptive_vectors_are_stored_ragged(parts):
 
 
 def test_a_number_of_interests_is_everybodys(parts):
-    model = DPCML(dim=6, interests=4, epochs=1).fit(parts[0])
+    model = DPCML(dim=6, n_interests=4, epochs=1).fit(parts[0])
     assert (np.diff(model.user_offsets_) == 4).all()
 
 
 def test_the_score_is_minus_the_smallest_squared_distance(parts):
     train, _, _ = parts
-    model = DPCML(dim=6, interests="adaptive", epochs=2).fit(train)
+    model = DPCML(dim=6, n_interests="adaptive", epochs=2).fit(train)
     scores = model.score_block(np.arange(5))
     for user in range(5):
         mine = model.user_vectors_[model.user_offsets_[user] : model.user_offsets_[user + 1]].astype(np.float64)
@@ -103,7 +103,7 @@ def test_the_score_is_minus_the_smallest_squared_distance(parts):
 )
 @pytest.mark.parametrize("radius", [1.0, 1.5])
 def test_vectors_live_where_the_geometry_says(parts, geometry, users_on_sphere, items_on_sphere, radius, average):
-    model = DPCML(dim=6, geometry=geometry, radius=radius, epochs=4, average=average, interests=2).fit(parts[0])
+    model = DPCML(dim=6, geometry=geometry, radius=radius, epochs=4, average=average, n_interests=2).fit(parts[0])
     for vectors, on_sphere in ((model.user_vectors_, users_on_sphere), (model.item_vectors_, items_on_sphere)):
         norms = np.linalg.norm(vectors, axis=1)
         assert (norms <= radius * (1 + 1e-5)).all()
@@ -112,10 +112,10 @@ def test_vectors_live_where_the_geometry_says(parts, geometry, users_on_sphere, 
 
 def test_training_lowers_the_loss_and_beats_chance(parts):
     train, valid, test = parts
-    model = DPCML(dim=16, interests=3, sampler="unis", epochs=25, patience=0).fit(train)
+    model = DPCML(dim=16, n_interests=3, sampler="unis", epochs=25, patience=0).fit(train)
     assert model.history_[-1]["loss"] < 0.7 * model.history_[0]["loss"]
     seen = [train, valid]
-    untrained = DPCML(dim=16, interests=3, sampler="unis", epochs=1, learning_rate=1e-9).fit(train)
+    untrained = DPCML(dim=16, n_interests=3, sampler="unis", epochs=1, learning_rate=1e-9).fit(train)
     before, after = (evaluate(m, test, seen=seen, metrics=["NDCG@10"])["NDCG@10"] for m in (untrained, model))
     assert after > before + 10
 
@@ -123,21 +123,21 @@ def test_training_lowers_the_loss_and_beats_chance(parts):
 # ---- the same bits -----------------------------------------------------------------------------------------
 
 SETTINGS = {
-    "dihars": {"sampler": "dihars", "candidates": 30},
-    "dihars, average, adam": {"sampler": "dihars", "gamma": "average", "optimiser": "adam", "learning_rate": 0.01},
-    "dihars, random, sgd": {"sampler": "dihars", "gamma": "random", "optimiser": "sgd"},
-    "hars, pairs": {"sampler": "hars", "dcrs": "pairs", "hardest": 3},
-    "unis, adam": {"sampler": "unis", "optimiser": "adam", "learning_rate": 0.01, "schedule": "cosine"},
+    "dihars": {"sampler": "dihars", "n_negatives": 30},
+    "dihars, average, adam": {"sampler": "dihars", "gamma": "average", "optimizer": "adam", "learning_rate": 0.01},
+    "dihars, random, sgd": {"sampler": "dihars", "gamma": "random", "optimizer": "sgd"},
+    "hars, pairs": {"sampler": "hars", "dcrs": "pairs", "n_hardest": 3},
+    "unis, adam": {"sampler": "unis", "optimizer": "adam", "learning_rate": 0.01, "schedule": "cosine"},
     "pops, by user": {"sampler": "pops", "weighting": "user"},
     "2sts, sphere": {"sampler": "2sts", "geometry": "sphere", "margin": 0.5},
-    "ndihars, one block": {"sampler": "ndihars", "candidates": 40, "beta": 0.05, "block": 100_000},
+    "ndihars, one block": {"sampler": "ndihars", "n_negatives": 40, "beta": 0.05, "block_size": 100_000},
 }
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_same_seed_gives_the_same_bits_for_every_number_of_threads(parts, name):
     train, valid, _ = parts
-    settings = {"dim": 19, "interests": "adaptive", "epochs": 4, "block": 128, "seed": 5, **SETTINGS[name]}
+    settings = {"dim": 19, "n_interests": "adaptive", "epochs": 4, "block_size": 128, "seed": 5, **SETTINGS[name]}
     one, two, again, other = (
         DPCML(**{**settings, **changes}).fit(train, valid)
         for changes in ({"threads": 1}, {"threads": 2}, {"threads": 2}, {"threads": 1, "seed": 6})
@@ -151,7 +151,7 @@ def test_the_same_seed_gives_the_same_bits_for_every_number_of_threads(parts, na
 
 def test_fitting_again_forgets_the_first_time(parts):
     train, _, test = parts
-    model = DPCML(dim=8, interests=2, epochs=3)
+    model = DPCML(dim=8, n_interests=2, epochs=3)
     first = model.fit(train).item_vectors_.copy()
     model.fit(test)
     np.testing.assert_array_equal(model.fit(train).item_vectors_, first)
@@ -172,8 +172,8 @@ def test_a_model_changes_neither_its_data_nor_its_parameters(parts):
 def test_one_vector_is_cml_bit_for_bit(parts, sampler, dcrs):
     """DCRS, too, is nothing where a user has one vector."""
     train, valid, _ = parts
-    settings = {"dim": 11, "sampler": sampler, "epochs": 3, "candidates": 12, "beta": 0.05, "seed": 4}
-    model = DPCML(interests=1, dcrs=dcrs, diversity_weight=50.0, min_diversity=0.5, max_diversity=0.6, **settings)
+    settings = {"dim": 11, "sampler": sampler, "epochs": 3, "n_negatives": 12, "beta": 0.05, "seed": 4}
+    model = DPCML(n_interests=1, dcrs=dcrs, spread_weight=50.0, min_spread=0.5, max_spread=0.6, **settings)
     plain = CML(**settings).fit(train, valid)
     assert same_vectors(model.fit(train, valid), plain)
     assert all(row["dcrs"] == 0 for row in model.history_)
@@ -184,7 +184,7 @@ def test_weighting_by_user_is_weighting_by_positive_where_histories_are_equal():
     equal = from_rows([rng.choice(40, 8, replace=False) for _ in range(60)], 40)
     uneven = from_rows([rng.choice(40, n, replace=False) for n in rng.integers(2, 20, 60)], 40)
     for train, same in ((equal, True), (uneven, False)):
-        models = [DPCML(dim=8, interests=2, epochs=3, weighting=w).fit(train) for w in ("positive", "user")]
+        models = [DPCML(dim=8, n_interests=2, epochs=3, weighting=w).fit(train) for w in ("positive", "user")]
         assert same_vectors(*models) == same
 
 
@@ -193,37 +193,37 @@ def test_weighting_by_user_is_weighting_by_positive_where_histories_are_equal():
 
 def test_ndihars_of_one_is_hars_and_of_all_is_unis(parts):
     train, _, _ = parts
-    common = {"dim": 8, "interests": 2, "epochs": 3, "candidates": 20}
+    common = {"dim": 8, "n_interests": 2, "epochs": 3, "n_negatives": 20}
     one = DPCML(sampler="ndihars", beta=1e-4, **common).fit(train)
     assert same_vectors(one, DPCML(sampler="hars", **common).fit(train))
     everything = DPCML(sampler="ndihars", beta=1.0, **common).fit(train)
     assert same_vectors(everything, DPCML(sampler="unis", **common).fit(train))
 
 
-def test_n_beta_comes_from_all_negatives_and_is_applied_unscaled_to_the_candidates(parts):
-    """With beta n- = 4, the four hardest count, whether 10 or 40 candidates are drawn."""
+def test_n_beta_comes_from_all_negatives_and_is_applied_unscaled_to_the_negatives_drawn(parts):
+    """With beta n- = 4, the four hardest count, whether 10 or 40 negatives are drawn."""
     train, _, _ = parts
     uniform = from_rows([train.indices[a : a + 4] for a in train.offsets[:-1]], train.n_items)
     assert (uniform.user_counts == 4).all()
-    for candidates in (10, 40):
-        common = {"dim": 8, "interests": 2, "epochs": 2, "candidates": candidates}
-        hard = DPCML(sampler="hars", hardest=4, **common).fit(uniform)
+    for n_negatives in (10, 40):
+        common = {"dim": 8, "n_interests": 2, "epochs": 2, "n_negatives": n_negatives}
+        hard = DPCML(sampler="hars", n_hardest=4, **common).fit(uniform)
         assert same_vectors(DPCML(sampler="ndihars", beta=4 / 96, **common).fit(uniform), hard)
 
 
 @pytest.mark.parametrize(
-    ("sampler", "candidates"),
+    ("sampler", "n_negatives"),
     [("unis", 10), ("pops", 10), ("hars", 10), ("2sts", 50), ("ndihars", 100), ("dihars", 100)],
 )
-def test_candidates_by_default(parts, sampler, candidates):
-    common = {"dim": 4, "interests": 1, "epochs": 1, "sampler": sampler}
-    assert same_vectors(DPCML(**common).fit(parts[0]), DPCML(candidates=candidates, **common).fit(parts[0]))
+def test_negatives_by_default(parts, sampler, n_negatives):
+    common = {"dim": 4, "n_interests": 1, "epochs": 1, "sampler": sampler}
+    assert same_vectors(DPCML(**common).fit(parts[0]), DPCML(n_negatives=n_negatives, **common).fit(parts[0]))
 
 
 @pytest.mark.parametrize("gamma", ["statistic", "random", "average"])
 def test_every_rule_of_gamma_learns(parts, gamma):
     train, valid, test = parts
-    model = DPCML(dim=16, interests=2, sampler="dihars", candidates=40, beta=0.05, gamma=gamma, epochs=25)
+    model = DPCML(dim=16, n_interests=2, sampler="dihars", n_negatives=40, beta=0.05, gamma=gamma, epochs=25)
     model.set_params(gamma_rate=0.5, patience=0)
     report = evaluate(model.fit(train), test, seen=[train, valid], metrics=["NDCG@10"])
     assert report["NDCG@10"] > 15
@@ -235,8 +235,8 @@ def test_every_rule_of_gamma_learns(parts, gamma):
 @pytest.mark.parametrize("low_high", [(0.2, 0.3), (0.6, 0.7)])
 def test_dcrs_with_a_large_weight_keeps_diversity_inside(parts, low_high):
     low, high = low_high
-    settings = {"dim": 16, "interests": "adaptive", "sampler": "unis", "epochs": 40, "learning_rate": 0.05}
-    model = DPCML(min_diversity=low, max_diversity=high, diversity_weight=100.0, average=1, **settings).fit(parts[0])
+    settings = {"dim": 16, "n_interests": "adaptive", "sampler": "unis", "epochs": 40, "learning_rate": 0.05}
+    model = DPCML(min_spread=low, max_spread=high, spread_weight=100.0, average=1, **settings).fit(parts[0])
     found = diversities(model)
     assert found.min() > low - 0.03
     assert found.max() < high + 0.03
@@ -245,12 +245,12 @@ def test_dcrs_with_a_large_weight_keeps_diversity_inside(parts, low_high):
 
 
 def test_one_sided_dcrs_controls_its_side(parts):
-    settings = {"dim": 16, "interests": 3, "sampler": "unis", "epochs": 30, "diversity_weight": 100.0, "average": 1}
+    settings = {"dim": 16, "n_interests": 3, "sampler": "unis", "epochs": 30, "spread_weight": 100.0, "average": 1}
     settings["learning_rate"] = 0.05
     free = diversities(DPCML(dcrs=None, **settings).fit(parts[0]))
     middle = float(np.median(free))
-    at_least = diversities(DPCML(min_diversity=middle, max_diversity=None, **settings).fit(parts[0]))
-    at_most = diversities(DPCML(min_diversity=None, max_diversity=middle, **settings).fit(parts[0]))
+    at_least = diversities(DPCML(min_spread=middle, max_spread=None, **settings).fit(parts[0]))
+    at_most = diversities(DPCML(min_spread=None, max_spread=middle, **settings).fit(parts[0]))
     assert at_least.min() > middle - 0.03
     assert at_least.max() > middle + 0.05
     assert at_most.max() < middle + 0.03
@@ -258,13 +258,13 @@ def test_one_sided_dcrs_controls_its_side(parts):
 
 
 def test_dcrs_off_is_off_however_it_is_said(parts):
-    settings = {"dim": 8, "interests": 3, "epochs": 2}
+    settings = {"dim": 8, "n_interests": 3, "epochs": 2}
     plain = DPCML(dcrs=None, **settings).fit(parts[0])
-    for off in ({"diversity_weight": 0.0}, {"min_diversity": None, "max_diversity": None}):
+    for off in ({"spread_weight": 0.0}, {"min_spread": None, "max_spread": None}):
         model = DPCML(**off, **settings).fit(parts[0])
         assert same_vectors(model, plain)
         assert all(row["dcrs"] == 0 for row in model.history_)
-    assert not same_vectors(DPCML(**settings, diversity_weight=10.0).fit(parts[0]), plain)
+    assert not same_vectors(DPCML(**settings, spread_weight=10.0).fit(parts[0]), plain)
 
 
 # ---- planted interests -------------------------------------------------------------------------------------
@@ -278,14 +278,14 @@ def test_minority_interests_are_served_better_by_several_vectors():
             n_items=300,
             n_interactions=25_000,
             n_categories=10,
-            interests=(3, 4),
+            n_interests=(3, 4),
             dominance=0.6,
             activity_spread=0.3,
             seed=seed,
         ).interactions
         train, valid, test = split.per_user(town, seed=seed)
-        common = {"dim": 16, "sampler": "unis", "candidates": 10, "epochs": 50, "seed": seed}
-        several = DPCML(interests=3, min_diversity=0.1, max_diversity=0.5, diversity_weight=10.0, **common)
+        common = {"dim": 16, "sampler": "unis", "n_negatives": 10, "epochs": 50, "seed": seed}
+        several = DPCML(n_interests=3, min_spread=0.1, max_spread=0.5, spread_weight=10.0, **common)
         found = [
             evaluate(model.fit(train), test, seen=[train, valid], metrics=["MinorityRecall@10"])["MinorityRecall@10"]
             for model in (CML(**common), several)
@@ -300,18 +300,18 @@ def test_minority_interests_are_served_better_by_several_vectors():
 
 def test_the_best_epoch_on_validation_is_kept(parts):
     train, valid, _ = parts
-    model = DPCML(dim=8, interests=2, epochs=12, patience=0, monitor="R@5", average=1).fit(train, valid)
+    model = DPCML(dim=8, n_interests=2, epochs=12, patience=0, monitor="R@5", average=1).fit(train, valid)
     figures = [row["R@5"] for row in model.history_]
     assert model.best_epoch_ == int(np.argmax(figures)) + 1
     assert evaluate(model, valid, seen=train, metrics=["R@5"])["R@5"] == pytest.approx(max(figures))
     # It is what a run of so many epochs ends with.
-    shorter = DPCML(dim=8, interests=2, epochs=model.best_epoch_, average=1).fit(train)
+    shorter = DPCML(dim=8, n_interests=2, epochs=model.best_epoch_, average=1).fit(train)
     assert same_vectors(model, shorter)
 
 
 def test_patience_ends_training_early(parts):
     train, valid, _ = parts
-    model = DPCML(dim=8, interests=2, epochs=300, patience=2, learning_rate=0.5).fit(train, valid)
+    model = DPCML(dim=8, n_interests=2, epochs=300, patience=2, learning_rate=0.5).fit(train, valid)
     assert model.stopped_ == "early"
     assert len(model.history_) == model.best_epoch_ + 2
 
@@ -319,7 +319,7 @@ def test_patience_ends_training_early(parts):
 @pytest.mark.parametrize("monitor", ["P@3", "MAP", "AUC", "OPAUC(0.1)", "MinorityRecall@10", "Coverage@5"])
 def test_any_metric_can_be_monitored(parts, monitor):
     train, valid, _ = parts
-    model = DPCML(dim=4, interests=2, epochs=2, monitor=monitor, monitor_protocol="paper").fit(train, valid)
+    model = DPCML(dim=4, n_interests=2, epochs=2, monitor=monitor, monitor_protocol="paper").fit(train, valid)
     assert all(0 <= row[monitor] <= 100 for row in model.history_)
 
 
@@ -375,7 +375,7 @@ def test_ctrl_c_in_a_callback_leaves_a_usable_model(parts):
         if row["epoch"] == 3:
             raise KeyboardInterrupt
 
-    model = DPCML(dim=8, interests=2, epochs=500).fit(train, callbacks=[interrupt])
+    model = DPCML(dim=8, n_interests=2, epochs=500).fit(train, callbacks=[interrupt])
     assert model.stopped_ == "interrupted"
     assert len(model.history_) == 3
     assert model.is_fitted
@@ -388,7 +388,7 @@ import sys
 from tastespace import DPCML, synthetic
 
 town = synthetic.multi_interest(n_users=2000, n_items=800, n_interactions=150_000, seed=2).interactions
-model = DPCML(dim=32, interests=4, sampler="unis", candidates=20, epochs=100_000, threads=1)
+model = DPCML(dim=32, n_interests=4, sampler="unis", n_negatives=20, epochs=100_000, threads=1)
 model.fit(town, callbacks=[lambda row: print("epoch", flush=True)])
 print(model.stopped_, len(model.recommend([3], k=5)), flush=True)
 """
@@ -403,11 +403,11 @@ def test_a_real_sigint_leaves_a_usable_model():
     assert out.splitlines()[-1] == "interrupted 5"
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adagrad", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
 @pytest.mark.parametrize("geometry", ["sphere-ball", "ball", "sphere"])
 @pytest.mark.parametrize("rate", [1e30, 1e300])
-def test_a_huge_learning_rate_stops_with_epoch_quantity_and_hint(parts, optimiser, geometry, rate):
-    model = DPCML(dim=8, interests=2, epochs=5, learning_rate=rate, optimiser=optimiser, geometry=geometry)
+def test_a_huge_learning_rate_stops_with_epoch_quantity_and_hint(parts, optimizer, geometry, rate):
+    model = DPCML(dim=8, n_interests=2, epochs=5, learning_rate=rate, optimizer=optimizer, geometry=geometry)
     with pytest.raises(TrainingError, match=r"diverged in epoch 1: .+ became NaN or infinite\. Lower learning_rate"):
         model.fit(parts[0])
     assert not model.is_fitted
@@ -415,7 +415,7 @@ def test_a_huge_learning_rate_stops_with_epoch_quantity_and_hint(parts, optimise
 
 def test_divergence_keeps_the_last_good_checkpoint(parts, tmp_path, monkeypatch):
     train, _, _ = parts
-    settings = {"dim": 8, "interests": 2, "epochs": 4}
+    settings = {"dim": 8, "n_interests": 2, "epochs": 4}
     whole = DPCML(**settings).fit(train)
     learn = MetricTrainer.train_epoch
 
@@ -454,7 +454,7 @@ def old_and_new():
 
 def test_partial_fit_carries_over_and_welcomes_newcomers(old_and_new):
     old, new = old_and_new
-    settings = {"dim": 8, "interests": "adaptive", "min_interests": 1, "log_base": 2.0, "average": 1}
+    settings = {"dim": 8, "n_interests": "adaptive", "min_interests": 1, "log_base": 2.0, "average": 1}
     model = DPCML(epochs=10, seed=1, **settings).fit(old)
     users, offsets, items = model.user_vectors_.copy(), model.user_offsets_.copy(), model.item_vectors_.copy()
     model.set_params(epochs=1, learning_rate=1e-7)
@@ -490,7 +490,7 @@ def test_partial_fit_carries_over_and_welcomes_newcomers(old_and_new):
 
 def test_partial_fit_learns_what_is_new(old_and_new):
     old, new = old_and_new
-    model = DPCML(dim=8, interests=2, epochs=30, sampler="unis").fit(old)
+    model = DPCML(dim=8, n_interests=2, epochs=30, sampler="unis").fit(old)
     liked = set(new.items_of("a-first"))
     model.partial_fit(new)
     scores = model.score_block(model.train_.users.index_of(["a-first"]))[0]
@@ -501,19 +501,19 @@ def test_partial_fit_learns_what_is_new(old_and_new):
 
 def test_partial_fit_is_deterministic_and_may_go_on(old_and_new):
     old, new = old_and_new
-    for optimiser in ("adagrad", "adam", "sgd"):
-        settings = {"dim": 8, "interests": "adaptive", "epochs": 2, "optimiser": optimiser, "learning_rate": 0.01}
+    for optimizer in ("adagrad", "adam", "sgd"):
+        settings = {"dim": 8, "n_interests": "adaptive", "epochs": 2, "optimizer": optimizer, "learning_rate": 0.01}
         models = [DPCML(threads=t, **settings).fit(old).partial_fit(new).partial_fit(old) for t in (1, 2)]
         assert same_vectors(*models)
         assert models[0].train_.fingerprint() == models[1].train_.fingerprint()
 
 
 def test_known_vectors_do_not_jump(old_and_new):
-    """Adagrad starts with its longest steps; those who have learnt go on with the memory that they had."""
+    """Adagrad starts with its longest steps; those who have learned go on with the memory that they had."""
     old, _ = old_and_new
-    model = DPCML(dim=8, interests=2, epochs=40, average=1, sampler="unis").fit(old)
+    model = DPCML(dim=8, n_interests=2, epochs=40, average=1, sampler="unis").fit(old)
     settled = model.item_vectors_.copy()
-    fresh = DPCML(dim=8, interests=2, epochs=1, average=1, sampler="unis").fit(old)
+    fresh = DPCML(dim=8, n_interests=2, epochs=1, average=1, sampler="unis").fit(old)
     first_epoch = np.abs(fresh.item_vectors_ - start_of(fresh, old)).mean()
     model.set_params(epochs=1).partial_fit(old)
     assert np.abs(model.item_vectors_ - settled).mean() < 0.3 * first_epoch
@@ -575,7 +575,7 @@ def test_partial_fit_with_the_checkpoint_of_the_first_fit(old_and_new, tmp_path)
 
 
 def test_users_with_a_single_item_and_with_none():
-    model = DPCML(dim=4, interests="adaptive", epochs=3).fit(from_rows([[0], [1], [], [0, 2, 3]], 6))
+    model = DPCML(dim=4, n_interests="adaptive", epochs=3).fit(from_rows([[0], [1], [], [0, 2, 3]], 6))
     assert np.diff(model.user_offsets_).tolist() == [3, 3, 3, 3]
     assert len(model.recommend([0, 2], k=10)) == 5 + 6
 
@@ -583,7 +583,7 @@ def test_users_with_a_single_item_and_with_none():
 @pytest.mark.parametrize("sampler", ["unis", "pops", "2sts", "hars", "ndihars", "dihars"])
 def test_a_user_who_has_everything_is_skipped_and_counted(sampler, caplog):
     train = from_rows([list(range(9)), [0, 1], list(range(8))], 9)
-    model = DPCML(dim=4, interests=2, epochs=3, sampler=sampler, candidates=50).fit(train)
+    model = DPCML(dim=4, n_interests=2, epochs=3, sampler=sampler, n_negatives=50).fit(train)
     assert model.skipped_positives_ == 9
     assert "9 positives of users who have every item were skipped" in caplog.text
     assert np.isfinite(model.user_vectors_).all()
@@ -591,15 +591,15 @@ def test_a_user_who_has_everything_is_skipped_and_counted(sampler, caplog):
 
 
 def test_everybody_has_everything():
-    model = DPCML(dim=4, interests=2, epochs=2).fit(from_rows([[0, 1, 2]] * 3, 3))
+    model = DPCML(dim=4, n_interests=2, epochs=2).fit(from_rows([[0, 1, 2]] * 3, 3))
     assert model.skipped_positives_ == 9
     assert [row["loss"] for row in model.history_] == [0, 0]
 
 
 @pytest.mark.parametrize("sampler", ["unis", "pops", "2sts", "hars", "ndihars", "dihars"])
 def test_more_candidates_than_negatives(parts, sampler):
-    common = {"dim": 4, "interests": 2, "epochs": 2, "sampler": sampler}
-    model = DPCML(candidates=10**6, hardest=10**5, **common).fit(parts[0])
+    common = {"dim": 4, "n_interests": 2, "epochs": 2, "sampler": sampler}
+    model = DPCML(n_negatives=10**6, n_hardest=10**5, **common).fit(parts[0])
     assert np.isfinite(model.item_vectors_).all()
     assert model.skipped_positives_ == 0
 
@@ -607,19 +607,19 @@ def test_more_candidates_than_negatives(parts, sampler):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"min_diversity": 0.5, "max_diversity": 0.2}, "min_diversity=0.5 is larger than max_diversity=0.2"),
-        ({"min_diversity": float("nan")}, "min_diversity=nan"),
-        ({"max_diversity": "wide"}, "max_diversity='wide'"),
-        ({"max_diversity": -0.1, "min_diversity": None}, "max_diversity=-0.1"),
+        ({"min_spread": 0.5, "max_spread": 0.2}, "min_spread=0.5 is larger than max_spread=0.2"),
+        ({"min_spread": float("nan")}, "min_spread=nan"),
+        ({"max_spread": "wide"}, "max_spread='wide'"),
+        ({"max_spread": -0.1, "min_spread": None}, "max_spread=-0.1"),
         ({"beta": 0}, "beta=0: expected the share of negatives that counts, in (0, 1]"),
         ({"beta": 1.5}, "beta=1.5: expected"),
         ({"beta": float("nan")}, "beta=nan: expected"),
         ({"beta": "small"}, "beta='small': expected"),
-        ({"interests": 0}, "interests=0: expected at least 1"),
-        ({"interests": "many"}, "interests='many': expected a whole number or 'adaptive'"),
-        ({"interests": "adaptive", "log_base": 1.0}, "log_base=1.0: expected a number larger than 1"),
-        ({"interests": "adaptive", "log_base": 0.3}, "log_base=0.3: expected a number larger than 1"),
-        ({"interests": "adaptive", "min_interests": 0}, "min_interests=0: expected a whole number, 1 or more"),
+        ({"n_interests": 0}, "n_interests=0: expected at least 1"),
+        ({"n_interests": "many"}, "n_interests='many': expected a whole number or 'adaptive'"),
+        ({"n_interests": "adaptive", "log_base": 1.0}, "log_base=1.0: expected a number larger than 1"),
+        ({"n_interests": "adaptive", "log_base": 0.3}, "log_base=0.3: expected a number larger than 1"),
+        ({"n_interests": "adaptive", "min_interests": 0}, "min_interests=0: expected a whole number, 1 or more"),
         ({"learning_rate": float("nan")}, "learning_rate=nan: expected a positive, finite number"),
         ({"learning_rate": float("inf")}, "learning_rate=inf: expected a positive, finite number"),
         ({"learning_rate": 0}, "learning_rate=0: expected a positive, finite number"),
@@ -627,13 +627,13 @@ def test_more_candidates_than_negatives(parts, sampler):
         ({"margin": -1}, "margin=-1: expected a positive, finite number"),
         ({"radius": 0.0}, "radius=0.0: expected a positive, finite number"),
         ({"gamma_rate": 0}, "gamma_rate=0: expected a positive, finite number"),
-        ({"diversity_weight": -1}, "diversity_weight=-1: expected a number, 0 or more"),
-        ({"diversity_weight": "much"}, "diversity_weight='much': expected a number, 0 or more"),
+        ({"spread_weight": -1}, "spread_weight=-1: expected a number, 0 or more"),
+        ({"spread_weight": "much"}, "spread_weight='much': expected a number, 0 or more"),
         ({"dim": 0}, "dim=0: expected a whole number, 1 or more"),
         ({"dim": 8.0}, "dim=8.0: expected a whole number"),
-        ({"hardest": 0}, "hardest=0: expected a whole number"),
-        ({"candidates": 0}, "candidates=0: expected a whole number"),
-        ({"block": 0}, "block=0: expected a whole number"),
+        ({"n_hardest": 0}, "n_hardest=0: expected a whole number"),
+        ({"n_negatives": 0}, "n_negatives=0: expected a whole number"),
+        ({"block_size": 0}, "block_size=0: expected a whole number"),
         ({"average": 0}, "average=0: expected a whole number"),
         ({"epochs": 0}, "epochs=0: expected a whole number"),
         ({"patience": -1}, "patience=-1: expected a whole number"),
@@ -647,7 +647,7 @@ def test_more_candidates_than_negatives(parts, sampler):
         ({"seed": 2**64}, f"seed={2**64}: expected"),
         ({"sampler": "diharz"}, "sampler='diharz': expected one of"),
         ({"geometry": "cube"}, "geometry='cube': expected one of 'sphere-ball', 'ball', 'sphere'"),
-        ({"optimiser": "adamw"}, "optimiser='adamw': expected one of 'sgd', 'adagrad', 'adam'"),
+        ({"optimizer": "adamw"}, "optimizer='adamw': expected one of 'sgd', 'adagrad', 'adam'"),
         ({"dcrs": "max"}, "dcrs='max': expected one of None, 'mean', 'pairs'"),
         ({"gamma": "zero"}, "gamma='zero': expected one of 'statistic', 'random', 'average'"),
         ({"weighting": "item"}, "weighting='item': expected one of 'positive', 'user'"),
@@ -664,27 +664,27 @@ def test_parameters_that_make_no_sense(parts, parameters, words):
 
 
 def test_numpy_numbers_are_numbers(parts):
-    plain = DPCML(dim=4, epochs=2, learning_rate=0.125, margin=1.0, interests=2, patience=3).fit(parts[0])
+    plain = DPCML(dim=4, epochs=2, learning_rate=0.125, margin=1.0, n_interests=2, patience=3).fit(parts[0])
     model = DPCML(
         dim=np.int32(4),
         epochs=np.int64(2),
         learning_rate=np.float32(0.125),
         margin=np.int64(1),
-        interests=np.int64(2),
+        n_interests=np.int64(2),
         patience=np.int64(3),
     )
     assert same_vectors(model.fit(parts[0]), plain)
 
 
 def test_cml_has_no_parameters_of_several_vectors():
-    for name in ("interests", "min_interests", "log_base", "dcrs", "diversity_weight", "min_diversity"):
+    for name in ("interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread"):
         assert name not in CML().get_params()
         with pytest.raises(TypeError):
             CML(**{name: 1})
 
 
 def test_the_plain_published_setting():
-    model = DPCML.paper(interests=5)
-    wanted = {"optimiser": "adam", "block": 256, "epochs": 100, "dim": 100, "average": 1, "interests": 5}
+    model = DPCML.paper(n_interests=5)
+    wanted = {"optimizer": "adam", "block_size": 256, "epochs": 100, "dim": 100, "average": 1, "n_interests": 5}
     assert {name: model.get_params()[name] for name in wanted} == wanted
-    assert CML.paper(sampler="unis").optimiser == "adam"
+    assert CML.paper(sampler="unis").optimizer == "adam"

@@ -10,23 +10,23 @@ import scipy.sparse as sp
 import torch
 
 import tastespace as ts
-from tastespace.data import cold
+from tastespace.data import cold_start
 from tastespace.data.ids import IdMap
 from tastespace.errors import DataError, NotFittedError, ParameterError
-from tastespace.evaluation.cold import evaluate_cold
+from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.models import create
 from tastespace.models.fused import CMLDN, DPCMLDN, MGMFDN
-from tastespace.models.multivector import MGMF
+from tastespace.models.multi_vector_mf import MGMF
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
-SMALL = {"dim": 8, "layers": (16, 8), "pool": 60, "batch": 256, "epochs": 3, "learning_rate": 0.01, "threads": 1}
+SMALL = {"dim": 8, "layers": (16, 8), "pool": 60, "batch_size": 256, "epochs": 3, "learning_rate": 0.01, "threads": 1}
 MODELS = {"dpcml": DPCMLDN, "cml": CMLDN, "mgmf": MGMFDN}
 
 
 @pytest.fixture(scope="module")
 def town():
-    return cold.load("town")
+    return cold_start.load("town")
 
 
 def fit(model, town, **more):
@@ -69,7 +69,7 @@ def first_batch(model, town):
 @pytest.mark.parametrize("sampler", ["unis", "pops", "2sts", "hars", "ndihars", "dihars"])
 def test_the_loss_of_a_batch_is_that_of_its_pairs(town, sampler):
     model, weights, fixed, batch = first_batch(
-        DPCMLDN(**SMALL, sampler=sampler, interests=2, hardest=2, beta=0.01, negatives=7, dcrs="mean"), town
+        DPCMLDN(**SMALL, sampler=sampler, n_interests=2, n_hardest=2, beta=0.01, n_negatives=7, dcrs="mean"), town
     )
     rng = np.random.default_rng(1)
     users = rng.normal(size=(len(batch.people), 2, 8)).astype(np.float32)
@@ -108,7 +108,7 @@ def test_the_loss_of_a_batch_is_that_of_its_pairs(town, sampler):
 
 
 def test_mgmf_learns_by_cross_entropy_or_towards_the_scores_of_the_trained_model(town):
-    model, weights, fixed, batch = first_batch(MGMFDN(**SMALL, interests=2, negatives=4), town)
+    model, weights, fixed, batch = first_batch(MGMFDN(**SMALL, n_interests=2, n_negatives=4), town)
     rng = np.random.default_rng(1)
     users = rng.normal(size=(len(batch.people), 2, 8)).astype(np.float32)
     items = rng.normal(size=(len(batch.things), 8)).astype(np.float32)
@@ -136,9 +136,9 @@ def test_the_preference_of_half_the_batch_is_hidden(town, monkeypatch):
     hidden = []
     original = type(model._pyramid("user")).fuse
 
-    def spy(pyramid, weights, preference, content, normalise):
+    def spy(pyramid, weights, preference, content, normalize):
         hidden.append(float((preference == 0).all(dim=2).float().mean()))
-        return original(pyramid, weights, preference, content, normalise)
+        return original(pyramid, weights, preference, content, normalize)
 
     monkeypatch.setattr(type(model._pyramid("user")), "fuse", spy)
     model._loss(weights, fixed, batch)
@@ -180,16 +180,16 @@ def test_which_sides_of_a_pair_are_hidden(town, monkeypatch, given, hidden):
 @pytest.mark.parametrize(
     ("changes", "wanted"),
     [
-        ({"min_diversity": 0.0, "max_diversity": 0.2}, 0.1),
-        ({"min_diversity": None, "max_diversity": 0.3}, 0.15),
-        ({"min_diversity": 0.2, "max_diversity": None}, 0.6),
+        ({"min_spread": 0.0, "max_spread": 0.2}, 0.1),
+        ({"min_spread": None, "max_spread": 0.3}, 0.15),
+        ({"min_spread": 0.2, "max_spread": None}, 0.6),
         ({"dcrs": None}, 1.0),
-        ({"diversity_weight": 0.0}, 1.0),
-        ({"min_diversity": None, "max_diversity": None}, 1.0),
+        ({"spread_weight": 0.0}, 1.0),
+        ({"min_spread": None, "max_spread": None}, 1.0),
     ],
 )
 def test_preferences_start_as_far_apart_as_they_shall_be(town, changes, wanted):
-    _, weights, _, _ = first_batch(DPCMLDN(**{**SMALL, "dim": 64}, interests=3, **changes), town)
+    _, weights, _, _ = first_batch(DPCMLDN(**{**SMALL, "dim": 64}, n_interests=3, **changes), town)
     vectors = weights["users"].detach().numpy().reshape(-1, 3, 64)
     vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
     delta = np.square(vectors[:, 0] - vectors[:, 1]).sum(axis=1).mean() / 2
@@ -205,7 +205,7 @@ def test_network_decay_pulls_at_networks_and_not_at_preferences(town):
 
 
 def test_strangers_are_served_by_what_is_said_of_them(town):
-    model = fit(DPCMLDN(**{**SMALL, "epochs": 8}, interests=3), town)
+    model = fit(DPCMLDN(**{**SMALL, "epochs": 8}, n_interests=3), town)
     popular = create("popular").fit(town.train)
     ours, theirs = evaluate_cold(model, town), evaluate_cold(popular, town)
     assert ours["cold user"]["NDCG@3"] > 1.2 * theirs["cold user"]["NDCG@3"]
@@ -292,7 +292,7 @@ def test_matrices_as_content(town):
     assert named["user"].to_list() == ["b", "a"]
 
 
-def test_extractors_are_learnt_and_kept(town, tmp_path):
+def test_extractors_are_learned_and_kept(town, tmp_path):
     model = fit(CMLDN(**SMALL, user_extractor="dense:6", item_extractor="dense:5"), town)
     assert model.weights_["user_content"].shape[0] == 6
     model.save(tmp_path / "m")
@@ -305,9 +305,9 @@ def test_extractors_are_learnt_and_kept(town, tmp_path):
 
 
 def test_a_model_that_was_trained_before_stands_still(town, tmp_path):
-    plain = ts.DPCML(dim=8, interests=2, epochs=10, sampler="unis", threads=1).fit(town.train)
+    plain = ts.DPCML(dim=8, n_interests=2, epochs=10, sampler="unis", threads=1).fit(town.train)
     plain.save(tmp_path / "plain")
-    setting = {**SMALL, "interests": 2, "training": "pretrained"}
+    setting = {**SMALL, "n_interests": 2, "training": "pretrained"}
     from_path = fit(DPCMLDN(**setting), town, latent=tmp_path / "plain")
     given = fit(DPCMLDN(**setting), town, latent=plain)
     np.testing.assert_array_equal(from_path.item_vectors_, given.item_vectors_)
@@ -330,24 +330,31 @@ def test_the_known_stand_where_they_stood_if_they_are_anchored(town, tmp_path):
 
 @pytest.mark.parametrize("training", ["joint", "pretrained"])
 def test_the_anchored_learn_as_well(town, training):
-    setting = {**SMALL, "epochs": 8, "learning_rate": 0.03, "interests": 2, "known": "anchored"}
+    setting = {**SMALL, "epochs": 8, "learning_rate": 0.03, "n_interests": 2, "known": "anchored"}
     model = fit(DPCMLDN(**setting, training=training), town)
     assert model.history_[-1]["loss"] < model.history_[0]["loss"]
     assert evaluate_cold(model, town)["cold item"]["P@3"] > 2 * chance(town)
 
 
 def test_a_batch_in_which_nobody_is_hidden_teaches_nothing_and_is_no_error(town):
-    given = {**SMALL, "batch": 4, "epochs": 1, "training": "pretrained", "known": "anchored", "latent": {"epochs": 1}}
-    fit(DPCMLDN(**given, interests=2, dropout=0.01), town)
+    given = {
+        **SMALL,
+        "batch_size": 4,
+        "epochs": 1,
+        "training": "pretrained",
+        "known": "anchored",
+        "latent": {"epochs": 1},
+    }
+    fit(DPCMLDN(**given, n_interests=2, dropout=0.01), town)
     with pytest.raises(ParameterError, match="needs dropout above 0"):
-        fit(DPCMLDN(**given, interests=2, dropout=0.0), town)
+        fit(DPCMLDN(**given, n_interests=2, dropout=0.0), town)
     with pytest.raises(ParameterError, match="content of users or of items"):
-        fit(DPCMLDN(**given, interests=2, user_columns={}, item_columns={}), town)
+        fit(DPCMLDN(**given, n_interests=2, user_columns={}, item_columns={}), town)
 
 
 def test_mgmf_reproduces_the_scores_of_a_trained_one(town):
-    plain = MGMF(dim=8, interests=2, epochs=15, threads=1).fit(town.train)
-    setting = {**SMALL, "interests": 2, "training": "pretrained", "epochs": 10, "dropout": 0.0, "layers": (64,)}
+    plain = MGMF(dim=8, n_interests=2, epochs=15, threads=1).fit(town.train)
+    setting = {**SMALL, "n_interests": 2, "training": "pretrained", "epochs": 10, "dropout": 0.0, "layers": (64,)}
     model = fit(MGMFDN(**setting), town, latent=plain)
     rows = np.arange(50)
     found, wanted = model.score_block(rows), plain.score_block(rows)
@@ -370,8 +377,8 @@ def test_validation_asks_for_strangers_too(town):
         {"both_hidden": "no", "known": "anchored"},
         {"both_hidden": False},
         {"training": "both"}, {"layers": ()}, {"layers": (0,)}, {"layers": 3}, {"dropout": 1.0}, {"dropout": -0.1},
-        {"pool": 0}, {"known": "both"}, {"latent": 3}, {"user_extractor": "none"}, {"interests": 0}, {"margin": 0},
-        {"sampler": "all"}, {"hardest": 0}, {"beta": 0.0}, {"geometry": "cube"}, {"gamma_rate": 0},
+        {"pool": 0}, {"known": "both"}, {"latent": 3}, {"user_extractor": "none"}, {"n_interests": 0}, {"margin": 0},
+        {"sampler": "all"}, {"n_hardest": 0}, {"beta": 0.0}, {"geometry": "cube"}, {"gamma_rate": 0},
         {"popularity_power": -1}, {"dcrs": "max"}, {"min_count": 0}, {"network_decay": -1.0},
     ],
 )  # fmt: skip
@@ -396,15 +403,15 @@ def test_content_that_does_not_fit(town):
 
 
 def test_latent_models_that_do_not_fit(town):
-    pretrained = {**SMALL, "interests": 2, "training": "pretrained"}
-    wrong = ts.DPCML(dim=8, interests=3, epochs=1).fit(town.train)
+    pretrained = {**SMALL, "n_interests": 2, "training": "pretrained"}
+    wrong = ts.DPCML(dim=8, n_interests=3, epochs=1).fit(town.train)
     with pytest.raises(ParameterError, match="expected 2 vectors of dimension 8 for every user"):
         DPCMLDN(**pretrained).fit(town.train, latent=wrong)
     with pytest.raises(ParameterError, match="has no vectors"):
         DPCMLDN(**pretrained).fit(town.train, latent=ts.MostPopular().fit(town.train))
     with pytest.raises(NotFittedError):
-        DPCMLDN(**pretrained).fit(town.train, latent=ts.DPCML(dim=8, interests=2))
-    other = ts.DPCML(dim=8, interests=2, epochs=1).fit(town.new_users)
+        DPCMLDN(**pretrained).fit(town.train, latent=ts.DPCML(dim=8, n_interests=2))
+    other = ts.DPCML(dim=8, n_interests=2, epochs=1).fit(town.new_users)
     with pytest.raises(ParameterError, match="users or items are not those"):
         DPCMLDN(**pretrained).fit(town.train, latent=other)
     with pytest.raises(ParameterError, match="training='joint' learns its own"):
@@ -439,7 +446,7 @@ def test_newcomers_that_cannot_be_added(model, town, caplog):
 @pytest.mark.slow
 def test_dpcml_meets_strangers_on_xing(dataset_dir):
     dataset_dir("xing-2017")
-    parts = cold.load("xing-2017")
+    parts = cold_start.load("xing-2017")
     setting = {"training": "pretrained", "known": "anchored", "layers": (128,), "learning_rate": 3e-3, "pool": 300}
     model = DPCMLDN(**setting, epochs=4, latent={"epochs": 10})
     model.fit(parts.train, user_features=parts.user_features, item_features=parts.item_features)
@@ -449,13 +456,13 @@ def test_dpcml_meets_strangers_on_xing(dataset_dir):
 
 
 def test_the_model_that_is_trained_first_is_like_the_one_it_is_for():
-    given = {"dim": 12, "margin": 0.7, "sampler": "2sts", "hardest": 3, "popularity_power": 0.5, "seed": 5}
-    found = DPCMLDN(**given, negatives=7, interests=4, max_diversity=0.4)._latent_model().get_params()
-    wanted = {**given, "candidates": 7, "interests": 4, "max_diversity": 0.4, "min_diversity": 0.05}
+    given = {"dim": 12, "margin": 0.7, "sampler": "2sts", "n_hardest": 3, "popularity_power": 0.5, "seed": 5}
+    found = DPCMLDN(**given, n_negatives=7, n_interests=4, max_spread=0.4)._latent_model().get_params()
+    wanted = {**given, "n_negatives": 7, "n_interests": 4, "max_spread": 0.4, "min_spread": 0.05}
     assert {name: found[name] for name in wanted} == wanted
-    single = CMLDN(**given, negatives=7, latent={"margin": 0.9})._latent_model()
+    single = CMLDN(**given, n_negatives=7, latent={"margin": 0.9})._latent_model()
     assert type(single) is ts.CML
-    assert (single.margin, single.candidates, single.hardest) == (0.9, 7, 3)
+    assert (single.margin, single.n_negatives, single.n_hardest) == (0.9, 7, 3)
     assert DPCMLDN(geometry="sphere", margin=0.7)._latent_model().margin == 0.35  # in 1 - cos
     ball = DPCMLDN(geometry="sphere", margin=0.7, gamma_rate=0.2, latent={"geometry": "ball"})._latent_model()
     assert (ball.margin, ball.gamma_rate) == (0.7, 0.2)
@@ -464,13 +471,13 @@ def test_the_model_that_is_trained_first_is_like_the_one_it_is_for():
 
 
 def test_latent_of_the_wrong_sort(town):
-    pretrained = {**SMALL, "interests": 2, "training": "pretrained"}
+    pretrained = {**SMALL, "n_interests": 2, "training": "pretrained"}
     with pytest.raises(ParameterError, match=r"was given a dict, expected a fitted model.*DPCMLDN\(latent="):
         DPCMLDN(**pretrained).fit(town.train, latent={"epochs": 1})
     for model in (DPCMLDN, MGMFDN):
         with pytest.raises(ParameterError, match=r"has no parameter 'epoch'.*Did you mean epochs"):
             model(**pretrained, latent={"epoch": 1}).fit(town.train)
-    distances = ts.DPCML(dim=8, interests=2, epochs=1).fit(town.train)
+    distances = ts.DPCML(dim=8, n_interests=2, epochs=1).fit(town.train)
     with pytest.raises(ParameterError, match=r"DPCML scores by distances, MGMFDN by inner products.*such as MGMF"):
         MGMFDN(**pretrained).fit(town.train, latent=distances)
 
@@ -502,7 +509,7 @@ def test_newcomers_with_known_ids_and_with_nothing(model, town):
 
 
 def test_strangers_have_several_shelves(town):
-    model = fit(DPCMLDN(**{**SMALL, "epochs": 8}, interests=3), town)
+    model = fit(DPCMLDN(**{**SMALL, "epochs": 8}, n_interests=3), town)
     model.add_users({"user": [9_001], "likes": [["Jazz", "Poetry"]]})
     found = model.shelves(9_001, merge=1.1)
     assert len(found) == 3

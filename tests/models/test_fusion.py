@@ -69,8 +69,8 @@ def test_gradients_are_slopes(network):
     pyramid, weights, content, preference = network
     rng = np.random.default_rng(1)
     direction = rng.normal(size=preference.shape)
-    learnt, inputs = tensors(weights), torch.tensor(preference, requires_grad=True)
-    (pyramid.fuse(learnt, inputs, sparse(content), by_batch) * torch.tensor(direction)).sum().backward()
+    learned, inputs = tensors(weights), torch.tensor(preference, requires_grad=True)
+    (pyramid.fuse(learned, inputs, sparse(content), by_batch) * torch.tensor(direction)).sum().backward()
     for name, array in weights.items():
         place = tuple(rng.integers(0, size) for size in array.shape)
         values = []
@@ -79,20 +79,20 @@ def test_gradients_are_slopes(network):
             moved[name][place] += step
             values.append((by_hand(pyramid, moved, content, preference) * direction).sum())
         slope = (values[0] - values[1]) / 2e-5
-        assert float(learnt[name].grad[place]) == pytest.approx(slope, rel=1e-3, abs=1e-5), name
+        assert float(learned[name].grad[place]) == pytest.approx(slope, rel=1e-3, abs=1e-5), name
     assert inputs.grad.abs().sum() > 0
 
 
 def test_statistics_are_those_of_everybody_with_and_without_preference(network):
     pyramid, weights, content, preference = network
-    learnt = {name: torch.tensor(array) for name, array in weights.items()}
-    found = pyramid.population(learnt, torch.tensor(preference), sparse(content), dropout=0.5)
+    learned = {name: torch.tensor(array) for name, array in weights.items()}
+    found = pyramid.population(learned, torch.tensor(preference), sparse(content), dropout=0.5)
     both = np.concatenate([preference, np.zeros_like(preference)])
     expected = by_hand(pyramid, weights, sp.vstack([content, content]), both)
-    settled = pyramid.fuse(learnt, torch.tensor(preference), sparse(content), pyramid.by(found))
+    settled = pyramid.fuse(learned, torch.tensor(preference), sparse(content), pyramid.by(found))
     np.testing.assert_allclose(settled.numpy(), expected[:N], atol=1e-5)
-    alone = pyramid.population(learnt, torch.tensor(preference), sparse(content), dropout=0.0)
-    settled = pyramid.fuse(learnt, torch.tensor(preference), sparse(content), pyramid.by(alone))
+    alone = pyramid.population(learned, torch.tensor(preference), sparse(content), dropout=0.0)
+    settled = pyramid.fuse(learned, torch.tensor(preference), sparse(content), pyramid.by(alone))
     np.testing.assert_allclose(settled.numpy(), by_hand(*network), atol=1e-5)
 
 

@@ -101,7 +101,7 @@ def test_the_direct_path_for_vectors_agrees_with_numpy(metric, dim):
         best = scores.max(axis=0)
         row = best.copy()
         row[data.indices[data.offsets[user] : data.offsets[user + 1]]] = -np.inf
-        # Single precision: neighbours in the list may swap where they differ by rounding only.
+        # Single precision: neighbors in the list may swap where they differ by rounding only.
         assert np.allclose(row[block.top[user]], np.sort(row)[::-1][:10], rtol=1e-5, atol=1e-5)
         assert len(set(block.top[user].tolist())) == 10
         found, which = space.pair_scores(np.full(10, user), block.top[user])

@@ -6,8 +6,8 @@ import torch
 from scipy.special import rel_entr, softmax
 
 import tastespace as ts
-from tastespace.models.neural import Batch
 from tastespace.models.recnet import DPRecNet, RecNet
+from tastespace.models.torch_base import Batch
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -56,7 +56,7 @@ def losses(model, weights, batch):
             for b in range(len(shown)):
                 divergence = (rel_entr(mix[a], mix[b]).sum() + rel_entr(mix[b], mix[a]).sum()) / 2
                 alike += chance[a] * chance[b] * np.exp(-divergence)
-        yield ranking + model.regularisation * squares, alike
+        yield ranking + model.regularization * squares, alike
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -70,8 +70,8 @@ def test_scores_mix_the_embedded_space_and_the_network(town, share):
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_the_losses_are_those_of_the_formulas(town, share):
-    plain = RecNet(dim=6, hidden=5, embedding_share=share, regularisation=0.05)
-    diverse = DPRecNet(dim=6, hidden=5, embedding_share=share, regularisation=0.05, diversity_weight=2.0)
+    plain = RecNet(dim=6, hidden=5, embedding_share=share, regularization=0.05)
+    diverse = DPRecNet(dim=6, hidden=5, embedding_share=share, regularization=0.05, diversity_weight=2.0)
     weights = weights_of(plain, town.interactions)
     held = {name: torch.tensor(array) for name, array in weights.items()}
     batch = batch_of(300, 200)
@@ -83,7 +83,7 @@ def test_the_losses_are_those_of_the_formulas(town, share):
 
 def test_likeness_is_measured_and_not_moved(town):
     """The penalty's gradient mixes lists; vectors are not torn apart for it."""
-    model = DPRecNet(dim=6, hidden=5, embedding_share=1.0, regularisation=0.0)
+    model = DPRecNet(dim=6, hidden=5, embedding_share=1.0, regularization=0.0)
     start = weights_of(model, town.interactions)
     batch, gradients = batch_of(300, 200), []
     for weight in (0.0, 1.0):

@@ -51,7 +51,7 @@ def test_everything_that_decides_the_figures_is_in_the_key(monkeypatch):
 def test_defaults_of_the_method_and_what_is_known_of_items_are_in_the_key(monkeypatch):
     cell = Cell("town", "bpa+hars")
     before = cell.key()
-    assert Cell("town", "bpa+hars", parameters={"interests": 5}).key() == before  # said or not, it is the same run
+    assert Cell("town", "bpa+hars", parameters={"n_interests": 5}).key() == before  # said or not, it is the same run
     with monkeypatch.context() as patch:
         patch.setitem(methods._SELECTION, "monitor", "MAP")
         assert cell.key() != before
@@ -72,10 +72,10 @@ def test_the_code_of_a_model_is_its_own():
 
 
 def test_the_code_of_a_figure_is_what_its_model_leads_to():
-    code = _reachable({"tastespace.models.translations"})
-    assert {"tastespace.models.hinge", "tastespace.models.neural", "tastespace.training.loop"} <= code
+    code = _reachable({"tastespace.models.translation_cml"})
+    assert {"tastespace.models.metric_base", "tastespace.models.torch_base", "tastespace.training.loop"} <= code
     assert "tastespace.evaluation" in code  # imported where validation begins, inside a function
-    assert not code & {"tastespace.models.dpcml", "tastespace.models.answers", "tastespace.recommend.lists"}
+    assert not code & {"tastespace.models.dpcml", "tastespace.models.inference", "tastespace.recommend.topk"}
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "rubbish"])

@@ -46,4 +46,4 @@ def test_every_number_of_vectors_is_held_against_one():
     for several, one in claim.pairs:
         assert several.label.split(",")[0] == one.label.split(",")[0]
         assert one.method.startswith("cml+")
-        assert several.changes["interests"] in (2, 3, 4, 5)
+        assert several.changes["n_interests"] in (2, 3, 4, 5)

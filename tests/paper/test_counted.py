@@ -40,9 +40,9 @@ def _nowhere(*_):
     raise DatasetError("not on this machine")
 
 
-def test_the_size_is_that_of_what_is_learnt(town):
+def test_the_size_is_that_of_what_is_learned(town):
     train = town.interactions
-    model = DPCML(dim=8, interests=3, sampler="dihars", epochs=1).fit(train)
+    model = DPCML(dim=8, n_interests=3, sampler="dihars", epochs=1).fit(train)
     numbers = model.user_vectors_.size + model.item_vectors_.size + train.n_interactions
     assert parameter_mib(model, train) == 4 * numbers / 2**20
     assert parameter_mib(CML(dim=8), train) == 4 * 8 * (train.n_users + train.n_items) / 2**20

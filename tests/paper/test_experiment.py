@@ -12,7 +12,7 @@ def test_a_line_may_borrow_the_parameters_of_another_method():
     found = line.parameters("steam-200k")
     stored = stored_parameters("steam-200k", "bpa+hars")
     assert found["epochs"] == 7
-    assert found["candidates"] == stored["candidates"]
+    assert found["n_negatives"] == stored["n_negatives"]
     assert "interests" not in found  # CML has no such parameter
     assert line.parameters("steam-200k", quick=True)["epochs"] == 2
 
@@ -31,11 +31,11 @@ def test_the_bounds_of_dcrs_cover_the_whole_map(name):
     labels = {line.label for line in table.lines}
     assert labels == {bounds(low, high) for low in LOW for high in HIGH}
     for cell in table.cells(["steam-200k"]):
-        assert cell.parameters.get("min_diversity", 0.0) <= cell.parameters.get("max_diversity", 1.0)
+        assert cell.parameters.get("min_spread", 0.0) <= cell.parameters.get("max_spread", 1.0)
 
 
 def test_hardest_candidates_may_be_more_than_one():
     cells = find_table("u-hars").cells(["steam-200k"])
-    assert {cell.parameters["hardest"] for cell in cells} == {1, 5, 10, 15, 20, 25}
-    assert {cell.parameters["candidates"] for cell in cells} == {40, 50}
+    assert {cell.parameters["n_hardest"] for cell in cells} == {1, 5, 10, 15, 20, 25}
+    assert {cell.parameters["n_negatives"] for cell in cells} == {40, 50}
     assert all(cell.key() for cell in find_table("u-hars").cells(["town"])[:1])

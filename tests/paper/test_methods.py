@@ -4,6 +4,7 @@ from tastespace import CML, DPCML
 from tastespace.errors import ParameterError
 from tastespace.paper import find_method, method_names
 from tastespace.paper.spaces import space_of
+from tastespace.training.samplers import find_sampler
 
 NAMED_IN_THE_PAPER = [
     "cml+unis", "cml+pops", "cml+2sts", "cml+hars", "cml+ndihars", "cml+dihars", "bpa+unis", "bpa+hars", "bpa+dihars",
@@ -19,19 +20,19 @@ def test_every_named_method_is_what_its_name_says(name):
     assert isinstance(model, CML) == (family == "cml")
     assert isinstance(model, DPCML)
     if family == "cml":
-        assert model.vectors_per_user == 1
+        assert model.n_interests == 1
     if family == "bpa":
-        assert model.vectors_per_user >= 2
+        assert model.n_interests >= 2
     if family == "apa":
-        assert model.vectors_per_user == "adaptive"
+        assert model.n_interests == "adaptive"
     if family == "gfja":
         assert model.geometry == "sphere"
-        assert model.sampler == "unis"
+        assert model.sampler == "uniform"
         assert model.dcrs == ("mean" if rest == "dcrs" else None)
     else:
-        assert model.sampler == rest
+        assert find_sampler(model.sampler).paper_name.lower() == rest
     if rest == "hars":
-        assert model.hardest == 1
+        assert model.n_hardest == 1
 
 
 def test_a_model_with_content_can_be_trained_before():
@@ -56,14 +57,14 @@ def test_the_papers_other_names_and_the_registry():
     ("method", "parameters", "message"),
     [
         ("cml+hars", {"sampler": "unis"}, "would make cml\\+hars another method"),
-        ("bpa+unis", {"interests": 1}, "two or more"),
-        ("bpa+unis", {"interests": "adaptive"}, "two or more"),
-        ("apa+unis", {"interests": 4}, r"another method.*Take the method bpa\+unis"),
+        ("bpa+unis", {"n_interests": 1}, "two or more"),
+        ("bpa+unis", {"n_interests": "adaptive"}, "two or more"),
+        ("apa+unis", {"n_interests": 4}, r"another method.*Take the method bpa\+unis"),
         ("m2f+dcrs", {"dcrs": None}, "Take the method m2f for that"),
-        ("apa+hars", {"hardest": 3}, "the hardest of the candidates"),
+        ("apa+hars", {"n_hardest": 3}, "the hardest of the candidates"),
         ("gfja", {"dcrs": "mean"}, r"another method.*Take the method gfja\+dcrs for that"),
         ("dpcml+dn", {"training": "pretrained"}, r"Take the method dpcml\+dn\+pt for that"),
-        ("cml+hars", {"interests": 3}, "no parameter 'interests'"),
+        ("cml+hars", {"n_interests": 3}, "no parameter 'n_interests'"),
     ],
 )
 def test_parameters_never_turn_one_method_into_another(method, parameters, message):

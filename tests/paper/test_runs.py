@@ -22,7 +22,7 @@ def test_a_run_reports_what_it_did():
     json.dumps(result)
     # The figures are those of the model fitted by hand, in percent.
     parts = load_parts("town", 0)
-    model = ts.DPCML(sampler="hars", interests=5, monitor="P@3", monitor_protocol="paper", **SMALL)
+    model = ts.DPCML(sampler="hars", n_interests=5, monitor="P@3", monitor_protocol="paper", **SMALL)
     by_hand = ts.evaluate(model.fit(parts.train, parts.valid), parts.test, seen=parts.train, protocol="paper")
     assert result["metrics"] == by_hand.metrics
 
@@ -41,9 +41,9 @@ def test_the_seed_changes_training_only_and_the_split_seed_the_split_only():
 
 def test_presets():
     published = run("town", "apa+unis", parameters=SMALL, preset="paper")["parameters"]
-    assert published["optimiser"] == "adam"
-    assert published["block"] == 256
-    assert published["sampler"] == "unis"
+    assert published["optimizer"] == "adam"
+    assert published["block_size"] == 256
+    assert published["sampler"] == "uniform"
     with pytest.raises(ParameterError, match="preset='best'"):
         run("town", "apa+unis", preset="best")
     assert run("town", "ease", preset="paper")["epochs"] == 0

@@ -30,10 +30,10 @@ def test_the_papers_grid_is_the_papers():
     space = space_of(find_method("apa+dihars"), "paper")
     assert space["margin"] == (1.0, 1.5, 2.0)
     assert space["learning_rate"] == (3e-4, 5e-4, 1e-3, 3e-3, 1e-2)
-    assert space["candidates"] == (10, 20, 30, 50, 100, 120, 200)
+    assert space["n_negatives"] == (10, 20, 30, 50, 100, 120, 200)
     assert space["beta"] == (1e-5, 5e-5, 1e-4, 3e-4, 5e-4, 1e-3, 1.5e-3)
     assert (space["min_interests"], space["log_base"]) == ((1, 2, 3, 4, 5), (2.0, 3.0, 5.0, 10.0))
-    assert space["diversity_weight"] == (10.0, 20.0, 30.0)
+    assert space["spread_weight"] == (10.0, 20.0, 30.0)
     assert all(low <= high for low, high in space["diversity"])
     with pytest.raises(ParameterError, match="grid='theirs'"):
         space_of(find_method("apa+dihars"), "theirs")
@@ -72,18 +72,18 @@ def test_a_search_for_the_second_stage_fits_the_first_once(tmp_path, monkeypatch
 
 
 def test_a_search_starts_from_what_did_well_elsewhere(monkeypatch):
-    stored = {"steam-200k": {"itemknn": {"neighbours": 400}, "apa+dihars": {"margin": 1.25}}}
+    stored = {"steam-200k": {"itemknn": {"n_neighbors": 400}, "apa+dihars": {"margin": 1.25}}}
     monkeypatch.setattr(module, "stored_entries", lambda: stored)
     monkeypatch.setattr(module, "stored_parameters", lambda dataset, name: stored.get(dataset, {}).get(name, {}))
-    assert module._guess("town", find_method("itemknn")) == {"neighbours": 400}
+    assert module._guess("town", find_method("itemknn")) == {"n_neighbors": 400}
     assert module._guess("town", find_method("ease")) == {}
     assert module._guess("steam-200k", find_method("cml+hars")) == {"margin": 1.25}  # a relative, here
-    stored["town"] = {"itemknn": {"neighbours": 20}}
-    assert module._guess("town", find_method("itemknn")) == {"neighbours": 20}  # here first
+    stored["town"] = {"itemknn": {"n_neighbors": 20}}
+    assert module._guess("town", find_method("itemknn")) == {"n_neighbors": 20}  # here first
 
 
 def test_a_search_starts_exactly_from_what_is_stored_here(monkeypatch):
-    kept = {"margin": 0.35, "candidates": 20, "schedule": "linear", "patience": 7}  # in no range: 0.35 and patience
+    kept = {"margin": 0.35, "n_negatives": 20, "schedule": "linear", "patience": 7}  # in no range: 0.35 and patience
     monkeypatch.setattr(module, "stored_parameters", lambda dataset, name: dict(kept))
     tried = []
 
@@ -101,7 +101,7 @@ def test_a_search_starts_exactly_from_what_is_stored_here(monkeypatch):
 
 def test_trials_that_were_judged_by_something_else_do_not_count(tmp_path, caplog):
     record = tmp_path / "trials.jsonl"
-    base = {"regularisation": 100.0}
+    base = {"regularization": 100.0}
     search("town", "ease", trials=1, base=base, record=record)
     old = json.loads(record.read_text())
     record.write_text(json.dumps({**old, "validation": {"R@10": 90.0}, "score": 90.0}) + "\n")
@@ -128,7 +128,7 @@ def test_models_for_strangers_are_judged_by_strangers_of_the_training_data(monke
     monkeypatch.setattr(
         module, "evaluate_cold", lambda model, parts, **k: seen.append(parts) or real(model, parts, **k)
     )
-    found = search("town", "contentknn", trials=1, base={"neighbours": 5})
+    found = search("town", "contentknn", trials=1, base={"n_neighbors": 5})
     assert list(found["validation"]) == ["warm P@3", "cold user P@3", "cold item P@3"]
     real_ones = module.load_parts("town-cold", 0).strangers
     (inner,) = seen
@@ -155,7 +155,7 @@ def test_tune_from_the_command_line(tmp_path):
     ]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert json.loads(done.output)["parameters"]["regularisation"] > 0
+    assert json.loads(done.output)["parameters"]["regularization"] > 0
 
 
 def test_a_trial_that_takes_too_long_is_judged_by_what_it_had(tmp_path):

@@ -11,7 +11,7 @@ def test_storing_adds_and_replaces(tmp_path):
     file = tmp_path / "parameters.json"
     store("ml-1m", "cml+hars", {"parameters": {"margin": 1.0}}, file)
     store("ml-1m", "cml+hars", {"parameters": {"margin": 0.5}}, file)
-    store("anime", "ease", {"parameters": {"regularisation": 50.0}}, file)
+    store("anime", "ease", {"parameters": {"regularization": 50.0}}, file)
     table = json.loads(file.read_text())
     assert list(table) == ["anime", "ml-1m"]
     assert table["ml-1m"]["cml+hars"]["parameters"] == {"margin": 0.5}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tastespace.data import cold
+from tastespace.data import cold_start
 from tastespace.paper.cells import Cell
 from tastespace.paper.code_version import code_version
 from tastespace.paper.runs import Setting, execute, load_parts, run
@@ -50,9 +50,9 @@ def test_every_row_of_the_cold_table_runs_on_one_split():
 
 
 def test_content_is_part_of_what_a_cell_is_known_by():
-    town = cold.load("town")
+    town = cold_start.load("town")
     other = replace(town, user_features=town.user_features.with_columns(town.user_features["likes"].reverse()))
-    assert fingerprints_of(town) == fingerprints_of(cold.load("town"))
+    assert fingerprints_of(town) == fingerprints_of(cold_start.load("town"))
     assert fingerprints_of(town) != fingerprints_of(other)
     assert fingerprints_of(town) != fingerprints_of(replace(town, settings={"min_count": 5}))
     assert code_version("cml+dn") != code_version("cml+dn", strangers=True)

@@ -27,12 +27,12 @@ def fans():
         }
     )
     frame = town.interactions.to_frame()
-    return ts.Interactions.from_frame(frame, item_attributes=about, catalogue=range(80), threads=1)
+    return ts.Interactions.from_frame(frame, item_attributes=about, catalog=range(80), threads=1)
 
 
 @pytest.fixture(scope="session")
 def dpcml(fans):
-    return ts.DPCML(dim=8, epochs=15, interests=4, threads=1, seed=1).fit(fans)
+    return ts.DPCML(dim=8, epochs=15, n_interests=4, threads=1, seed=1).fit(fans)
 
 
 @pytest.fixture

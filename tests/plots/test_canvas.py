@@ -16,7 +16,7 @@ MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
 def figure():
     made = canvas.new_figure(2, 1)
     axes = canvas.whole_page(made, 2, 1)
-    canvas.write(axes, 0.2, 0.4, "Tea & Jam <3", 9, canvas.colour(1))
+    canvas.write(axes, 0.2, 0.4, "Tea & Jam <3", 9, canvas.color(1))
     return made
 
 
@@ -80,16 +80,16 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
         canvas.new_figure(1, 1)
 
 
-def test_colours_come_round_again():
+def test_colors_come_round_again():
     assert len(set(canvas.PALETTE)) == 8
-    assert canvas.colour(0) == canvas.PALETTE[0]
-    assert canvas.colour(8) == canvas.colour(0)
+    assert canvas.color(0) == canvas.PALETTE[0]
+    assert canvas.color(8) == canvas.color(0)
 
 
 @pytest.mark.parametrize("shade", canvas.PALETTE)
 def test_words_are_darker_than_marks_and_easy_to_read(shade):
-    def luminance(colour):
-        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    def luminance(color):
+        parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

@@ -8,7 +8,7 @@ import pytest
 import tastespace as ts
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.plots import draw_shelves, taste_map
-from tastespace.plots.canvas import DPI, ENDINGS, INK, colour
+from tastespace.plots.canvas import DPI, ENDINGS, INK, color
 from tastespace.plots.people import _plane
 from tastespace.plots.placing import overlap
 from tastespace.recommend.shelves import Shelf, Shelves
@@ -56,12 +56,12 @@ def draw(dpcml):
 
 
 @pytest.mark.parametrize("kind", ["shelves", "map"])
-def test_a_picture_has_the_colours_of_all_its_shelves(draw, dpcml, tmp_path, colours, kind):
+def test_a_picture_has_the_colors_of_all_its_shelves(draw, dpcml, tmp_path, colors, kind):
     draw[kind](tmp_path / "a.png")
-    found = colours(tmp_path / "a.png")
+    found = colors(tmp_path / "a.png")
     shelves = dpcml.shelves(7)
     assert len(shelves) > 1
-    assert {colour(one.interest) for one in shelves} <= found
+    assert {color(one.interest) for one in shelves} <= found
     assert INK in found
 
 
@@ -160,7 +160,7 @@ def test_a_shelf_that_nothing_explains():
 def test_a_map_in_words(draw, dpcml, tmp_path, words):
     draw["map"](tmp_path / "a.svg")
     found = words(tmp_path / "a.svg")
-    assert found[:5] == ["Taste map of 7", "an interest", "recommended", "had before", "the catalogue"]
+    assert found[:5] == ["Taste map of 7", "an interest", "recommended", "had before", "the catalog"]
     for one in dpcml.shelves(7):
         assert f"{one.name} ({100 * one.weight:.0f} %)" in found
         named = [title for title in one.titles[:8] if title in found]
@@ -238,7 +238,7 @@ def test_both_directions_have_the_same_scale(dpcml):
 
 
 def test_turning_the_map_keeps_its_distances(placed):
-    # Interests and past spread along a short side of the catalogue: unturned, it would stand upright.
+    # Interests and past spread along a short side of the catalog: unturned, it would stand upright.
     items = [[n, m] for n in range(40) for m in range(10)]
     figure = taste_map(placed([[20, 0], [20, 9]], items, past=range(200, 210)), "ann")
     points = np.asarray(figure.axes[1].collections[0].get_offsets())

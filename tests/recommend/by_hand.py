@@ -40,10 +40,10 @@ def space_of(people, items, metric="l2", bias=None):
 
 
 def taken(histories, items, **rest):
-    """Interactions of ``{user: [item, ...]}`` over a catalogue, whose order must be ascending."""
+    """Interactions of ``{user: [item, ...]}`` over a catalog, whose order must be ascending."""
     rows = [(user, item) for user, mine in histories.items() for item in mine]
     frame = pl.DataFrame(rows, schema=["user", "item"], orient="row")
-    return Interactions.from_frame(frame, catalogue=list(items), **rest)
+    return Interactions.from_frame(frame, catalog=list(items), **rest)
 
 
 def own_vectors(space, row):

@@ -35,7 +35,7 @@ def shop_frames():
 @pytest.fixture(scope="session")
 def shop(shop_frames):
     taken, items = shop_frames
-    return ts.Interactions.from_frame(taken, item_attributes=items, catalogue=items["item"].to_list(), threads=1)
+    return ts.Interactions.from_frame(taken, item_attributes=items, catalog=items["item"].to_list(), threads=1)
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,7 @@ def pandas_shop(shop_frames):
     return ts.Interactions.from_frame(
         pd.DataFrame(taken.to_dict(as_series=False)),
         item_attributes=pd.DataFrame(items.to_dict(as_series=False)),
-        catalogue=items["item"].to_list(),
+        catalog=items["item"].to_list(),
         threads=1,
     )
 
@@ -61,7 +61,7 @@ def cml(shop):
 
 @pytest.fixture(scope="session")
 def ease(shop):
-    return ts.EASE(regularisation=20.0, threads=1).fit(shop)
+    return ts.EASE(regularization=20.0, threads=1).fit(shop)
 
 
 @pytest.fixture(scope="session")

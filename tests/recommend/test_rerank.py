@@ -10,7 +10,7 @@ import tastespace as ts
 from tastespace.errors import DataError, NotFittedError, ParameterError, UnknownIdError
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.recommend import stage
+from tastespace.recommend import rerank_features
 from tastespace.recommend.rerank import Reranked, rerank
 
 HOWS = ("dd", "pd", "mmr", "dpp", "calibrated")
@@ -51,12 +51,12 @@ def split(town):
 
 @pytest.fixture(scope="module")
 def ease(split):
-    return ts.EASE(regularisation=50.0).fit(split[0])
+    return ts.EASE(regularization=50.0).fit(split[0])
 
 
 @pytest.fixture(scope="module")
 def cml(split):
-    return ts.CML(dim=12, epochs=12, candidates=5, seed=0, threads=1).fit(split[0])
+    return ts.CML(dim=12, epochs=12, n_negatives=5, seed=0, threads=1).fit(split[0])
 
 
 @pytest.fixture(scope="module")
@@ -297,9 +297,9 @@ def test_blocks_and_a_small_table_of_cosines_change_nothing(kind, request, monke
     model = request.getfixturevalue(kind)
     frame = model.recommend(k=20)
     whole = [rerank(frame, model, how, k=9, weight=0.5) for how in HOWS]
-    monkeypatch.setattr(stage, "_ENTRIES_AT_ONCE", 3000)
-    monkeypatch.setattr(stage, "_MOST_ITEMS", 70)
-    monkeypatch.setattr(stage, "_ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(rerank_features, "_ENTRIES_AT_ONCE", 3000)
+    monkeypatch.setattr(rerank_features, "_MOST_ITEMS", 70)
+    monkeypatch.setattr(rerank_features, "_ROWS_AT_ONCE", 16)
     for how, expected in zip(HOWS, whole, strict=True):
         assert rerank(frame, model, how, k=9, weight=0.5).equals(expected)
     with pytest.raises(ParameterError, match=r"a user has 80 recommendations; mmr compares.*up to 70"):
@@ -344,7 +344,7 @@ def test_everything_outside_the_pool_keeps_scores_and_order(kind, request):
 
 def test_fit_evaluate_and_no_weight(split, ease):
     train, valid, test = split
-    inner = ts.EASE(regularisation=50.0)
+    inner = ts.EASE(regularization=50.0)
     model = Reranked(model=inner, how="calibrated", weight=0.0, pool=30).fit(train, valid)
     assert not inner.is_fitted
     assert model.model_.is_fitted
@@ -372,14 +372,14 @@ def test_huge_scores_keep_their_order(split, large):
 def test_parameters_and_clones_reach_the_first_stage(split):
     model = Reranked(model=ts.EASE(), how="dd", weight=0.3, pool=50)
     assert repr(model) == "Reranked(model=EASE(), how='dd', weight=0.3, pool=50)"
-    model.set_params(model__regularisation=7.0, weight=0.4)
+    model.set_params(model__regularization=7.0, weight=0.4)
     twin = model.clone()
     assert twin.model is not model.model
-    assert (twin.model.regularisation, twin.weight, twin.how) == (7.0, 0.4, "dd")
+    assert (twin.model.regularization, twin.weight, twin.how) == (7.0, 0.4, "dd")
     with pytest.raises(ParameterError, match=r"has no parameter 'wait'.*Did you mean weight"):
         model.set_params(wait=1)
-    with pytest.raises(ParameterError, match="EASE has no parameter 'regularization'"):
-        model.set_params(model__regularization=1)
+    with pytest.raises(ParameterError, match="EASE has no parameter 'regularizatio'"):
+        model.set_params(model__regularizatio=1)
     with pytest.raises(NotFittedError, match="this Reranked is not fitted yet"):
         model.recommend([1])
     with pytest.raises(NotFittedError, match="this EASE is not fitted yet"):
@@ -467,7 +467,7 @@ def test_calibration_without_categories_says_what_is_missing(split):
         rerank(model.recommend([1]), model, "calibrated")
     frame = bare.to_frame()
     titles = pl.DataFrame({"item": range(bare.n_items), "title": [f"t{i}" for i in range(bare.n_items)]})
-    named = ts.Interactions.from_frame(frame, item_attributes=titles, catalogue=range(bare.n_items))
+    named = ts.Interactions.from_frame(frame, item_attributes=titles, catalog=range(bare.n_items))
     model = ts.MostPopular().fit(named)
     with pytest.raises(ParameterError, match=r"looks like categories\. Name one with column=; .* are 'title'"):
         rerank(model.recommend([1]), model, "calibrated")
@@ -491,7 +491,7 @@ def test_calibration_without_categories_says_what_is_missing(split):
 def test_a_bad_second_stage_fails_before_the_first_learns(split, parameters, message):
     class Slow(ts.MostPopular):
         def _fit(self, train, valid, progress):
-            raise AssertionError("learnt for hours")
+            raise AssertionError("learned for hours")
 
     with pytest.raises(ParameterError, match=message):
         Reranked(**{"model": Slow(), **parameters}).fit(split[0])

@@ -30,7 +30,7 @@ def unseen(data, row):
 # middle. Ann took six teas, three books and one pint.
 
 STREET = [f"{kind}{number:02d}" for kind in ("book", "pub", "tea") for number in range(30)]
-PLACES = [[centre + number / 8] for centre in (100, 200, 0) for number in range(30)]
+PLACES = [[center + number / 8] for center in (100, 200, 0) for number in range(30)]
 PAST = ["tea00", "tea01", "tea02", "tea03", "tea04", "tea05", "book00", "book03", "book06", "pub00"]
 
 
@@ -250,7 +250,7 @@ def test_shelves_in_pandas(pandas_shop):
     assert isinstance(model.interests("u003"), pd.DataFrame)
 
 
-# ---- learnt vectors ----------------------------------------------------------------------------------------
+# ---- learned vectors ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arguments", [{}, {"merge": 1.5}, {"mute": [0]}, {"merge": 0.7, "mute": [1], "boost": {2: 3}}])

@@ -1,4 +1,4 @@
-"""Neighbours against brute force."""
+"""Neighbors against brute force."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_similar_items_of_ease_are_those_that_speak_for_it(ease):
 def test_similar_items_of_ease_follow_its_recommendations():
     """Whoever took one thing alone is recommended what it speaks for; with two things, the closer one counts."""
     data = taken({"a": [1, 2], "b": [1, 2], "c": [1, 2, 3], "d": [3, 4], "e": [4, 3]}, [1, 2, 3, 4])
-    model = EASE(regularisation=1.0, threads=1).fit(data)
+    model = EASE(regularization=1.0, threads=1).fit(data)
     assert model.similar_items([1, 4], k=1)["similar"].to_list() == [2, 3]
 
 
@@ -134,7 +134,7 @@ def test_many_questions_at_once_are_answered_one_by_one(dpcml):
     assert frame[600:602].equals(dpcml.similar_items(asked[300], k=2))
 
 
-def test_neighbours_in_pandas(pandas_shop):
+def test_neighbors_in_pandas(pandas_shop):
     model = EASE(threads=1).fit(pandas_shop)
     assert isinstance(model.similar_items("i41"), pd.DataFrame)
 

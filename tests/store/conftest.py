@@ -34,7 +34,7 @@ def fitted(parts):
 @pytest.fixture(scope="session")
 def old(parts):
     """The model that is already there in tests of overwriting."""
-    return DPCML(dim=6, interests=2, epochs=2, threads=1).fit(parts[0])
+    return DPCML(dim=6, n_interests=2, epochs=2, threads=1).fit(parts[0])
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,13 @@ from tastespace.data.features import FeatureEncoder
 
 
 def assert_same_model(one, other):
-    """Class, parameters, data, everything learnt and all scores agree in every bit."""
+    """Class, parameters, data, everything learned and all scores agree in every bit."""
     assert type(one) is type(other)
     assert one.get_params() == other.get_params()
     assert_same_data(one.train_, other.train_)
-    assert learnt(one).keys() == learnt(other).keys()
-    for name, value in learnt(one).items():
-        assert_same_value(value, learnt(other)[name])
+    assert learned(one).keys() == learned(other).keys()
+    for name, value in learned(one).items():
+        assert_same_value(value, learned(other)[name])
     users = np.arange(one.train_.n_users)
     np.testing.assert_array_equal(one.score_block(users), other.score_block(users))
 
@@ -45,7 +45,7 @@ def assert_same_data(one, other):
         assert mine is None or (mine.schema == theirs.schema and mine.equals(theirs))
 
 
-def learnt(model):
+def learned(model):
     hidden = ("_", "train_", "valid_")
     return {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith(hidden)}
 

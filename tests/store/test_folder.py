@@ -18,7 +18,7 @@ def parts_of(folder):
     return {name.partition("-")[0] for name in names(folder)}
 
 
-COMPLETE = {"model.json", "learnt", "seen", "users", "items"}
+COMPLETE = {"model.json", "learned", "seen", "users", "items"}
 
 
 # ---- where a model may go ----------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_files_of_others_beside_a_model_stay(folder, new):
 
 
 def test_what_killed_saves_left_is_tidied_up(tmp_path, folder, new):
-    leftovers = ["learnt-0123456789abcdef.safetensors.partial", "users-fedcba9876543210.parquet", "model.json.partial"]
+    leftovers = ["learned-0123456789abcdef.safetensors.partial", "users-fedcba9876543210.parquet", "model.json.partial"]
     (tmp_path / "begun").mkdir()
     for place in (folder, tmp_path / "begun"):
         for name in leftovers:
@@ -162,7 +162,7 @@ def test_not_a_model(tmp_path, folder):
         load(tmp_path)
 
 
-@pytest.mark.parametrize("part", ["learnt", "seen", "users", "items"])
+@pytest.mark.parametrize("part", ["learned", "seen", "users", "items"])
 def test_missing_cut_and_changed_files(folder, part):
     path = next(folder.glob(f"{part}-*"))
     raw = path.read_bytes()
@@ -184,7 +184,7 @@ def test_missing_cut_and_changed_files(folder, part):
     if path.suffix == ".parquet":  # read in full anyway, so always checked
         with pytest.raises(ModelFileError, match="its checksum differs"):
             load(folder)
-    elif part == "learnt":
+    elif part == "learned":
         load(folder)  # big arrays are checked when asked for
     path.unlink()
     with pytest.raises(ModelFileError, match=r"is missing, .*the model is not complete"):
@@ -207,7 +207,7 @@ def test_no_flipped_bit_goes_unseen(tmp_path_factory, old, data):
 def test_any_damage_without_verify_is_our_own_error_or_none(tmp_path_factory, old, data):
     folder = tmp_path_factory.mktemp("flipped") / "model"
     save(old, folder)
-    path = next(folder.glob(data.draw(st.sampled_from(["learnt-*", "seen-*"]))))
+    path = next(folder.glob(data.draw(st.sampled_from(["learned-*", "seen-*"]))))
     raw = bytearray(path.read_bytes())
     end = 8 + int.from_bytes(raw[:8], "little")
     raw[data.draw(st.integers(0, end + 100))] = data.draw(st.integers(0, 255))

@@ -114,7 +114,7 @@ def test_one_changed_digit_is_found_without_verify(folder):
             lambda c: c["files"]["seen"].update(name="../seen-0123456789abcdef.safetensors"),
             "the file of seen is called",
         ),
-        (lambda c: c["files"]["seen"].update(name=c["files"]["learnt"]["name"]), "the file of seen is called"),
+        (lambda c: c["files"]["seen"].update(name=c["files"]["learned"]["name"]), "the file of seen is called"),
         (lambda c: c["files"]["users"].update(bytes="12"), "the file of users has the size '12'"),
     ],
 )
@@ -129,9 +129,9 @@ def test_fields_of_another_kind_are_refused(folder, change, what):
     [
         (lambda c: c["data"].update(users=39), "holds 40 user ids, model.json says 39"),
         (lambda c: c["data"].update(interactions=3), "expected .* 3 interactions"),
-        (lambda c: c["data"].update(item_attributes=["colour"]), "has the columns"),
-        (lambda c: c["learnt"]["item_vectors_"].update(shape=[3, 6]), "The files belong to different models"),
-        (lambda c: c["learnt"]["item_vectors_"].update(dtype="I32"), "The files belong to different models"),
+        (lambda c: c["data"].update(item_attributes=["color"]), "has the columns"),
+        (lambda c: c["learned"]["item_vectors_"].update(shape=[3, 6]), "The files belong to different models"),
+        (lambda c: c["learned"]["item_vectors_"].update(dtype="I32"), "The files belong to different models"),
         (lambda c: c.update({"class": "ease"}), "which this version's EASE does not know"),
         (lambda c: c.update({"class": "sasrec"}), "class 'sasrec', which this version of tastespace does not have"),
     ],

@@ -1,4 +1,4 @@
-"""What is stored of a model: its class by name, its parameters, everything it has learnt."""
+"""What is stored of a model: its class by name, its parameters, everything it has learned."""
 
 import sys
 
@@ -30,13 +30,13 @@ class Learner(MostPopular):
 class Keeper(Learner):
     """Says itself what is stored."""
 
-    def _learnt(self):
+    def _learned(self):
         return {"scores": self.item_scores_, "users": self.train_.n_users, "__metadata__": np.arange(3)}
 
-    def _restore(self, learnt):
-        assert learnt["users"] == self.train_.n_users
-        assert learnt["__metadata__"].tolist() == [0, 1, 2]
-        self.item_scores_ = learnt["scores"]
+    def _restore(self, learned):
+        assert learned["users"] == self.train_.n_users
+        assert learned["__metadata__"].tolist() == [0, 1, 2]
+        self.item_scores_ = learned["scores"]
 
 
 def again(model, path):
@@ -44,9 +44,9 @@ def again(model, path):
     return load(path, verify=True)
 
 
-def learner(parts, **learnt):
+def learner(parts, **learned):
     model = Learner().fit(parts[0])
-    for name, value in learnt.items():
+    for name, value in learned.items():
         setattr(model, name, value)
     return model
 
@@ -69,8 +69,8 @@ def test_a_loaded_model_goes_on_learning_as_the_saved_one_would(tmp_path, parts,
     assert_same_value(loaded.partial_fit(parts[2]).user_vectors_, model.partial_fit(parts[2]).user_vectors_)
 
 
-def test_everything_that_can_be_learnt(tmp_path, parts):
-    learnt = {
+def test_everything_that_can_be_learned(tmp_path, parts):
+    learned = {
         "flags_": np.array([True, False]),
         "empty_": np.empty((0, 3), dtype=np.float16),
         "number_": np.array(4, dtype=np.uint16),
@@ -83,7 +83,7 @@ def test_everything_that_can_be_learnt(tmp_path, parts):
         "memory_": {"first": np.arange(3), "second": np.ones((2, 2)), "steps": 7},
         "by_number_": {3: "c"},
     }
-    model = learner(parts, **learnt)
+    model = learner(parts, **learned)
     loaded = again(model, tmp_path / "model")
     assert_same_model(loaded, model)
     assert not hasattr(loaded, "_private_")
@@ -100,7 +100,7 @@ def test_a_model_may_say_itself_what_is_stored(tmp_path, parts):
 
 def test_what_cannot_be_stored_is_named_before_anything_is_written(tmp_path, parts):
     with pytest.raises(
-        DataError, match=r"Learner cannot be saved: tree_\.root is of type object.*_learnt and _restore"
+        DataError, match=r"Learner cannot be saved: tree_\.root is of type object.*_learned and _restore"
     ):
         save(learner(parts, tree_={"root": object()}), tmp_path / "model")
     with pytest.raises(DataError, match=r"Learner's parameter learns is of type function.*Convert it\.$"):
@@ -182,6 +182,6 @@ def test_an_unknown_parameter_is_an_error_with_an_offer(tmp_path, parts, monkeyp
 
 def test_a_class_that_refuses_what_was_stored(tmp_path, parts, monkeypatch):
     save(Keeper().fit(parts[0]), tmp_path / "model")
-    monkeypatch.setattr(Keeper, "_restore", lambda self, learnt: learnt["missing"])
+    monkeypatch.setattr(Keeper, "_restore", lambda self, learned: learned["missing"])
     with pytest.raises(ModelFileError, match=r"Keeper could not be made again .*KeyError"):
         load(tmp_path / "model")

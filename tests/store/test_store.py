@@ -69,7 +69,7 @@ def test_a_copy_of_a_copy_is_the_same_model(tmp_path, old):
     save(load(tmp_path / "first"), tmp_path / "second")
     assert_same_model(load(tmp_path / "second", verify=True), old)
     one, other = (json.loads((tmp_path / name / "model.json").read_text()) for name in ("first", "second"))
-    for part in ("learnt", "seen", "users", "items"):
+    for part in ("learned", "seen", "users", "items"):
         assert one["files"][part]["crc32"] == other["files"][part]["crc32"]
 
 

@@ -96,8 +96,8 @@ class Thing:
     ],
 )
 def test_what_no_file_can_hold_is_refused_by_name(value, kind):
-    with pytest.raises(DataError, match=rf"learnt_\.deep\[0\] is of type .*{kind}.*Convert it"):
-        encode({"deep": [value]}, "learnt_", {})
+    with pytest.raises(DataError, match=rf"learned_\.deep\[0\] is of type .*{kind}.*Convert it"):
+        encode({"deep": [value]}, "learned_", {})
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from tastespace import DPCML, Interactions, _native
-from tastespace.training.counts import interests_per_user
-from tastespace.training.kernel_run import optimiser_memory
+from tastespace.training.kernel_run import optimizer_memory
+from tastespace.training.n_vectors import interests_per_user
 
 SEED = 5
 
@@ -40,7 +40,7 @@ class Bench:
         rng = np.random.default_rng(seed)
         self.model, self.train = model, train
         if counts is None:
-            wanted = model.vectors_per_user, model.min_interests, model.log_base
+            wanted = model.n_interests, model.min_interests, model.log_base
             counts = list(interests_per_user(train.user_counts, *wanted))
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         users = self._place(rng.standard_normal((int(offsets[-1]), model.dim)), "users", rng)
@@ -53,7 +53,7 @@ class Bench:
             "users": users,
             "items": items,
             **model._kernel_arrays(train),
-            **optimiser_memory(model.optimiser, user=users, item=items),
+            **optimizer_memory(model.optimizer, user=users, item=items),
         }
 
     def _place(self, rows: Any, side: str, rng: np.random.Generator) -> Any:
@@ -83,7 +83,7 @@ def visit_order(n: int, epoch: int, seed: int = SEED) -> list[int]:
     A gamma is below 0 until DiHarS visits its positive: visiting one at a time shows which it was.
     """
     train = from_lists([list(range(n)), []], n + 2)
-    bench = Bench(DPCML(dim=2, sampler="dihars", candidates=1, interests=1, dcrs=None), train)
+    bench = Bench(DPCML(dim=2, sampler="dihars", n_negatives=1, n_interests=1, dcrs=None), train)
     order = []
     for place in range(n):
         bench.arrays["gamma"][:] = -1
@@ -109,9 +109,9 @@ def sampled_loss(model: DPCML, positive: Any, negatives: Any, inner: Any, gamma:
     if model.sampler in ("unis", "pops"):
         return float(hinge.mean())
     if model.sampler == "2sts":
-        return float(hinge[np.argsort(-inner, kind="stable")[: model.hardest]].mean())
+        return float(hinge[np.argsort(-inner, kind="stable")[: model.n_hardest]].mean())
     if model.sampler == "hars":
-        return float(hinge[nearest_first[: model.hardest]].mean())
+        return float(hinge[nearest_first[: model.n_hardest]].mean())
     if model.sampler == "ndihars":
         return float(hinge[nearest_first[:hard]].mean())
     assert model.sampler == "dihars"
@@ -129,8 +129,8 @@ def penalty(model: DPCML, vectors: Any) -> float:
     """psi of one user."""
     if model.dcrs is None or len(vectors) == 1:
         return 0.0
-    low = -np.inf if model.min_diversity is None else model.min_diversity
-    high = np.inf if model.max_diversity is None else model.max_diversity
+    low = -np.inf if model.min_spread is None else model.min_spread
+    high = np.inf if model.max_spread is None else model.max_spread
     if model.dcrs == "mean":
         delta = diversity(vectors)
         return max(0.0, low - delta) + max(0.0, delta - high)
@@ -189,7 +189,7 @@ class Twin:
         )
 
     def penalty(self, user: int, vectors: Any) -> float:
-        return float(self.model.diversity_weight * self.share[user] * penalty(self.model, vectors))
+        return float(self.model.spread_weight * self.share[user] * penalty(self.model, vectors))
 
     def excess(self, positive: int, candidates: Any) -> Any:
         """margin + s(u, positive) - s(u, candidate), the largest first."""
@@ -224,7 +224,7 @@ class Twin:
 
     def learn(self, first: int, last: int, order: list[int], epoch: int = 0) -> None:
         """What `train_range` does: per block first all users, then the items that they pulled."""
-        block = self.model.block
+        block = self.model.block_size
         for start in range(first, last, block):
             slots = sorted(order[start : min(last, start + block)], key=lambda p: self.owner[p])
             noted = []
@@ -270,9 +270,9 @@ class Twin:
         """Row-wise SGD, Adagrad or Adam, then back to where the geometry wants the row."""
         rows, first, second = (self.state[name] for name in (f"{side}s", f"{side}_first", f"{side}_second"))
         rate = self.model.learning_rate
-        if self.model.optimiser == "sgd":
+        if self.model.optimizer == "sgd":
             rows[row] -= rate * gradient
-        elif self.model.optimiser == "adagrad":
+        elif self.model.optimizer == "adagrad":
             first[row] += gradient**2
             rows[row] -= rate * gradient / (np.sqrt(first[row]) + 1e-8)
         else:

@@ -138,9 +138,9 @@ def test_files_of_others_are_refused(tmp_path):
 # ---- resuming ----------------------------------------------------------------------------------------------
 
 RUNS = {
-    "dihars, adagrad, mean, early stop": {"sampler": "dihars", "interests": "adaptive", "average": 4, "patience": 3},
-    "hars, adam, cosine": {"sampler": "hars", "optimiser": "adam", "learning_rate": 0.01, "schedule": "cosine"},
-    "pops, sgd, linear": {"sampler": "pops", "optimiser": "sgd", "schedule": "linear", "average": 1, "interests": 2},
+    "dihars, adagrad, mean, early stop": {"sampler": "dihars", "n_interests": "adaptive", "average": 4, "patience": 3},
+    "hars, adam, cosine": {"sampler": "hars", "optimizer": "adam", "learning_rate": 0.01, "schedule": "cosine"},
+    "pops, sgd, linear": {"sampler": "pops", "optimizer": "sgd", "schedule": "linear", "average": 1, "n_interests": 2},
 }
 
 
@@ -149,7 +149,7 @@ RUNS = {
 def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, parts, run, validated):
     train, valid, _ = parts
     valid = valid if validated else None
-    settings = {"dim": 8, "epochs": 9, "candidates": 6, "seed": 3, "threads": 1, **RUNS[run]}
+    settings = {"dim": 8, "epochs": 9, "n_negatives": 6, "seed": 3, "threads": 1, **RUNS[run]}
     whole = DPCML(**settings).fit(train, valid)
     stopping = {**settings, "checkpoint": str(tmp_path / "run.ckpt"), "checkpoint_epochs": 2}
     for last in (3, 5):  # one after a checkpoint, which repeats an epoch; both in the middle
@@ -172,7 +172,7 @@ def test_a_resumed_run_starts_where_the_checkpoint_was(tmp_path, parts):
 
 def test_resuming_counts_who_was_skipped(tmp_path):
     train = from_lists([list(range(8)), [0, 1], [2, 5]], 8)
-    settings = {"dim": 4, "epochs": 4, "checkpoint": str(tmp_path / "c"), "interests": 2}
+    settings = {"dim": 4, "epochs": 4, "checkpoint": str(tmp_path / "c"), "n_interests": 2}
     assert DPCML(**settings).fit(train).skipped_positives_ == 8
     assert DPCML(**settings).fit(train).skipped_positives_ == 8
 
@@ -184,7 +184,7 @@ def test_resuming_counts_who_was_skipped(tmp_path):
         ({"seed": 1}, "seed was 0, now it is 1"),
         ({"epochs": 9}, "epochs was 3, now it is 9"),
         ({"sampler": "unis"}, "sampler was 'dihars', now it is 'unis'"),
-        ({"min_diversity": None}, "min_diversity was 0.05, now it is None"),
+        ({"min_spread": None}, "min_spread was 0.05, now it is None"),
     ],
 )
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, parts, changes, words):
@@ -212,7 +212,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path, parts):
 def test_a_checkpoint_of_another_model_is_refused(tmp_path, parts):
     train, _, _ = parts
     settings = {"dim": 4, "epochs": 3, "sampler": "hars", "checkpoint": str(tmp_path / "c")}
-    DPCML(interests=3, **settings).fit(train)
+    DPCML(n_interests=3, **settings).fit(train)
     with pytest.raises(TrainingError, match="belongs to another run"):
         CML(**settings).fit(train)
 
@@ -229,9 +229,9 @@ def test_settings_of_the_machine_and_of_files_may_change(tmp_path, parts):
 
 def test_numpy_numbers_as_parameters(tmp_path, parts):
     train, _, _ = parts
-    settings = {"dim": np.int64(4), "interests": np.int64(2), "epochs": np.int64(2), "learning_rate": np.float64(0.1)}
+    settings = {"dim": np.int64(4), "n_interests": np.int64(2), "epochs": np.int64(2), "learning_rate": np.float64(0.1)}
     DPCML(**settings, checkpoint=str(tmp_path / "c")).fit(train)
-    again = DPCML(dim=4, interests=2, epochs=2, learning_rate=0.1, checkpoint=str(tmp_path / "c")).fit(train)
+    again = DPCML(dim=4, n_interests=2, epochs=2, learning_rate=0.1, checkpoint=str(tmp_path / "c")).fit(train)
     assert len(again.history_) == 2
 
 
@@ -266,7 +266,7 @@ if kill_at >= 0:  # in the middle of a write: the temporary file is there, half 
         fsync(handle)
     os.fsync = deadly
 print("ready", flush=True)
-model = DPCML(dim=16, interests="adaptive", sampler="dihars", candidates=30, epochs=EPOCHS, average=4, seed=3,
+model = DPCML(dim=16, n_interests="adaptive", sampler="dihars", n_negatives=30, epochs=EPOCHS, average=4, seed=3,
               patience=0, threads=1, checkpoint=path, checkpoint_epochs=1, log_file=folder + "/log.csv")
 model.fit(train, valid=valid)
 np.savez(folder + "/result.npz", users=model.user_vectors_, items=model.item_vectors_,
@@ -285,7 +285,7 @@ def start_child(tmp_path, epochs, kill_at=-1):
 def never_stopped(parts, epochs):
     train, valid, _ = parts
     model = DPCML(
-        dim=16, interests="adaptive", sampler="dihars", candidates=30, epochs=epochs, average=4, seed=3, patience=0
+        dim=16, n_interests="adaptive", sampler="dihars", n_negatives=30, epochs=epochs, average=4, seed=3, patience=0
     )
     return model.fit(train, valid)
 

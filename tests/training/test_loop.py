@@ -122,7 +122,7 @@ def test_an_error_in_a_callback_comes_through():
 # ---- Ctrl-C ------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_in_an_epoch_keeps_what_was_learnt(caplog):
+def test_ctrl_c_in_an_epoch_keeps_what_was_learned(caplog):
     outcome = run(Counter(interrupt_in=4))
     assert outcome.stopped == "interrupted"
     assert len(outcome.history) == 3

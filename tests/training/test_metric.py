@@ -9,35 +9,35 @@ import pytest
 from reference import SEED, Bench, Twin, from_lists, n_beta, random_lists, slope, visit_order
 
 from tastespace import DPCML, _native
-from tastespace.training.kernel_run import Pace, Rates, optimiser_memory
+from tastespace.training.kernel_run import Pace, Rates, optimizer_memory
 from tastespace.training.metric import MetricTrainer
 
 # Who has how many items and vectors: one vector, several, a crowded user (4 negatives for 6 candidates).
 COUNTS, VECTORS, N_ITEMS = [3, 5, 4, 14], [1, 3, 2, 4], 18
 
 SAMPLERS = {
-    "unis": {"sampler": "unis", "candidates": 6},
-    "pops": {"sampler": "pops", "candidates": 6},
-    "2sts-1": {"sampler": "2sts", "candidates": 6},
-    "2sts-3": {"sampler": "2sts", "candidates": 6, "hardest": 3},
-    "hars-1": {"sampler": "hars", "candidates": 6},
-    "hars-3": {"sampler": "hars", "candidates": 6, "hardest": 3},
-    "ndihars": {"sampler": "ndihars", "candidates": 6, "beta": 0.25},
-    "dihars-statistic": {"sampler": "dihars", "candidates": 6, "beta": 0.25, "gamma": "statistic"},
-    "dihars-random": {"sampler": "dihars", "candidates": 6, "beta": 0.25, "gamma": "random"},
-    "dihars-average": {"sampler": "dihars", "candidates": 6, "beta": 0.25, "gamma": "average"},
+    "unis": {"sampler": "unis", "n_negatives": 6},
+    "pops": {"sampler": "pops", "n_negatives": 6},
+    "2sts-1": {"sampler": "2sts", "n_negatives": 6},
+    "2sts-3": {"sampler": "2sts", "n_negatives": 6, "n_hardest": 3},
+    "hars-1": {"sampler": "hars", "n_negatives": 6},
+    "hars-3": {"sampler": "hars", "n_negatives": 6, "n_hardest": 3},
+    "ndihars": {"sampler": "ndihars", "n_negatives": 6, "beta": 0.25},
+    "dihars-statistic": {"sampler": "dihars", "n_negatives": 6, "beta": 0.25, "gamma": "statistic"},
+    "dihars-random": {"sampler": "dihars", "n_negatives": 6, "beta": 0.25, "gamma": "random"},
+    "dihars-average": {"sampler": "dihars", "n_negatives": 6, "beta": 0.25, "gamma": "average"},
 }
 # Thresholds that random vectors violate on the side in question, or not at all.
 DCRS = {
     "off": {"dcrs": None},
-    "mean, too small": {"dcrs": "mean", "min_diversity": 3.0, "max_diversity": 4.0},
-    "mean, too large": {"dcrs": "mean", "min_diversity": 0.0, "max_diversity": 0.01},
-    "mean, inside": {"dcrs": "mean", "min_diversity": 0.0, "max_diversity": 4.0},
-    "mean, only low": {"dcrs": "mean", "min_diversity": 3.0, "max_diversity": None},
-    "mean, only high": {"dcrs": "mean", "min_diversity": None, "max_diversity": 0.01},
-    "pairs": {"dcrs": "pairs", "min_diversity": 1.6, "max_diversity": 1.7},
-    "pairs, only low": {"dcrs": "pairs", "min_diversity": 1.6, "max_diversity": None},
-    "pairs, only high": {"dcrs": "pairs", "min_diversity": None, "max_diversity": 1.7},
+    "mean, too small": {"dcrs": "mean", "min_spread": 3.0, "max_spread": 4.0},
+    "mean, too large": {"dcrs": "mean", "min_spread": 0.0, "max_spread": 0.01},
+    "mean, inside": {"dcrs": "mean", "min_spread": 0.0, "max_spread": 4.0},
+    "mean, only low": {"dcrs": "mean", "min_spread": 3.0, "max_spread": None},
+    "mean, only high": {"dcrs": "mean", "min_spread": None, "max_spread": 0.01},
+    "pairs": {"dcrs": "pairs", "min_spread": 1.6, "max_spread": 1.7},
+    "pairs, only low": {"dcrs": "pairs", "min_spread": 1.6, "max_spread": None},
+    "pairs, only high": {"dcrs": "pairs", "min_spread": None, "max_spread": 1.7},
 }
 GEOMETRIES = {"sphere-ball": 0.6, "ball": 0.5, "sphere": 0.3}  # and a margin that some candidates violate
 
@@ -47,8 +47,8 @@ def a_model(sampler="unis", dcrs="off", geometry="sphere-ball", **changes):
         "dim": 5,
         "geometry": geometry,
         "margin": GEOMETRIES[geometry],
-        "diversity_weight": 0.7,
-        "optimiser": "sgd",
+        "spread_weight": 0.7,
+        "optimizer": "sgd",
         "learning_rate": 0.05,
         "seed": SEED,
         **SAMPLERS[sampler],
@@ -143,7 +143,7 @@ def position_of(positive, n, epoch=0):
 @pytest.mark.parametrize("dcrs", ["off", "mean, too small", "pairs"])
 @pytest.mark.parametrize("sampler", ["unis", "2sts-3", "hars-1", "ndihars", "dihars-random"])
 def test_one_sgd_step_is_minus_rate_times_gradient_then_the_projection(sampler, dcrs, geometry):
-    model = a_model(sampler, dcrs, geometry, block=1)
+    model = a_model(sampler, dcrs, geometry, block_size=1)
     bench = a_bench(model)
     twin, n = Twin(bench), bench.train.n_interactions
     positive = int(bench.train.offsets[2]) - 1  # of the user with three vectors
@@ -173,19 +173,23 @@ def projected(before, after, sphere):
     return np.where(moved & (sphere | (norms > 1)), after / norms, after)
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adagrad", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
 @pytest.mark.parametrize("sampler", ["unis", "hars-3", "ndihars", "dihars-random", "dihars-average", "2sts-1", "pops"])
-def test_epochs_are_what_plain_numpy_computes(sampler, optimiser):
-    """Two epochs in blocks: who moves when, the optimisers' memory, gamma."""
-    model = a_model(sampler, "mean, too small", optimiser=optimiser, block=4, learning_rate=0.02, diversity_weight=0.1)
+def test_epochs_are_what_plain_numpy_computes(sampler, optimizer):
+    """Two epochs in blocks: who moves when, the optimizers' memory, gamma."""
+    model = a_model(
+        sampler, "mean, too small", optimizer=optimizer, block_size=4, learning_rate=0.02, spread_weight=0.1
+    )
     bench = a_bench(model)
     compare_epochs(bench, epochs=2)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-@pytest.mark.parametrize("block", [1, 7, 1000])
-def test_blocks_and_geometries_are_what_plain_numpy_computes(block, geometry):
-    model = a_model("hars-3", "pairs", geometry, weighting="user", block=block, optimiser="adagrad", learning_rate=0.02)
+@pytest.mark.parametrize("block_size", [1, 7, 1000])
+def test_blocks_and_geometries_are_what_plain_numpy_computes(block_size, geometry):
+    model = a_model(
+        "hars-3", "pairs", geometry, weighting="user", block_size=block_size, optimizer="adagrad", learning_rate=0.02
+    )
     compare_epochs(a_bench(model), epochs=1)
 
 
@@ -205,7 +209,7 @@ def compare_epochs(bench, epochs):
 
 def test_only_vectors_with_a_gradient_move():
     """Row-wise: with Adam's memory of old gradients, a row that is not touched still stands still."""
-    bench = a_bench(a_model("hars-1", optimiser="adam", block=1))
+    bench = a_bench(a_model("hars-1", optimizer="adam", block_size=1))
     for name in ("user_first", "item_first", "user_second", "item_second"):
         bench.arrays[name][:] = 0.5
     start = bench.arrays["items"].copy(), bench.arrays["users"].copy()
@@ -226,7 +230,7 @@ def test_epochs_and_seeds_visit_in_different_orders():
     orders = [visit_order(60, epoch, seed) for epoch in range(4) for seed in (5, 6)]
     assert len({tuple(order) for order in orders}) == 8
     assert visit_order(60, 2) == visit_order(60, 2)
-    # No trace of the order in the file: neighbours are visited far apart, the first is not first.
+    # No trace of the order in the file: neighbors are visited far apart, the first is not first.
     places = np.argsort([visit_order(60, epoch) for epoch in range(40)], axis=1)
     assert abs(places[:, 0].mean() - 29.5) < 4 * 17.3 / np.sqrt(40)
     assert abs(np.abs(np.diff(places, axis=1)).mean() - 61 / 3) < 2
@@ -235,7 +239,7 @@ def test_epochs_and_seeds_visit_in_different_orders():
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("pieces", [[0, 26], [0, 8, 26], [0, 4, 8, 12, 16, 26]])
 def test_ranges_of_whole_blocks_add_up_to_an_epoch(pieces, threads):
-    whole, parts = (a_bench(a_model("hars-3", "pairs", block=4)) for _ in range(2))
+    whole, parts = (a_bench(a_model("hars-3", "pairs", block_size=4)) for _ in range(2))
     totals = whole.learn(threads=1)
     sums = np.sum([parts.learn(a, b, threads=threads) for a, b in pairwise(pieces)], axis=0)
     assert sums == pytest.approx(totals, rel=1e-12)
@@ -244,7 +248,7 @@ def test_ranges_of_whole_blocks_add_up_to_an_epoch(pieces, threads):
 
 
 def test_totals_are_sums_over_the_visits():
-    bench = a_bench(a_model("unis", "mean, too small", block=1000, learning_rate=1e-12))
+    bench = a_bench(a_model("unis", "mean, too small", block_size=1000, learning_rate=1e-12))
     probes = [bench.probe(p) for p in range(bench.train.n_interactions)]
     loss, dcrs, visited, skipped, _ = bench.learn()
     assert (visited, skipped) == (26, 0)
@@ -271,7 +275,7 @@ def test_a_user_who_has_everything_is_skipped_and_counted(sampler, threads):
 
 def frozen(gamma, rate, beta=0.25, seed=SEED):
     """DiHarS on vectors that do not move, with every negative as a candidate."""
-    model = a_model("dihars-statistic", gamma=gamma, gamma_rate=rate, candidates=N_ITEMS, beta=beta)
+    model = a_model("dihars-statistic", gamma=gamma, gamma_rate=rate, n_negatives=N_ITEMS, beta=beta)
     bench = Bench(model, random_lists(COUNTS, N_ITEMS), VECTORS, seed)
     bench.settings["learning_rate"] = 0.0
     return bench
@@ -291,7 +295,7 @@ def order_statistics(bench):
 @pytest.mark.parametrize("gamma", ["statistic", "random", "average"])
 @pytest.mark.parametrize("beta", [0.05, 0.25, 0.6])
 def test_gamma_converges_to_the_order_statistic_of_a_frozen_model(gamma, beta):
-    """Every gamma between the N-th and the (N + 1)-th violation minimises Lemma 2: steps from above end at the one,
+    """Every gamma between the N-th and the (N + 1)-th violation minimizes Lemma 2: steps from above end at the one,
     from below at the other.
     """
     rate = 0.002
@@ -301,19 +305,19 @@ def test_gamma_converges_to_the_order_statistic_of_a_frozen_model(gamma, beta):
     start = bench.arrays["gamma"].copy()
     for epoch in range(1500):
         bench.learn(epoch=epoch)
-    learnt = bench.arrays["gamma"]
+    learned = bench.arrays["gamma"]
     most = rate * N_ITEMS  # a step downhill is at most the rate times (active - N) / N
-    assert (learnt >= np.maximum(0, next_one - rate)).all()
-    assert (learnt <= nth + most).all()
+    assert (learned >= np.maximum(0, next_one - rate)).all()
+    assert (learned <= nth + most).all()
     if gamma == "average":
-        np.testing.assert_allclose(learnt, nth, atol=1e-5)
+        np.testing.assert_allclose(learned, nth, atol=1e-5)
     if gamma == "statistic":
-        np.testing.assert_allclose(learnt, nth, atol=rate * 1.01)
+        np.testing.assert_allclose(learned, nth, atol=rate * 1.01)
     if gamma == "random":
         from_above = start > nth
         assert from_above.any() == (beta > 0.1)
         assert not from_above.all()
-        np.testing.assert_allclose(learnt[from_above], nth[from_above], atol=rate * 1.01)
+        np.testing.assert_allclose(learned[from_above], nth[from_above], atol=rate * 1.01)
         # Lemma 2: at the minimum N gamma + sum [z - gamma]_+ is the sum of the N largest.
         for positive in range(bench.train.n_interactions):
             loss, _, _, candidates, *_ = bench.probe(positive)
@@ -347,7 +351,7 @@ def test_each_step_of_gamma(rule):
 
 
 def test_gamma_is_never_negative_while_training():
-    bench = a_bench(a_model("dihars-random", gamma_rate=0.9, optimiser="adagrad", learning_rate=0.1))
+    bench = a_bench(a_model("dihars-random", gamma_rate=0.9, optimizer="adagrad", learning_rate=0.1))
     for epoch in range(30):
         bench.learn(epoch=epoch)
         assert (bench.arrays["gamma"] >= 0).all()
@@ -361,10 +365,10 @@ def test_the_first_visit_of_dihars_learns_from_the_n_hardest(rule, beta):
     bench = Bench(a_model("dihars-statistic", gamma=rule, beta=beta), train, VECTORS)
     sort = Bench(a_model("ndihars", beta=beta), train, VECTORS)
     for positive in range(train.n_interactions):
-        learnt, wanted = bench.probe(positive), sort.probe(positive)
-        assert learnt[0] == pytest.approx(wanted[0], abs=1e-6)
+        learned, wanted = bench.probe(positive), sort.probe(positive)
+        assert learned[0] == pytest.approx(wanted[0], abs=1e-6)
         for part in (4, 5):
-            np.testing.assert_allclose(learnt[part], wanted[part], atol=1e-5)
+            np.testing.assert_allclose(learned[part], wanted[part], atol=1e-5)
 
 
 # ---- weights -----------------------------------------------------------------------------------------------
@@ -408,9 +412,9 @@ def test_schedules_of_the_learning_rate():
 
 
 def test_the_schedule_reaches_the_kernel():
-    bench = a_bench(a_model("unis", optimiser="sgd", block=1000))
+    bench = a_bench(a_model("unis", optimizer="sgd", block_size=1000))
     trainer = trainer_of(bench, Rates(0.08, "linear", 2), average=1)
-    by_hand = a_bench(a_model("unis", optimiser="sgd", block=1000))
+    by_hand = a_bench(a_model("unis", optimizer="sgd", block_size=1000))
     for epoch, rate in enumerate((0.08, 0.04)):
         trainer.train_epoch(epoch, lambda done, loss: None)
         by_hand.settings["learning_rate"] = rate
@@ -427,7 +431,7 @@ def trainer_of(bench, rates, average):
 
 
 def test_the_running_mean_is_plain_at_first_and_then_has_a_window():
-    bench = a_bench(a_model("unis", optimiser="adagrad", learning_rate=0.1))
+    bench = a_bench(a_model("unis", optimizer="adagrad", learning_rate=0.1))
     trainer = trainer_of(bench, Rates(0.1, "constant", 9), average=3)
     seen, before = [], np.zeros_like(bench.arrays["items"])
     for epoch in range(5):
@@ -460,7 +464,7 @@ def test_ticks_cover_the_epoch_and_rows_say_what_happened():
 
 
 def test_the_state_is_all_that_another_epoch_depends_on():
-    model = a_model("dihars-statistic", "pairs", optimiser="adam")
+    model = a_model("dihars-statistic", "pairs", optimizer="adam")
     one, other = (trainer_of(a_bench(model), Rates(0.05, "cosine", 4), average=2) for _ in range(2))
     for epoch in range(2):
         one.train_epoch(epoch, lambda done, loss: None)
@@ -475,9 +479,9 @@ def test_the_state_is_all_that_another_epoch_depends_on():
 @pytest.mark.parametrize(
     ("method", "filled"), [("sgd", set()), ("adagrad", {"first"}), ("adam", {"first", "second", "steps"})]
 )
-def test_optimisers_keep_only_the_memory_they_need(method, filled):
+def test_optimizers_keep_only_the_memory_they_need(method, filled):
     users, items = np.ones((4, 3), np.float32), np.ones((5, 3), np.float32)
-    memory = optimiser_memory(method, user=users, item=items)
+    memory = optimizer_memory(method, user=users, item=items)
     for side, rows in (("user", 4), ("item", 5)):
         for part in ("first", "second", "steps"):
             array = memory[f"{side}_{part}"]

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from reference import SEED, from_lists, random_lists, visit_order
 
 from tastespace import Interactions, _native
-from tastespace.training.kernel_run import Pace, Rates, optimiser_memory
+from tastespace.training.kernel_run import Pace, Rates, optimizer_memory
 from tastespace.training.pairwise import PairwiseTrainer
 
 METHODS = {"sgd": 0, "adagrad": 1, "adam": 2}
@@ -18,7 +18,7 @@ COUNTS, N_ITEMS = [3, 5, 4, 14, 18], 18  # a crowded user, and one who has every
 class Bench:
     """The kernel on random vectors."""
 
-    def __init__(self, train, dim=5, method="sgd", rate=0.05, block=4, seed=SEED, **changes):
+    def __init__(self, train, dim=5, method="sgd", rate=0.05, block_size=4, seed=SEED, **changes):
         random = np.random.default_rng(seed)
         self.train, self.method = train, method
         users, items, bias = (
@@ -26,14 +26,14 @@ class Bench:
             for shape in ((train.n_users, dim), (train.n_items, dim), train.n_items)
         )
         self.settings = {
-            "regularisation": 0.03,
-            "bias_regularisation": 0.02,
+            "regularization": 0.03,
+            "bias_regularization": 0.02,
             "method": METHODS[method],
             "learning_rate": rate,
             "beta1": 0.9,
             "beta2": 0.999,
             "epsilon": 1e-8,
-            "block": block,
+            "block_size": block_size,
             **changes,
         }
         self.arrays = {
@@ -42,7 +42,7 @@ class Bench:
             "users": users,
             "items": items,
             "bias": bias,
-            **optimiser_memory(method, user=users, item=items, bias=bias),
+            **optimizer_memory(method, user=users, item=items, bias=bias),
         }
 
     def learn(self, first=0, last=None, epoch=0, threads=1):
@@ -72,7 +72,7 @@ def test_one_step_is_the_gradient_that_torch_finds(dim):
     train = random_lists(COUNTS, N_ITEMS)
     order = visit_order(train.n_interactions, 0)
     for positive in (train.offsets[1:-1] - 1).tolist():  # the last of each user who lacks something
-        bench = Bench(train, dim, rate=1e-3, block=1)
+        bench = Bench(train, dim, rate=1e-3, block_size=1)
         before = bench.copies()
         place = order.index(positive)
         loss, right, visited = bench.learn(place, place + 1)
@@ -112,9 +112,9 @@ class Twin:
         owner, order = train.row_of_each(), visit_order(train.n_interactions, epoch)
         users, items, bias = (self.state[name] for name in ("users", "items", "bias"))
         loss = 0.0
-        for start in range(0, len(order), settings["block"]):
+        for start in range(0, len(order), settings["block_size"]):
             notes = []
-            for positive in sorted(order[start : start + settings["block"]], key=lambda p: owner[p]):
+            for positive in sorted(order[start : start + settings["block_size"]], key=lambda p: owner[p]):
                 user, liked, other = owner[positive], train.indices[positive], self.bench.negative(positive, epoch)
                 if other < 0:
                     continue
@@ -158,10 +158,10 @@ def compare(bench, epochs=2):
     return {name: np.abs(bench.arrays[name] - start[name]).max() for name in start}
 
 
-@pytest.mark.parametrize("block", [1, 7, 1000])
+@pytest.mark.parametrize("block_size", [1, 7, 1000])
 @pytest.mark.parametrize("method", METHODS)
-def test_epochs_are_what_plain_numpy_computes(method, block):
-    moved = compare(Bench(random_lists(COUNTS, N_ITEMS), method=method, block=block, rate=0.02))
+def test_epochs_are_what_plain_numpy_computes(method, block_size):
+    moved = compare(Bench(random_lists(COUNTS, N_ITEMS), method=method, block_size=block_size, rate=0.02))
     assert min(moved.values()) > 0.02
 
 
@@ -193,7 +193,7 @@ def test_users_with_indices_of_two_and_three_bytes(n_users):
     random = np.random.default_rng(0)
     rows = np.repeat(random.choice(n_users, 150, replace=False), 3)
     table = sp.csr_array((np.ones(len(rows)), (rows, random.integers(0, 30, len(rows)))), shape=(n_users, 30))
-    compare(Bench(Interactions.from_scipy(table), method="adagrad", block=256), epochs=1)
+    compare(Bench(Interactions.from_scipy(table), method="adagrad", block_size=256), epochs=1)
 
 
 # ---- who is visited, by whom -------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_who_has_everything_is_not_visited():
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_bits_for_every_number_of_threads_and_any_pieces(method):
     train = random_lists([12] * 60, 40)
-    whole, *others = (Bench(train, dim=19, method=method, block=64) for _ in range(4))
+    whole, *others = (Bench(train, dim=19, method=method, block_size=64) for _ in range(4))
     totals = [whole.learn(epoch=epoch) for epoch in range(2)]
     for bench, threads in zip(others, (2, 3, 1), strict=True):
         if threads == 1:  # in pieces of whole blocks
@@ -224,7 +224,7 @@ def test_the_same_bits_for_every_number_of_threads_and_any_pieces(method):
 
 
 def test_scores_far_apart_do_not_overflow():
-    bench = Bench(random_lists(COUNTS, N_ITEMS), block=1000)
+    bench = Bench(random_lists(COUNTS, N_ITEMS), block_size=1000)
     bench.arrays["items"] *= 1e4
     loss, _, visited = bench.learn()
     assert np.isfinite(loss)
@@ -235,7 +235,7 @@ def test_scores_far_apart_do_not_overflow():
 def test_many_losses_are_added_up_exactly():
     """Several hundred at once: the kernel multiplies before it takes a logarithm."""
     train = random_lists([20] * 100, 60)
-    bench = Bench(train, block=2000, rate=1e-12)
+    bench = Bench(train, block_size=2000, rate=1e-12)
     owner, scores = train.row_of_each(), bench.arrays["users"] @ bench.arrays["items"].T + bench.arrays["bias"]
     pairs = [(owner[p], train.indices[p], bench.negative(p)) for p in range(train.n_interactions)]
     expected = sum(np.logaddexp(0.0, float(scores[u, j] - scores[u, i])) for u, i, j in pairs)

@@ -70,7 +70,7 @@ def test_first_and_second_draw_follow_the_weights(power):
 
 @pytest.mark.parametrize("n", [4, 6, 9])
 def test_uniform_sets_of_every_size_are_uniform(n):
-    """Crowded (more than half the catalogue taken or wanted) or not, each negative is as likely as the next."""
+    """Crowded (more than half the catalog taken or wanted) or not, each negative is as likely as the next."""
     train = a_village()
     drawn = Negatives(train, seed=2).draw(np.zeros(MANY // 4, np.int32), n=n)
     for column in range(n):
@@ -98,7 +98,7 @@ def test_the_kernel_draws_candidates_by_popularity(sampler, power):
 
 
 def first_candidates(sampler, power):
-    model = DPCML(dim=2, interests=1, sampler=sampler, candidates=3, popularity_power=power, beta=0.3)
+    model = DPCML(dim=2, n_interests=1, sampler=sampler, n_negatives=3, popularity_power=power, beta=0.3)
     bench = Bench(model, a_village())
     return np.bincount([bench.probe(0, epoch)[3][0] for epoch in range(4000)], minlength=12)
 
@@ -130,19 +130,19 @@ def test_negatives_are_true_distinct_and_as_many_as_there_are(seed, n, power):
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("candidates", [1, 7, 100])
-def test_candidates_of_the_kernel_are_true_and_distinct(sampler, candidates):
+@pytest.mark.parametrize("n_negatives", [1, 7, 100])
+def test_negatives_of_the_kernel_are_true_and_distinct(sampler, n_negatives):
     train = random_lists([1, 5, 13, 14], 15)
-    model = DPCML(dim=3, interests=2, sampler=sampler, candidates=candidates, hardest=3, beta=0.2)
+    model = DPCML(dim=3, n_interests=2, sampler=sampler, n_negatives=n_negatives, n_hardest=3, beta=0.2)
     bench = Bench(model, train)
     for positive, user in enumerate(train.row_of_each()):
         drawn = bench.probe(positive)[3]
-        assert len(set(drawn)) == len(drawn) == min(candidates, 15 - train.user_counts[user])
+        assert len(set(drawn)) == len(drawn) == min(n_negatives, 15 - train.user_counts[user])
         assert not set(drawn) & set(train.indices[train.offsets[user] : train.offsets[user + 1]])
 
 
 def test_a_visit_depends_on_seed_epoch_and_positive_only():
-    bench = Bench(DPCML(dim=3, interests=1, sampler="unis", candidates=10, seed=SEED), random_lists([5] * 8, 200))
+    bench = Bench(DPCML(dim=3, n_interests=1, sampler="unis", n_negatives=10, seed=SEED), random_lists([5] * 8, 200))
     draws = {(p, e): tuple(bench.probe(p, e)[3]) for p in range(20) for e in range(3)}
     assert len(set(draws.values())) == len(draws)
     assert all(tuple(bench.probe(p, e)[3]) == draw for (p, e), draw in reversed(draws.items()))

@@ -130,9 +130,9 @@ def bpr_range(
     last: int,
     threads: int,
 ) -> tuple[float, int, int]:
-    """As `train_range`, for Bayesian personalised ranking.
+    """As `train_range`, for Bayesian personalized ranking.
 
-    Returns the summed loss without the regularisation, the number of pairs that were in the right order when visited,
+    Returns the summed loss without the regularization, the number of pairs that were in the right order when visited,
     and the number of positives visited.
     """
 
@@ -145,7 +145,7 @@ def bpr_newcomers(
     mean_users: NDArray[np.float32],
     threads: int,
 ) -> None:
-    """As `learn_newcomers`, for Bayesian personalised ranking."""
+    """As `learn_newcomers`, for Bayesian personalized ranking."""
 
 def draw_negatives(
     offsets: NDArray[np.int64],

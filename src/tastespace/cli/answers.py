@@ -16,8 +16,8 @@ from tastespace.cli.asking import ModelArgument, open_model, parse_ids, parse_kn
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
-from tastespace.recommend.lists import STREAMED
 from tastespace.recommend.rerank import rerank as rerank_lists
+from tastespace.recommend.topk import STREAMED
 
 Number = TypeVar("Number", int, float)
 _Format = Annotated[Format, typer.Option(help=FORMAT_HELP)]

@@ -14,7 +14,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.tables import open_file, to_polars
 from tastespace.errors import DataError, nearest
 from tastespace.models import Recommender
-from tastespace.recommend.labels import Labeller
+from tastespace.recommend.labels import Labeler
 from tastespace.store import load
 
 ModelArgument = Annotated[Path, typer.Argument(help="Directory of a saved model.")]
@@ -100,9 +100,9 @@ def _parsed(texts: pl.Series, kind: Any) -> pl.Series:
 
 def titled(frame: pl.DataFrame, train: Interactions, columns: tuple[str, ...]) -> pl.DataFrame:
     """A frame with titles in place of ids in these columns of lists of items."""
-    labeller = Labeller(train)
+    labeler = Labeler(train)
     for column in columns:
-        lists = [labeller.titles(train.items.find(items)) if len(items) else [] for items in frame[column]]
+        lists = [labeler.titles(train.items.find(items)) if len(items) else [] for items in frame[column]]
         frame = frame.with_columns(pl.Series(column, lists, dtype=pl.List(pl.String)))
     return frame
 

@@ -19,7 +19,7 @@ def datasets(
     name: Annotated[str | None, typer.Argument(help="Show everything about one data set.")] = None,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
 ) -> None:
-    """List the named data sets: size, licence, and whether they are on this machine."""
+    """List the named data sets: size, license, and whether they are on this machine."""
     entries = named.table() if name is None else [named.describe(name)]
     if not for_people(format):
         rows = [asdict(entry) for entry in entries]
@@ -37,7 +37,7 @@ def _all(entries: list[named.Entry]) -> None:
     table.add_column("name", style="bold", no_wrap=True)
     for column in ("users", "items", "interactions"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("licence", no_wrap=True)
+    table.add_column("license", no_wrap=True)
     table.add_column("here?", no_wrap=True)
     for e in entries:
         where = (
@@ -46,7 +46,7 @@ def _all(entries: list[named.Entry]) -> None:
             else f"[dim]{'fetchable' if e.where == 'can be fetched' else e.where.partition(':')[0]}[/]"
         )
         table.add_row(
-            e.name, f"{e.users:,}", f"{e.items:,}", f"{e.interactions:,}", e.licence, where
+            e.name, f"{e.users:,}", f"{e.items:,}", f"{e.interactions:,}", e.license, where
         )  # fmt: skip
     Console().print(table)
     Console().print("[dim]tastespace datasets NAME shows where it is, its views and its terms in full.[/]")

@@ -15,16 +15,16 @@ from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 
-_APART = {"min_diversity": 0.2, "max_diversity": 0.5}
+_APART = {"min_spread": 0.2, "max_spread": 0.5}
 _LINEUP: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("most popular", "popular", {}),
-    ("EASE (linear)", "ease", {"regularisation": 200.0}),
-    ("CML, one vector", "cml", {"sampler": "hars", "candidates": 5, "epochs": 30}),
-    ("DPCML, several", "dpcml", {"sampler": "hars", "candidates": 5, "epochs": 30, **_APART}),
+    ("EASE (linear)", "ease", {"regularization": 200.0}),
+    ("CML, one vector", "cml", {"sampler": "hard", "n_negatives": 5, "epochs": 30}),
+    ("DPCML, several", "dpcml", {"sampler": "hard", "n_negatives": 5, "epochs": 30, **_APART}),
 )
 _LEGEND = (
     "[dim]P@10, NDCG@10, MRR in percent; minority: recall@10 in percent of what lies outside a person's main "
-    "category; variety: how different the categories within a list are (0 to 1); reach: share of the catalogue "
+    "category; variety: how different the categories within a list are (0 to 1); reach: share of the catalog "
     "shown to anybody.[/]"
 )
 _EASE_ITEMS = 8_000  # above, its square of items takes minutes

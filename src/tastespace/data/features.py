@@ -33,7 +33,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.data.attributes import title_column
-from tastespace.data.columns import KINDS, Column, Kind, default_kind
+from tastespace.data.feature_columns import KINDS, Column, Kind, default_kind
 from tastespace.data.ids import IdMap, id_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import to_polars

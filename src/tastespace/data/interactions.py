@@ -96,7 +96,7 @@ class Interactions:
         min_item: int = 1,
         core: bool = False,
         duplicates: str = "sum",
-        catalogue: Any = None,
+        catalog: Any = None,
         item_attributes: Any = None,
         user_attributes: Any = None,
         threads: int = 0,
@@ -114,19 +114,19 @@ class Interactions:
                 with ``core=True`` again and again until both hold for all (the k-core).
             duplicates: What the weight of a repeated pair is: ``"sum"``, ``"last"`` (by time, else by row)
                 or ``"max"``; ``"error"`` refuses repeats.
-            catalogue: Item ids that exist although nobody may have taken them; with it, no item is dropped
+            catalog: Item ids that exist although nobody may have taken them; with it, no item is dropped
                 from the id map. Items outside it are an error.
             item_attributes, user_attributes: Frames with the id in column ``item`` (``user``) or in a column
                 named as in ``frame``, and any other columns (title, genres, ...).
             threads: 0 means all cores.
         """
-        from tastespace.data.building import Recipe, build
+        from tastespace.data.builder import Recipe, build
         from tastespace.data.tables import FrameTable
 
         recipe = Recipe(
             user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
         )
-        return build(FrameTable(frame), recipe, catalogue, item_attributes, user_attributes)
+        return build(FrameTable(frame), recipe, catalog, item_attributes, user_attributes)
 
     @classmethod
     def from_file(
@@ -143,7 +143,7 @@ class Interactions:
         min_item: int = 1,
         core: bool = False,
         duplicates: str = "sum",
-        catalogue: Any = None,
+        catalog: Any = None,
         item_attributes: Any = None,
         user_attributes: Any = None,
         delimiter: str | None = None,
@@ -152,11 +152,11 @@ class Interactions:
     ) -> Interactions:
         """Build from a Parquet, CSV or TSV file; arguments as in `from_frame`.
 
-        Parquet is read one column at a time. For text, ``delimiter`` and ``header`` are recognised unless given; a
+        Parquet is read one column at a time. For text, ``delimiter`` and ``header`` are recognized unless given; a
         file without a header has the columns ``column_1``, ``column_2``, ... Ids in text become whole numbers only
         where that loses nothing (007 stays text).
         """
-        from tastespace.data.building import Recipe, build
+        from tastespace.data.builder import Recipe, build
         from tastespace.data.tables import open_file
 
         recipe = Recipe(
@@ -164,7 +164,7 @@ class Interactions:
         )
         others = [name for name in (rating, weight, timestamp) if name is not None]
         table = open_file(path, delimiter, header, (user, item), others)
-        return build(table, recipe, catalogue, item_attributes, user_attributes)
+        return build(table, recipe, catalog, item_attributes, user_attributes)
 
     @classmethod
     def from_scipy(
@@ -175,7 +175,7 @@ class Interactions:
         Explicit zeros are no interactions. Without ``users`` and ``items`` the ids are 0 ... n-1; empty rows
         and columns are kept.
         """
-        from tastespace.data.building import build_from_scipy
+        from tastespace.data.builder import build_from_scipy
 
         return build_from_scipy(matrix, users, items, keep_weights)
 
@@ -188,7 +188,7 @@ class Interactions:
 
     @property
     def n_items(self) -> int:
-        """Size of the catalogue."""
+        """Size of the catalog."""
         return len(self.items)
 
     @property
@@ -265,7 +265,7 @@ class Interactions:
 
     def filter(self, *, min_user: int = 1, min_item: int = 1, core: bool = False) -> Interactions:
         """Drop users and items with fewer interactions, as in `from_frame`; both id maps shrink."""
-        from tastespace.data.building import drop_rare
+        from tastespace.data.builder import drop_rare
 
         return drop_rare(self, min_user, min_item, core, keep_items=False)
 

@@ -57,7 +57,7 @@ def multi_interest(
     n_interactions: int = 40_000,
     *,
     n_categories: int = 12,
-    interests: tuple[int, int] = (2, 4),
+    n_interests: tuple[int, int] = (2, 4),
     dominance: float = 0.5,
     category_skew: float = 0.7,
     popularity_skew: float = 0.7,
@@ -69,17 +69,17 @@ def multi_interest(
     """A town of people with several interests each.
 
     Args:
-        n_users, n_items: Size of the town and of its catalogue; ids are 0 ... n-1.
+        n_users, n_items: Size of the town and of its catalog; ids are 0 ... n-1.
         n_interactions: Wanted number of distinct pairs; a little less comes out where people run out of items
             they like.
         n_categories: Every item belongs to exactly one category.
-        interests: Fewest and most interests per person, drawn evenly.
+        n_interests: Fewest and most interests per person, drawn evenly.
         dominance: Weight of an interest relative to the next stronger one, in (0, 1]: with 0.5 and three
             interests the shares are 4/7, 2/7 and 1/7; with 1 all are equal.
         category_skew: How unequal the categories' sizes are: category c gets a share ~ (c + 1) ** -skew.
         popularity_skew: The same for the popularity of items within a category.
         activity_spread: Standard deviation of the log of the number of items per person.
-        noise: Share of choices made from the whole catalogue instead of from an interest.
+        noise: Share of choices made from the whole catalog instead of from an interest.
         category_names: Names for the categories; invented ones by default.
         seed: The same seed gives the same world.
 
@@ -87,7 +87,7 @@ def multi_interest(
     >>> sum(town.interests_of(7).values())
     1.0
     """
-    _check(n_users, n_items, n_interactions, n_categories, interests, dominance, noise)
+    _check(n_users, n_items, n_interactions, n_categories, n_interests, dominance, noise)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ParameterError(f"seed={seed!r}: expected a whole number, 0 or more.")
     rng = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def multi_interest(
 
     item_category = _assign_categories(rng, n_items, n_categories, category_skew)
     popularity = _popularity(rng, item_category, n_categories, popularity_skew)
-    offsets, wanted, weights = _plant_interests(rng, n_users, item_category, n_categories, interests, dominance)
+    offsets, wanted, weights = _plant_interests(rng, n_users, item_category, n_categories, n_interests, dominance)
     quota = _quotas(rng, n_users, n_items, n_interactions, activity_spread)
 
     shop = _Shop(item_category, popularity, n_categories)
@@ -130,7 +130,7 @@ class _Shop:
         self._low, self._high = self._total[edges[:-1]], self._total[edges[1:]]
 
     def draw(self, rng: np.random.Generator, category: NDArray[np.int32]) -> NDArray[np.int32]:
-        """One item per entry of ``category``; -1 stands for the whole catalogue."""
+        """One item per entry of ``category``; -1 stands for the whole catalog."""
         anything = category < 0
         low = np.where(anything, 0.0, self._low[category])
         high = np.where(anything, self._total[-1], self._high[category])
@@ -178,7 +178,7 @@ def _choose(
 
 
 def _assign_categories(rng: np.random.Generator, n_items: int, n_categories: int, skew: float) -> NDArray[np.int32]:
-    """Category of each item: skewed sizes, none empty, in random order over the catalogue."""
+    """Category of each item: skewed sizes, none empty, in random order over the catalog."""
     share = (np.arange(n_categories) + 1.0) ** -skew
     extra = np.searchsorted(np.cumsum(share / share.sum()), rng.random(n_items - n_categories), side="right")
     category = np.concatenate([np.arange(n_categories), np.minimum(extra, n_categories - 1)])
@@ -202,11 +202,11 @@ def _plant_interests(
     n_users: int,
     item_category: NDArray[np.int32],
     n_categories: int,
-    interests: tuple[int, int],
+    n_interests: tuple[int, int],
     dominance: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     """Give every user distinct categories, large ones more often, and geometric weights."""
-    count = rng.integers(interests[0], interests[1] + 1, size=n_users)
+    count = rng.integers(n_interests[0], n_interests[1] + 1, size=n_users)
     size = np.bincount(item_category, minlength=n_categories) / len(item_category)
     # The smallest of exponential races are a weighted draw without replacement.
     race = rng.exponential(size=(n_users, n_categories)) / size
@@ -248,7 +248,7 @@ def _check(
     n_items: int,
     n_interactions: int,
     n_categories: int,
-    interests: tuple[int, int],
+    n_interests: tuple[int, int],
     dominance: float,
     noise: float,
 ) -> None:
@@ -261,12 +261,13 @@ def _check(
     if not _MIN_PER_USER * n_users <= n_interactions <= most:
         raise ParameterError(
             f"n_interactions={n_interactions:,}: with {n_users:,} users and {n_items:,} items expected between "
-            f"{_MIN_PER_USER * n_users:,} ({_MIN_PER_USER} each) and {most:,} (half the catalogue each)."
+            f"{_MIN_PER_USER * n_users:,} ({_MIN_PER_USER} each) and {most:,} (half the catalog each)."
         )
-    low, high = interests
+    low, high = n_interests
     if not 1 <= low <= high <= n_categories:
         raise ParameterError(
-            f"interests={interests}: expected (fewest, most) with 1 <= fewest <= most <= n_categories={n_categories}."
+            f"n_interests={n_interests}: expected (fewest, most) with 1 <= fewest <= most <= n_categories="
+            f"{n_categories}."
         )
     if not 0 < dominance <= 1 or not 0 <= noise <= 1:
         raise ParameterError(f"dominance={dominance}, noise={noise}: expected dominance in (0, 1], noise in [0, 1].")

@@ -1,4 +1,4 @@
-"""CSV, TSV and other text tables: delimiter and header recognised, ids kept as they are written."""
+"""CSV, TSV and other text tables: delimiter and header recognized, ids kept as they are written."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tastespace import threads as threading
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.evaluation.alignment import Aligned, align, merge_lists, without
-from tastespace.evaluation.facts import Facts
+from tastespace.evaluation.context import Facts
 from tastespace.evaluation.metrics import DEFAULT, Column, check_cutoff, columns_for
 from tastespace.evaluation.protocols import Protocol, find_protocol
 from tastespace.evaluation.report import Report
@@ -35,7 +35,7 @@ def evaluate(
     on_unknown: str = "error",
     threads: int = 0,
 ) -> Report:
-    """Rank the whole catalogue for every user with a test item and measure how well the test items do.
+    """Rank the whole catalog for every user with a test item and measure how well the test items do.
 
     Args:
         model: A fitted recommender.
@@ -120,7 +120,7 @@ class _Tally:
         for column in self._columns:
             if column.metric.compute:
                 values = column.metric.compute(block, self._facts, column.parameter)
-                self._values[column.label].append(100 * values if column.metric.percent else values)
+                self._values[column.label].append(values)
         for cut, exposure in self._exposure.items():
             top = block.top[:, :cut]
             exposure += np.bincount(top[top >= 0], minlength=len(exposure))
@@ -148,12 +148,13 @@ class _Tally:
             per_user=per_user,
             seconds=seconds,
             backend=self._facts.train.backend,
+            units={column.label: column.metric.unit for column in self._columns},
         )
 
     def _of_unknown_users(self, column: Column, known: Aligned) -> NDArray[np.float64]:
         """Whom the model does not know is served nothing: 0 for accuracy, and no list to judge otherwise."""
         metric = column.metric
-        if not metric.percent or metric.needs == "categories":
+        if metric.unit != "fraction" or metric.needs == "categories":
             return np.full(known.n_unknown_users, np.nan)
         least = self._facts.protocol.least(int(column.parameter or 0) if metric.at_k else None)
         return np.where(known.unknown_users_n >= least, 0.0, np.nan)
@@ -217,4 +218,4 @@ def _cutoffs(k: int | Sequence[int] | None, rules: Protocol, n_items: int) -> tu
 
 def _check_longest(longest: int, n_items: int) -> None:
     if longest > n_items:
-        raise ParameterError(f"k={longest} is larger than the catalogue of {n_items:,} items. Ask for a shorter list.")
+        raise ParameterError(f"k={longest} is larger than the catalog of {n_items:,} items. Ask for a shorter list.")

@@ -13,35 +13,35 @@ from tastespace.evaluation.opauc import Floats, checked, checked_count, hinge_of
 
 
 def hard_sampling_loss(
-    positive_distances: ArrayLike, negative_distances: ArrayLike, hardest: int, margin: float = 1.0
+    positive_distances: ArrayLike, negative_distances: ArrayLike, n_hardest: int, margin: float = 1.0
 ) -> float:
     """Hard negative sampling's loss of one user (the paper's ``R^HarS``, one term of its outer sum).
 
-    Each positive meets the ``hardest`` NEAREST negatives; the mean of ``[margin + d+ - d-]_+`` over all
+    Each positive meets the ``n_hardest`` NEAREST negatives; the mean of ``[margin + d+ - d-]_+`` over all
     pairs.
 
-    Proposition 1: this IS `opauc_hinge_loss` of the negated distances at ``beta = hardest / n-``. That is all
-    it is. The paper's "<=>" with maximising OPAUC holds for the hinge surrogate only, not for Eq. 4 (a model
+    Proposition 1: this IS `opauc_hinge_loss` of the negated distances at ``beta = n_hardest / n-``. That is all
+    it is. The paper's "<=>" with maximizing OPAUC holds for the hinge surrogate only, not for Eq. 4 (a model
     of larger hinge loss may have the larger OPAUC), and its displayed definition of OPAUC^{u_i} is this LOSS,
-    which is to be minimised. What does hold: ``margin * (1 - opauc) <= loss``, so a small loss is a large
+    which is to be minimized. What does hold: ``margin * (1 - opauc) <= loss``, so a small loss is a large
     OPAUC.
 
     Args:
         positive_distances: Shape ``(n+,)``, finite; smaller is better.
         negative_distances: Shape ``(n-,)``, finite.
-        hardest: The paper's ``U``, from 1 (its standard hard sampling) to ``n-``.
+        n_hardest: The paper's ``U``, from 1 (its standard hard sampling) to ``n-``.
         margin: The paper's lambda, above 0.
 
     >>> from tastespace.evaluation.opauc import opauc_hinge_loss
     >>> near, far = [0.2, 1.0], [0.5, 0.9, 2.0, 3.0]
-    >>> round(hard_sampling_loss(near, far, hardest=2), 3)
+    >>> round(hard_sampling_loss(near, far, n_hardest=2), 3)
     0.9
     >>> round(opauc_hinge_loss(np.negative(near), np.negative(far), beta=2 / 4), 3)
     0.9
     """
     positive = checked(positive_distances, "positive_distances", finite=True)
     negative = checked(negative_distances, "negative_distances", finite=True)
-    nearest = -largest(-negative, checked_count(hardest, "hardest", negative.size))
+    nearest = -largest(-negative, checked_count(n_hardest, "n_hardest", negative.size))
     return float(np.mean(hinge_of(nearest - positive[:, None], margin)))
 
 
@@ -119,7 +119,7 @@ def flat_hinge(constant: ArrayLike, score: ArrayLike, threshold: ArrayLike) -> F
 def differentiable_hard_sampling_loss(
     positive_distances: ArrayLike,
     negative_distances: ArrayLike,
-    hardest: int,
+    n_hardest: int,
     margin: float = 1.0,
     thresholds: ArrayLike | None = None,
 ) -> float:
@@ -131,23 +131,23 @@ def differentiable_hard_sampling_loss(
     Args:
         positive_distances: Shape ``(n+,)``, finite; smaller is better.
         negative_distances: Shape ``(n-,)``, finite.
-        hardest: ``N_beta``, from 1 to ``n-``.
+        n_hardest: ``N_beta``, from 1 to ``n-``.
         margin: The paper's lambda, above 0.
         thresholds: The paper's ``gamma_ij``, shape ``(n+,)`` or one number, at least 0. None takes the best:
-            the ``hardest``-th largest hinge loss of each positive.
+            the ``n_hardest``-th largest hinge loss of each positive.
 
-    >>> differentiable_hard_sampling_loss([0.5], [0.75, 1.0, 4.0], hardest=2)
+    >>> differentiable_hard_sampling_loss([0.5], [0.75, 1.0, 4.0], n_hardest=2)
     0.625
-    >>> hard_sampling_loss([0.5], [0.75, 1.0, 4.0], hardest=2)
+    >>> hard_sampling_loss([0.5], [0.75, 1.0, 4.0], n_hardest=2)
     0.625
-    >>> differentiable_hard_sampling_loss([0.5], [0.75, 1.0, 4.0], hardest=2, thresholds=0.0)
+    >>> differentiable_hard_sampling_loss([0.5], [0.75, 1.0, 4.0], n_hardest=2, thresholds=0.0)
     0.625
-    >>> differentiable_hard_sampling_loss([0.5], [0.75, 1.0, 4.0], hardest=1, thresholds=0.0)
+    >>> differentiable_hard_sampling_loss([0.5], [0.75, 1.0, 4.0], n_hardest=1, thresholds=0.0)
     1.25
     """
     positive = checked(positive_distances, "positive_distances", finite=True)
     negative = checked(negative_distances, "negative_distances", finite=True)
-    count = checked_count(hardest, "hardest", negative.size)
+    count = checked_count(n_hardest, "n_hardest", negative.size)
     hinge = hinge_of(negative - positive[:, None], margin)
     gamma = largest(hinge, count)[:, 0] if thresholds is None else np.asarray(thresholds, dtype=np.float64)
     if gamma.ndim > 1 or (gamma.ndim == 1 and gamma.size != positive.size) or not np.all(gamma >= 0):

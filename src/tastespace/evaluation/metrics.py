@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.errors import ParameterError, nearest
-from tastespace.evaluation.facts import Facts
+from tastespace.evaluation.context import Facts
 from tastespace.models.ranking import Block
-from tastespace.training.counts import n_hardest
+from tastespace.training.n_vectors import n_hardest
 
 Values = NDArray[np.float64]
 PerUser = Callable[[Block, Facts, Any], Values]
@@ -32,14 +32,14 @@ class Metric:
 
     name: str
     compute: PerUser | None
-    """One value per user of the block; None for metrics of the catalogue as a whole."""
+    """One value per user of the block; None for metrics of the catalog as a whole."""
     at_k: bool
     doc: str
-    percent: bool = True
+    unit: str = "fraction"
     needs: Literal["", "vectors", "categories"] = ""
     """What it cannot be computed without."""
     from_exposure: Callable[[NDArray[np.int64]], float] | None = None
-    """For metrics of the catalogue: from the number of lists that show each item."""
+    """For metrics of the catalog: from the number of lists that show each item."""
 
 
 def _counted(block: Block, facts: Facts, k: int | None, values: Values) -> Values:
@@ -202,7 +202,7 @@ def category_average_precision(block: Block, facts: Facts, category: int) -> Val
 
 
 def coverage(exposure: NDArray[np.int64]) -> float:
-    """Share of the catalogue that appears in at least one list, in [0, 1]."""
+    """Share of the catalog that appears in at least one list, in [0, 1]."""
     return float(np.mean(exposure > 0))
 
 
@@ -221,18 +221,20 @@ METRICS = {
     for metric in (
         Metric("P", precision, True, "precision"),
         Metric("R", recall, True, "recall"),
-        Metric("NDCG", ndcg, True, "normalised discounted cumulative gain"),
+        Metric("NDCG", ndcg, True, "normalized discounted cumulative gain"),
         Metric("MAP", average_precision, False, "mean average precision over the whole ranking"),
         Metric("MRR", reciprocal_rank, False, "mean reciprocal rank of the first hit"),
         Metric("HitRate", hit_rate, True, "share of users with a hit"),
         Metric("AUC", auc, False, "area under the ROC curve"),
         Metric("OPAUC", opauc, False, "one-way partial AUC, written OPAUC(0.01)"),
-        Metric("MaxDiv", max_div, True, "squared distances over ordered pairs", percent=False, needs="vectors"),
-        Metric("ILS", ils, True, "squared distances over unordered pairs", percent=False, needs="vectors"),
-        Metric("Coverage", None, True, "share of the catalogue shown", percent=False, from_exposure=coverage),
-        Metric("CategoryILD", category_ild, True, "Jaccard distance", percent=False, needs="categories"),
-        Metric("Novelty", novelty, True, "self-information in bits", percent=False),
-        Metric("Gini", None, True, "inequality of exposure", percent=False, from_exposure=gini),
+        Metric(
+            "MaxDiv", max_div, True, "squared distances over ordered pairs", unit="squared distance", needs="vectors"
+        ),
+        Metric("ILS", ils, True, "squared distances over unordered pairs", unit="squared distance", needs="vectors"),
+        Metric("Coverage", None, True, "share of the catalog shown", unit="share", from_exposure=coverage),
+        Metric("CategoryILD", category_ild, True, "Jaccard distance", unit="distance", needs="categories"),
+        Metric("Novelty", novelty, True, "self-information", unit="bits"),
+        Metric("Gini", None, True, "inequality of exposure", unit="coefficient", from_exposure=gini),
         Metric("MinorityRecall", minority_recall, True, "recall outside the user's main category", needs="categories"),
         Metric("CategoryMAP", category_average_precision, False, "MAP[c] for each category c", needs="categories"),
     )

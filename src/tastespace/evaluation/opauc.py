@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tastespace.errors import ParameterError
-from tastespace.training.counts import n_hardest
+from tastespace.training.n_vectors import n_hardest
 
 Floats = NDArray[np.float64]
 
@@ -22,8 +22,8 @@ def opauc(positive_scores: ArrayLike, negative_scores: ArrayLike, beta: float) -
 
     The share of (positive, hard negative) pairs in which the positive does NOT score below the negative,
     where the ``N_beta`` negatives of the largest scores are the hard ones. Eq. 4's 0-1 loss is 0 at 0, so a
-    tie counts as correct. Normalised by ``n+ * N_beta``: 1 is perfect at every beta, and ``beta=1`` is the
-    AUC (where nothing ties). The integral above Eq. 4 is not normalised: it is ``beta`` times this. For
+    tie counts as correct. Normalized by ``n+ * N_beta``: 1 is perfect at every beta, and ``beta=1`` is the
+    AUC (where nothing ties). The integral above Eq. 4 is not normalized: it is ``beta`` times this. For
     distances, pass their negatives.
 
     Args:

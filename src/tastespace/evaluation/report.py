@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from tastespace.errors import ParameterError, nearest
 class Report:
     """The figures of one evaluation. ``report["P@3"]`` is the mean over the users who count for it.
 
-    Accuracy is in percent; MaxDiv, ILS, Coverage, CategoryILD, Novelty and Gini are in their own units.
+    Accuracy is a fraction from 0 to 1; MaxDiv, ILS, Coverage, CategoryILD, Novelty and Gini are in their own units.
+    `units` and what is printed say which; `in_percent` is for tables that are made for people.
     """
 
     model: str
@@ -33,6 +34,8 @@ class Report:
     """Values in the order of `users`, NaN for those who do not count. Coverage and Gini have none."""
     seconds: float
     backend: str = "polars"
+    units: dict[str, str] = field(default_factory=dict)
+    """Unit of each figure: ``"fraction"`` for accuracy, ``"%"`` after `in_percent`."""
 
     def __getitem__(self, metric: str) -> float:
         if metric not in self.metrics:
@@ -44,12 +47,23 @@ class Report:
     def __iter__(self) -> Iterator[str]:
         return iter(self.metrics)
 
+    def in_percent(self) -> Report:
+        """The same report with its fractions in percent, for tables that are made for people."""
+        scale = {name: 100.0 if self.units.get(name) == "fraction" else 1.0 for name in self.metrics}
+        return replace(
+            self,
+            metrics={name: scale[name] * value for name, value in self.metrics.items()},
+            per_user={name: scale[name] * values for name, values in self.per_user.items()},
+            units={name: "%" if unit == "fraction" else unit for name, unit in self.units.items()},
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; a figure that no user counts for is None."""
         return {
             "model": self.model,
             "protocol": self.protocol,
             "metrics": {name: None if np.isnan(value) else value for name, value in self.metrics.items()},
+            "units": dict(self.units),
             "n_users": dict(self.n_users),
             "seconds": self.seconds,
         }

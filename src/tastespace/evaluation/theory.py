@@ -4,7 +4,7 @@
 | --- | --- |
 | Eq. 4, OPAUC; its ``N_beta`` | `opauc`, `opauc_of_each`, `n_hardest` |
 | Proposition 1 | `hard_sampling_loss` equals `opauc_hinge_loss` at ``beta = U / n-`` |
-| Theorem 1 and its ``N~`` | `generalisation_bound`, `effective_sample_size` |
+| Theorem 1 and its ``N~`` | `generalization_bound`, `effective_sample_size` |
 | Theorem 2 | `precision_lower_bound`, `recall_lower_bound` |
 | Lemma 2 | `average_top_k` equals `average_top_k_dual` |
 | Lemma 3 | `nested_hinge` equals `flat_hinge` |
@@ -30,7 +30,7 @@ from tastespace.evaluation.hard_sampling import (
     nested_hinge,
 )
 from tastespace.evaluation.opauc import opauc, opauc_hinge_loss, opauc_of_each
-from tastespace.training.counts import n_hardest
+from tastespace.training.n_vectors import n_hardest
 
 __all__ = [
     "average_top_k",
@@ -38,8 +38,8 @@ __all__ = [
     "differentiable_hard_sampling_loss",
     "effective_sample_size",
     "flat_hinge",
-    "generalisation_bound",
-    "generalisation_log10_failure",
+    "generalization_bound",
+    "generalization_log10_failure",
     "hard_sampling_loss",
     "n_hardest",
     "nested_hinge",
@@ -182,7 +182,7 @@ def _hits_lower_bound(
 
 
 def effective_sample_size(
-    n_positives: ArrayLike, n_negatives: ArrayLike, *, diversity_weight: float, radius: float = 1.0
+    n_positives: ArrayLike, n_negatives: ArrayLike, *, spread_weight: float, radius: float = 1.0
 ) -> float:
     """Theorem 1's ``N~``, the number of independent observations that the data are worth.
 
@@ -192,10 +192,10 @@ def effective_sample_size(
     Args:
         n_positives: ``n+`` of each user, shape ``(users,)``, at least 1.
         n_negatives: ``n-`` of each user, shape ``(users,)``, at least 1.
-        diversity_weight: The paper's eta, at least 0: the weight of the diversity control regularisation.
+        spread_weight: The paper's eta, at least 0: the weight of the diversity control regularization.
         radius: The paper's r, above 0: all vectors lie in a ball of that radius.
 
-    >>> round(effective_sample_size([18] * 3757, [5095] * 3757, diversity_weight=10), 2)  # as Steam-200k
+    >>> round(effective_sample_size([18] * 3757, [5095] * 3757, spread_weight=10), 2)  # as Steam-200k
     1.2
     """
     positives = np.asarray(n_positives, dtype=np.float64)
@@ -210,18 +210,18 @@ def effective_sample_size(
         raise ParameterError(
             f"n_positives has {positives.size} users and n_negatives {negatives.size}; give both for the same users."
         )
-    if not (np.isfinite(diversity_weight) and diversity_weight >= 0):
-        raise ParameterError(f"diversity_weight is {diversity_weight!r}; give a finite number of at least 0.")
+    if not (np.isfinite(spread_weight) and spread_weight >= 0):
+        raise ParameterError(f"spread_weight is {spread_weight!r}; give a finite number of at least 0.")
     if not (np.isfinite(radius) and radius > 0):
         raise ParameterError(f"radius is {radius!r}; give a finite number above 0.")
     users = positives.size
     per_item = float(np.sum(1.0 / positives + 1.0 / negatives))
-    spread = (4.0 + diversity_weight) ** 2 / users + 2.0 * per_item / users**2
+    spread = (4.0 + spread_weight) ** 2 / users + 2.0 * per_item / users**2
     return float(1.0 / (16.0 * radius**4 * spread))
 
 
-def generalisation_bound(
-    n_positives: ArrayLike, n_negatives: ArrayLike, *, dim: int, diversity_weight: float, radius: float = 1.0
+def generalization_bound(
+    n_positives: ArrayLike, n_negatives: ArrayLike, *, dim: int, spread_weight: float, radius: float = 1.0
 ) -> float:
     """Theorem 1, the right side of Eq. 22: ``sqrt(2 d log(3 r N~) / N~)``.
 
@@ -232,55 +232,55 @@ def generalisation_bound(
     ``margin + 4 r^2 = 5``. So nothing in this library claims to have verified it; the formula is here to be
     evaluated. Beyond that:
 
-    * The proof's own probability of failure is far above 1 there: `generalisation_log10_failure`.
+    * The proof's own probability of failure is far above 1 there: `generalization_log10_failure`.
     * Below ``3 r N~ = e`` the formula FALLS as N~ does: less data, smaller bound. At ``3 r N~ <= 1`` the
       logarithm is not positive and nothing is claimed: infinity here (Steam-200k with eta = 30, say).
     * "It does not depend on C" because the proof covers one ball in d dimensions, not one for each of the
-      ``|U| C + |I|`` vectors that are learnt.
+      ``|U| C + |I|`` vectors that are learned.
 
     Args:
         n_positives: ``n+`` of each user, shape ``(users,)``, at least 1.
         n_negatives: ``n-`` of each user, shape ``(users,)``, at least 1.
         dim: The paper's d.
-        diversity_weight: The paper's eta, at least 0.
+        spread_weight: The paper's eta, at least 0.
         radius: The paper's r, above 0.
 
     >>> steam = {"n_positives": [18] * 3757, "n_negatives": [5095] * 3757, "dim": 100}
-    >>> round(generalisation_bound(**steam, diversity_weight=10), 1)
+    >>> round(generalization_bound(**steam, spread_weight=10), 1)
     14.6
-    >>> round(generalisation_bound(**steam, diversity_weight=0), 1)
+    >>> round(generalization_bound(**steam, spread_weight=0), 1)
     7.2
-    >>> generalisation_bound(**steam, diversity_weight=30)
+    >>> generalization_bound(**steam, spread_weight=30)
     inf
     """
-    log, size = _log_term(n_positives, n_negatives, dim, diversity_weight, radius)
+    log, size = _log_term(n_positives, n_negatives, dim, spread_weight, radius)
     return float(np.sqrt(2.0 * dim * log / size)) if log > 0 else float("inf")
 
 
-def generalisation_log10_failure(
-    n_positives: ArrayLike, n_negatives: ArrayLike, *, dim: int, diversity_weight: float, radius: float = 1.0
+def generalization_log10_failure(
+    n_positives: ArrayLike, n_negatives: ArrayLike, *, dim: int, spread_weight: float, radius: float = 1.0
 ) -> float:
     """Log10 of the probability with which Theorem 1 may fail, as the last display of its proof has it.
 
     ``2 (3 r B^2 / (2 d log(3 r N~)))^d`` with ``B = 16 r (4 + eta)``. "With high probability" would ask for a
-    number well below 0; above 0 the theorem says nothing. Arguments as in `generalisation_bound`.
+    number well below 0; above 0 the theorem says nothing. Arguments as in `generalization_bound`.
 
     >>> steam = {"n_positives": [18] * 3757, "n_negatives": [5095] * 3757, "dim": 100}
-    >>> round(generalisation_log10_failure(**steam, diversity_weight=10))
+    >>> round(generalization_log10_failure(**steam, spread_weight=10))
     277
     """
-    log, _ = _log_term(n_positives, n_negatives, dim, diversity_weight, radius)
+    log, _ = _log_term(n_positives, n_negatives, dim, spread_weight, radius)
     if log <= 0:
         return float("inf")
-    reach = 16.0 * radius * (4.0 + diversity_weight)
+    reach = 16.0 * radius * (4.0 + spread_weight)
     return float(np.log10(2.0) + dim * np.log10(3.0 * radius * reach**2 / (2.0 * dim * log)))
 
 
 def _log_term(
-    n_positives: ArrayLike, n_negatives: ArrayLike, dim: int, diversity_weight: float, radius: float
+    n_positives: ArrayLike, n_negatives: ArrayLike, dim: int, spread_weight: float, radius: float
 ) -> tuple[float, float]:
     """``log(3 r N~)`` and ``N~``."""
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim < 1:
         raise ParameterError(f"dim is {dim!r}; give the number of dimensions, a whole number of at least 1.")
-    size = effective_sample_size(n_positives, n_negatives, diversity_weight=diversity_weight, radius=radius)
+    size = effective_sample_size(n_positives, n_negatives, spread_weight=spread_weight, radius=radius)
     return float(np.log(3.0 * radius * size)), size

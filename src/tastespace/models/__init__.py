@@ -16,30 +16,30 @@ __all__ = ["Recommender", "VectorSpace", "create", "registry"]
 
 # Name -> module and class. Modules are imported when asked for, so that nobody pays for what they do not use.
 _MODELS = {
-    "popular": "tastespace.models.simple:MostPopular",
-    "ease": "tastespace.models.simple:EASE",
-    "itemknn": "tastespace.models.neighbours:ItemKNN",
-    "contentknn": "tastespace.models.content:ContentKNN",
+    "popular": "tastespace.models.baselines:MostPopular",
+    "ease": "tastespace.models.baselines:EASE",
+    "itemknn": "tastespace.models.item_knn:ItemKNN",
+    "contentknn": "tastespace.models.content_knn:ContentKNN",
     "als": "tastespace.models.als:ALS",
     "bpr": "tastespace.models.bpr:BPR",
     "cml": "tastespace.models.dpcml:CML",
     "dpcml": "tastespace.models.dpcml:DPCML",
-    "adacml": "tastespace.models.adaptive:AdaCML",
-    "hlr": "tastespace.models.adaptive:HLR",
-    "lrml": "tastespace.models.translations:LRML",
-    "transcf": "tastespace.models.translations:TransCF",
-    "gmf": "tastespace.models.factors:GMF",
-    "mlp": "tastespace.models.factors:MLP",
-    "neumf": "tastespace.models.factors:NeuMF",
-    "m2f": "tastespace.models.multivector:M2F",
-    "mgmf": "tastespace.models.multivector:MGMF",
+    "adacml": "tastespace.models.attention_cml:AdaCML",
+    "hlr": "tastespace.models.attention_cml:HLR",
+    "lrml": "tastespace.models.translation_cml:LRML",
+    "transcf": "tastespace.models.translation_cml:TransCF",
+    "gmf": "tastespace.models.neural_mf:GMF",
+    "mlp": "tastespace.models.neural_mf:MLP",
+    "neumf": "tastespace.models.neural_mf:NeuMF",
+    "m2f": "tastespace.models.multi_vector_mf:M2F",
+    "mgmf": "tastespace.models.multi_vector_mf:MGMF",
     "mult-dae": "tastespace.models.autoencoders:MultDAE",
     "mult-vae": "tastespace.models.autoencoders:MultVAE",
-    "lightgcn": "tastespace.models.graph:LightGCN",
+    "lightgcn": "tastespace.models.lightgcn:LightGCN",
     "dp-recnet": "tastespace.models.recnet:DPRecNet",
-    "gcn-accdiv": "tastespace.models.accdiv:GCNAccDiv",
-    "idcf": "tastespace.models.diversity:IDCF",
-    "prd": "tastespace.models.diversity:PRD",
+    "gcn-accdiv": "tastespace.models.gcn_accdiv:GCNAccDiv",
+    "idcf": "tastespace.models.idcf_prd:IDCF",
+    "prd": "tastespace.models.idcf_prd:PRD",
     "recnet": "tastespace.models.recnet:RecNet",
     "dpcml+dn": "tastespace.models.fused:DPCMLDN",
     "cml+dn": "tastespace.models.fused:CMLDN",
@@ -59,8 +59,8 @@ def registry() -> dict[str, type[Recommender]]:
 def create(name: str, **parameters: Any) -> Recommender:
     """A new model by name.
 
-    >>> create("ease", regularisation=50.0)
-    EASE(regularisation=50.0)
+    >>> create("ease", regularization=50.0)
+    EASE(regularization=50.0)
     """
     if name not in _MODELS:
         raise ParameterError(f"no model {name!r}; there are {', '.join(_MODELS)}.{nearest(name, _MODELS)}")

@@ -1,4 +1,4 @@
-"""Matrix factorisation by alternating least squares, computed by the package implicit."""
+"""Matrix factorization by alternating least squares, computed by the package implicit."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tastespace import threads as threading
+from tastespace.checks import require_number, require_seed, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.models.base import Recommender
-from tastespace.models.trained import require_number, require_seed, require_whole
 from tastespace.models.vectors import VectorSpace
 
 
@@ -31,10 +31,10 @@ def _require_implicit() -> Any:
 
 
 class ALS(Recommender):
-    """Weighted matrix factorisation (Hu, Koren and Volinsky, "Collaborative Filtering for Implicit Feedback Datasets",
+    """Weighted matrix factorization (Hu, Koren and Volinsky, "Collaborative Filtering for Implicit Feedback Datasets",
     ICDM 2008), by implicit's `AlternatingLeastSquares` with conjugate gradients.
 
-    The score is ``<x_u, y_i>``, and the loss ``sum over all pairs of c_ui (p_ui - <x_u, y_i>)^2 + regularisation *
+    The score is ``<x_u, y_i>``, and the loss ``sum over all pairs of c_ui (p_ui - <x_u, y_i>)^2 + regularization *
     (sum |x_u|^2 + sum |y_i|^2)`` with p_ui = 1 for items that were taken and 0 for others, and the confidence
     c_ui = 1 + alpha for the former and 1 for the latter.
 
@@ -43,7 +43,7 @@ class ALS(Recommender):
 
     Args:
         dim: Dimension f of the vectors.
-        regularisation: lambda.
+        regularization: lambda.
         alpha: How much more an item that was taken counts than one that was not.
         iterations: Passes over users and items.
         seed: Of the start.
@@ -65,14 +65,14 @@ class ALS(Recommender):
     def __init__(
         self,
         dim: int = 64,
-        regularisation: float = 20.0,
+        regularization: float = 20.0,
         alpha: float = 1.0,
         iterations: int = 15,
         seed: int = 0,
         threads: int = 0,
     ) -> None:
         self.dim = dim
-        self.regularisation = regularisation
+        self.regularization = regularization
         self.alpha = alpha
         self.iterations = iterations
         self.seed = seed
@@ -85,7 +85,7 @@ class ALS(Recommender):
         with threadpool_limits(1, "blas"):
             solver = implicit.AlternatingLeastSquares(
                 factors=self.dim,
-                regularization=self.regularisation,
+                regularization=self.regularization,
                 alpha=1.0,  # the matrix holds the confidences as they are
                 iterations=self.iterations,
                 num_threads=threading.resolve(self.threads),
@@ -98,19 +98,19 @@ class ALS(Recommender):
                 show_progress=sys.stderr.isatty() if progress is None else progress,
             )
         if not (np.isfinite(solver.user_factors).all() and np.isfinite(solver.item_factors).all()):
-            raise TrainingError("the least squares gave NaN or infinite vectors. Raise regularisation.")
+            raise TrainingError("the least squares gave NaN or infinite vectors. Raise regularization.")
         self.user_vectors_ = np.ascontiguousarray(solver.user_factors, dtype=np.float32)
         self.item_vectors_ = np.ascontiguousarray(solver.item_factors, dtype=np.float32)
 
     def _check(self) -> None:
         for name in ("dim", "iterations"):
             require_whole(name, getattr(self, name))
-        require_number("regularisation", self.regularisation, above=0.0)
+        require_number("regularization", self.regularization, above=0.0)
         require_number("alpha", self.alpha, least=0.0)
         require_seed(self.seed)
 
     def vectors(self) -> VectorSpace:
-        """The learnt vectors."""
+        """The learned vectors."""
         if not hasattr(self, "item_vectors_"):
             self.require_fitted()
         return VectorSpace.single(self.user_vectors_, self.item_vectors_, "dot")
@@ -120,7 +120,7 @@ class ALS(Recommender):
         items = self.item_vectors_.astype(np.float64)
         users = np.empty((histories.n_users, items.shape[1]), dtype=np.float32)
         with threadpool_limits(1, "blas"):  # many small systems
-            whole = items.T @ items + self.regularisation * np.eye(items.shape[1])
+            whole = items.T @ items + self.regularization * np.eye(items.shape[1])
             for user, (first, last) in enumerate(zip(histories.offsets[:-1], histories.offsets[1:], strict=True)):
                 mine = items[histories.indices[first:last]]
                 users[user] = scipy.linalg.solve(

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.neural import Batch, NeuralRecommender, Tensors
-from tastespace.models.trained import require_number, require_whole
+from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
 from tastespace.training.loop import Arrays
 
 Self = TypeVar("Self", bound="_Autoencoder")
@@ -41,9 +41,9 @@ class _Autoencoder(NeuralRecommender):
     """Units of the layer between items and code, on both sides; 0 leaves it out."""
     dropout: float = 0.5
     """Share of a history that is hidden from the encoder, anew in every epoch."""
-    batch: int = 128
+    batch_size: int = 128
     """Users per step."""
-    negatives: int = field(default=1, init=False)
+    n_negatives: int = field(default=1, init=False)
 
     def _check(self) -> None:
         super()._check()
@@ -76,8 +76,8 @@ class _Autoencoder(NeuralRecommender):
 
     def _batches(self, train: Interactions, epoch: int, torch: Any) -> Iterator[Batch]:
         order = np.random.default_rng([self.seed, epoch]).permutation(np.flatnonzero(train.user_counts))
-        for first in range(0, len(order), self.batch):
-            users = order[first : first + self.batch]
+        for first in range(0, len(order), self.batch_size):
+            users = order[first : first + self.batch_size]
             offsets, items = train.rows_of(users)
             yield Histories(
                 users=self._tensor(torch, users),

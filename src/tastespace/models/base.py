@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import logging
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, NotFittedError, ParameterError, nearest
-from tastespace.models.answers import Answers
+from tastespace.models.inference import InferenceMixin
 from tastespace.models.vectors import VectorSpace
 
 log = logging.getLogger(__name__)
@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 Self = TypeVar("Self", bound="Recommender")
 
 
-class Recommender(Answers, ABC):
+class Recommender(InferenceMixin, ABC):
     """Base of all models.
 
     A subclass writes ``__init__`` (which only stores its parameters), `_fit`, and either `score_block` or, for
     vector models, `vectors`. It then has evaluation, recommendation, the command line and the conformance
-    tests. What is learnt ends in an underscore; the fitted model owns the ids and the seen items (`train_`).
+    tests. What is learned ends in an underscore; the fitted model owns the ids and the seen items (`train_`).
     """
 
     train_: Interactions
@@ -33,8 +33,6 @@ class Recommender(Answers, ABC):
     valid_: Interactions | None
     """What it was tuned on, if anything."""
     _world: Interactions | None = None
-    _kept_as: ClassVar[dict[str, str]] = {}
-    """Attributes of parameters whose own name is taken by a method."""
 
     def fit(self: Self, train: Interactions, valid: Interactions | None = None, progress: bool | None = None) -> Self:
         """Learn from ``train``; ``valid`` serves early stopping where the model has any.
@@ -62,7 +60,7 @@ class Recommender(Answers, ABC):
         """Learn; sets the attributes that end in an underscore."""
 
     def vectors(self) -> VectorSpace | None:
-        """The learnt vectors, for models that have them; None for others."""
+        """The learned vectors, for models that have them; None for others."""
         return None
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
@@ -97,7 +95,7 @@ class Recommender(Answers, ABC):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters and their values."""
-        return {name: getattr(self, self._kept_as.get(name, name)) for name in self._parameter_names()}
+        return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self: Self, **parameters: Any) -> Self:
         """Change parameters; unknown names are an error that offers the nearest."""
@@ -108,7 +106,7 @@ class Recommender(Answers, ABC):
                     f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(names) or 'none'}."
                     + nearest(name, names)
                 )
-            setattr(self, self._kept_as.get(name, name), value)
+            setattr(self, name, value)
         return self
 
     def clone(self: Self) -> Self:

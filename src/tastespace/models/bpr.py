@@ -1,4 +1,4 @@
-"""Bayesian personalised ranking, trained by native kernels."""
+"""Bayesian personalized ranking, trained by native kernels."""
 
 from __future__ import annotations
 
@@ -10,19 +10,12 @@ import numpy as np
 
 from tastespace import _native
 from tastespace import threads as threading
+from tastespace.checks import require_number, require_seed, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.trained import (
-    LoopParameters,
-    TrainedRecommender,
-    learn,
-    require_number,
-    require_seed,
-    require_whole,
-    validator,
-)
+from tastespace.models.trained import LoopParameters, TrainedRecommender, learn, validator
 from tastespace.models.vectors import VectorSpace
-from tastespace.training.kernel_run import Arrays, Pace, Rates, optimiser_memory
+from tastespace.training.kernel_run import Arrays, Pace, Rates, optimizer_memory
 from tastespace.training.pairwise import PairwiseTrainer
 
 _METHODS = {"sgd": 0, "adagrad": 1, "adam": 2}
@@ -32,15 +25,15 @@ _FOLD_ALONE = 2_000  # interactions from which a second thread pays
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BPR(LoopParameters, TrainedRecommender):
-    """Matrix factorisation with the BPR criterion (Rendle et al., "BPR: Bayesian Personalized Ranking from Implicit
+    """Matrix factorization with the BPR criterion (Rendle et al., "BPR: Bayesian Personalized Ranking from Implicit
     Feedback", UAI 2009).
 
     The score is ``s(u, i) = <x_u, v_i> + b_i``. For every positive (u, i) of an epoch an item j that u did not take is
-    drawn uniformly, and ``-ln sigmoid(s(u, i) - s(u, j))`` plus half the regularisation times the squares of x_u, v_i,
+    drawn uniformly, and ``-ln sigmoid(s(u, i) - s(u, j))`` plus half the regularization times the squares of x_u, v_i,
     v_j, b_i and b_j takes a step downwards.
 
     The publication draws positives with replacement; here an epoch visits each once, in a new random order. It has no
-    item bias in its formulas, though its authors' software has; the start of the vectors, the optimiser and the number
+    item bias in its formulas, though its authors' software has; the start of the vectors, the optimizer and the number
     of steps are open as well. Row-wise Adagrad and the running mean are those of DPCML.
 
     >>> from tastespace import synthetic
@@ -56,13 +49,13 @@ class BPR(LoopParameters, TrainedRecommender):
     learning_rate: float = 0.05
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the learning rate falls over the epochs."""
-    regularisation: float = 0.01
+    regularization: float = 0.01
     """lambda_Theta for the vectors of users and items."""
-    bias_regularisation: float = 0.01
+    bias_regularization: float = 0.01
     """The same for the items' biases."""
-    optimiser: Literal["adagrad", "adam", "sgd"] = "adagrad"
+    optimizer: Literal["adagrad", "adam", "sgd"] = "adagrad"
     """Row-wise: only what has a gradient moves."""
-    block: int = 1024
+    block_size: int = 1024
     """Positives per block: items stand still while the users of a block move, and then move themselves."""
     average: int = 10
     """The model is the running mean over about so many epochs; 1 takes the last epoch's."""
@@ -78,7 +71,7 @@ class BPR(LoopParameters, TrainedRecommender):
         trainer = PairwiseTrainer(
             train,
             {"users": users, "items": items, "bias": bias},
-            optimiser_memory(self.optimiser, user=users, item=items, bias=bias),
+            optimizer_memory(self.optimizer, user=users, item=items, bias=bias),
             self._kernel_settings(),
             Pace(
                 Rates(self.learning_rate, self.schedule, self.epochs),
@@ -93,37 +86,37 @@ class BPR(LoopParameters, TrainedRecommender):
 
     def _kernel_settings(self) -> dict[str, Any]:
         return {
-            "regularisation": self.regularisation,
-            "bias_regularisation": self.bias_regularisation,
-            "method": _METHODS[self.optimiser],
+            "regularization": self.regularization,
+            "bias_regularization": self.bias_regularization,
+            "method": _METHODS[self.optimizer],
             "beta1": 0.9,
             "beta2": 0.999,
             "epsilon": 1e-8,
-            "block": self.block,
+            "block_size": self.block_size,
         }
 
     def _check(self) -> None:
         """Every parameter that makes no sense, before anything is computed."""
-        for name, choices in (("optimiser", _METHODS), ("schedule", ("constant", "linear", "cosine"))):
+        for name, choices in (("optimizer", _METHODS), ("schedule", ("constant", "linear", "cosine"))):
             if getattr(self, name) not in choices:
                 raise ParameterError(
                     f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, choices))}."
                 )
         require_seed(self.seed)
-        for name in ("dim", "block", "average"):
+        for name in ("dim", "block_size", "average"):
             require_whole(name, getattr(self, name))
         require_number("learning_rate", self.learning_rate, above=0.0)
-        for name in ("regularisation", "bias_regularisation"):
+        for name in ("regularization", "bias_regularization"):
             require_number(name, getattr(self, name), least=0.0)
 
     def vectors(self) -> VectorSpace:
-        """The learnt vectors and biases."""
+        """The learned vectors and biases."""
         if not hasattr(self, "item_vectors_"):
             self.require_fitted()
         return _space({"users": self.user_vectors_, "items": self.item_vectors_, "bias": self.item_bias_})
 
     def _fold_in(self, histories: Interactions) -> BPR:
-        """Newcomers' vectors, learnt with the model's own loss against items that stand still."""
+        """Newcomers' vectors, learned with the model's own loss against items that stand still."""
         self._check()
         # A loaded model's arrays are mapped for reading only.
         items, bias = (np.require(a, requirements=["C", "W"]) for a in (self.item_vectors_, self.item_bias_))
@@ -134,7 +127,7 @@ class BPR(LoopParameters, TrainedRecommender):
             "users": users,
             "items": items,
             "bias": bias,
-            **optimiser_memory(self.optimiser, user=users, item=items[:0], bias=bias[:0]),
+            **optimizer_memory(self.optimizer, user=users, item=items[:0], bias=bias[:0]),
         }
         settings = {**self._kernel_settings(), "learning_rate": self.learning_rate}
         n_threads = threading.resolve(self.threads) if histories.n_interactions > _FOLD_ALONE else 1

@@ -9,25 +9,24 @@ import copy
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace import threads as threading
-from tastespace.data.combining import combine
+from tastespace.data.concat import combine
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.models.answers import Answers
+from tastespace.models.initializers import grow, spread_over_items, start_items, start_users
 from tastespace.models.parameters import REGIONS, MetricParameters
-from tastespace.models.start import grow, spread_over_items, start_items, start_users
 from tastespace.models.trained import TrainedRecommender, learn, validator
 from tastespace.models.vectors import VectorSpace
-from tastespace.training.counts import interests_per_user
-from tastespace.training.kernel_run import Arrays, Pace, Rates, optimiser_memory
+from tastespace.training.kernel_run import Arrays, Pace, Rates, optimizer_memory
 from tastespace.training.loop import Callback
 from tastespace.training.metric import MetricTrainer, place
+from tastespace.training.n_vectors import interests_per_user
 
 log = logging.getLogger(__name__)
 
@@ -40,20 +39,18 @@ class DPCML(MetricParameters, TrainedRecommender):
     """Diversity-promoting collaborative metric learning.
 
     The score of an item is minus the smallest squared distance from any of the user's vectors (Eq. 3). Training
-    minimises ``[margin + s(u, positive) - s(u, negative)]_+`` over sampled negatives (Eq. 12) plus a penalty that
+    minimizes ``[margin + s(u, positive) - s(u, negative)]_+`` over sampled negatives (Eq. 12) plus a penalty that
     keeps each user's vectors properly apart (DCRS, Eq. 9).
 
     >>> from tastespace import split, synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
     >>> train, valid, test = split.per_user(town, seed=0)
-    >>> model = DPCML(dim=16, interests=3, epochs=5, seed=0).fit(train, valid=valid)
+    >>> model = DPCML(dim=16, n_interests=3, epochs=5, seed=0).fit(train, valid=valid)
     >>> model.user_vectors_.shape, model.item_vectors_.shape
     ((180, 16), (50, 16))
     """
 
     has_interests = True
-    interests = Answers.interests  # the question, not the parameter of the same name
-    _kept_as: ClassVar[dict[str, str]] = {"interests": "vectors_per_user"}
 
     @classmethod
     def paper(cls, **changes: Any) -> DPCML:
@@ -64,9 +61,9 @@ class DPCML(MetricParameters, TrainedRecommender):
     def published(cls) -> dict[str, Any]:
         """Parameters of the plain published setting: Adam, batches of 256, 100 epochs, d = 100, no averaging."""
         return {
-            "optimiser": "adam",
+            "optimizer": "adam",
             "learning_rate": 1e-3,
-            "block": 256,
+            "block_size": 256,
             "epochs": 100,
             "dim": 100,
             "average": 1,
@@ -82,12 +79,12 @@ class DPCML(MetricParameters, TrainedRecommender):
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
         rng = np.random.default_rng(self.seed)
-        counts = interests_per_user(train.user_counts, self.vectors_per_user, self.min_interests, self.log_base)
+        counts = interests_per_user(train.user_counts, self.n_interests, self.min_interests, self.log_base)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         regions = REGIONS[self.geometry]
         users = start_users(rng, int(offsets[-1]), self.dim, regions[0], self.radius)
         items = start_items(rng, train.n_items, self.dim, regions[1], self.radius)
-        memory = optimiser_memory(self.optimiser, user=users, item=items)
+        memory = optimizer_memory(self.optimizer, user=users, item=items)
         self._learn(train, valid, progress, users, offsets, items, memory)
 
     def partial_fit(
@@ -101,7 +98,7 @@ class DPCML(MetricParameters, TrainedRecommender):
 
         The model afterwards knows everything it knew and everything in ``new``. New users and items start at random,
         as in `fit`. A user whose adaptive number of vectors grows gets a new one at the own item that lies farthest
-        from the vectors already there. Vectors that exist move on with the mean of the optimiser's memory, so that
+        from the vectors already there. Vectors that exist move on with the mean of the optimizer's memory, so that
         they do not jump.
         """
         self.require_fitted()
@@ -116,7 +113,7 @@ class DPCML(MetricParameters, TrainedRecommender):
         whole = combine(self.train_, new)
         if valid is not None and (valid.users != whole.users or valid.items != whole.items):
             raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({whole!r}).")
-        counts = interests_per_user(whole.user_counts, self.vectors_per_user, self.min_interests, self.log_base)
+        counts = interests_per_user(whole.user_counts, self.n_interests, self.min_interests, self.log_base)
         # Nobody loses a vector; a model fitted with other settings may have given more.
         old_rows = self.train_.users.find(whole.users.series)
         had = np.where(old_rows >= 0, np.diff(self.user_offsets_)[old_rows], 0)
@@ -125,7 +122,7 @@ class DPCML(MetricParameters, TrainedRecommender):
         regions = REGIONS[self.geometry]
         users = start_users(rng, int(offsets[-1]), self.dim, regions[0], self.radius)
         items = start_items(rng, whole.n_items, self.dim, regions[1], self.radius)
-        memory = optimiser_memory(self.optimiser, user=users, item=items)
+        memory = optimizer_memory(self.optimizer, user=users, item=items)
         old_items = self.train_.items.find(whole.items.series)
         known_items = np.flatnonzero(old_items >= 0)
         items[known_items] = self.item_vectors_[old_items[known_items]]
@@ -177,9 +174,9 @@ class DPCML(MetricParameters, TrainedRecommender):
         }
 
     def _fold_in(self, histories: Interactions) -> DPCML:
-        """Newcomers' vectors, learnt with the model's own loss against items that stand still."""
+        """Newcomers' vectors, learned with the model's own loss against items that stand still."""
         self._check()
-        counts = interests_per_user(histories.user_counts, self.vectors_per_user, self.min_interests, self.log_base)
+        counts = interests_per_user(histories.user_counts, self.n_interests, self.min_interests, self.log_base)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         users = spread_over_items(self.item_vectors_, histories, offsets, REGIONS[self.geometry][0], self.radius)
         arrays: Arrays = {
@@ -188,7 +185,7 @@ class DPCML(MetricParameters, TrainedRecommender):
             "vector_offsets": offsets,
             "users": users,
             "items": np.require(self.item_vectors_, requirements=["C", "W"]),  # a loaded model's are read-only
-            **optimiser_memory(self.optimiser, user=users, item=users[:0]),
+            **optimizer_memory(self.optimizer, user=users, item=users[:0]),
             **self._kernel_arrays(histories, self.train_),
         }
         if self.gamma == "random":  # by position: a newcomer's would depend on who else is there
@@ -203,7 +200,7 @@ class DPCML(MetricParameters, TrainedRecommender):
         return new
 
     def vectors(self) -> VectorSpace:
-        """The learnt vectors."""
+        """The learned vectors."""
         if not hasattr(self, "item_vectors_"):
             self.require_fitted()
         return VectorSpace(self.user_vectors_, self.user_offsets_, self.item_vectors_)
@@ -215,16 +212,16 @@ class CML(DPCML):
 
     It takes DPCML's parameters but for those that concern several vectors.
 
-    >>> CML(dim=8, sampler="unis").vectors_per_user
+    >>> CML(dim=8, sampler="unis").n_interests
     1
     """
 
     has_interests = False
 
-    interests: ClassVar[Any] = DPCML.interests
+    n_interests: int | str = field(default=1, init=False)
     min_interests: int = field(default=1, init=False)
     log_base: float = field(default=3.0, init=False)
     dcrs: Literal["mean", "pairs"] | None = field(default=None, init=False)
-    diversity_weight: float = field(default=0.0, init=False)
-    min_diversity: float | None = field(default=None, init=False)
-    max_diversity: float | None = field(default=None, init=False)
+    spread_weight: float = field(default=0.0, init=False)
+    min_spread: float | None = field(default=None, init=False)
+    max_spread: float | None = field(default=None, init=False)

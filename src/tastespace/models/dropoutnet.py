@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from tastespace.data.features import FeatureEncoder, content_for, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.answers import opened
 from tastespace.models.base import Recommender
 from tastespace.models.extractors import find_extractor
 from tastespace.models.fusion_parameters import PairBatch, Places
+from tastespace.models.inference import opened
 from tastespace.models.networks import SIDES, FusionNetworks
-from tastespace.models.neural import Batch, Tensors, require_torch
+from tastespace.models.torch_base import Batch, Tensors, require_torch
 from tastespace.training.batches import SharedNegatives, in_runs
 from tastespace.training.loop import Arrays, Callback
 
@@ -161,8 +161,8 @@ class DropoutNet(FusionNetworks):
         for side in SIDES:
             content = self._content[side]
             name, pyramid = getattr(self, f"{side}_extractor"), self._pyramid(side)
-            learnt = find_extractor(name).start(content.shape[1], random)
-            found |= {f"{side}_extract_{part}": array for part, array in learnt.items()}
+            learned = find_extractor(name).start(content.shape[1], random)
+            found |= {f"{side}_extract_{part}": array for part, array in learned.items()}
             lengths = float(content.power(2).sum()) / max(1, content.shape[0])
             usual = lengths if name == "identity" else pyramid.n_features  # extracted numbers are of the order of 1
             found |= pyramid.start(random, max(1e-6, usual))
@@ -187,9 +187,9 @@ class DropoutNet(FusionNetworks):
 
     def _batches(self, train: Interactions, epoch: int, torch: Any) -> Iterator[Batch]:
         order, users = self._order(train, epoch), train.row_of_each()
-        source = SharedNegatives(train, self.pool, self.negatives, self.seed, self._pool_power())
-        for first in range(0, len(order), self.batch):
-            part = order[first : first + self.batch]
+        source = SharedNegatives(train, self.pool, self.n_negatives, self.seed, self._pool_power())
+        for first in range(0, len(order), self.batch_size):
+            part = order[first : first + self.batch_size]
             drawn, usable = source.draw(users[part], epoch, first)
             known = usable.any(axis=1)  # whoever has everything teaches nothing
             if known.any():
@@ -238,7 +238,7 @@ class DropoutNet(FusionNetworks):
         part = np.flatnonzero(np.isin(histories.row_of_each(), rows))
         owner = histories.row_of_each()[part]
         # Everybody sees the same negatives, so that nobody's vectors depend on who else is new.
-        drawn = np.random.default_rng([self.seed, step]).permutation(histories.n_items)[: self.negatives]
+        drawn = np.random.default_rng([self.seed, step]).permutation(histories.n_items)[: self.n_negatives]
         own = histories.matrix[owner][:, drawn].toarray() > 0
         places = Places.of(owner, histories.indices[part], np.tile(drawn, (len(part), 1)))
         batch = self._pair_batch(torch, places, ~own, part, None)
@@ -262,12 +262,12 @@ class DropoutNet(FusionNetworks):
 
     # ---- the model file ------------------------------------------------------------------------------------
 
-    def _learnt(self) -> dict[str, Any]:
+    def _learned(self) -> dict[str, Any]:
         names = ("weights_", "units_", "user_vectors_", "item_vectors_", "history_", "best_epoch_", "stopped_")
         encoders = {side: encoder.to_plain() for side, encoder in self.encoders_.items()}
         return {name: getattr(self, name) for name in names} | {"encoders_": encoders}
 
-    def _restore(self, learnt: dict[str, Any]) -> None:
-        for name, value in learnt.items():
+    def _restore(self, learned: dict[str, Any]) -> None:
+        for name, value in learned.items():
             setattr(self, name, value)
-        self.encoders_ = {side: FeatureEncoder.from_plain(plain) for side, plain in learnt["encoders_"].items()}
+        self.encoders_ = {side: FeatureEncoder.from_plain(plain) for side, plain in learned["encoders_"].items()}

@@ -1,6 +1,6 @@
 """Content extractors, Phi_u and Phi_i of DropoutNet: what is made of the features before the fusion network.
 
-``"identity"`` (the paper's choice) leaves them sparse as they are; ``"dense:128"`` is a learnt layer of 128 units with
+``"identity"`` (the paper's choice) leaves them sparse as they are; ``"dense:128"`` is a learned layer of 128 units with
 tanh. `register` adds one of your own under a name, by which parameters and model files call it.
 """
 
@@ -22,7 +22,7 @@ class Extractor(Protocol):
         """Numbers per row that come out."""
 
     def start(self, n_features: int, random: np.random.Generator) -> Arrays:
-        """Weights before training, float32; none where nothing is learnt."""
+        """Weights before training, float32; none where nothing is learned."""
 
     def extract(self, weights: Tensors, content: SparseRows) -> Any:
         """The same rows as `SparseRows` or as a dense tensor ``(n, width)``; ``weights`` as `start` named them."""
@@ -36,7 +36,7 @@ class Identity:
         return n_features
 
     def start(self, n_features: int, random: np.random.Generator) -> Arrays:
-        """Nothing is learnt."""
+        """Nothing is learned."""
         return {}
 
     def extract(self, weights: Tensors, content: SparseRows) -> SparseRows:
@@ -45,7 +45,7 @@ class Identity:
 
 
 class Dense:
-    """One learnt layer with tanh."""
+    """One learned layer with tanh."""
 
     def __init__(self, units: int) -> None:
         self.units = units

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
-from tastespace.models.answers import Answers
 from tastespace.models.base import Recommender
 from tastespace.models.dpcml import CML, DPCML
 from tastespace.models.dropoutnet import DropoutNet
 from tastespace.models.fusion_parameters import PairBatch
-from tastespace.models.multivector import MGMF
-from tastespace.models.neural import Tensors
-from tastespace.models.pairs import DiversityControl, Shown, chosen_hinge, mean_hinge, threshold_hinge
-from tastespace.models.trained import require_number, require_whole
-from tastespace.training.counts import n_hardest
+from tastespace.models.multi_vector_mf import MGMF
+from tastespace.models.torch_base import Tensors
+from tastespace.models.torch_losses import DiversityControl, Shown, chosen_hinge, mean_hinge, threshold_hinge
 from tastespace.training.loop import Arrays
+from tastespace.training.n_vectors import n_hardest
 from tastespace.training.samplers import find_sampler
 
 _GEOMETRIES = ("sphere-ball", "ball", "sphere")
 # Parameters that a model trained first has from the one it is trained for, and those that only several vectors have.
 _ALIKE = (
-    "dim", "seed", "threads", "monitor", "monitor_protocol", "margin", "sampler", "hardest", "beta", "gamma_rate",
+    "dim", "seed", "threads", "monitor", "monitor_protocol", "margin", "sampler", "n_hardest", "beta", "gamma_rate",
     "popularity_power", "geometry",
 )  # fmt: skip
-_ALIKE_SEVERAL = ("dcrs", "diversity_weight", "min_diversity", "max_diversity")
+_ALIKE_SEVERAL = ("dcrs", "spread_weight", "min_spread", "max_spread")
 
 
 def _latent(maker: type[Recommender], shared: dict[str, Any], given: Mapping[str, Any] | None) -> Recommender:
@@ -48,27 +47,23 @@ def _latent(maker: type[Recommender], shared: dict[str, Any], given: Mapping[str
 class _Several:
     """Apart from the models, because there `interests` is a question that people ask."""
 
-    interests: InitVar[int] = 5
-    """Vectors per user, C, the same for everybody. Kept as `vectors_per_user`."""
-
-    def __post_init__(self, interests: int = 1) -> None:  # noqa: RUF033 (CML+DN has no such parameter)
-        self.vectors_per_user = interests
+    n_interests: int = 5
+    """Vectors per user, C, the same for everybody."""
 
 
 class _WithInterests(DropoutNet):
     """Models with C vectors per user."""
 
     has_interests = True
-    _kept_as: ClassVar[dict[str, str]] = {"interests": "vectors_per_user"}
-    vectors_per_user: int
+    n_interests: int
 
     @property
     def _copies(self) -> int:
-        return self.vectors_per_user
+        return self.n_interests
 
     def _check(self) -> None:
         super()._check()
-        require_whole("interests", self.vectors_per_user)
+        require_whole("n_interests", self.n_interests)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -77,7 +72,7 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
 
     With preference inputs g, content Phi and networks h, user u has the vectors ``h_u^c([g_u^c, Phi_u])`` and item v is
     at ``h_v([g_v, Phi_v])``. As in `DPCML`, the score is minus the smallest squared distance from any of the user's
-    vectors, and training minimises the hinge ``[margin + s(u, positive) - s(u, negative)]_+`` over sampled negatives
+    vectors, and training minimizes the hinge ``[margin + s(u, positive) - s(u, negative)]_+`` over sampled negatives
     plus a penalty that keeps each user's vectors properly apart. In a batch the preference of half the users and half
     the items is hidden (zeros), so that strangers can be placed by content alone: `add_users`, `add_items`,
     ``recommend_for(features=...)``.
@@ -88,19 +83,17 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
     >>> from tastespace import synthetic
     >>> world = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1)
     >>> town, kinds = world.interactions, pl.DataFrame({"item": range(50), "kind": ["ab"[i % 2] for i in range(50)]})
-    >>> model = DPCMLDN(dim=8, interests=2, layers=(16,), epochs=2).fit(town, item_features=kinds)
+    >>> model = DPCMLDN(dim=8, n_interests=2, layers=(16,), epochs=2).fit(town, item_features=kinds)
     >>> model.add_items(pl.DataFrame({"item": [99], "kind": ["b"]})).train_.n_items
     51
     """
 
-    interests = Answers.interests  # the question, not the parameter of the same name
-
     margin: float = 1.0
     """lambda, in squared distance."""
-    sampler: str = "unis"
+    sampler: str = "uniform"
     """unis, pops, 2sts, hars, ndihars or dihars; see `tastespace.training.samplers`."""
-    hardest: int = 1
-    """How many of the candidates HarS and 2stS use."""
+    n_hardest: int = 1
+    """How many of the negatives drawn HarS and 2stS use, the hardest."""
     beta: float = 1e-3
     """The share of a user's negatives that (N)DiHarS aims at, in (0, 1]."""
     gamma_rate: float = 0.05
@@ -115,7 +108,7 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
         super()._check()
         self._check_diversity()
         find_sampler(self.sampler)
-        require_whole("hardest", self.hardest)
+        require_whole("n_hardest", self.n_hardest)
         for name in ("margin", "gamma_rate"):
             require_number(name, getattr(self, name), above=0.0)
         require_number("popularity_power", self.popularity_power, least=0.0)
@@ -130,19 +123,19 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
         A bound that is open counts as 0 below and as 1 above; where nothing controls the diversity it starts as chance
         has it.
         """
-        bounds = (self.min_diversity, self.max_diversity)
-        if self.dcrs is None or not self.diversity_weight or bounds == (None, None) or not self.has_interests:
+        bounds = (self.min_spread, self.max_spread)
+        if self.dcrs is None or not self.spread_weight or bounds == (None, None) or not self.has_interests:
             return 1.0
-        least, most = self.min_diversity or 0.0, 1.0 if self.max_diversity is None else self.max_diversity
+        least, most = self.min_spread or 0.0, 1.0 if self.max_spread is None else self.max_spread
         return min(1.0, max(1e-3, (least + most) / 2))
 
     def _latent_model(self) -> Recommender:
         alike = [*_ALIKE, *(_ALIKE_SEVERAL if self.has_interests else ())]
-        shared = {"candidates": self.negatives, **{name: getattr(self, name) for name in alike}}
+        shared = {"n_negatives": self.n_negatives, **{name: getattr(self, name) for name in alike}}
         if (self.latent or {}).get("geometry", self.geometry) == "sphere":
             for name in ("margin", "gamma_rate"):
                 shared[name] = getattr(self, name) / 2  # there DPCML counts in 1 - cos, half a squared distance
-        several = {"interests": self.vectors_per_user} if self.has_interests else {}
+        several = {"n_interests": self.n_interests} if self.has_interests else {}
         maker: type[Recommender] = DPCML if self.has_interests else CML
         return _latent(maker, {**shared, **several}, self.latent)
 
@@ -151,7 +144,7 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
 
     def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
         found = super()._start(train, random)
-        if self.sampler == "dihars":
+        if find_sampler(self.sampler).name == "hard-differentiable":
             found["gamma"] = np.full((train.n_interactions, 1), -1.0, dtype=np.float32)
         return found
 
@@ -170,10 +163,10 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
         people = torch.as_tensor(batch.people, device=users.device)
         hard = fixed["hard"][people][batch.users, None]
         losses = self._hinge(weights, batch, users, items, hard)
-        if self.dcrs is None or users.shape[1] == 1 or self.diversity_weight == 0:
+        if self.dcrs is None or users.shape[1] == 1 or self.spread_weight == 0:
             return losses.mean()
         psi = self._penalty(users) * fixed["share"][people]
-        return losses.mean() + self.diversity_weight * psi[batch.users].mean()
+        return losses.mean() + self.spread_weight * psi[batch.users].mean()
 
     def _hinge(self, weights: Tensors, batch: PairBatch, users: Any, items: Any, hard: Any) -> Any:
         """Loss of every positive, shape ``(n,)``."""
@@ -183,19 +176,20 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
         nearest = (squares - 2 * users @ items.T).amin(dim=1)  # of the people to the things of the batch
         own = nearest[batch.users]
         shown = Shown(own.gather(1, batch.items[:, None]), own.gather(1, batch.negatives), batch.usable)
-        if self.sampler == "2sts":
+        sampler = find_sampler(self.sampler).name
+        if sampler == "two-stage":
             inner = (items[batch.items][:, None] * items[batch.negatives]).sum(dim=2)
-            return chosen_hinge(shown, self.margin, inner, self.hardest)
-        if self.sampler == "hars":
-            return chosen_hinge(shown, self.margin, -shown.candidates, self.hardest)
-        if self.sampler == "dihars" and "gamma" in weights:
+            return chosen_hinge(shown, self.margin, inner, self.n_hardest)
+        if sampler == "hard":
+            return chosen_hinge(shown, self.margin, -shown.negatives, self.n_hardest)
+        if sampler == "hard-differentiable" and "gamma" in weights:
             before = weights["gamma"].detach()[batch.positives]
             losses, after = threshold_hinge(shown, self.margin, before, hard, self.gamma_rate)
             with torch.no_grad():
                 weights["gamma"][batch.positives] = after
             return losses
-        if self.sampler in ("ndihars", "dihars"):
-            return chosen_hinge(shown, self.margin, -shown.candidates, hard)
+        if sampler in ("hard-sorted", "hard-differentiable"):
+            return chosen_hinge(shown, self.margin, -shown.negatives, hard)
         return mean_hinge(shown, self.margin)
 
 
@@ -203,37 +197,36 @@ class DPCMLDN(_Several, DiversityControl, _WithInterests):
 class CMLDN(DPCMLDN):
     """CML with DropoutNet: `DPCMLDN` with one vector per user.
 
-    >>> CMLDN(dim=8).vectors_per_user
+    >>> CMLDN(dim=8).n_interests
     1
     """
 
     has_interests = False
 
-    interests: ClassVar[Any] = Answers.interests
+    n_interests: int = field(default=1, init=False)
     dcrs: Literal["mean", "pairs"] | None = field(default=None, init=False)
-    diversity_weight: float = field(default=0.0, init=False)
-    min_diversity: float | None = field(default=None, init=False)
-    max_diversity: float | None = field(default=None, init=False)
+    spread_weight: float = field(default=0.0, init=False)
+    min_spread: float | None = field(default=None, init=False)
+    max_spread: float | None = field(default=None, init=False)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MGMFDN(_Several, _WithInterests):
     """MGMF with DropoutNet (Volkovs et al., NeurIPS 2017): the score is ``max_c h_u^c . h_v``.
 
-    Trained jointly, the loss is MGMF's binary cross-entropy over the positives and `negatives` uniform negatives each.
+    Trained jointly, the loss is MGMF's binary cross-entropy over the positives and `n_negatives` uniform
+    negatives each.
     With a pre-trained MGMF it is DropoutNet's own: the squared difference between the fused inner products and those of
     the pre-trained vectors, over the same pairs and each of the C vectors.
 
-    >>> MGMFDN(dim=8, interests=2).vectors_per_user
+    >>> MGMFDN(dim=8, n_interests=2).n_interests
     2
     """
-
-    interests = Answers.interests  # the question, not the parameter of the same name
 
     _metric: ClassVar[Literal["l2", "dot"]] = "dot"
 
     def _latent_model(self) -> Recommender:
-        shared = {"dim": self.dim, "interests": self.vectors_per_user, "seed": self.seed, "threads": self.threads}
+        shared = {"dim": self.dim, "n_interests": self.n_interests, "seed": self.seed, "threads": self.threads}
         watched = {"monitor": self.monitor, "monitor_protocol": self.monitor_protocol}
         return _latent(MGMF, {**shared, **watched}, self.latent)
 

@@ -1,6 +1,6 @@
 """Fusion networks of DropoutNet: what is known of a user or an item by preference and by content, made one vector.
 
-A network is a pyramid ``(dim + features) -> 800 -> 400 -> 200 -> dim`` with batch normalisation and tanh. Users with C
+A network is a pyramid ``(dim + features) -> 800 -> 400 -> 200 -> dim`` with batch normalization and tanh. Users with C
 vectors have C networks side by side, h_u^1 ... h_u^C, computed together. Content stays sparse: its part of the first
 layer is a sum of rows of a table, one for each feature that is there.
 """
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tastespace.training.loop import Arrays
 
 Tensors = dict[str, Any]
-Normaliser = Callable[[int, Any], Any]
-"""From the number of a layer and its activations ``(C, n, width)`` to normalised ones."""
+Normalizer = Callable[[int, Any], Any]
+"""From the number of a layer and its activations ``(C, n, width)`` to normalized ones."""
 
 _EPSILON = 1e-5
 _TANH_VARIANCE = 0.39  # of tanh(x), x standard normal
@@ -79,7 +79,7 @@ class Pyramid:
         found["bias"] = np.zeros((c, 1, self.dim))
         return {f"{self.side}_{name}": array.astype(np.float32) for name, array in found.items()}
 
-    def fuse(self, weights: Tensors, preference: Any, content: Any, normalise: Normaliser) -> Any:
+    def fuse(self, weights: Tensors, preference: Any, content: Any, normalize: Normalizer) -> Any:
         """Vectors of shape ``(n, C, dim)`` from preference ``(n, C, dim)`` and content.
 
         Content is `SparseRows`, or the dense output ``(n, n_features)`` of an extractor.
@@ -92,14 +92,14 @@ class Pyramid:
         for level in range(1, len(self.layers) + 1):
             if level > 1:
                 x = x @ self._of(weights, f"layer{level}")
-            x = normalise(level, x) * self._of(weights, f"scale{level}") + self._of(weights, f"shift{level}")
+            x = normalize(level, x) * self._of(weights, f"scale{level}") + self._of(weights, f"shift{level}")
             x = x.tanh()
         return (x @ self._of(weights, "out") + self._of(weights, "bias")).transpose(0, 1)
 
     def population(self, weights: Tensors, preference: Any, content: Any, dropout: float) -> Tensors:
         """Mean and deviation of every layer over all rows, each with its preference and without, in training's shares.
 
-        What batch normalisation uses once training is over: a function of the weights alone, so that nothing has to
+        What batch normalization uses once training is over: a function of the weights alone, so that nothing has to
         be averaged along the way.
         """
         import torch
@@ -123,13 +123,13 @@ class Pyramid:
         self.fuse(weights, both, content, note)
         return found
 
-    def by(self, statistics: Tensors) -> Normaliser:
-        """Normalisation by what `population` found."""
+    def by(self, statistics: Tensors) -> Normalizer:
+        """Normalization by what `population` found."""
 
-        def normalise(level: int, x: Any) -> Any:
+        def normalize(level: int, x: Any) -> Any:
             return (x - self._of(statistics, f"mean{level}")) / self._of(statistics, f"deviation{level}")
 
-        return normalise
+        return normalize
 
     def penalty(self, weights: Tensors) -> Any:
         """Half the sum of the squared weights of the layers."""
@@ -141,7 +141,7 @@ class Pyramid:
 
 
 def by_batch(level: int, x: Any) -> Any:
-    """Batch normalisation in training: by mean and deviation of the batch, for each network and unit."""
+    """Batch normalization in training: by mean and deviation of the batch, for each network and unit."""
     mean = x.mean(dim=1, keepdim=True)
-    centred = x - mean
-    return centred * (centred.square().mean(dim=1, keepdim=True) + _EPSILON).rsqrt()
+    centerd = x - mean
+    return centerd * (centerd.square().mean(dim=1, keepdim=True) + _EPSILON).rsqrt()

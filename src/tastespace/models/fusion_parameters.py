@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.data.columns import Kind
+from tastespace.checks import require_number, require_whole
+from tastespace.data.feature_columns import Kind
 from tastespace.errors import ParameterError
 from tastespace.models.extractors import find_extractor
-from tastespace.models.neural import Batch
-from tastespace.models.trained import require_number, require_whole
+from tastespace.models.torch_base import Batch
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -21,13 +21,13 @@ class FusionParameters:
     """Everything that can be set besides what all neural models have."""
 
     dim: int = 100
-    batch: int = 1024
-    negatives: int = 10
+    batch_size: int = 1024
+    n_negatives: int = 10
     """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS."""
     pool: int = 1000
     """Items from which the negatives of one batch are drawn; the networks run once for each of them."""
     training: Literal["joint", "pretrained"] = "joint"
-    """Whether preference inputs are learnt together with the networks (JT) or are the vectors of a model that was
+    """Whether preference inputs are learned together with the networks (JT) or are the vectors of a model that was
     trained before and stands still (PT)."""
     latent: dict[str, Any] | None = None
     """Parameters of the model that PT trains first, where `fit` is not given one."""
@@ -45,7 +45,7 @@ class FusionParameters:
     dropout: float = 0.5
     """Share of the users and of the items of a batch whose preference input is hidden."""
     network_decay: float = 0.0
-    """L2 penalty on the weights of the fusion networks alone; `weight_decay` pulls at learnt preferences and at
+    """L2 penalty on the weights of the fusion networks alone; `weight_decay` pulls at learned preferences and at
     extractors, too."""
     user_columns: dict[str, Kind] | None = None
     """Columns of user content and their kinds; None: all, by type. See `tastespace.data.features`."""

@@ -13,8 +13,8 @@ from tastespace.data.interactions import Interactions
 from tastespace.models.extractors import find_extractor
 from tastespace.models.fusion import Pyramid, SparseRows, by_batch
 from tastespace.models.fusion_parameters import FusionParameters
-from tastespace.models.neural import Tensors, require_torch
 from tastespace.models.placing import PlacesNewcomers
+from tastespace.models.torch_base import Tensors, require_torch
 from tastespace.models.vectors import VectorSpace
 
 Self = TypeVar("Self", bound="FusionNetworks")
@@ -112,7 +112,7 @@ class FusionNetworks(FusionParameters, PlacesNewcomers):
         return self
 
     def _run_networks(self, train: Interactions, hidden: tuple[str, ...] = ()) -> Tensors:
-        """Set the vectors of everybody; gives the statistics of batch normalisation."""
+        """Set the vectors of everybody; gives the statistics of batch normalization."""
         torch = require_torch(type(self).__name__)
         found: Tensors = {}
         with self._on_threads(torch), torch.no_grad():

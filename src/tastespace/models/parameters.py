@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from tastespace.checks import require_number, require_seed, require_spread, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.trained import LoopParameters, require_diversity, require_number, require_seed, require_whole
-from tastespace.training.counts import n_hardest
+from tastespace.models.trained import LoopParameters
 from tastespace.training.kernel_run import Arrays
 from tastespace.training.metric import BALL, SPHERE
+from tastespace.training.n_vectors import n_hardest
 from tastespace.training.samplers import SamplerKind, alias_table, find_sampler, popularity_weights
 
 REGIONS = {"sphere-ball": (SPHERE, BALL), "ball": (BALL, BALL), "sphere": (SPHERE, SPHERE)}  # of users and items
@@ -29,10 +30,9 @@ class MetricParameters(LoopParameters):
     # ---- the space
     dim: int = 100
     """Dimension d of the space."""
-    interests: InitVar[int | str] = "adaptive"
+    n_interests: int | str = "adaptive"
     """Vectors per user: a whole number C for everybody (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
-    with n_i the user's train interactions. Kept as `vectors_per_user`, because ``model.interests(user)`` is a
-    question that people ask."""
+    with n_i the user's train interactions."""
     min_interests: int = 3
     """C_1 of APA: the fewest vectors that anybody gets."""
     log_base: float = 3.0
@@ -47,13 +47,14 @@ class MetricParameters(LoopParameters):
     margin: float = 1.0
     """lambda, in squared distance."""
     sampler: str | None = None
-    """Where negatives come from: unis, pops, 2sts, hars, ndihars or dihars; see `tastespace.training.samplers`. None:
-    hars, and unis for the joint-accessibility form."""
-    candidates: int | None = None
+    """Where negatives come from: ``"uniform"``, ``"popularity"``, ``"two-stage"``, ``"hard"``, ``"hard-sorted"`` or
+    ``"hard-differentiable"``; the paper's UniS, PopS, 2stS, HarS, NDiHarS and DiHarS mean the same, in any case. None:
+    ``"hard"``, and ``"uniform"`` for the joint-accessibility form. See `tastespace.training.samplers`."""
+    n_negatives: int | None = None
     """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: 10, for
     2stS 50, for (N)DiHarS 100."""
-    hardest: int = 1
-    """How many of the candidates HarS and 2stS use."""
+    n_hardest: int = 1
+    """How many of the negatives drawn HarS and 2stS use, the hardest."""
     beta: float = 1e-3
     """The share of a user's negatives that (N)DiHarS aims at, in (0, 1]: N_beta = max(1, floor(beta n_i^-))."""
     gamma: Literal["statistic", "random", "average"] = "statistic"
@@ -70,51 +71,48 @@ class MetricParameters(LoopParameters):
     # ---- diversity control (DCRS)
     dcrs: Literal["mean", "pairs"] | None = "mean"
     """Hinge on the user's average pairwise distance (the text), on each pair (the published code), or none."""
-    diversity_weight: float = 10.0
+    spread_weight: float = 10.0
     """eta."""
-    min_diversity: float | None = 0.05
+    min_spread: float | None = 0.05
     """delta_1; None leaves the lower side open."""
-    max_diversity: float | None = 0.25
+    max_spread: float | None = 0.25
     """delta_2; None leaves the upper side open."""
 
-    # ---- optimisation
-    optimiser: Literal["adagrad", "adam", "sgd"] = "adagrad"
+    # ---- optimization
+    optimizer: Literal["adagrad", "adam", "sgd"] = "adagrad"
     """Row-wise: only vectors with a gradient move."""
     learning_rate: float = 0.1
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the learning rate falls over the epochs."""
-    block: int = 1024
+    block_size: int = 1024
     """Positives per block: item vectors stand still while the users of a block move, and then move themselves."""
     average: int = 10
     """The model is the running mean of the vectors over about so many epochs; 1 takes the last epoch's."""
 
-    def __post_init__(self, interests: int | str = 1) -> None:  # noqa: RUF033 (CML has no such parameter)
-        self.vectors_per_user = interests
-
     def _kernel_settings(self) -> dict[str, Any]:
         kind = self._sampler()
         users, items = REGIONS[self.geometry]
-        one_sided = self.min_diversity is None and self.max_diversity is None
+        one_sided = self.min_spread is None and self.max_spread is None
         return {
             "sampler": kind.code,
-            "n_candidates": kind.candidates if self.candidates is None else self.candidates,
-            "n_used": 0 if kind.uses_beta or not kind.takes_hardest else self.hardest,
+            "n_candidates": kind.n_negatives if self.n_negatives is None else self.n_negatives,
+            "n_used": 0 if kind.uses_beta or not kind.takes_hardest else self.n_hardest,
             "margin": self.margin,
             "distance_scale": 0.5 / self.radius**2 if self.geometry == "sphere" else 1.0,
             "gamma_rule": _GAMMA[self.gamma],
             "gamma_rate": self.gamma_rate,
-            "dcrs": 0 if self.diversity_weight == 0 or one_sided else _DCRS[self.dcrs],
-            "dcrs_weight": self.diversity_weight,
-            "dcrs_low": -np.inf if self.min_diversity is None else self.min_diversity,
-            "dcrs_high": np.inf if self.max_diversity is None else self.max_diversity,
+            "dcrs": 0 if self.spread_weight == 0 or one_sided else _DCRS[self.dcrs],
+            "dcrs_weight": self.spread_weight,
+            "dcrs_low": -np.inf if self.min_spread is None else self.min_spread,
+            "dcrs_high": np.inf if self.max_spread is None else self.max_spread,
             "user_region": users,
             "item_region": items,
             "radius": self.radius,
-            "method": _METHODS[self.optimiser],
+            "method": _METHODS[self.optimizer],
             "beta1": 0.9,
             "beta2": 0.999,
             "epsilon": 1e-8,
-            "block": self.block,
+            "block_size": self.block_size,
         }
 
     def _kernel_arrays(self, train: Interactions, world: Interactions | None = None) -> Arrays:
@@ -142,14 +140,15 @@ class MetricParameters(LoopParameters):
         }
 
     def _sampler(self) -> SamplerKind:
-        return find_sampler(self.sampler or ("unis" if self.geometry == "sphere" else "hars"))
+        default = "uniform" if self.geometry == "sphere" else "hard"
+        return find_sampler(default if self.sampler is None else self.sampler)
 
     def _check(self) -> None:
         """Every parameter that makes no sense, before anything is computed."""
         self._sampler()
         for name, choices in (
             ("geometry", REGIONS),
-            ("optimiser", _METHODS),
+            ("optimizer", _METHODS),
             ("dcrs", _DCRS),
             ("gamma", _GAMMA),
             ("weighting", ("positive", "user")),
@@ -160,13 +159,13 @@ class MetricParameters(LoopParameters):
                     f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, choices))}."
                 )
         require_seed(self.seed)
-        for name in ("dim", "hardest", "block", "average"):
+        for name in ("dim", "n_hardest", "block_size", "average"):
             require_whole(name, getattr(self, name))
-        if self.candidates is not None:
-            require_whole("candidates", self.candidates)
+        if self.n_negatives is not None:
+            require_whole("n_negatives", self.n_negatives)
         for name in ("margin", "learning_rate", "radius", "gamma_rate"):
             require_number(name, getattr(self, name), above=0.0)
-        require_diversity(self.diversity_weight, self.min_diversity, self.max_diversity)
+        require_spread(self.spread_weight, self.min_spread, self.max_spread)
         number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
         if not (number and 0 < self.beta <= 1):
             raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")

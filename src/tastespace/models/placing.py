@@ -10,15 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.enlarging import enlarged, new_ids
+from tastespace.data.append_ids import enlarged, new_ids
 from tastespace.data.features import FeatureEncoder, encode_newcomers
 from tastespace.data.interactions import Interactions
-from tastespace.models.neural import NeuralRecommender, require_torch
+from tastespace.models.torch_base import NeuralRecommender, require_torch
 
 Self = TypeVar("Self", bound="PlacesNewcomers")
 _STEPS = 50  # until a newcomer's preference input has settled
 _RATE = 0.05  # of Adam; preference inputs have a variance of about 1
-_AT_ONCE = 1024  # newcomers whose preference is learnt together
+_AT_ONCE = 1024  # newcomers whose preference is learned together
 
 
 class PlacesNewcomers(NeuralRecommender):
@@ -108,7 +108,7 @@ class PlacesNewcomers(NeuralRecommender):
     def _by_history(
         self, histories: Interactions, content: sp.csr_array, rows: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """Preference inputs are learnt with the model's own loss while networks and items stand still.
+        """Preference inputs are learned with the model's own loss while networks and items stand still.
 
         They start at what stands for a stranger: a short history moves people from where their content puts them.
         """
@@ -118,12 +118,12 @@ class PlacesNewcomers(NeuralRecommender):
             with torch.no_grad():
                 preference = self._first_preference(self._fuse(network, "user", content))
             preference.requires_grad_()
-            optimiser = torch.optim.Adam([preference], lr=_RATE)
+            optimizer = torch.optim.Adam([preference], lr=_RATE)
             for step in range(_STEPS):
                 loss = self._newcomers_loss(histories, self._fuse(network, "user", content, preference), rows, step)
-                optimiser.zero_grad(set_to_none=True)
+                optimizer.zero_grad(set_to_none=True)
                 loss.backward()
-                optimiser.step()
+                optimizer.step()
             with torch.no_grad():
                 found: NDArray[np.float32] = self._fuse(network, "user", content, preference).cpu().numpy()
         return found

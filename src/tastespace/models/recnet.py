@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.neural import Batch, NeuralRecommender, Tensors
-from tastespace.models.trained import require_number, require_whole
+from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays
 
@@ -39,15 +39,15 @@ class RecNet(NeuralRecommender):
     """Units of the hidden layer."""
     embedding_share: float = 0.5
     """alpha, from 0 to 1: how much the embedded space counts against the network."""
-    regularisation: float = 3e-3
+    regularization: float = 3e-3
     """lambda."""
     learning_rate: float = 5e-3
-    negatives: int = 4
+    n_negatives: int = 4
 
     def _check(self) -> None:
         super()._check()
         require_whole("hidden", self.hidden)
-        require_number("regularisation", self.regularisation, least=0.0)
+        require_number("regularization", self.regularization, least=0.0)
         require_number("embedding_share", self.embedding_share, least=0.0)
         if self.embedding_share > 1:
             raise ParameterError(f"embedding_share={self.embedding_share!r}: expected a number from 0 to 1.")
@@ -77,7 +77,7 @@ class RecNet(NeuralRecommender):
         loss = loss + (1 - share) * softplus(network[:, 1:] - network[:, :1]).mean()
         squares = items.square().sum(dim=2)
         penalty = users.square().sum(dim=1) + squares[:, 0] + squares[:, 1:].mean(dim=1)
-        return loss + self.regularisation * penalty.mean(), share * embedded + (1 - share) * network, items
+        return loss + self.regularization * penalty.mean(), share * embedded + (1 - share) * network, items
 
     def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
         return self._ranking(weights, batch)[0]

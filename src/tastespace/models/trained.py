@@ -6,12 +6,12 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.checks import require_seed
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
@@ -56,7 +56,7 @@ class LoopParameters:
             assert isinstance(self, Recommender)
             identity = {name: value for name, value in self.get_params().items() if name not in free}
             identity["model"] = type(self).__name__
-            # `partial_fit` starts from what the model has learnt: not the run that `fit` made of the same data.
+            # `partial_fit` starts from what the model has learned: not the run that `fit` made of the same data.
             identity["start"] = 0
             for array in start:
                 identity["start"] = zlib.crc32(np.ascontiguousarray(array).data, identity["start"])
@@ -116,7 +116,7 @@ def learn(
     measure: Callable[[Arrays], float] | None,
     progress: bool | None,
 ) -> Arrays:
-    """Run the loop for a model: what it has learnt; the model is told how training went."""
+    """Run the loop for a model: what it has learned; the model is told how training went."""
     outcome = Loop(trainee, settings, measure, model._callbacks, progress).run()
     model.history_, model.best_epoch_, model.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
     return outcome.result
@@ -142,7 +142,7 @@ def validator(
     valid: Interactions | None,
     candidate: Callable[[Arrays], Recommender | VectorSpace],
 ) -> Callable[[Arrays], float] | None:
-    """A function from what is learnt so far to the monitored metric on ``valid``; None where nothing was held out.
+    """A function from what is learned so far to the monitored metric on ``valid``; None where nothing was held out.
 
     ``candidate`` makes a model of it that can be evaluated, or its vectors. A wrong metric is refused at once.
     """
@@ -170,39 +170,3 @@ def validator(
         return report[monitor]
 
     return score
-
-
-def require_whole(name: str, value: Any, least: int = 1) -> None:
-    """Raise unless ``value`` is a whole number, ``least`` or more."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ParameterError(f"{name}={value!r}: expected a whole number, {least} or more.")
-
-
-def require_number(name: str, value: Any, *, above: float | None = None, least: float | None = None) -> None:
-    """Raise unless ``value`` is a finite number in this range."""
-    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
-    if above == 0.0 and not (number and value > 0):
-        raise ParameterError(f"{name}={value!r}: expected a positive, finite number.")
-    if above is not None and not (number and value > above):
-        raise ParameterError(f"{name}={value!r}: expected a finite number above {above:g}.")
-    if least is not None and not (number and value >= least):
-        raise ParameterError(f"{name}={value!r}: expected a number, {least:g} or more.")
-
-
-def require_diversity(weight: Any, low: Any, high: Any) -> None:
-    """Raise unless these are eta, delta_1 and delta_2 of the diversity control; None leaves a side open."""
-    require_number("diversity_weight", weight, least=0.0)
-    for name, value in (("min_diversity", low), ("max_diversity", high)):
-        if value is not None:
-            require_number(name, value, least=0.0)
-    if low is not None and high is not None and low > high:
-        raise ParameterError(
-            f"min_diversity={low} is larger than max_diversity={high}: no diversity lies between them. Swap them, or "
-            "switch the regulariser off with dcrs=None."
-        )
-
-
-def require_seed(seed: Any) -> None:
-    """Raise unless the seed is a whole number of 64 bits."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
-        raise ParameterError(f"seed={seed!r}: expected a whole number from 0 to 2**64 - 1.")

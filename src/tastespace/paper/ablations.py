@@ -29,7 +29,7 @@ NO_DCRS, SINGLE = "no DCRS", "one vector"
 FORMS = ("w/o DCRS", "DCRS, only δ₁", "DCRS, only δ₂", "DCRS")
 """Labels of the forms of DCRS."""
 _FORMS: dict[str, dict[str, Any]] = dict(
-    zip(FORMS, ({"dcrs": None}, {"max_diversity": None}, {"min_diversity": None}, {}), strict=True)
+    zip(FORMS, ({"dcrs": None}, {"max_spread": None}, {"min_spread": None}, {}), strict=True)
 )
 _PUBLISHED = dict(zip(FORMS, ("w/o DCRS", "DCRS-\\delta_1", "DCRS-\\delta_2", "DCRS"), strict=True))
 # As the paper selects epochs; a registry's model by its own name does not.
@@ -51,9 +51,9 @@ def _weights(sampler: str, table: str) -> Experiment:
     return Experiment(
         f"eta-{sampler}",
         f"Weight of DCRS, BPA+{SAMPLERS[sampler]}",
-        tuple(Line(f"eta = {w:g}", f"bpa+{sampler}", {"diversity_weight": w}, quick=w in (0.0, 10.0)) for w in WEIGHTS),
+        tuple(Line(f"eta = {w:g}", f"bpa+{sampler}", {"spread_weight": w}, quick=w in (0.0, 10.0)) for w in WEIGHTS),
         STEAM,
-        theirs=lambda dataset, line: ablation(table, dataset).get(f"{line.changes['diversity_weight']:g}", {}),
+        theirs=lambda dataset, line: ablation(table, dataset).get(f"{line.changes['spread_weight']:g}", {}),
     )
 
 
@@ -71,13 +71,13 @@ def _forms(sampler: str, table: str) -> Experiment:
 def _surface(sampler: str) -> Experiment:
     method = f"bpa+{sampler}"
     lines = {
-        NO_DCRS: Line(NO_DCRS, method, {"dcrs": None, "interests": 5}),
+        NO_DCRS: Line(NO_DCRS, method, {"dcrs": None, "n_interests": 5}),
         SINGLE: Line(SINGLE, f"cml+{sampler}", like=method),
     }
     for low in LOW:
         for high in HIGH:
             name = bounds(low, high)
-            both = {"min_diversity": low, "max_diversity": high, "diversity_weight": 10.0, "interests": 5}
+            both = {"min_spread": low, "max_spread": high, "spread_weight": 10.0, "n_interests": 5}
             lines.setdefault(name, Line(name, method, both, quick=low in (0.0, 0.1) and high in (0.1, 0.35)))
     return Experiment(
         f"delta-{sampler}", f"Bounds of DCRS, BPA+{SAMPLERS[sampler]}", tuple(lines.values()), STEAM, _not_published
@@ -86,7 +86,7 @@ def _surface(sampler: str) -> Experiment:
 
 def _negatives(sampler: str, letter: str) -> Experiment:
     lines = (
-        Line(f"{title}, {letter} = {n}", f"{family}+{sampler}", {"candidates": n}, quick=n in (10, 50))
+        Line(f"{title}, {letter} = {n}", f"{family}+{sampler}", {"n_negatives": n}, quick=n in (10, 50))
         for family, title in FAMILIES.items()
         for n in NEGATIVES
     )
@@ -98,15 +98,15 @@ def _hardest() -> Experiment:
     # "+hars" means the one hardest candidate; with more of them it is the model with that sampler.
     models: dict[str, tuple[str, dict[str, Any]]] = {
         "cml": ("cml", {}),
-        "bpa": ("dpcml", {"interests": 5}),
-        "apa": ("dpcml", {"interests": "adaptive"}),
+        "bpa": ("dpcml", {"n_interests": 5}),
+        "apa": ("dpcml", {"n_interests": "adaptive"}),
     }
     lines = []
     for family, (model, fixed) in models.items():
         for pool in POOLS:
             for used in HARDEST:
                 name = f"{FAMILIES[family]}, S = {pool}, U = {used}"
-                sampling = {"sampler": "hars", "candidates": pool, "hardest": used}
+                sampling = {"sampler": "hars", "n_negatives": pool, "n_hardest": used}
                 quick = pool == POOLS[0] and used in (1, 10)
                 changes = {**fixed, **sampling, **_SELECTION}
                 lines.append(Line(name, model, changes, like=f"{family}+hars", quick=quick))
@@ -136,7 +136,7 @@ def _vectors() -> Experiment:
             if count == 1:
                 lines.append(Line(name, f"cml+{sampler}", like=f"bpa+{sampler}", quick=quick))
             else:
-                lines.append(Line(name, f"bpa+{sampler}", {"interests": count}, quick=quick))
+                lines.append(Line(name, f"bpa+{sampler}", {"n_interests": count}, quick=quick))
     return Experiment("vectors", "Number of vectors (Corollary 1)", tuple(lines), STEAM, _not_published, seeds=5)
 
 

@@ -73,11 +73,11 @@ def _half(sampler: str, bound: str, other: str) -> Line:
 
 
 def _weighted(sampler: str, weight: float) -> Line:
-    return Line(f"bpa+{sampler}, eta = {weight:g}", f"bpa+{sampler}", {"diversity_weight": weight})
+    return Line(f"bpa+{sampler}, eta = {weight:g}", f"bpa+{sampler}", {"spread_weight": weight})
 
 
 def _drawing(method: str, candidates: int) -> Line:
-    return Line(f"{method}, {candidates} negatives", method, {"candidates": candidates})
+    return Line(f"{method}, {candidates} negatives", method, {"n_negatives": candidates})
 
 
 _DIVERSITY = ("MaxDiv@3", "MaxDiv@5", "MaxDiv@10", "MaxDiv@20")
@@ -135,7 +135,7 @@ CLAIMS = {
             tuple(
                 (_half(s, bound, other), _without_dcrs(f"bpa+{s}"))
                 for s in ("unis", "hars")
-                for bound, other in (("δ₁", "max_diversity"), ("δ₂", "min_diversity"))
+                for bound, other in (("δ₁", "max_spread"), ("δ₂", "min_spread"))
             ),
             asked=False,
             datasets=STEAM,

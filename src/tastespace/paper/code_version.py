@@ -16,14 +16,14 @@ _PACKAGE = Path(tastespace.__file__).parent
 _ROOMS = ("models", "training", "evaluation")
 """Where figures come from. What models can be asked after training, and how data is read, decides none: the data
 itself is part of a cell's key."""
-_OUTSIDE = {"tastespace.models", "tastespace.models.answers"}
+_OUTSIDE = {"tastespace.models", "tastespace.models.inference"}
 _ALWAYS = ("tastespace.evaluation.evaluator", "tastespace.data.split")
-_TWO_STAGES = ("tastespace.recommend.rerank", "tastespace.recommend.stage", "tastespace.recommend.selection")
+_TWO_STAGES = ("tastespace.recommend.rerank", "tastespace.recommend.rerank_features", "tastespace.recommend.selection")
 
 
 _BY_CONTENT = tuple(
     f"tastespace.{name}"
-    for name in ("data.features", "data.columns", "data.enlarging", "evaluation.cold", "paper.strangers")
+    for name in ("data.features", "data.feature_columns", "data.append_ids", "evaluation.cold_start", "paper.strangers")
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from tastespace.data.cold import SUFFIX
+from tastespace.data.cold_start import SUFFIX
 from tastespace.paper.counted import Counted
 from tastespace.paper.experiment import Experiment, Figures, Line
 from tastespace.paper.numbers import table
@@ -46,7 +46,7 @@ def fused_line(method: str, training: str) -> Line:
 _BESIDE = "not in the paper"
 _LINES = (
     Line("most popular", "popular", note=_BESIDE),
-    Line("content neighbours", "contentknn", note=_BESIDE),
+    Line("content neighbors", "contentknn", note=_BESIDE),
     # What the known would be given without content, by HarS, as the models with content on xing-2017.
     Line("CML+HarS", "cml+hars", note=f"{_BESIDE}, knows no strangers"),
     Line("DPCML+HarS", "bpa+hars", note=f"{_BESIDE}, knows no strangers"),

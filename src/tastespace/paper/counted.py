@@ -12,15 +12,15 @@ from tastespace.paper.entries import Entry, missing
 from tastespace.paper.experiment import Figures, checked_datasets
 from tastespace.paper.numbers import efficiency, statistics
 from tastespace.paper.runs import TOWN, Parts, load_parts
-from tastespace.training.counts import interests_per_user
+from tastespace.training.n_vectors import interests_per_user
 
 _MIB = 2**20
 _FLOAT = 4  # bytes
 _DIM, _VECTORS = 100, 3
 _SIZED: dict[str, DPCML] = {
     "CML+HarS": CML(dim=_DIM, sampler="hars"),
-    "DPCML+HarS": DPCML(dim=_DIM, interests=_VECTORS, sampler="hars"),
-    "DPCML+DiHarS": DPCML(dim=_DIM, interests=_VECTORS, sampler="dihars"),
+    "DPCML+HarS": DPCML(dim=_DIM, n_interests=_VECTORS, sampler="hars"),
+    "DPCML+DiHarS": DPCML(dim=_DIM, n_interests=_VECTORS, sampler="dihars"),
 }
 
 
@@ -65,7 +65,7 @@ def parameter_mib(model: DPCML, train: Interactions) -> float:
     >>> parameter_mib(CML(dim=2048, sampler="hars"), train)
     1.0
     """
-    counts = interests_per_user(train.user_counts, model.vectors_per_user, model.min_interests, model.log_base)
+    counts = interests_per_user(train.user_counts, model.n_interests, model.min_interests, model.log_base)
     thresholds = len(model._kernel_arrays(train)["gamma"])
     return _FLOAT * ((int(counts.sum()) + train.n_items) * model.dim + thresholds) / _MIB
 

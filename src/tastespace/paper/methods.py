@@ -65,13 +65,16 @@ class Method:
                     f"{name}={parameters[name]!r} would make {self.name} another method: its name means "
                     f"{name}={value!r}.{self._meant(name, parameters[name])}"
                 )
-        if self.name.startswith(("bpa", "gfja")) and not _two_or_more(parameters.get("interests", 2)):
+        if self.name.startswith(("bpa", "gfja")) and not _two_or_more(parameters.get("n_interests", 2)):
             raise ParameterError(
-                f"interests={parameters['interests']!r}: {self.name} means the same number of vectors, two or more, "
+                f"n_interests={parameters['n_interests']!r}: {self.name} means the same number of vectors, two or "
+                "more, "
                 "for everybody."
             )
-        if "+hars" in self.name and parameters.get("hardest", 1) != 1:
-            raise ParameterError(f"hardest={parameters['hardest']!r}: {self.name} means the hardest of the candidates.")
+        if "+hars" in self.name and parameters.get("n_hardest", 1) != 1:
+            raise ParameterError(
+                f"n_hardest={parameters['n_hardest']!r}: {self.name} means the hardest of the candidates."
+            )
 
     def _meant(self, name: str, value: Any) -> str:
         """A hint at the method whose name fixes this to the value wanted, or leaves it free, all else alike."""
@@ -88,16 +91,17 @@ def _two_or_more(value: Any) -> bool:
 
 def _methods() -> dict[str, Method]:
     found: dict[str, Method] = {}
-    for sampler in SAMPLERS:
+    for kind in SAMPLERS.values():
+        sampler = kind.paper_name.lower()
         for family, model, fixed, defaults in (
             ("cml", "cml", {}, {}),
-            ("bpa", "dpcml", {}, {"interests": 5}),
-            ("apa", "dpcml", {"interests": "adaptive"}, {}),
+            ("bpa", "dpcml", {}, {"n_interests": 5}),
+            ("apa", "dpcml", {"n_interests": "adaptive"}, {}),
         ):
             name = f"{family}+{sampler}"
-            found[name] = Method(name, model, {**fixed, "sampler": sampler}, {**_SELECTION, **defaults})
+            found[name] = Method(name, model, {**fixed, "sampler": kind.name}, {**_SELECTION, **defaults})
     sphere = {"geometry": "sphere"}
-    common = {**_SELECTION, "interests": 5, "sampler": "unis"}
+    common = {**_SELECTION, "n_interests": 5, "sampler": "uniform"}
     found["gfja"] = Method("gfja", "dpcml", {**sphere, "dcrs": None}, common)
     found["gfja+dcrs"] = Method("gfja+dcrs", "dpcml", {**sphere, "dcrs": "mean"}, common)
     found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, _SELECTION)
@@ -123,7 +127,7 @@ def find_method(name: str) -> Method:
     """A method by its name in the paper's tables; case and the paper's other names are accepted.
 
     >>> find_method("BPA+HarS").fixed
-    {'sampler': 'hars'}
+    {'sampler': 'hard'}
     """
     methods = _methods()
     first, _, second = name.lower().rpartition("+")

@@ -39,7 +39,7 @@ def validation_figures(model: Recommender, train: Interactions, valid: Interacti
     """What the fitted model reaches on validation data, by the paper's protocol."""
     if not valid.n_interactions:
         return {}
-    report = evaluate(model, valid, seen=train, protocol="paper", metrics=VALIDATION, threads=threads)
+    report = evaluate(model, valid, seen=train, protocol="paper", metrics=VALIDATION, threads=threads).in_percent()
     return report.metrics
 
 

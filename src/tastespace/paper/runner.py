@@ -169,7 +169,7 @@ def _problem(shelf: Shelf, cell: Cell) -> str:
 
 
 def _picture(rows: list[Row]) -> Table:
-    colours = {
+    colors = {
         "running": "yellow",
         "done": "green",
         "kept": "dim green",
@@ -187,7 +187,7 @@ def _picture(rows: list[Row]) -> Table:
             row.cell.dataset,
             row.cell.title,
             str(row.cell.seed),
-            f"[{colours.get(row.state, 'dim')}]{row.state}[/]",
+            f"[{colors.get(row.state, 'dim')}]{row.state}[/]",
             *(f"{figures[name]:.2f}" if name in figures else "" for name in ("P@3", "MRR")),
             f"{seconds:.0f}" if seconds else "",
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import tastespace
 from tastespace.data import Interactions, datasets, split, synthetic
-from tastespace.data.cold import ColdStart
+from tastespace.data.cold_start import ColdStart
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender
@@ -177,11 +177,11 @@ def fit(model: Recommender, parts: Parts, progress: bool | None = None) -> dict[
     model.set_params(**content_settings(model, parts.strangers))
     model.fit(parts.train, parts.valid, progress, **content_arguments(model, parts.strangers))
     seconds = time.perf_counter() - start
-    learnt = getattr(model, "model_", model)  # of two stages the first one learns
-    rows = history(learnt)
+    learned = getattr(model, "model_", model)  # of two stages the first one learns
+    rows = history(learned)
     return {
         "epochs": len(rows),
-        "best_epoch": getattr(learnt, "best_epoch_", 0),
+        "best_epoch": getattr(learned, "best_epoch_", 0),
         "seconds_per_epoch": sum(row["seconds"] for row in rows) / len(rows) if rows else seconds,
         "train_seconds": seconds,
         "history": rows,
@@ -191,7 +191,7 @@ def fit(model: Recommender, parts: Parts, progress: bool | None = None) -> dict[
 def measure(model: Recommender, parts: Parts, protocol: str, metrics: tuple[str, ...], threads: int) -> Report:
     """The figures on the test part."""
     seen = [parts.train, parts.valid]
-    report = evaluate(model, parts.test, seen=seen, protocol=protocol, metrics=metrics, threads=threads)
+    report = evaluate(model, parts.test, seen=seen, protocol=protocol, metrics=metrics, threads=threads).in_percent()
     return report if parts.strangers is None else with_strangers(report, model, parts.strangers, threads)
 
 

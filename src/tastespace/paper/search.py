@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tastespace.data.cold import rehearsal
+from tastespace.data.cold_start import rehearsal
 from tastespace.errors import ParameterError
 from tastespace.evaluation import evaluate
-from tastespace.evaluation.cold import evaluate_cold
+from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.models import Recommender, registry
 from tastespace.paper.methods import Method, find_method
 from tastespace.paper.proposals import Proposals, Space
@@ -24,7 +24,7 @@ from tastespace.paper.strangers import dataset_for, learns_from_content
 from tastespace.recommend.rerank import Reranked
 
 log = logging.getLogger(__name__)
-_BOUNDS = {"min_diversity", "max_diversity"}  # searched together, as "diversity"
+_BOUNDS = {"min_spread", "max_spread"}  # searched together, as "diversity"
 
 _BEST = "apa+dihars"
 
@@ -52,7 +52,8 @@ def search(
     Trials that ``record`` (a JSONL file) already holds are not run again. ``base`` holds parameters that all trials
     share; they are not searched. A trial whose training takes longer than ``trial_minutes`` is judged by the best
     epoch it had until then, and its record says ``"cut": true``. Neither the test part nor strangers are looked at: a
-    model for strangers is judged by some of the training data that play them, see `tastespace.data.cold.rehearsal`.
+    model for strangers is judged by some of the training data that play them, see
+    `tastespace.data.cold_start.rehearsal`.
     """
     if trials < 1:
         raise ParameterError(f"trials={trials}: expected how many to make, 1 or more.")
@@ -143,13 +144,13 @@ class _Trier:
         model = self._fitted(self._method.build({**parameters, **self._resources}, self._seed))
         figures = _figures(model, self._parts, self._threads)
         log.info("%s: %s %s", self._method.name, figures, parameters)
-        learnt = getattr(model, "model_", model)
+        learned = getattr(model, "model_", model)
         return {
             "parameters": parameters,
             "validation": figures,
             "score": sum(figures.values()),
-            "best_epoch": getattr(learnt, "best_epoch_", None),
-            "cut": getattr(learnt, "stopped_", "") == "time",
+            "best_epoch": getattr(learned, "best_epoch_", None),
+            "cut": getattr(learned, "stopped_", "") == "time",
             "seconds": round(time.perf_counter() - start, 1),
         }
 
@@ -169,8 +170,8 @@ def _figures(model: Recommender, parts: Parts, threads: int) -> dict[str, float]
     """On validation; where strangers are met, in each situation."""
     if parts.strangers is not None:
         reports = evaluate_cold(model, parts.strangers, threads=threads)
-        return {f"{situation} P@3": round(report["P@3"], 3) for situation, report in reports.items()}
-    report = evaluate(model, parts.valid, seen=parts.train, protocol="paper", threads=threads)
+        return {f"{situation} P@3": round(100 * report["P@3"], 3) for situation, report in reports.items()}
+    report = evaluate(model, parts.valid, seen=parts.train, protocol="paper", threads=threads).in_percent()
     return {name: round(report[name], 3) for name in OBJECTIVE}
 
 
@@ -185,12 +186,12 @@ def _objective(parts: Parts) -> set[str]:
 def _unpacked(wanted: dict[str, Any]) -> dict[str, Any]:
     plain = {name: value for name, value in wanted.items() if name != "diversity"}
     if "diversity" in wanted:
-        plain["min_diversity"], plain["max_diversity"] = wanted["diversity"]
+        plain["min_spread"], plain["max_spread"] = wanted["diversity"]
     return plain
 
 
 def _packed(parameters: dict[str, Any]) -> dict[str, Any]:
-    pair = (parameters.get("min_diversity"), parameters.get("max_diversity"))
+    pair = (parameters.get("min_spread"), parameters.get("max_spread"))
     return {**parameters, "diversity": pair}
 
 

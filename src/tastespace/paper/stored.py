@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tastespace.data.cold import SUFFIX
+from tastespace.data.cold_start import SUFFIX
 from tastespace.models import registry
 
 _SAME_SPLIT = ("xing-2017",)

@@ -1,7 +1,8 @@
 """Cold start in the paper's runs: which data sets have strangers, how models are fitted and measured there.
 
 A data set called ``<name>-cold`` (such as ``xing-2017-cold``) is split into warm data and strangers as
-`tastespace.data.cold` does; every method can be run on it. A method that learns from content is run so on the plain
+`tastespace.data.cold_start` does; every method can be run on it. A method that learns from content is run so on the
+plain
 name too, where the data set has strangers: `tastespace run --dataset xing-2017 --method dpcml+dn`.
 """
 
@@ -14,11 +15,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tastespace.data import cold
-from tastespace.data.cold import SUFFIX, ColdStart
+from tastespace.data import cold_start
+from tastespace.data.cold_start import SUFFIX, ColdStart
 from tastespace.data.tables import to_polars
 from tastespace.evaluation import Report
-from tastespace.evaluation.cold import evaluate_cold
+from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.models import Recommender, registry
 
 FIGURES = ("P@3", "R@3", "NDCG@3")
@@ -26,7 +27,7 @@ FIGURES = ("P@3", "R@3", "NDCG@3")
 COLD_FIGURES = tuple(
     f"{situation} {figure}" for situation in ("cold user", "cold item", "cold item (all)") for figure in FIGURES
 )
-"""Cold items are ranked among the new ones, and (all) among the whole catalogue."""
+"""Cold items are ranked among the new ones, and (all) among the whole catalog."""
 
 
 def dataset_for(dataset: str, model: str) -> str:
@@ -35,7 +36,7 @@ def dataset_for(dataset: str, model: str) -> str:
     >>> dataset_for("xing-2017", "dpcml+dn"), dataset_for("xing-2017", "dpcml"), dataset_for("anime", "dpcml+dn")
     ('xing-2017-cold', 'xing-2017', 'anime')
     """
-    wanted = learns_from_content(registry()[model]) and dataset in cold.names()
+    wanted = learns_from_content(registry()[model]) and dataset in cold_start.names()
     return f"{dataset}{SUFFIX}" if wanted else dataset
 
 
@@ -47,7 +48,7 @@ def learns_from_content(model: type[Recommender] | Recommender) -> bool:
 def load_strangers(dataset: str, split_seed: int) -> ColdStart | None:
     """The parts of ``<name>-cold``; None for other names."""
     name = dataset.removesuffix(SUFFIX)
-    return cold.load(name, split_seed) if name != dataset and name in cold.names() else None
+    return cold_start.load(name, split_seed) if name != dataset and name in cold_start.names() else None
 
 
 def fingerprints_of(strangers: ColdStart) -> list[str]:
@@ -95,7 +96,7 @@ def with_strangers(report: Report, model: Recommender, strangers: ColdStart, thr
         reports = evaluate_cold(
             model, strangers, candidates="new" if candidates == "new" else "all", warm=False, threads=threads
         )
-        found |= {situation if name == "cold item" else name: one for name, one in reports.items()}
+        found |= {situation if name == "cold item" else name: one.in_percent() for name, one in reports.items()}
     metrics, per_user, n_users = dict(report.metrics), dict(report.per_user), dict(report.n_users)
     for situation, one in found.items():
         for figure in FIGURES:

@@ -1,4 +1,4 @@
-"""What all pictures share: a quiet style, a palette that colour-blind people can read, texts that fit, files."""
+"""What all pictures share: a quiet style, a palette that color-blind people can read, texts that fit, files."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def whole_page(figure: Any, width: float, height: float) -> Any:
     return axes
 
 
-def colour(number: int) -> str:
-    """Colour of the interest or line with this number."""
+def color(number: int) -> str:
+    """Color of the interest or line with this number."""
     return PALETTE[number % len(PALETTE)]
 
 
 def deeper(shade: str) -> str:
-    """A colour mixed with ink, so that words in it are easy to read on paper."""
+    """A color mixed with ink, so that words in it are easy to read on paper."""
     mixed = (round(0.75 * int(shade[at : at + 2], 16) + 0.25 * int(INK[at : at + 2], 16)) for at in (1, 3, 5))
     return "#" + "".join(f"{part:02X}" for part in mixed)
 

@@ -19,7 +19,7 @@ from tastespace.plots.canvas import (
     PAPER,
     QUIET,
     check_ending,
-    colour,
+    color,
     deeper,
     fit_into,
     new_figure,
@@ -29,8 +29,8 @@ from tastespace.plots.canvas import (
     write,
 )
 from tastespace.plots.placing import Placer, around
-from tastespace.recommend.person import meet, space_of
 from tastespace.recommend.shelves import Shelf, Shelves
+from tastespace.recommend.user_view import meet, space_of
 
 # Shelves, in inches.
 _WIDTH, _EDGE, _HEAD, _ROW = 11.0, 0.25, 0.7, 1.7
@@ -67,7 +67,7 @@ def draw_shelves(shelves: Shelves, path: str | Path | None = None) -> Any:
 def _draw_shelf(axes: Any, shelf: Shelf, top: float) -> None:
     from matplotlib.patches import FancyBboxPatch, Rectangle
 
-    shade = colour(shelf.interest)
+    shade = color(shelf.interest)
     name = write(axes, _EDGE, top - 0.22, shorten(shelf.name, 80), 11.5, deeper(shade), fontweight="bold")
     fit_into(name, _BOARD, 0.3)
     because = f"{100 * shelf.weight:.0f} % of the past"
@@ -90,7 +90,7 @@ def _draw_shelf(axes: Any, shelf: Shelf, top: float) -> None:
 
 
 def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, filter: Any = None) -> Any:
-    """All items as dots in the plane, a person's interests drawn in, the past coloured, the recommendations lit.
+    """All items as dots in the plane, a person's interests drawn in, the past colored, the recommendations lit.
 
     The plane is the one in which this person's interests and past items, each as a whole of the same weight, spread
     widest (their two principal directions), and both directions have the same scale: what lies far apart here lies far
@@ -115,7 +115,7 @@ def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, 
     axes = _field(figure, np.vstack([items, interests]))
     axes.scatter(*items.T, s=_OTHER, color=FAINT, alpha=0.5, linewidths=0)
     for shelf, rows in zip(shelves, found, strict=True):
-        shade, group = colour(shelf.interest), list(shelf.interests)
+        shade, group = color(shelf.interest), list(shelf.interests)
         axes.scatter(*items[person.past_of(group)].T, s=_PAST, color=shade, alpha=0.45, linewidths=0)
         axes.scatter(*items[rows].T, s=_STAR, marker="*", color=shade, edgecolors=INK, linewidths=0.4, zorder=4)
         axes.scatter(
@@ -191,7 +191,7 @@ def _write_names(
     for shelf in shelves:
         name = f"{shorten(shelf.name, 28)} ({100 * shelf.weight:.0f} %)"
         at = screen(interests[shelf.interest])
-        placer.write(at, name, 11, deeper(colour(shelf.interest)), _FAR, fontweight="bold")
+        placer.write(at, name, 11, deeper(color(shelf.interest)), _FAR, fontweight="bold")
     written = [0] * len(shelves)
     for rank in range(_SHOWN):
         for at, (shelf, rows) in enumerate(zip(shelves, found, strict=True)):
@@ -207,7 +207,7 @@ def _legend(page: Any) -> None:
         ("X", 9, QUIET, "an interest"),
         ("*", 9, QUIET, "recommended"),
         ("o", 4.5, QUIET, "had before"),
-        ("o", 3, FAINT, "the catalogue"),
+        ("o", 3, FAINT, "the catalog"),
     )
     handles = [
         Line2D([], [], linestyle="", marker=mark, markersize=size, color=shade, markeredgewidth=0, label=text)

@@ -1,1 +1,1 @@
-"""Answers for people: top lists."""
+"""InferenceMixin for people: top lists."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.recommend.person import space_of
+from tastespace.recommend.user_view import space_of
 
 KINDS = ("npz", "parquet", "faiss")
 

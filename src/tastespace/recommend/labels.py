@@ -18,7 +18,7 @@ _SHARE = 0.2  # a category must hold this much of an interest to name it
 _WORDS = 2
 
 
-class Labeller:
+class Labeler:
     """Says in words what a set of items has in common.
 
     Categories come from ``column``: a list of texts, or text, which may hold several separated by "|". By default the

@@ -18,10 +18,10 @@ from tastespace.data.tables import FrameTable
 from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.recommend.asking import Request, check_k
-from tastespace.recommend.lists import Lister
-from tastespace.recommend.newcomers import folded
-from tastespace.recommend.stage import Stage, category_shares, check_method
+from tastespace.recommend.fold_in import folded
+from tastespace.recommend.request import Request, check_k
+from tastespace.recommend.rerank_features import Stage, category_shares, check_method
+from tastespace.recommend.topk import Lister
 
 _COLUMNS = ("user", "item", "rank", "score")
 _EXACT = 2.0**23  # below, float32 tells whole numbers apart

@@ -106,7 +106,7 @@ def determinantal(relevance: Values, similarity: Values, weight: float, k: int) 
 
     (their theta is 1 - weight). Each step takes the item that raises it most. The determinant grows
     by the square of the new diagonal entry of the Cholesky factor, which is updated instead of computed anew: O(k^2 P)
-    per user. As the qualities leave the determinant as plain factors, only S is factorised; that is the same choice and
+    per user. As the qualities leave the determinant as plain factors, only S is factorized; that is the same choice and
     does not overflow. ``similarity`` is S: positive semi-definite, ones on the diagonal, shape ``(n, P, P)``. Once
     every item left lies in the span of the chosen ones (they stop there), the rest follows by relevance.
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError
-from tastespace.models.answers import Filter
 from tastespace.models.base import Recommender
-from tastespace.recommend.asking import candidate_rows, check_k
-from tastespace.recommend.labels import Labeller
-from tastespace.recommend.person import Person, best_rows, label_of, meet
+from tastespace.models.inference import Filter
+from tastespace.recommend.labels import Labeler
+from tastespace.recommend.request import candidate_rows, check_k
+from tastespace.recommend.user_view import Person, best_rows, label_of, meet
 
 _COMPARED = 20  # best items by which two interests are compared
 _BECAUSE = 3  # past items named with a shelf
@@ -118,7 +118,7 @@ def shelves(
     person = meet(model, user, "shelves")
     lengths, muted, boosts = _checked(person, k, mute, boost, merge)
     train = model.train_
-    labeller = Labeller(train, column, model.world)
+    labeler = Labeler(train, column, model.world)
     allowed = person.allowed(train.n_items, candidate_rows(train, items, filter), exclude_seen)
     vectors = [x for x in range(person.n_vectors) if x not in muted]
     weights = person.weights * np.array([boosts.get(x, 1.0) for x in range(person.n_vectors)])
@@ -139,12 +139,12 @@ def shelves(
             interest=group[0],
             interests=tuple(sorted(group)),
             weight=float(person.weights[group].sum()),
-            label=label_of(person, labeller, group),
+            label=label_of(person, labeler, group),
             items=train.items.take(mine).to_list(),
             scores=[float(score) for score in by_group[at][mine]],
             because=train.items.take(past[:_BECAUSE]).to_list(),
-            titles=labeller.titles(mine),
-            because_titles=labeller.titles(past[:_BECAUSE]),
+            titles=labeler.titles(mine),
+            because_titles=labeler.titles(past[:_BECAUSE]),
         )
         found.append(shelf)
     name = train.users[person.row]
@@ -157,7 +157,7 @@ def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None =
     k = check_k(k)
     person = meet(model, user, "interests")
     train = model.train_
-    labeller = Labeller(train, column, model.world)
+    labeler = Labeler(train, column, model.world)
     unseen = person.allowed(train.n_items, None, exclude_seen=True)
     weights = person.weights
     rows: dict[str, list[Any]] = {"interest": [], "weight": [], "label": [], "past": [], "nearest": []}
@@ -165,7 +165,7 @@ def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None =
         past, near = person.past_of([int(x)]), best_rows(person.scores[x], unseen, k)
         rows["interest"].append(int(x))
         rows["weight"].append(float(weights[x]))
-        rows["label"].append(label_of(person, labeller, [int(x)]))
+        rows["label"].append(label_of(person, labeler, [int(x)]))
         rows["past"].append(train.items.take(past[:k]).to_list())
         rows["nearest"].append(train.items.take(near).to_list())
     ids = pl.List(train.items.series.dtype)
@@ -194,7 +194,7 @@ def _groups(person: Person, vectors: list[int], weights: NDArray[np.float64], me
         else:
             groups.append([x])
     for x in vectors:
-        if x not in lived:  # nothing of the past belongs to it: the neighbour that serves its best items takes it in
+        if x not in lived:  # nothing of the past belongs to it: the neighbor that serves its best items takes it in
             best = list(tops[x])
             max(groups, key=lambda g: (_overlap(tops[g[0]], tops[x]), person.scores[g[0], best].sum())).append(x)
     return groups

@@ -13,8 +13,8 @@ from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.recommend.asking import as_list, check_k
-from tastespace.recommend.person import best_rows, space_of
+from tastespace.recommend.request import as_list, check_k
+from tastespace.recommend.user_view import best_rows, space_of
 
 _QUERIES = 256  # at a time
 

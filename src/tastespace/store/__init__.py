@@ -13,7 +13,7 @@ from typing import Any
 from tastespace.errors import DataError, ModelFileError, require_path
 from tastespace.evaluation.report import Report
 from tastespace.models import Recommender
-from tastespace.store import manifest, seen, state
+from tastespace.store import interactions_io, manifest, state
 from tastespace.store.folder import check_files, write_model
 from tastespace.store.tensors import map_tensors, safetensors_chunks
 from tastespace.store.values import decode, encode
@@ -29,7 +29,7 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
     """Save a fitted model to the directory ``path``, which is made, or replaced if it holds a saved model.
 
     What was there stays intact until the new model is complete on disk, whatever happens in between; programs that
-    have the old one open keep it. Stored are parameters, what was learnt, the seen interactions, and ids and
+    have the old one open keep it. Stored are parameters, what was learned, the seen interactions, and ids and
     attributes of users and items; validation data is not.
 
     Args:
@@ -51,23 +51,23 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
     figures = metrics.metrics if isinstance(metrics, Report) else metrics
     if not isinstance(figures, (Mapping, type(None))):
         raise DataError(f"metrics={figures!r}: expected the report of evaluate, or a dict of figures.")
-    learnt, tensors = state.encode_learnt(model)
+    learned, tensors = state.encode_learned(model)
     space = model.vectors()
     content = {
         "class": state.class_name(model),
         "parameters": state.encode_parameters(model),
         "metrics": None if figures is None else encode({str(k): v for k, v in figures.items()}, "metrics"),
-        "data": seen.facts_of(model.train_),
+        "data": interactions_io.facts_of(model.train_),
         "vectors": None
         if space is None
         else {"count": len(space.user_vectors), "dimension": int(space.item_vectors.shape[1])},
-        "learnt": learnt,
+        "learned": learned,
     }
     parts = {
-        "learnt": safetensors_chunks(tensors),
-        "seen": safetensors_chunks(seen.seen_tensors(model.train_)),
-        "users": [seen.table_bytes(model.train_, "user")],
-        "items": [seen.table_bytes(model.train_, "item")],
+        "learned": safetensors_chunks(tensors),
+        "seen": safetensors_chunks(interactions_io.seen_tensors(model.train_)),
+        "users": [interactions_io.table_bytes(model.train_, "user")],
+        "items": [interactions_io.table_bytes(model.train_, "item")],
     }
     folder = require_path(path)
     files = write_model(folder, parts, content)
@@ -148,13 +148,13 @@ def _load(text: bytes, folder: Path, verify: bool) -> Recommender:
     files, facts = content["files"], content["data"]
     check_files(folder, files, checked=manifest.PARTS if verify else ("users", "items"))
     paths = {part: folder / entry["name"] for part, entry in files.items()}
-    train = seen.restore(
+    train = interactions_io.restore(
         facts,
         map_tensors(paths["seen"]),
-        seen.read_table(paths["users"], "user", facts),
-        seen.read_table(paths["items"], "item", facts),
+        interactions_io.read_table(paths["users"], "user", facts),
+        interactions_io.read_table(paths["items"], "item", facts),
         str(folder),
         verify,
     )
-    tensors = map_tensors(paths["learnt"])
-    return state.rebuild(cls, content["parameters"], train, content["learnt"], tensors, str(folder))
+    tensors = map_tensors(paths["learned"])
+    return state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder))

@@ -19,7 +19,7 @@ from tastespace.errors import ModelFileError, nearest
 NAME = "model.json"
 FORMAT = "tastespace-model"
 FORMAT_VERSION = 1
-PARTS = {"learnt": "safetensors", "seen": "safetensors", "users": "parquet", "items": "parquet"}
+PARTS = {"learned": "safetensors", "seen": "safetensors", "users": "parquet", "items": "parquet"}
 """The parts of a model and the kinds of their files."""
 
 DATA_FILE = re.compile(rf"(?:{'|'.join(rf'{part}-[0-9a-f]{{16}}[.]{kind}' for part, kind in PARTS.items())})")
@@ -36,7 +36,7 @@ _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
         "metrics": (dict, _OPTIONAL),
         "data": (dict,),
         "vectors": (dict, _OPTIONAL),
-        "learnt": (dict,),
+        "learned": (dict,),
         "files": (dict,),
     },
     "data": {
@@ -109,7 +109,7 @@ def read_text(folder: Path) -> bytes:
 
 
 def parse(text: bytes, folder: Path) -> dict[str, Any]:
-    """The content of model.json, every field checked, but for the values of parameters, metrics and what is learnt."""
+    """The content of model.json, every field checked, but for the values of parameters, metrics and what is learned."""
     where = folder / NAME
     try:
         content = json.loads(text.decode("utf-8"), parse_constant=_no_constant)

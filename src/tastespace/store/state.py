@@ -1,8 +1,8 @@
-"""What is stored of a model: the name of its class, its parameters and what it has learnt.
+"""What is stored of a model: the name of its class, its parameters and what it has learned.
 
-What is learnt is found by the convention of `Recommender`: the attributes that end in an underscore, but for the data
+What is learned is found by the convention of `Recommender`: the attributes that end in an underscore, but for the data
 (`train_` has files of its own, `valid_` is not kept). A model for which that is not enough defines two methods:
-``_learnt(self)`` gives a dict of what to store, and ``_restore(self, learnt)`` takes it back, called on a new model
+``_learned(self)`` gives a dict of what to store, and ``_restore(self, learned)`` takes it back, called on a new model
 that already has its parameters and `train_`.
 """
 
@@ -72,13 +72,13 @@ def encode_parameters(model: Recommender) -> dict[str, Any]:
     }
 
 
-def encode_learnt(model: Recommender) -> tuple[dict[str, Any], Tensors]:
-    """What the model has learnt as JSON, and the arrays that the JSON refers to."""
-    hook = getattr(model, "_learnt", None)
-    learnt = hook() if hook is not None else _learnt_attributes(model)
+def encode_learned(model: Recommender) -> tuple[dict[str, Any], Tensors]:
+    """What the model has learned as JSON, and the arrays that the JSON refers to."""
+    hook = getattr(model, "_learned", None)
+    learned = hook() if hook is not None else _learned_attributes(model)
     tensors: Tensors = {}
     notes = {}
-    for name, value in learnt.items():
+    for name, value in learned.items():
         try:
             notes[name] = encode(value, name, tensors)
         except DataError as problem:
@@ -86,7 +86,7 @@ def encode_learnt(model: Recommender) -> tuple[dict[str, Any], Tensors]:
     return notes, tensors
 
 
-def _learnt_attributes(model: Recommender) -> dict[str, Any]:
+def _learned_attributes(model: Recommender) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(model).items()
@@ -102,7 +102,7 @@ def rebuild(
     tensors: Tensors,
     where: str,
 ) -> Recommender:
-    """A fitted model from what `encode_parameters` and `encode_learnt` gave."""
+    """A fitted model from what `encode_parameters` and `encode_learned` gave."""
     known = cls._parameter_names()
     for name in parameters:
         if name not in known:
@@ -111,15 +111,15 @@ def rebuild(
                 f"{', '.join(known) or 'none'}.{nearest(name, known)}"
             )
     given = {name: decode(value, {}, f"{where}: parameter {name}") for name, value in parameters.items()}
-    learnt = {name: decode(value, tensors, f"{where}: {name}") for name, value in notes.items()}
+    learned = {name: decode(value, tensors, f"{where}: {name}") for name, value in notes.items()}
     try:
         model = cls(**given)
         model.train_, model.valid_ = train, None
         hook = getattr(model, "_restore", None)
         if hook is not None:
-            hook(learnt)
+            hook(learned)
         else:
-            for name, value in learnt.items():
+            for name, value in learned.items():
                 setattr(model, name, value)
     except Exception as problem:  # a class outside the registry may fail in any way
         raise ModelFileError(

@@ -93,7 +93,7 @@ def _array(array: NDArray[Any], where: str, tensors: Tensors) -> dict[str, Any]:
     if code is None:
         raise DataError(
             f"{where} is an array of {array.dtype}, which a model file cannot hold: it holds numbers of up to 64 bits "
-            "and flags. Convert it, or define _learnt and _restore in the model."
+            "and flags. Convert it, or define _learned and _restore in the model."
         )
     name, number = where, 1
     while name in tensors or name == "__metadata__":  # the one name that safetensors keeps for itself
@@ -106,7 +106,7 @@ def _array(array: NDArray[Any], where: str, tensors: Tensors) -> dict[str, Any]:
 def _refusal(value: Any, where: str, tensors: Tensors | None) -> DataError:
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     arrays = "" if tensors is None else "NumPy arrays, SciPy CSR arrays, "
-    hook = "" if tensors is None else ", or define _learnt and _restore in the model"
+    hook = "" if tensors is None else ", or define _learned and _restore in the model"
     return DataError(
         f"{where} is of type {kind}, which a model file cannot hold: it holds {arrays}numbers, text, None, and lists, "
         f"tuples and dicts of those. Convert it{hook}."

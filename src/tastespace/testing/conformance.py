@@ -73,7 +73,7 @@ class RecommenderConformance:
         assert type(model).__name__ in repr(model)
 
     def test_the_constructor_learns_nothing_and_fit_changes_no_parameter(self, data: Interactions) -> None:
-        """What is learnt ends in an underscore, and only `fit` learns."""
+        """What is learned ends in an underscore, and only `fit` learns."""
         model = self.make()
         assert not model.is_fitted
         assert not [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
@@ -83,7 +83,7 @@ class RecommenderConformance:
         assert repr(model.get_params()) == before
 
     def test_a_clone_of_a_fitted_model_is_not_fitted(self, fitted: Recommender) -> None:
-        """Parameters are copied, not what was learnt."""
+        """Parameters are copied, not what was learned."""
         assert not fitted.clone().is_fitted
 
     # ---- before fit, and with bad data ---------------------------------------------------------------------
@@ -233,11 +233,11 @@ class RecommenderConformance:
     def test_somebody_has_everything_and_some_things_nobody_has(self) -> None:
         """Nothing is left to recommend to the one; the others are still scored."""
         frame = pl.DataFrame({"user": [*"aaaa", *"bbcd"], "item": [0, 1, 2, 3, 0, 1, 1, 2]})
-        model = self.make().fit(Interactions.from_frame(frame, catalogue=[0, 1, 2, 3]))
+        model = self.make().fit(Interactions.from_frame(frame, catalog=[0, 1, 2, 3]))
         found = to_polars(model.recommend(k=9))[0]
         assert dict(found.group_by("user").len().rows()) == {"b": 2, "c": 3, "d": 3}
         assert to_polars(model.recommend("a"))[0].is_empty()
-        model = self.make().fit(Interactions.from_frame(frame, catalogue=[0, 1, 2, 3, 4, 5]))
+        model = self.make().fit(Interactions.from_frame(frame, catalog=[0, 1, 2, 3, 4, 5]))
         assert set(to_polars(model.recommend("a"))[0]["item"]) == {4, 5}
 
     # ---- questions that only some models answer ------------------------------------------------------------
@@ -285,4 +285,4 @@ class RecommenderConformance:
         train, valid, test = tastespace.split.per_user(data, (0.6, 0.2, 0.2), seed=0)
         model = self.make().fit(train, valid=valid)
         report = tastespace.evaluate(model, test, seen=[train, valid], k=5, metrics=["P", "NDCG"])
-        assert 0.0 <= report["NDCG@5"] <= 100.0
+        assert 0.0 <= report["NDCG@5"] <= 1.0

@@ -32,7 +32,7 @@ class SharedNegatives:
     """Negatives of a batch from a pool of items that is drawn anew for every batch.
 
     Every positive gets ``n`` different items of the pool, in a row from a random place on: each is drawn as if the
-    whole catalogue had been drawn from, but a batch holds few different ones. With ``power`` the pool is drawn by
+    whole catalog had been drawn from, but a batch holds few different ones. With ``power`` the pool is drawn by
     popularity to this power, without replacement.
 
     >>> from tastespace import synthetic

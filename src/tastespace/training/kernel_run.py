@@ -1,4 +1,4 @@
-"""What the training runs of native kernels share: arrays, epochs in ranges, the optimiser's memory, running means."""
+"""What the training runs of native kernels share: arrays, epochs in ranges, the optimizer's memory, running means."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ class Pace:
 
 
 class KernelRun(ABC):
-    """One training run: what is learnt, the optimiser's memory of it, and its running mean.
+    """One training run: what is learned, the optimizer's memory of it, and its running mean.
 
-    ``learnt`` are the arrays that move; ``kernel`` is what else the kernel reads or remembers. A subclass names the
-    learnt arrays and their memory in `sides` and calls its kernel in `_range`.
+    ``learned`` are the arrays that move; ``kernel`` is what else the kernel reads or remembers. A subclass names the
+    learned arrays and their memory in `sides` and calls its kernel in `_range`.
     """
 
     sides: ClassVar[dict[str, str]]
-    """Name of each learnt array -> prefix of its memory."""
+    """Name of each learned array -> prefix of its memory."""
     remembered: tuple[str, ...] = ()
     """Arrays besides these that another epoch depends on."""
 
     def __init__(
-        self, train: Interactions, learnt: Arrays, kernel: Arrays, settings: dict[str, Any], pace: Pace
+        self, train: Interactions, learned: Arrays, kernel: Arrays, settings: dict[str, Any], pace: Pace
     ) -> None:
         self._n = train.n_interactions
         self._settings, self._pace = settings, pace
-        self.arrays: Arrays = {"offsets": train.offsets, "positives": train.indices, **learnt, **kernel}
+        self.arrays: Arrays = {"offsets": train.offsets, "positives": train.indices, **learned, **kernel}
         self._averaged = False
         self._means: Arrays = (
-            {} if pace.average <= 1 else {f"mean_{name}": array.copy() for name, array in learnt.items()}
+            {} if pace.average <= 1 else {f"mean_{name}": array.copy() for name, array in learned.items()}
         )
 
     @abstractmethod
@@ -79,7 +79,7 @@ class KernelRun(ABC):
     def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
         """One pass over all positives; ``tick(done, loss)`` is called every now and then."""
         settings = {**self._settings, "learning_rate": self._pace.rates.at(epoch)}
-        step = max(1, _POSITIVES_PER_CALL // settings["block"]) * settings["block"]
+        step = max(1, _POSITIVES_PER_CALL // settings["block_size"]) * settings["block_size"]
         sums: NDArray[np.float64] = np.zeros(1)
         for first in range(0, self._n, step):
             last = min(self._n, first + step)
@@ -91,7 +91,7 @@ class KernelRun(ABC):
         return self._figures(sums)
 
     def result(self) -> Arrays:
-        """What is learnt as the model would use it now: new arrays."""
+        """What is learned as the model would use it now: new arrays."""
         # Interrupted in the first epoch there is no mean yet, only values that have begun to learn.
         means = self._means if self._averaged else {}
         return {name: means.get(f"mean_{name}", self.arrays[name]).copy() for name in self.sides}
@@ -108,10 +108,10 @@ class KernelRun(ABC):
             np.copyto(own, state[name])
 
 
-def optimiser_memory(method: str, **sides: NDArray[np.float32]) -> Arrays:
-    """Zeroed memory of an optimiser for each side, such as ``user=``; what the method does not need is empty.
+def optimizer_memory(method: str, **sides: NDArray[np.float32]) -> Arrays:
+    """Zeroed memory of an optimizer for each side, such as ``user=``; what the method does not need is empty.
 
-    >>> {name: array.shape for name, array in optimiser_memory("adagrad", item=np.ones((3, 2), np.float32)).items()}
+    >>> {name: array.shape for name, array in optimizer_memory("adagrad", item=np.ones((3, 2), np.float32)).items()}
     {'item_first': (3, 2), 'item_second': (0,), 'item_steps': (0,)}
     """
     memory: Arrays = {}

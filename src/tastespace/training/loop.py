@@ -111,7 +111,7 @@ class Loop:
                 try:
                     wish = self._one_epoch(epoch, bar)
                 except KeyboardInterrupt:
-                    log.warning("interrupted in epoch %d; the model keeps what it has learnt so far", epoch + 1)
+                    log.warning("interrupted in epoch %d; the model keeps what it has learned so far", epoch + 1)
                     stopped = "interrupted"
                     break
                 if wish is False:

@@ -13,7 +13,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.training.kernel_run import Arrays, KernelRun, Pace
 
 BALL, SPHERE = 1, 2
-"""Regions in which vectors live, as in native/optimiser.hpp."""
+"""Regions in which vectors live, as in native/optimizer.hpp."""
 
 
 def place(rows: NDArray[np.float32], region: int, radius: float) -> NDArray[np.float32]:
@@ -24,7 +24,7 @@ def place(rows: NDArray[np.float32], region: int, radius: float) -> NDArray[np.f
 
 
 class MetricTrainer(KernelRun):
-    """Vectors, optimiser memory, gamma and the running mean of one training run."""
+    """Vectors, optimizer memory, gamma and the running mean of one training run."""
 
     sides: ClassVar[dict[str, str]] = {"users": "user", "items": "item"}
     remembered = ("gamma",)

@@ -13,7 +13,7 @@ from tastespace.training.kernel_run import KernelRun
 
 
 class PairwiseTrainer(KernelRun):
-    """Vectors, biases, optimiser memory and the running mean of one training run."""
+    """Vectors, biases, optimizer memory and the running mean of one training run."""
 
     sides: ClassVar[dict[str, str]] = {"users": "user", "items": "item", "bias": "bias"}
 

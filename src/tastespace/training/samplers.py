@@ -1,16 +1,16 @@
-"""Negative sampling: who is shown to the loss as an item that the user did not take.
+"""Negative sampling: which items that the user does not have enter the loss.
 
-| name    | candidates drawn                      | enter the loss                                                 |
-| ------- | ------------------------------------- | -------------------------------------------------------------- |
-| unis    | U uniform                             | all U, each with weight 1/U                                    |
-| pops    | U by popularity ** power              | all U, each with weight 1/U                                    |
-| 2sts    | S by popularity ** power              | the U with the largest inner product with the positive item    |
-| hars    | S uniform                             | the U nearest to the user (U = 1: the hardest)                 |
-| ndihars | J_2 uniform                           | the N_beta nearest to the user (a sort)                        |
-| dihars  | J_2 uniform                           | those that violate the margin by more than a learnt gamma_ij   |
+| name                    | paper   | negatives drawn      | enter the loss                                           |
+| ----------------------- | ------- | -------------------- | -------------------------------------------------------- |
+| ``uniform``             | UniS    | U uniform            | all U, each with weight 1/U                              |
+| ``popularity``          | PopS    | U by item popularity | all U, each with weight 1/U                              |
+| ``two-stage``           | 2stS    | S by item popularity | the U with the largest inner product with the positive   |
+| ``hard``                | HarS    | S uniform            | the U nearest to the user (U = 1: the hardest)           |
+| ``hard-sorted``         | NDiHarS | J_2 uniform          | the N_beta nearest to the user (a sort)                  |
+| ``hard-differentiable`` | DiHarS  | J_2 uniform          | violations of the margin by more than a learned gamma_ij |
 
 All draw true negatives only (never a train item of the user), without replacement within one positive. N_beta =
-max(1, floor(beta n_i^-)) comes from all of the user's negatives and is applied, unscaled, to the J_2 candidates.
+max(1, floor(beta n_i^-)) comes from all of the user's negatives and is applied, unscaled, to the J_2 that were drawn.
 """
 
 from __future__ import annotations
@@ -32,35 +32,45 @@ _NO_FLOATS, _NO_INTS = np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32
 class SamplerKind:
     """What the kernel needs to know of a sampler."""
 
+    name: str
+    paper_name: str
     code: int
     """Of the rule in native/train.hpp."""
     by_popularity: bool = False
     uses_beta: bool = False
     takes_hardest: bool = False
-    """Whether it chooses some of its candidates by a number that the user gives."""
-    candidates: int = 10
+    """Whether it uses only some of the negatives it draws, `n_hardest` of them."""
+    n_negatives: int = 10
     """Drawn for each positive unless said otherwise."""
 
 
 SAMPLERS = {
-    "unis": SamplerKind(code=0),
-    "pops": SamplerKind(code=0, by_popularity=True),
-    "2sts": SamplerKind(code=1, by_popularity=True, takes_hardest=True, candidates=50),
-    "hars": SamplerKind(code=2, takes_hardest=True),
-    "ndihars": SamplerKind(code=2, uses_beta=True, candidates=100),
-    "dihars": SamplerKind(code=3, uses_beta=True, candidates=100),
+    kind.name: kind
+    for kind in (
+        SamplerKind("uniform", "UniS", code=0),
+        SamplerKind("popularity", "PopS", code=0, by_popularity=True),
+        SamplerKind("two-stage", "2stS", code=1, by_popularity=True, takes_hardest=True, n_negatives=50),
+        SamplerKind("hard", "HarS", code=2, takes_hardest=True),
+        SamplerKind("hard-sorted", "NDiHarS", code=2, uses_beta=True, n_negatives=100),
+        SamplerKind("hard-differentiable", "DiHarS", code=3, uses_beta=True, n_negatives=100),
+    )
 }
+_BY_ANY_NAME = {name.lower(): kind for kind in SAMPLERS.values() for name in (kind.name, kind.paper_name)}
 
 
 def find_sampler(name: str) -> SamplerKind:
-    """A sampler by name.
+    """A sampler by its name or the paper's, in any case.
 
-    >>> find_sampler("hars").candidates
-    10
+    >>> find_sampler("HarS").name, find_sampler("hard").n_negatives
+    ('hard', 10)
     """
-    if name not in SAMPLERS:
-        raise ParameterError(f"sampler={name!r}: expected one of {', '.join(SAMPLERS)}.{nearest(name, SAMPLERS)}")
-    return SAMPLERS[name]
+    kind = _BY_ANY_NAME.get(name.lower()) if isinstance(name, str) else None
+    if kind is None:
+        raise ParameterError(
+            f"sampler={name!r}: expected one of {', '.join(SAMPLERS)}, or the paper's name of one "
+            f"({', '.join(kind.paper_name for kind in SAMPLERS.values())}).{nearest(name, _BY_ANY_NAME)}"
+        )
+    return kind
 
 
 def popularity_weights(data: Interactions, power: float) -> NDArray[np.float64]:

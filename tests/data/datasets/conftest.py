@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tastespace.data import datasets
-from tastespace.data.datasets.catalogue import DATASETS
+from tastespace.data.datasets.catalog import DATASETS
 from tastespace.data.datasets.declaration import Dataset, Download
 
 
@@ -90,7 +90,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def declare(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Dataset]:
-    """Change a declaration of the catalogue for one test."""
+    """Change a declaration of the catalog for one test."""
 
     def change(name: str, **changes: Any) -> Dataset:
         monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], **changes))

@@ -29,7 +29,7 @@ def test_an_unknown_view_offers_the_views() -> None:
 
 
 @pytest.mark.parametrize("form", ["archive", "subfolder", "unpacked", "flat", "flat archive", "nested"])
-def test_every_form_of_a_folder_is_recognised(form: str, tmp_path: Path, tiny_10m: object, tiny_zip: bytes) -> None:
+def test_every_form_of_a_folder_is_recognized(form: str, tmp_path: Path, tiny_10m: object, tiny_zip: bytes) -> None:
     import zipfile
 
     folder = tmp_path / "mine"
@@ -142,7 +142,7 @@ def test_the_table_says_what_is_where(tmp_path: Path) -> None:
     assert list(rows) == list(datasets.names())
     assert rows["ml-1m"].where == "can be fetched"
     assert not rows["ml-1m"].present
-    assert rows["ml-1m"].licence == "research only"
+    assert rows["ml-1m"].license == "research only"
     assert rows["steam-200k"].where.startswith("by hand: https://www.kaggle.com/")
     assert (rows["steam-200k"].users, rows["steam-200k"].items) == (3_757, 5_113)
     assert all("paper" in entry.views and "raw" in entry.views for entry in rows.values())

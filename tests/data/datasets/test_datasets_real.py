@@ -13,7 +13,7 @@ import pytest
 
 from tastespace import Interactions
 from tastespace.data import datasets
-from tastespace.data.datasets.catalogue import DATASETS
+from tastespace.data.datasets.catalog import DATASETS
 from tastespace.data.datasets.declaration import Package
 from tastespace.errors import DatasetError
 
@@ -55,7 +55,7 @@ def test_counts(name: str, view: str, expected: tuple[int, int, int], dataset_di
     data = load(dataset_dir(name), view)
     assert counts(data) == expected
     if view == "paper":
-        assert DATASETS[name].counts == expected, "the catalogue tells the truth"
+        assert DATASETS[name].counts == expected, "the catalog tells the truth"
         assert data.weights is None
         assert data.user_counts.min() >= 5
 
@@ -187,7 +187,7 @@ def test_attributes(dataset_dir: Find) -> None:
     movies = load(dataset_dir("ml-1m"))
     assert movies.item_attributes is not None
     assert movies.item_attributes.row(1) == (1, "Toy Story (1995)", ["Animation", "Children's", "Comedy"])
-    assert movies.item_attributes.row(0) == (0, None, None), "id 0 is in the paper's catalogue, but is no movie"
+    assert movies.item_attributes.row(0) == (0, None, None), "id 0 is in the paper's catalog, but is no movie"
     assert movies.user_attributes is not None
     assert movies.user_attributes.row(0) == (1, "F", 1, 10, "48067")
     games = load(dataset_dir("steam-200k")).item_attributes

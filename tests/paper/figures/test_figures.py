@@ -16,11 +16,11 @@ def rows_of(picture, done):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_is_drawn_as_svg_and_png(name, done, tmp_path, colours):
+def test_a_figure_is_drawn_as_svg_and_png(name, done, tmp_path, colors):
     picture = find_figure(name)
     svg, png = draw_to(tmp_path, picture, "town", rows_of(picture, done), quick=True)
     assert svg.read_text(encoding="utf-8").startswith("<?xml")
-    assert len(colours(png)) > 20  # paper, ink, the palette, and the edges of letters between them
+    assert len(colors(png)) > 20  # paper, ink, the palette, and the edges of letters between them
 
 
 @pytest.mark.parametrize("name", [name for name, picture in FIGURES.items() if picture.tables])

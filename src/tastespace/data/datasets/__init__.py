@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tastespace.data.datasets.cache import Cache, cache_root
-from tastespace.data.datasets.catalogue import DATASETS
+from tastespace.data.datasets.catalog import DATASETS
 from tastespace.data.datasets.content import Content
 from tastespace.data.datasets.declaration import Dataset, Layout
 from tastespace.data.datasets.places import Files, user_folders
@@ -46,7 +46,7 @@ class Entry:
     items: int
     interactions: int
     """Counts of the view "paper"."""
-    licence: str
+    license: str
     terms: str
     views: Mapping[str, str]
     """Name of each view and what it holds."""
@@ -84,11 +84,11 @@ def load(
     Args:
         name: One of `names`.
         view: ``"paper"`` (the paper's pre-processing: ratings of 4 or more, users with 5 interactions or
-            more, its catalogue size; for sets that are not in the paper the same idea) or ``"raw"`` (every
+            more, its catalog size; for sets that are not in the paper the same idea) or ``"raw"`` (every
             row, with weights and timestamps). ml-1m has ``"publisher"`` too: the paper's list lacks the
             first line of the publisher's file, this view has it. `describe` lists the views of each set.
         data_dirs: Folders to look in first; None: those in ``TASTESPACE_DATA``. Prepared Parquet tables, the
-            publishers' files and their archives are recognised, in a subfolder of the set's name or not.
+            publishers' files and their archives are recognized, in a subfolder of the set's name or not.
         cache_dir: Where fetched files are kept; None: ``TASTESPACE_CACHE``, else the user's cache folder.
         download: Whether anything may be fetched.
         progress: Show a bar on stderr while fetching; None: if it is a terminal.
@@ -159,7 +159,7 @@ def describe(name: str, *, data_dirs: Folders = None, cache_dir: str | Path | No
         dataset.name,
         dataset.title,
         *dataset.counts,
-        licence=dataset.licence,
+        license=dataset.license,
         terms=dataset.terms,
         views={view: rule.about for view, rule in dataset.views.items()},
         has_split=dataset.split,

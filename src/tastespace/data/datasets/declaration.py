@@ -1,4 +1,4 @@
-"""What the catalogue declares of a data set: its files, views, addresses and terms."""
+"""What the catalog declares of a data set: its files, views, addresses and terms."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Dataset:
     title: str
     counts: tuple[int, int, int]
     """Users, items and interactions of the view "paper"."""
-    licence: str
+    license: str
     """In a few words, for a table."""
     terms: str
     """In whole sentences, shown once."""

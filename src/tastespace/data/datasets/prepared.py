@@ -51,7 +51,7 @@ def steam(files: Files) -> Tables:
     """``raw.parquet`` (the CSV's rows) and the authors' list, its indices turned into publisher's ids."""
     events = authors = items = None
     if files.has("raw.parquet"):
-        names = {"steam_user_id": "user", "title": "title", "behaviour": "behaviour", "value": "value"}
+        names = {"steam_user_id": "user", "title": "title", "behaviour": "behavior", "value": "value"}
         events = steam_events(read_parquet(files, "raw.parquet", names))
     if files.has("items.parquet"):
         names = {"item": "index", "title": "item", "genres": "genres", "tags": "tags"}

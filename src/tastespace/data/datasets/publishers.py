@@ -150,7 +150,7 @@ def movielens_100k_package(files: Files) -> Tables:
 
 def steam_csv(files: Files) -> Tables:
     """Steam-200k: rows of Steam user id, title, "purchase" or "play", value (hours of a play)."""
-    columns = ("user", "title", "behaviour", "value", "zero")
+    columns = ("user", "title", "behavior", "value", "zero")
     return Tables(steam_events(_text(files, "steam-200k.csv", columns, separator=",", quote='"')))
 
 
@@ -159,11 +159,11 @@ def steam_events(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.select(
         pl.col("user").cast(pl.Int64),
         pl.col("title").alias("item"),
-        "behaviour",
+        "behavior",
         pl.col("value").cast(pl.Float32).cast(pl.Float64),
     )
-    bought = rows.filter(pl.col("behaviour") == "purchase").select("user", "item").unique(maintain_order=True)
-    played = rows.filter(pl.col("behaviour") == "play").group_by("user", "item").agg(pl.col("value").sum())
+    bought = rows.filter(pl.col("behavior") == "purchase").select("user", "item").unique(maintain_order=True)
+    played = rows.filter(pl.col("behavior") == "play").group_by("user", "item").agg(pl.col("value").sum())
     return bought.join(played, on=["user", "item"], how="left", maintain_order="left").select(
         "user", "item", (1 + pl.col("value").fill_null(0)).alias("weight")
     )

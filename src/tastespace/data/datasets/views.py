@@ -41,7 +41,7 @@ class Rule:
     min_rating: float | None = None
     min_user: int = 1
     n_items: int | None = None
-    """The catalogue is 0 ... n_items - 1, items that nobody has included; None: the items that occur."""
+    """The catalog is 0 ... n_items - 1, items that nobody has included; None: the items that occur."""
     without: tuple[int, int] | None = None
     """A pair (user, item) to leave out."""
     warm_only: bool = False
@@ -91,7 +91,7 @@ class Rule:
             timestamp="timestamp" if self.values and "timestamp" in rows.columns else None,
             min_user=min_user,
             duplicates="last",
-            catalogue=None if self.n_items is None else pl.Series(np.arange(self.n_items)),
+            catalog=None if self.n_items is None else pl.Series(np.arange(self.n_items)),
             item_attributes=tables.items,
             user_attributes=tables.users,
         )

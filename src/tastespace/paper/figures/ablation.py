@@ -52,12 +52,12 @@ def draw_sampling(material: Material) -> Any:
     return figure
 
 
-def _curve(axes: Any, x: Sequence[float], y: Sequence[float], colour: str, label: str) -> None:
+def _curve(axes: Any, x: Sequence[float], y: Sequence[float], color: str, label: str) -> None:
     """A line through the points that are there."""
     known = ~np.isnan(y)
     axes.plot(
         np.asarray(x)[known], np.asarray(y)[known],
-        color=colour, label=label, linewidth=2, marker="o", markersize=5, markeredgecolor="white", markeredgewidth=0.7,
+        color=color, label=label, linewidth=2, marker="o", markersize=5, markeredgecolor="white", markeredgewidth=0.7,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.data import Interactions
-from tastespace.data.combining import combine
+from tastespace.data.concat import combine
 from tastespace.evaluation.preference import preference_diversity
 from tastespace.paper.figures.declaration import Material
 from tastespace.paper.figures.style import BLUE, VERMILION, name_axes, panels, quiet

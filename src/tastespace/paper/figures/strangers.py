@@ -13,7 +13,7 @@ from tastespace.plots.canvas import INK
 
 _SHADES = dict(zip(METHODS, (GREY, BLUE, VERMILION), strict=True))
 _FIGURE = "P@3"
-_LINES = {"most popular": "most popular (dotted)", "content neighbours": "neighbours by content (dashed)"}
+_LINES = {"most popular": "most popular (dotted)", "content neighbors": "neighbors by content (dashed)"}
 _TICKS = dict(zip(TRAININGS, ("joint training", "latent model first"), strict=True))
 _NAMES = {"warm": "known people and items", "cold user": "new people", "cold item": "new items"}
 
@@ -34,7 +34,7 @@ def draw_cold(material: Material) -> Any:
     figure, axes = panels(title, subtitle, len(situations), size=(3.5, 2.8), legend=True)
     for panel, situation in zip(axes, situations, strict=True):
         metric = f"{situation} {_FIGURE}"
-        for method, style in (("most popular", ":"), ("content neighbours", "--")):
+        for method, style in (("most popular", ":"), ("content neighbors", "--")):
             value = material.value("cold", method, metric)
             if not np.isnan(value):
                 panel.axhline(value, color=INK, linewidth=1, linestyle=style, zorder=2)

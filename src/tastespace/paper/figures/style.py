@@ -1,4 +1,4 @@
-"""What the paper's figures share: panels with a heading, quiet axes, and one colour for each family of methods."""
+"""What the paper's figures share: panels with a heading, quiet axes, and one color for each family of methods."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def panels(
 
 
 def quiet(axes: Any, grid: str = "y") -> Any:
-    """Axes without a frame: thin lines behind, small grey ticks."""
+    """Axes without a frame: thin lines behind, small gray ticks."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(FAINT)
     axes.tick_params(colors=QUIET, labelsize=8.5, length=3, color=FAINT)

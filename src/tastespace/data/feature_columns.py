@@ -1,0 +1,219 @@
+"""One column of content as it was in training: what it held, and the features it has become.
+
+The rules are described in `tastespace.data.features`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tastespace.data.attributes import is_category
+from tastespace.errors import DataError
+
+Kind = Literal["number", "category", "tags", "text"]
+KINDS: tuple[Kind, ...] = ("number", "category", "tags", "text")
+_WORD = r"[\p{L}\p{N}]{2,}"
+_BAR = "|"  # between tags in one text, as files without lists have them: Action|Comedy
+_BARRED = r"\S\s*\|\s*\S"
+_MANY_BARRED = 0.1  # share of texts with bars from which on a column may be tags,
+_REPEATED = 1 / 3  # and share of tags that were there before: sentences do not come again
+_NOTHING = "nothing but nulls"
+_FURTHEST = 1e6  # deviations from the mean: beyond, float32 would soon be infinite
+_CONSTANT = 1e-12  # deviation relative to the largest number, below which it is rounding
+_LARGEST_WHOLE = 2.0**63  # from here on whole numbers do not fit into Int64
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as it was in training."""
+
+    name: str
+    kind: Kind
+    holds: str
+    """Sort of values, in words: a change of it is an error."""
+    mean: float = 0.0
+    scale: float = 1.0
+    """Deviation; 0 for a column that was constant and so says nothing."""
+    vocabulary: list[str] = field(default_factory=list)
+    """Values, tags or words, ascending."""
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return 1 if self.kind == "number" else len(self.vocabulary)
+
+    @property
+    def names(self) -> list[str]:
+        """One name per feature."""
+        return [self.name] if self.kind == "number" else [f"{self.name}={value}" for value in self.vocabulary]
+
+    @classmethod
+    def learn(cls, series: pl.Series, kind: Kind, min_count: int, most: int) -> Column:
+        """Remember what a column holds."""
+        if series.null_count() == len(series):
+            return cls(series.name, kind, _NOTHING, scale=0.0)
+        holds = _holds(series, kind)
+        if holds not in _ALLOWED[kind]:
+            raise DataError(
+                f"column {series.name!r} holds {holds} ({series.dtype}), which cannot be used as {kind!r}; that needs "
+                f"{' or '.join(_ALLOWED[kind])}."
+            )
+        if kind == "number":
+            values = _numbers(series)
+            known = values[~np.isnan(values)]
+            largest = float(np.abs(known).max()) or 1.0
+            parts = known / largest  # so that no sum overflows
+            deviation = float(parts.std())
+            scale = deviation * largest if deviation > _CONSTANT else 0.0
+            return cls(series.name, kind, holds, float(parts.mean()) * largest, scale)
+        rows = _tokens(series, kind).group_by("token").agg(pl.col("row").n_unique().alias("n"))
+        kept = rows.filter(pl.col("n") >= min_count).sort("n", "token", descending=[True, False]).head(most)
+        return cls(series.name, kind, holds, vocabulary=kept["token"].sort().to_list())
+
+    def encode(self, series: pl.Series) -> tuple[sp.csr_array, int, NDArray[np.bool_]]:
+        """Features of the column, how many of its values have none, and in which rows it says anything."""
+        told = series.is_not_null().to_numpy()
+        if not told.any() or self.holds == _NOTHING:  # whatever its type: there is nothing, or nothing was learned
+            lost = int(told.sum())
+            return sp.csr_array((len(series), self.width), dtype=np.float32), lost, np.zeros(len(series), dtype=bool)
+        holds = _holds(series, self.kind)
+        if holds != self.holds:
+            raise DataError(
+                f"column {self.name!r} held {self.holds} in training and holds {holds} ({series.dtype}) now. Give it "
+                "the type it had."
+            )
+        n = len(series)
+        if self.kind == "number":
+            values = np.zeros(n) if not self.scale else self._standardized(_numbers(series))
+            return sp.csr_array(values.astype(np.float32)[:, None]), 0, told
+        tokens = _tokens(series, self.kind)
+        codes = pl.DataFrame(
+            {"token": self.vocabulary, "code": np.arange(len(self.vocabulary))},
+            schema={"token": pl.String, "code": pl.Int64},
+        )
+        found = tokens.join(codes, on="token", how="left")
+        lost = found["code"].null_count()
+        counted = found.drop_nulls("code").group_by("row", "code").len("times").sort("row", "code")
+        values = np.ones(len(counted))
+        if self.kind == "text":
+            values = 1.0 + np.log(counted["times"].to_numpy())
+        places = (counted["row"].to_numpy(), counted["code"].to_numpy())
+        block = sp.csr_array((values.astype(np.float32), places), shape=(n, len(self.vocabulary)))
+        if self.kind == "text":
+            lengths = np.sqrt(np.asarray(block.power(2).sum(axis=1)).ravel())
+            block = sp.csr_array(sp.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ block, dtype=np.float32)
+        return block, lost, np.diff(block.indptr) > 0
+
+    def _standardized(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Deviations from the mean, 0 where the number is not known."""
+        with np.errstate(over="ignore"):  # of what is cut off anyway
+            found = (values / 2 - self.mean / 2) / self.scale * 2  # halves, whose difference never overflows
+        return np.nan_to_num(np.clip(found, -_FURTHEST, _FURTHEST), nan=0.0)
+
+
+_ALLOWED: dict[Kind, tuple[str, ...]] = {
+    "number": ("numbers", "true or false"),
+    "category": ("text", "numbers", "true or false"),
+    "tags": ("lists",),  # or texts with bars
+    "text": ("text",),
+}
+
+
+def _holds(series: pl.Series, kind: Kind | None = None) -> str:
+    """Sort of values; a text that is read as tags is a list of them."""
+    dtype = series.dtype
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        return "lists" if kind == "tags" else "text"
+    if dtype == pl.Boolean:
+        return "true or false"
+    if dtype.is_numeric():
+        return "numbers"
+    if isinstance(dtype, (pl.List, pl.Array)):
+        return "lists of lists or records" if dtype.inner.is_nested() else "lists"
+    return _NOTHING if dtype == pl.Null else "dates or times" if dtype.is_temporal() else "other values"
+
+
+def default_kind(column: pl.Series) -> Kind:
+    """How a column is used where nobody said: by its type."""
+    holds = _holds(column)
+    if holds == "numbers":
+        return "number"
+    if holds == "lists":
+        return "tags"
+    if holds in ("true or false", _NOTHING):
+        return "category"
+    if holds == "text":
+        if _are_tags(column):
+            return "tags"
+        without_words = not column.cast(pl.String).str.contains(_WORD).any()
+        return "category" if is_category(column) or without_words else "text"
+    raise DataError(
+        f"column {column.name!r} holds {holds} ({column.dtype}), which have no features of their own. Turn it into "
+        "numbers or text, or name the columns to use."
+    )
+
+
+def _are_tags(column: pl.Series) -> bool:
+    """Whether texts are several tags each: bars in many of them, and between the bars what comes again."""
+    barred = column.drop_nulls().cast(pl.String).str.contains(_BARRED)
+    if not barred.any() or barred.sum() < _MANY_BARRED * len(barred):
+        return False
+    tags = _tokens(column, "tags")["token"]
+    return bool(len(tags) - tags.n_unique() >= _REPEATED * len(tags))
+
+
+def _numbers(series: pl.Series) -> NDArray[np.float64]:
+    """Float64 with NaN for null; NaN and infinity themselves are refused."""
+    values = series.cast(pl.Float64)
+    bad = (~values.is_finite()).fill_null(False)
+    if bad.any():
+        raise DataError(
+            f"column {series.name!r}: {bad.sum():,} of {len(series):,} numbers are NaN or infinite, the first in row "
+            f"{bad.arg_true()[0]}. Fill them, or make them null where the number is not known (in pandas: "
+            "frame.convert_dtypes())."
+        )
+    return values.to_numpy()
+
+
+def _tokens(series: pl.Series, kind: Kind) -> pl.DataFrame:
+    """Columns row and token: every value, tag or word, nulls left out."""
+    if series.dtype == pl.Null:
+        return pl.DataFrame(schema={"row": pl.UInt32, "token": pl.String})
+    if kind == "tags" and _holds(series) == "text":
+        tokens = series.cast(pl.String).str.split(_BAR).list.eval(_named(pl.element()))
+    elif kind == "tags":
+        listed = series.arr.to_list() if isinstance(series.dtype, pl.Array) else series
+        tokens = listed.list.eval(_as_text(listed.dtype.inner))  # type: ignore[attr-defined]
+    elif kind == "text":
+        tokens = series.cast(pl.String).str.to_lowercase().str.extract_all(_WORD)
+    else:
+        tokens = series.to_frame("value").select(_as_text(series.dtype, pl.col("value"))).to_series()
+    frame = tokens.alias("token").to_frame().with_row_index("row")
+    if isinstance(tokens.dtype, pl.List):
+        frame = frame.explode("token")
+    return frame.drop_nulls("token").with_columns(pl.col("token").cast(pl.String))
+
+
+def _named(tag: pl.Expr) -> pl.Expr:
+    """A tag without the blanks around it; null where nothing is left."""
+    bare = tag.str.strip_chars()
+    return pl.when(bare != "").then(bare)
+
+
+def _as_text(dtype: Any, values: pl.Expr | None = None) -> pl.Expr:
+    """Values as text; 3.0 is the category 3 and NaN is null, as a gap makes them of whole numbers in pandas."""
+    values = pl.element() if values is None else values
+    if dtype.is_float():
+        whole = values.is_finite() & (values == values.round()) & (values.abs() < _LARGEST_WHOLE)
+        return (
+            pl.when(whole)
+            .then(values.cast(pl.Int64, strict=False).cast(pl.String))
+            .otherwise(pl.when(values.is_nan()).then(None).otherwise(values.cast(pl.String)))
+        )
+    return values.cast(pl.String)

@@ -1,0 +1,284 @@
+"""What models that learn with torch share: tensors, batches, steps, and the epoch loop of all trained models.
+
+A model of this kind writes its mathematics and nothing else: where its weights start (`_start`), what a batch costs
+(`_loss`), and how items are scored, by vectors (`_space`) where that is possible, because then ranking is native, else
+by `_scores`. torch is imported when a model is fitted or asked, never before: the library works without it.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import threads as threading
+from tastespace.checks import require_number, require_whole
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
+from tastespace.models.trained import LoopParameters, TrainedRecommender, learn, validator
+from tastespace.models.vectors import VectorSpace
+from tastespace.training.loop import Arrays
+from tastespace.training.samplers import Negatives
+
+Tensors = dict[str, Any]
+
+
+def require_torch(what: str) -> Any:
+    """The torch module, or an error that names the extra."""
+    try:
+        import torch
+    except ImportError as problem:
+        raise ParameterError(
+            f"{what} learns with torch, which is not installed: pip install 'tastespace[neural]'."
+        ) from problem
+    return torch
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some positives and their negatives, as tensors on the model's device."""
+
+    users: Any
+    """Shape ``(n,)``."""
+    items: Any
+    """Shape ``(n,)``."""
+    negatives: Any
+    """Shape ``(n, n_negatives)``."""
+    random: Any
+    """Generator of random numbers, a function of the seed, the epoch and the batch."""
+
+    @property
+    def shown(self) -> Any:
+        """The positive and then the negatives of each row, shape ``(n, 1 + n_negatives)``."""
+        import torch
+
+        return torch.cat([self.items[:, None], self.negatives], dim=1)
+
+
+class _Weights(TrainedRecommender):
+    """What a neural model holds; apart, because the annotations of a dataclass are parameters."""
+
+    weights_: dict[str, NDArray[Any]]
+    """Everything that was learned."""
+    _held: tuple[Any, Any] = (None, None)
+    """Weights and fixed tensors for scoring, made when first needed."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NeuralRecommender(LoopParameters, _Weights):
+    """Base of the models that learn with torch."""
+
+    dim: int = 64
+    """Dimension of the vectors."""
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    """L2 penalty of the optimizer on all weights."""
+    optimizer: Literal["adam", "adagrad", "sgd"] = "adam"
+    batch_size: int = 2048
+    """Positives (for autoencoders: users) per step."""
+    n_negatives: int = 1
+    """Negatives drawn uniformly for each positive, anew in every epoch."""
+    device: str = "cpu"
+    """``"cpu"``, ``"cuda"`` or another device of torch."""
+
+    # ---- what a model writes -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
+        """Weights before training, float32."""
+
+    def _prepare(self, train: Interactions, torch: Any) -> Tensors:
+        """Fixed tensors that the loss or the scores need, such as a graph; made anew after loading."""
+        return {}
+
+    @abstractmethod
+    def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
+        """Loss of a batch, a scalar tensor."""
+
+    def _after_step(self, weights: Tensors) -> None:
+        """Called without gradients after each step, to bring weights back to where they may be."""
+
+    def _after_epoch(self, weights: Tensors, epoch: int) -> None:
+        """Called without gradients after each epoch, to change settings that move with training."""
+
+    def _space(self, weights: Arrays) -> VectorSpace | None:
+        """The model as vectors, where its score is an inner product or a distance."""
+        return None
+
+    def _scores(self, weights: Tensors, fixed: Tensors, users: Any) -> Any:
+        """Scores of all items for the users of this tensor of indices, for models without vectors."""
+        raise TypeError(f"{type(self).__name__} defines neither _space nor _scores")
+
+    def _n_batched(self, train: Interactions) -> int:
+        """How many things an epoch goes through: positives, unless a model says users."""
+        return train.n_interactions
+
+    def _order(self, train: Interactions, epoch: int) -> NDArray[np.int64]:
+        """The positives in the order of an epoch: at random, unless a model says otherwise."""
+        return np.random.default_rng([self.seed, epoch]).permutation(train.n_interactions)
+
+    def _batches(self, train: Interactions, epoch: int, torch: Any) -> Iterator[Batch]:
+        """The batches of an epoch: positives with true negatives."""
+        order = self._order(train, epoch)
+        users, items = train.row_of_each(), train.indices
+        source = Negatives(train, seed=self.seed, n_threads=self.threads)
+        for first in range(0, len(order), self.batch_size):
+            part = order[first : first + self.batch_size]
+            mine = users[part]
+            drawn = source.draw(mine, self.n_negatives, epoch, first)
+            # Who has nearly everything has too few negatives; whoever has none teaches nothing.
+            known = drawn[:, 0] >= 0
+            drawn = np.where(drawn >= 0, drawn, drawn[:, :1])[known]
+            if not len(drawn):
+                continue
+            tensors = [self._tensor(torch, array) for array in (mine[known], items[part][known], drawn)]
+            yield Batch(tensors[0], tensors[1], tensors[2], self._random(torch, epoch, first))
+
+    # ---- learning ------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Every parameter that makes no sense, before anything is computed; subclasses add theirs."""
+        for name in ("dim", "batch_size", "n_negatives"):
+            require_whole(name, getattr(self, name))
+        require_number("learning_rate", self.learning_rate, above=0.0)
+        require_number("weight_decay", self.weight_decay, least=0.0)
+        if self.optimizer not in ("adam", "adagrad", "sgd"):
+            raise ParameterError(f"optimizer={self.optimizer!r}: expected 'adam', 'adagrad' or 'sgd'.")
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        torch = require_torch(type(self).__name__)
+        self._check()
+        self._check_device(torch)
+        with self._on_threads(torch):
+            start = self._start(train, np.random.default_rng(self.seed))
+            trainee = _TorchTrainee(self, train, start, torch)
+
+            def candidate(result: Arrays) -> NeuralRecommender:
+                model = copy.copy(self)
+                model.train_, model.weights_ = train, result
+                model._held = (None, trainee._fixed)  # the data has not changed
+                return model
+
+            settings = self._loop_settings(train, valid, list(start.values()), self._n_batched(train))
+            self.weights_ = learn(self, trainee, settings, self._validator(train, valid, candidate), progress)
+        self._held = (None, None)
+
+    def _validator(
+        self, train: Interactions, valid: Interactions | None, candidate: Callable[[Arrays], Any]
+    ) -> Callable[[Arrays], float] | None:
+        """What chooses the epoch: the monitored metric on ``valid`` of what ``candidate`` makes of the weights."""
+        return validator(self, train, valid, candidate)
+
+    def _check_device(self, torch: Any) -> None:
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as problem:
+            raise ParameterError(
+                f"device={self.device!r} cannot be used here: {str(problem).splitlines()[0]} Take device='cpu'."
+            ) from problem
+
+    @contextmanager
+    def _on_threads(self, torch: Any) -> Iterator[None]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threading.resolve(self.threads))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    def _tensor(self, torch: Any, array: NDArray[Any]) -> Any:
+        """An array on the model's device; indices become 64 bits wide."""
+        whole = np.issubdtype(array.dtype, np.integer)
+        return torch.as_tensor(array.astype(np.int64) if whole else np.array(array), device=self.device)
+
+    def _random(self, torch: Any, epoch: int, first: int) -> Any:
+        words = np.random.SeedSequence([self.seed, epoch, first]).generate_state(1, np.uint64)
+        return torch.Generator(device=self.device).manual_seed(int(words[0] >> np.uint64(1)))
+
+    # ---- scoring -------------------------------------------------------------------------------------------
+
+    def vectors(self) -> VectorSpace | None:
+        """The learned vectors, for models that can be written so."""
+        if not hasattr(self, "weights_"):
+            self.require_fitted()
+        return self._space(self.weights_)
+
+    def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """Scores of all items, shape ``(len(users), n_items)``."""
+        self.require_fitted()
+        space = self.vectors()
+        if space is not None:
+            return space.scores(users)
+        torch = require_torch(type(self).__name__)
+        with self._on_threads(torch), torch.no_grad():
+            weights, fixed = self._held
+            if weights is None:
+                weights = {name: self._tensor(torch, array) for name, array in self.weights_.items()}
+                fixed = self._prepare(self.train_, torch) if fixed is None else fixed
+                self._held = (weights, fixed)
+            scores = self._scores(weights, fixed, self._tensor(torch, np.asarray(users)))
+            return np.ascontiguousarray(scores.cpu().numpy(), dtype=np.float32)
+
+
+class _TorchTrainee:
+    """A neural model as the epoch loop sees it."""
+
+    def __init__(self, model: NeuralRecommender, train: Interactions, start: Arrays, torch: Any) -> None:
+        self._model, self._train, self._torch = model, train, torch
+        self._fixed = model._prepare(train, torch)
+        self._weights = {
+            name: torch.tensor(array, device=model.device).requires_grad_() for name, array in start.items()
+        }
+        makers = {"adam": torch.optim.Adam, "adagrad": torch.optim.Adagrad, "sgd": torch.optim.SGD}
+        maker, weights = makers[model.optimizer], list(self._weights.values())
+        settings = {"lr": model.learning_rate, "weight_decay": model.weight_decay}
+        try:
+            self._optimizer = maker(weights, fused=True, **settings)  # one pass over the weights: three times as fast
+        except (RuntimeError, TypeError):  # an older torch, or a device without it
+            self._optimizer = maker(weights, **settings)
+
+    def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
+        """One pass over all batches."""
+        torch, total, seen = self._torch, 0.0, 0
+        for batch in self._model._batches(self._train, epoch, torch):
+            loss = self._model._loss(self._weights, self._fixed, batch)
+            self._optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            self._optimizer.step()
+            with torch.no_grad():
+                self._model._after_step(self._weights)
+            n = len(batch.users)
+            total, seen = total + float(loss.detach()) * n, seen + n
+            tick(n, total / seen)
+        with torch.no_grad():
+            self._model._after_epoch(self._weights, epoch)
+        return {"loss": total / max(1, seen)}
+
+    def state(self) -> Arrays:
+        """Weights and the optimizer's memory."""
+        found = {name: weight.detach().cpu().numpy() for name, weight in self._weights.items()}
+        for name, weight in self._weights.items():
+            for key, value in self._optimizer.state.get(weight, {}).items():
+                found[f"optimizer.{name}.{key}"] = np.asarray(value.detach().cpu().numpy())
+        return found
+
+    def load_state(self, state: Arrays) -> None:
+        """Continue from what `state` gave."""
+        torch = self._torch
+        with torch.no_grad():
+            for name, weight in self._weights.items():
+                weight.copy_(torch.as_tensor(np.array(state[name])))
+        for name, weight in self._weights.items():
+            prefix = f"optimizer.{name}."
+            kept = {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
+            self._optimizer.state[weight] = {k: torch.tensor(a, device=weight.device) for k, a in kept.items()}
+
+    def result(self) -> Arrays:
+        """The weights as new arrays."""
+        return {name: weight.detach().cpu().numpy().copy() for name, weight in self._weights.items()}

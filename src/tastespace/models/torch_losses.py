@@ -1,0 +1,100 @@
+"""Losses on the distances of a batch, in torch: the samplers' hinges and diversity control, as the kernel has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tastespace.checks import require_spread
+from tastespace.errors import ParameterError
+
+_FAR = 1e30
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a loss sees of n positives with k negatives each."""
+
+    positive: Any
+    """Distance of the positive, shape ``(n, 1)``."""
+    negatives: Any
+    """Distances of the negatives, shape ``(n, k)``."""
+    usable: Any
+    """Which of them are true negatives, shape ``(n, k)``, bool."""
+
+
+def mean_hinge(shown: Shown, margin: float) -> Any:
+    """UniS and PopS: the mean over all candidates, shape ``(n,)``."""
+    losses = (margin + shown.positive - shown.negatives).relu() * shown.usable
+    return losses.sum(dim=1) / shown.usable.sum(dim=1).clamp_min(1)
+
+
+def chosen_hinge(shown: Shown, margin: float, likeness: Any, count: Any) -> Any:
+    """2stS, HarS and NDiHarS: the mean over the ``count`` candidates of largest ``likeness``, shape ``(n,)``.
+
+    ``count`` is one number or one for each positive, shape ``(n, 1)``.
+    """
+    import torch
+
+    order = likeness.detach().masked_fill(~shown.usable, -_FAR).argsort(dim=1, descending=True, stable=True)
+    place = torch.arange(order.shape[1], device=order.device).expand_as(order)
+    # Candidates that are none stand last and do not count.
+    taken = (place < count) & shown.usable.gather(1, order)
+    losses = (margin + shown.positive - shown.negatives.gather(1, order)).relu() * taken
+    return losses.sum(dim=1) / taken.sum(dim=1).clamp_min(1)
+
+
+def threshold_hinge(shown: Shown, margin: float, gamma: Any, count: Any, rate: float) -> tuple[Any, Any]:
+    """DiHarS: ``gamma + sum_j [violation_j - gamma]_+ / N_beta``, shape ``(n,)``, and the gammas after their step.
+
+    A gamma below 0 is new: it starts at the N_beta-th largest violation (0 if that is none) and then moves by projected
+    gradient. ``gamma`` and ``count`` have shape ``(n, 1)``.
+    """
+    violations = (margin + shown.positive - shown.negatives).masked_fill(~shown.usable, -_FAR)
+    ordered = violations.detach().sort(dim=1, descending=True).values
+    statistic = ordered.gather(1, (count - 1).clamp_max(ordered.shape[1] - 1)).clamp_min(0.0)
+    new = gamma < 0
+    gamma = gamma.where(~new, statistic)
+    # At the first visit gamma is one of the violations itself: that one counts, or N_beta = 1 would learn nothing.
+    active = (violations > gamma) | (new & (gamma > 0) & (violations == gamma))
+    losses = gamma[:, 0] + ((violations - gamma) * active).sum(dim=1) / count[:, 0]
+    slope = 1.0 - active.sum(dim=1, keepdim=True) / count
+    return losses, (gamma - rate * slope).clamp_min(0.0).detach()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DiversityControl:
+    """Parameters of DCRS, and its penalty."""
+
+    dcrs: Literal["mean", "pairs"] | None = "mean"
+    """Hinge on the user's average pairwise distance (the text), on each pair (the published code), or none."""
+    spread_weight: float = 10.0
+    """eta."""
+    min_spread: float | None = 0.05
+    """delta_1; None leaves the lower side open."""
+    max_spread: float | None = 0.25
+    """delta_2; None leaves the upper side open."""
+
+    def _check_diversity(self) -> None:
+        if self.dcrs not in (None, "mean", "pairs"):
+            raise ParameterError(f"dcrs={self.dcrs!r}: expected 'mean', 'pairs' or None.")
+        require_spread(self.spread_weight, self.min_spread, self.max_spread)
+
+    def _penalty(self, vectors: Any) -> Any:
+        """Psi of each user with vectors ``(n, C, dim)``, C at least 2; shape ``(n,)``."""
+        count = vectors.shape[1]
+        if self.dcrs == "pairs":
+            gaps = (vectors[:, :, None] - vectors[:, None]).square().sum(dim=3)
+            first, second = zip(*((a, b) for a in range(count) for b in range(count) if a != b), strict=True)
+            return self._outside(gaps[:, list(first), list(second)]).sum(dim=1) / count**2
+        # All ordered pairs at once: sum |a - b|^2 = 2 C sum |a|^2 - 2 |sum a|^2.
+        squares = count * vectors.square().sum(dim=(1, 2)) - vectors.sum(dim=1).square().sum(dim=1)
+        return self._outside(squares / (count * (count - 1)))
+
+    def _outside(self, delta: Any) -> Any:
+        psi = delta.new_zeros(delta.shape)
+        if self.min_spread is not None:
+            psi = psi + (self.min_spread - delta).relu()
+        if self.max_spread is not None:
+            psi = psi + (delta - self.max_spread).relu()
+        return psi

@@ -1,0 +1,161 @@
+"""What a caller asks for, checked: how many, for whom, and among which items."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tastespace.data.ids import plain_series
+from tastespace.data.interactions import Interactions
+from tastespace.data.tables import from_polars
+from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.models.inference import Filter
+
+UNKNOWN = ("error", "skip", "popular")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What every list is asked for with; see `Recommender.recommend`."""
+
+    k: int = 10
+    exclude_seen: bool = True
+    items: Any = None
+    filter: Filter | None = None
+    threads: int = 0
+
+
+def check_k(k: Any) -> int:
+    """How many items, 1 or more."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ParameterError(f"k={k!r}: expected how many items to recommend, 1 or more.")
+    return int(k)
+
+
+def check_unknown(on_unknown: Any) -> None:
+    """One of `UNKNOWN`."""
+    if on_unknown not in UNKNOWN:
+        raise ParameterError(
+            f"on_unknown={on_unknown!r}: expected 'error', 'skip' (leave out) or 'popular' (what most people take)."
+        )
+
+
+def as_list(ids: Any) -> Any:
+    """One id or several, as something with a length."""
+    if isinstance(ids, np.ndarray) and ids.ndim == 0:
+        return [ids.item()]
+    if hasattr(ids, "columns"):
+        raise ParameterError(f"expected ids, given a {type(ids).__name__}. Give one of its columns.")
+    if isinstance(ids, (str, bytes, int, np.integer)) or not hasattr(ids, "__iter__"):
+        return [ids]
+    if isinstance(ids, (list, tuple, np.ndarray, pl.Series)):
+        return ids
+    return list(ids)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Users as asked for: their ids, and their rows, -1 for those the model does not know."""
+
+    ids: pl.Series
+    rows: NDArray[np.int32]
+
+
+def asked_users(train: Interactions, users: Any, on_unknown: str) -> Asked:
+    """The users asked for; None means everybody."""
+    check_unknown(on_unknown)
+    if users is None:
+        return Asked(train.users.series, np.arange(train.n_users, dtype=np.int32))
+    wanted = as_list(users)
+    if not len(wanted):
+        raise DataError("the list of users is empty; leave users out for everybody.")
+    if on_unknown == "skip" and not isinstance(wanted, (pl.Series, np.ndarray)):
+        wanted = [user for user in wanted if user in train.users]  # ids of other types are unknown ids
+        if not wanted:
+            return Asked(train.users.series[:0], np.empty(0, dtype=np.int32))
+    find = train.users.index_of if on_unknown == "error" else train.users.find
+    rows = find(wanted).astype(np.int32)
+    ids = train.users.take(np.maximum(rows, 0))
+    if (rows < 0).any():
+        ids = wanted if isinstance(wanted, pl.Series) else plain_series("user", list(wanted))
+        if ids.dtype.is_integer() and train.users.series.dtype.is_integer():
+            own = ids.cast(train.users.series.dtype, strict=False)  # as in answers without unknown users
+            ids = own if own.null_count() == ids.null_count() else ids
+    return Asked(ids, rows)
+
+
+def row_of(ids: Any, wanted: Any) -> int:
+    """Row of one id; several at once or an unknown one are errors."""
+    if isinstance(wanted, (list, tuple, np.ndarray, pl.Series)):
+        raise ParameterError(f"expected one id, given {type(wanted).__name__} of {len(wanted)}.")
+    return int(ids.index_of([wanted])[0])
+
+
+def attribute_frame(train: Interactions) -> pl.DataFrame:
+    """Attributes of the items in their order; the ids alone where there are none."""
+    if train.item_attributes is not None:
+        return train.item_attributes
+    return pl.DataFrame([train.items.series.alias("item")])
+
+
+def candidate_rows(train: Interactions, items: Any, filter: Filter | None) -> NDArray[np.int32] | None:
+    """Ascending rows of the items that may be recommended; None: all of them."""
+    if items is None and filter is None:
+        return None
+    allowed = np.ones(train.n_items, dtype=bool)
+    if items is not None:
+        wanted = as_list(items)
+        if not len(wanted):
+            raise DataError("items= is an empty list; leave it out to recommend from the whole catalog.")
+        allowed[:] = False
+        allowed[train.items.index_of(wanted)] = True
+    if filter is not None:
+        allowed &= _mask(train, filter)
+    rows = np.flatnonzero(allowed).astype(np.int32)
+    if not len(rows):
+        both = " and items=" if items is not None else ""
+        raise DataError(f"filter={_shown(filter)}{both} leaves none of the {train.n_items:,} items. Widen it.")
+    return rows
+
+
+def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
+    frame = attribute_frame(train)
+    known = f"the columns of the items are {', '.join(map(repr, frame.columns))}."
+    try:
+        if isinstance(filter, (str, pl.Expr)):
+            expression = pl.sql_expr(filter) if isinstance(filter, str) else filter
+            kept = frame.select(expression.alias("kept")).to_series()
+        elif callable(filter):
+            given = filter(from_polars(frame, train.backend))
+            given = frame.select(given.alias("kept")).to_series() if isinstance(given, pl.Expr) else given
+            kept = given if isinstance(given, pl.Series) else pl.Series("kept", np.asarray(given))
+        else:
+            raise ParameterError(
+                f'filter={filter!r}: expected a condition such as "year >= 1990", a polars expression, or a function '
+                f"from the frame of item attributes to one true or false per item; {known}"
+            )
+    except (KeyError, AttributeError, TypeError, IndexError) as problem:
+        raise DataError(f"filter={_shown(filter)} failed on the items: {problem!r}; {known}") from problem
+    except pl.exceptions.ColumnNotFoundError as problem:
+        named = re.search(r'"(.+?)"', str(problem))
+        missing = named.group(1) if named else str(problem)
+        raise DataError(
+            f"filter={_shown(filter)}: no column {missing!r}; {known}{nearest(missing, frame.columns)}"
+        ) from problem
+    except pl.exceptions.PolarsError as problem:
+        raise DataError(f"filter={_shown(filter)} cannot be read: {str(problem).splitlines()[0]}; {known}") from problem
+    if kept.dtype != pl.Boolean or len(kept) != train.n_items:
+        raise DataError(
+            f"filter={_shown(filter)} gave {len(kept):,} values of type {kept.dtype}, expected true or false for each "
+            f"of the {train.n_items:,} items."
+        )
+    return kept.fill_null(False).to_numpy()
+
+
+def _shown(filter: Any) -> str:
+    return repr(filter) if isinstance(filter, str) else f"<{getattr(filter, '__name__', type(filter).__name__)}>"
