@@ -8,10 +8,9 @@ RecBole needs an environment of its own, because it asks for older packages than
     recbole-venv/bin/pip install --no-deps recbole==1.2.1
     python benchmarks/neural.py --recbole recbole-venv/bin/python
 
-(ray, which RecBole lists as well, serves its parameter search and is not needed here.) Same train interactions, batch
+(ray, which RecBole also lists, is for its parameter search and not needed here.) Same train interactions, batch
 of positives, dimension, layers, optimizer (Adam), one negative per positive, the same threads and version of torch.
-The quickest epoch but the first is taken; negatives are drawn inside the clock on both sides. Run it on an idle
-machine.
+The fastest epoch but the first counts; both sides include the drawing of negatives. Run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ MODELS = ("NeuMF", "LightGCN")
 def ours(train, name: str, batch: int, epochs: int, threads: int) -> list[float]:
     from tastespace.models import create
 
-    shared = {"dim": DIM, "layers": LAYERS, "batch_size": batch, "n_negatives": 1, "epochs": epochs, "threads": threads}
-    model = create(name.lower(), learning_rate=1e-3, **shared).fit(train, progress=False)
+    sizes = {"dim": DIM, "n_layers": LAYERS, "batch_size": batch, "n_negatives": 1}
+    model = create(name.lower(), learning_rate=1e-3, epochs=epochs, threads=threads, **sizes).fit(train, progress=False)
     return [row["seconds"] for row in model.history_]
 
 
@@ -43,7 +42,7 @@ def ours(train, name: str, batch: int, epochs: int, threads: int) -> list[float]
 
 
 def write_atomic_files(train, folder: Path) -> None:
-    """RecBole's format, with the split made here; it wants some validation and test rows, which are never used."""
+    """RecBole's format, with the split made here; it needs some validation and test rows, which are not used."""
     (folder / "films").mkdir()
     users, items = train.row_of_each(), train.indices
     for part, stop in (("train", len(users)), ("valid", 100), ("test", 100)):
@@ -129,16 +128,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recbole", metavar="PYTHON", help="Python of RecBole's environment; without it, ours alone")
     parser.add_argument("--batch", type=int, nargs="+", default=[2048, 8192], help="positives per step")
-    parser.add_argument("--epochs", type=int, default=4, help="two or more: the first is not counted")
+    parser.add_argument("--epochs", type=int, default=4, help="two or more: the first is ignored")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--worker", choices=MODELS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.worker:
-        print(json.dumps(recbole_epochs(told.worker, told.folder, told.batch[0], told.epochs, told.threads)))
+    arguments = parser.parse_args()
+    if arguments.worker:
+        print(
+            json.dumps(
+                recbole_epochs(
+                    arguments.worker, arguments.folder, arguments.batch[0], arguments.epochs, arguments.threads
+                )
+            )
+        )
     else:
-        compare(told.recbole, told.batch, told.epochs, told.threads, told.models)
+        compare(arguments.recbole, arguments.batch, arguments.epochs, arguments.threads, arguments.models)
 
 
 if __name__ == "__main__":

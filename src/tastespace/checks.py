@@ -1,4 +1,4 @@
-"""Checks of arguments: each raises `ParameterError` with what was given and what was expected."""
+"""Checks of arguments and data: each raises an error with what was given and what was expected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tastespace.errors import ParameterError
+from tastespace.errors import DataError, ParameterError
+
+WEIGHTED_MODELS = ("als", "contentknn", "ease", "itemknn", "mult-dae", "mult-vae", "popular")
+"""Models with ``uses_weights = True``, for messages."""
 
 
 def require_whole(name: str, value: Any, least: int = 1) -> None:
@@ -45,3 +48,22 @@ def require_seed(seed: Any) -> None:
     """Raise unless the seed is a whole number of 64 bits."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
         raise ParameterError(f"seed={seed!r}: expected a whole number from 0 to 2**64 - 1.")
+
+
+def require_unweighted(model: str, weights: Any) -> None:
+    """Raise if there are weights, which this model does not use."""
+    if weights is not None:
+        span = f" from {np.min(weights):g} to {np.max(weights):g}" if len(weights) else ""
+        raise DataError(
+            f"{model} does not use weights, given {len(weights):,} interactions with weights{span}. Drop them with "
+            f"Interactions.without_weights(), or take a model that uses them: {', '.join(WEIGHTED_MODELS)}."
+        )
+
+
+def require_nonnegative_weights(model: str, weights: Any) -> None:
+    """Raise if a weight is negative."""
+    if weights is not None and len(weights) and np.min(weights) < 0:
+        raise DataError(
+            f"{model} needs weights of 0 or more, given {int(np.sum(np.less(weights, 0))):,} negative ones, the "
+            f"smallest {np.min(weights):g}. Shift them, or drop them with Interactions.without_weights()."
+        )

@@ -10,7 +10,7 @@ import pytest
 
 import tastespace as ts
 from tastespace.models.content_knn import ContentKNN
-from tastespace.models.fused import DPCMLDN
+from tastespace.models.dropoutnet import DPCMLDN
 
 
 @pytest.fixture(scope="module")

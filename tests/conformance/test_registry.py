@@ -6,7 +6,7 @@ from tastespace.models import create, registry
 from tastespace.testing import RecommenderConformance
 
 SMALL = {"dim": 8, "epochs": 3}
-SMALL_NETWORKS = {"layers": (16, 8), "pool": 50}
+SMALL_NETWORKS = {"layers": (16, 8), "negative_pool_size": 50}
 
 
 def suite(name):

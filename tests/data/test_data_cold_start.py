@@ -1,4 +1,4 @@
-"""Cold-start data: everybody is warm or new, never both."""
+"""Cold-start data: users and items are warm or new, never both."""
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,9 @@ from tastespace.errors import DataError, ParameterError
 @pytest.fixture(scope="module")
 def held(town):
     data = town.interactions
-    people = pl.DataFrame({"user": data.users.series, "x": np.arange(data.n_users)})
-    things = sp.eye_array(data.n_items).tocsr()
-    return data, cold_start.hold_out("t", data, people, things, users=0.2, items=0.1, seed=3)
+    users = pl.DataFrame({"user": data.users.series, "x": np.arange(data.n_users)})
+    items = sp.eye_array(data.n_items).tocsr()
+    return data, cold_start.hold_out("t", data, users, items, users=0.2, items=0.1, seed=3)
 
 
 def test_users_and_items_are_warm_or_new(held):
@@ -29,7 +29,7 @@ def test_users_and_items_are_warm_or_new(held):
     assert parts.new_items.users == parts.train.users
 
 
-def test_every_pair_is_somewhere_but_those_of_strangers_with_strangers(held):
+def test_all_pairs_are_kept_but_those_of_new_users_with_new_items(held):
     data, parts = held
     found = [
         set(part.to_frame().rows()) for part in (parts.train, parts.valid, parts.test, parts.new_users, parts.new_items)
@@ -111,6 +111,6 @@ def test_what_cannot_be_held_out(town):
             cold_start.hold_out("t", data, None, None, users=share)
 
 
-def test_people_and_things_of_the_town_use_the_same_names():
+def test_interests_and_categories_of_the_town_have_the_same_names():
     parts = cold_start.load("town")
     assert set(parts.item_features["category"]) == set(parts.user_features["likes"].explode())

@@ -1,4 +1,4 @@
-"""Evaluation of strangers: who is ranked among what, by hand."""
+"""Evaluation of cold-start users and items: candidates and lists, computed by hand."""
 
 import copy
 
@@ -8,7 +8,7 @@ import pytest
 import tastespace as ts
 from tastespace.data import cold_start
 from tastespace.errors import ParameterError
-from tastespace.evaluation.cold_start import Among, evaluate_cold, with_new_users
+from tastespace.evaluation.cold_start import ItemSubset, evaluate_cold, with_new_users
 from tastespace.models.content_knn import ContentKNN
 
 pytestmark = pytest.mark.usefixtures("one_core")
@@ -29,7 +29,7 @@ def precision(lists, test, k=3):
     values = [
         len(set(lists[user][:k]) & set(test.items_of(user))) / k for user in lists if len(test.items_of(user)) >= k
     ]
-    return 100 * float(np.mean(values))
+    return float(np.mean(values))
 
 
 def lists_of(frame):
@@ -43,7 +43,7 @@ def test_new_items_are_ranked_among_the_new_or_among_all(model, town):
         expected = precision(lists_of(larger.recommend(k=3, items=items)), town.new_items)
         found = evaluate_cold(model, town, candidates=candidates)["cold item"]["P@3"]
         assert found == pytest.approx(expected, abs=1e-6)
-    assert model.train_.n_items == town.train.n_items  # the model itself has not grown
+    assert model.train_.n_items == town.train.n_items  # the model itself is unchanged
 
 
 def test_new_users_rank_the_warm_items(model, town):
@@ -53,7 +53,7 @@ def test_new_users_rank_the_warm_items(model, town):
     assert found["cold user"]["P@3"] == pytest.approx(precision(lists, town.new_users), abs=1e-6)
 
 
-def test_models_without_content_meet_strangers_as_far_as_they_can(town):
+def test_models_without_content_have_no_cold_start_report(town):
     popular = ts.MostPopular().fit(town.train)
     found = evaluate_cold(popular, town)
     assert list(found) == ["warm", "cold user"]
@@ -62,16 +62,16 @@ def test_models_without_content_meet_strangers_as_far_as_they_can(town):
     assert found["cold user"]["P@3"] == pytest.approx(precision(lists, town.new_users), abs=1e-6)
     with pytest.raises(ParameterError, match="candidates="):
         evaluate_cold(popular, town, candidates="some")
-    for name in ("cml", "dpcml", "ease", "gmf"):  # who know neither content nor what to give to everybody
+    for name in ("cml", "dpcml", "ease", "gmf"):  # without content and not the same for all users
         plain = ts.models.create(name, **({} if name == "ease" else {"epochs": 1, "dim": 4})).fit(town.train)
         assert with_new_users(plain, town.new_users, town.new_user_features) is None
         assert list(evaluate_cold(plain, town)) == ["warm"]
 
 
-def test_a_model_among_some_of_its_items(town):
+def test_a_model_restricted_to_some_of_its_items(town):
     model = ts.DPCML(dim=8, n_interests=2, epochs=2, threads=1).fit(town.train)
     rows = np.array([7, 3, 50])
-    some = Among(model, rows)
+    some = ItemSubset(model, rows)
     assert some.train_.items.series.to_list() == town.train.items.take(np.sort(rows)).to_list()
     users = np.array([0, 4])
     np.testing.assert_allclose(some.score_block(users), model.score_block(users)[:, np.sort(rows)])

@@ -1,4 +1,4 @@
-"""ALS: the least squares that implicit solves, newcomers, and life without implicit."""
+"""ALS: the least squares that implicit solves, fold-in, and the error without implicit."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_the_score_is_the_inner_product(small):
     np.testing.assert_allclose(model.score_block(np.arange(4)), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_newcomers_solve_the_least_squares_of_their_history(small):
+def test_fold_in_solves_the_least_squares_of_the_history(small):
     model = ALS(dim=6, regularization=2.0, alpha=3.0, iterations=4, threads=1).fit(small)
     folded = model.fold_in([small.items_of(user) for user in small.users.series])
     slope, _ = objective_slope(folded, small)
     assert np.abs(slope).max() < 1e-4
-    # After many iterations the people of the training are where newcomers with their histories would be put.
+    # After many iterations fold-in of the training histories gives the training vectors.
     model.set_params(iterations=300).fit(small)
     folded = model.fold_in([small.items_of(user) for user in small.users.series])
     np.testing.assert_allclose(folded.user_vectors_, model.user_vectors_, atol=1e-3)

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.usefixtures("one_core")
 MODELS = {"adacml": AdaCML, "hlr": HLR}
-SMALL = {"dim": 8, "epochs": 2, "threads": 1, "history": 6}
+SMALL = {"dim": 8, "epochs": 2, "threads": 1, "max_history": 6}
 
 
 def distance(model, weights, history, user, item):
@@ -99,7 +99,7 @@ def test_training_and_scoring_see_the_same_distances(town, name):
 def test_the_loss_of_a_batch(town, name):
     train = town.interactions
     model = MODELS[name](**SMALL)
-    start = model._start(train, np.random.default_rng(1))
+    start = model._initial_weights(train, np.random.default_rng(1))
     batch = tiny_batch(model, train)
     total = 0.0
     rows = (part.tolist() for part in (batch.users, batch.items, batch.negatives, batch.history))
@@ -112,9 +112,9 @@ def test_the_loss_of_a_batch(town, name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_finite_differences(odd, name):
-    model = MODELS[name](dim=3, history=3, margin=5.0, **({"n_slots": 3} if name == "hlr" else {}))
+    model = MODELS[name](dim=3, max_history=3, margin=5.0, **({"n_slots": 3} if name == "hlr" else {}))
     batch = tiny_batch(model, odd, n=5, k=2)
-    start = model._start(odd, np.random.default_rng(2))
+    start = model._initial_weights(odd, np.random.default_rng(2))
     weights = {part: torch.tensor(a, dtype=torch.float64, requires_grad=True) for part, a in start.items()}
     model._loss(weights, {}, batch).backward()
     for part in weights.values():
@@ -146,10 +146,10 @@ def test_hlr_scores_in_pieces_of_any_size(town, monkeypatch):
 @pytest.mark.parametrize(
     ("cls", "parameters", "message"),
     [
-        (AdaCML, {"history": 0}, "history=0"),
+        (AdaCML, {"max_history": 0}, "max_history=0"),
         (AdaCML, {"margin": -1.0}, "margin=-1.0"),
         (HLR, {"n_slots": 2.5}, "n_slots=2.5"),
-        (HLR, {"history": True}, "history=True"),
+        (HLR, {"max_history": True}, "max_history=True"),
         (HLR, {"confine_memory": "yes"}, "confine_memory='yes'"),
     ],
 )

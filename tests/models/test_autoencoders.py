@@ -1,4 +1,4 @@
-"""Mult-VAE and Mult-DAE: their loss against torch's distributions, sparse input against dense, newcomers."""
+"""Mult-VAE and Mult-DAE: their loss against torch's distributions, sparse input against dense, fold-in."""
 
 import math
 
@@ -14,10 +14,10 @@ pytestmark = pytest.mark.usefixtures("one_core")
 
 SMALL = {"dim": 6, "epochs": 2, "batch_size": 64, "threads": 1}
 MODELS = {
-    "vae": lambda **more: MultVAE(**{"hidden": 20, **SMALL, **more}),
+    "vae": lambda **more: MultVAE(**{"n_hidden": 20, **SMALL, **more}),
     "dae": lambda **more: MultDAE(**{**SMALL, **more}),
-    "deep dae": lambda **more: MultDAE(**{"hidden": 20, **SMALL, **more}),
-    "shallow vae": lambda **more: MultVAE(**{"hidden": 0, **SMALL, **more}),
+    "deep dae": lambda **more: MultDAE(**{"n_hidden": 20, **SMALL, **more}),
+    "shallow vae": lambda **more: MultVAE(**{"n_hidden": 0, **SMALL, **more}),
 }
 
 
@@ -107,18 +107,18 @@ def test_beta_rises_to_its_cap():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_newcomers_are_scored_like_people_with_their_history(fitted, town, name):
+def test_folded_in_users_are_scored_like_users_with_the_same_history(fitted, town, name):
     model, train = fitted[name], town.interactions
-    newcomers = model.fold_in({"x": train.items_of(train.users[9]), "y": train.items_of(train.users[30])})
-    np.testing.assert_allclose(newcomers.score_block(np.array([0, 1])), model.score_block(np.array([9, 30])), rtol=1e-5)
+    folded = model.fold_in({"x": train.items_of(train.users[9]), "y": train.items_of(train.users[30])})
+    np.testing.assert_allclose(folded.score_block(np.array([0, 1])), model.score_block(np.array([9, 30])), rtol=1e-5)
     ours = model.recommend([train.users[9]], k=5)["item"].to_list()
-    assert newcomers.recommend(["x"], k=5)["item"].to_list() == ours
+    assert folded.recommend(["x"], k=5)["item"].to_list() == ours
 
 
 @pytest.mark.parametrize(
     ("cls", "parameters", "message"),
     [
-        (MultVAE, {"hidden": -1}, "hidden=-1"),
+        (MultVAE, {"n_hidden": -1}, "n_hidden=-1"),
         (MultDAE, {"dropout": 1.0}, r"dropout=1.0: expected the share of a history to hide, below 1"),
         (MultDAE, {"dropout": -0.1}, "dropout=-0.1"),
         (MultVAE, {"beta": -0.1}, "beta=-0.1"),

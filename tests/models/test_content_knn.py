@@ -15,16 +15,16 @@ def shop():
     pairs = [("ann", "a"), ("ann", "b"), ("bob", "c"), ("cy", "c"), ("cy", "d")]
     data = Interactions.from_frame(pl.DataFrame(pairs, schema=["user", "item"], orient="row"))
     items = pl.DataFrame({"item": ["d", "c", "b", "a"], "tags": [["x"], ["x", "y"], ["z"], ["z", "y"]]})
-    people = pl.DataFrame({"user": ["ann", "bob", "cy"], "town": ["Ulm", "Bonn", "Bonn"]})
-    return data, people, items
+    users = pl.DataFrame({"user": ["ann", "bob", "cy"], "town": ["Ulm", "Bonn", "Bonn"]})
+    return data, users, items
 
 
 def fitted(shop, **parameters):
-    data, people, items = shop
-    return ContentKNN(**parameters).fit(data, user_features=people, item_features=items)
+    data, users, items = shop
+    return ContentKNN(**parameters).fit(data, user_features=users, item_features=items)
 
 
-def test_a_user_is_the_sum_of_what_the_own_items_are(shop):
+def test_a_user_profile_is_the_sum_of_item_content(shop):
     weights = np.log1p(4 / np.array([2, 2, 2]))  # x, y and z are in two items each
     rows = {"a": [0, 1, 1], "b": [0, 0, 1], "c": [1, 1, 0], "d": [1, 0, 0]}
     unit = {item: weights * row / np.linalg.norm(weights * row) for item, row in rows.items()}
@@ -34,18 +34,18 @@ def test_a_user_is_the_sum_of_what_the_own_items_are(shop):
     assert model.similar_items("a", k=1)["similar"].to_list() == ["b"]
 
 
-def test_strangers_get_what_people_like_them_took(shop):
+def test_cold_start_users_get_the_items_of_similar_users(shop):
     model = fitted(shop)
     found = model.recommend_for(features=pl.DataFrame({"user": ["new"], "town": ["Bonn"]}), k=2)
     assert found["item"].to_list() == ["c", "d"]
     assert found["score"].to_list() == pytest.approx([2.0, 1.0])
     nearest = fitted(shop, n_neighbors=1).fold_in(features=pl.DataFrame({"user": [1], "town": ["Ulm"]}))
     assert nearest.score_block(np.array([0])).tolist() == [[1, 1, 0, 0]]
-    told = model.recommend_for({"new": ["d"]}, features=pl.DataFrame({"user": ["new"], "town": ["Ulm"]}), k=1)
-    assert told["item"].to_list() == ["c"]  # a history counts for more
+    warm = model.recommend_for({"new": ["d"]}, features=pl.DataFrame({"user": ["new"], "town": ["Ulm"]}), k=1)
+    assert warm["item"].to_list() == ["c"]  # a history counts for more
 
 
-def test_new_items_stand_where_their_content_puts_them(shop):
+def test_added_items_are_scored_by_their_content(shop):
     model = fitted(shop).add_items(pl.DataFrame({"item": ["bb"], "tags": [["z"]]}))
     assert model.train_.items.series.to_list() == ["a", "b", "bb", "c", "d"]
     assert model.recommend("ann", k=1)["item"].to_list() == ["bb"]
@@ -67,11 +67,11 @@ def test_bad_parameters(shop):
         ContentKNN(user_columns={"town": "category"}).fit(shop[0])
 
 
-def test_columns_are_read_as_told(shop):
-    data, people, items = shop
-    people = people.with_columns(age=pl.Series([20, 30, 40]))
+def test_columns_are_read_by_their_kinds(shop):
+    data, users, items = shop
+    users = users.with_columns(age=pl.Series([20, 30, 40]))
     model = ContentKNN(user_columns={"town": "category"}, item_columns={"tags": "tags"}, min_count=2)
-    model.fit(data, user_features=people, item_features=items)
+    model.fit(data, user_features=users, item_features=items)
     assert model.encoders_["user"].names == ["town=Bonn"]
     assert model.encoders_["item"].names == ["tags=x", "tags=y", "tags=z"]
     assert ContentKNN(max_vocabulary=1).fit(data, item_features=items).encoders_["item"].n_features == 1
@@ -85,7 +85,7 @@ def test_users_may_be_added(shop, tmp_path):
     assert model.train_.users.series.to_list() == ["abe", "ann", "bob", "cy", "zoe"]
     assert model.recommend(["zoe", "abe"], k=2).equals(expected)
     assert model.recommend("ann", k=1).equals(fitted(shop).recommend("ann", k=1))
-    # Who was added by content says nothing about others.
+    # Added users are nobody's neighbors.
     more = pl.DataFrame({"user": ["new"], "town": ["Bonn"]})
     assert model.recommend_for(features=more, k=4).equals(fitted(shop).recommend_for(features=more, k=4))
     model.add_items(pl.DataFrame({"item": ["bb"], "tags": [["z"]]}))
@@ -98,7 +98,7 @@ def test_users_may_be_added(shop, tmp_path):
         ContentKNN().fit(shop[0], item_features=shop[2]).add_users(new)
 
 
-def test_a_stranger_without_features_gets_what_most_people_take(shop, caplog):
+def test_a_cold_start_user_without_features_gets_popular_items(shop, caplog):
     model = fitted(shop)
     new = pl.DataFrame({"user": ["new", "newer"], "town": ["Rome", None]})
     found = model.recommend_for(features=new, k=1)
@@ -111,7 +111,7 @@ def test_a_stranger_without_features_gets_what_most_people_take(shop, caplog):
     assert folded.recommend("new", k=1)["item"].to_list() == ["c"]
 
 
-def test_empty_rows_in_training_are_told(shop, caplog):
-    data, people, items = shop
-    ContentKNN().fit(data, user_features=people.with_columns(town=pl.Series(["Ulm", None, "Ulm"])), item_features=items)
+def test_empty_rows_in_training_give_a_warning(shop, caplog):
+    data, users, items = shop
+    ContentKNN().fit(data, user_features=users.with_columns(town=pl.Series(["Ulm", None, "Ulm"])), item_features=items)
     assert "1 of 3 users have no feature at all" in caplog.text

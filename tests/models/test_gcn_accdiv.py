@@ -78,7 +78,7 @@ WEIGHTS = {"near": np.array([0.3, -0.5, 1.0]), "far": np.array([0.2, -0.1]), "lo
 def test_scores_are_powers_of_the_graphs(patchy, near, far):
     model = GCNAccDiv(near=near, far=far, near_order=3, far_order=2, trade_off=0.3, epochs=1).fit(patchy)
     model.weights_ = {name: array.astype(np.float32) for name, array in WEIGHTS.items()}
-    model._held = (None, None)
+    model._scoring_tensors = (None, None)
     expected = mixed(model, model._prepare(patchy, torch), patchy.matrix.toarray() != 0, WEIGHTS)
     np.testing.assert_allclose(model.score_block(np.arange(300)), expected, rtol=1e-4, atol=1e-6)
 

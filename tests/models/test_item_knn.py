@@ -16,18 +16,18 @@ def brute_force(data, k, shrink, normalize=False):
     """Every pair, one after the other, from the definition."""
     table = data.matrix.toarray() > 0
     n = data.n_items
-    alike = np.zeros((n, n))
+    similarity = np.zeros((n, n))
     for i in range(n):
         for j in range(n):
             both = (table[:, i] & table[:, j]).sum()
             if i != j and both:
-                alike[i, j] = both / (np.sqrt(table[:, i].sum() * table[:, j].sum()) + shrink)
-    for row in alike:
+                similarity[i, j] = both / (np.sqrt(table[:, i].sum() * table[:, j].sum()) + shrink)
+    for row in similarity:
         order = sorted(range(n), key=lambda j: (-row[j], j))
         row[order[k:]] = 0
         if normalize and row.any():
             row /= row.sum()
-    return alike
+    return similarity
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_similarities_are_those_of_every_pair(data, k, shrink, normalize, monkey
 
 
 def test_ties_go_to_the_first_items():
-    """Four items that the same two users took: all alike, so index decides."""
+    """Four items that the same two users took: all equally similar, so the index decides."""
     data = Interactions.from_scipy(sp.csr_array(np.ones((2, 4))))
     model = ItemKNN(n_neighbors=2, shrink=0.0).fit(data)
     rows = np.split(model.similarity_.indices, model.similarity_.indptr[1:-1])
@@ -65,7 +65,7 @@ def test_scores_are_histories_times_similarities(town):
     np.testing.assert_array_equal(model.item_scores(users), model.similarity_.toarray()[users])
 
 
-def test_newcomers_are_scored_as_if_they_had_been_there(town):
+def test_folded_in_users_are_scored_like_training_users(town):
     """Scores come from the history alone."""
     model = ItemKNN(threads=1).fit(town.interactions)
     user = town.interactions.users[3]

@@ -23,21 +23,21 @@ def dense_propagation(train, layers):
     return sum(np.linalg.matrix_power(normalized, power) for power in range(layers + 1)) / (layers + 1)
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3, 5])
-def test_propagation_is_the_mean_of_matrix_powers(patchy, layers):
+@pytest.mark.parametrize("n_layers", [1, 2, 3, 5])
+def test_propagation_is_the_mean_of_matrix_powers(patchy, n_layers):
     start = np.random.default_rng(0).standard_normal((500, 6)).astype(np.float32)
-    expected = dense_propagation(patchy, layers) @ start
-    np.testing.assert_allclose(propagate(adjacency(patchy), start, layers), expected, rtol=1e-4, atol=1e-5)
-    model = LightGCN(layers=layers)
+    expected = dense_propagation(patchy, n_layers) @ start
+    np.testing.assert_allclose(propagate(adjacency(patchy), start, n_layers), expected, rtol=1e-4, atol=1e-5)
+    model = LightGCN(n_layers=n_layers)
     fixed = model._prepare(patchy, torch)
-    graph = [fixed[name] for name in ("n_neighbors", "offsets", "scale")]
-    found = _propagation().apply(torch.tensor(start), layers, *graph)
+    graph = [fixed[name] for name in ("neighbors", "offsets", "scale")]
+    found = _propagation().apply(torch.tensor(start), n_layers, *graph)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_loss_and_its_gradient_are_those_of_dense_algebra(patchy):
-    model = LightGCN(dim=6, layers=3, regularization=0.3)
-    start = model._start(patchy, np.random.default_rng(0))["nodes"]
+    model = LightGCN(dim=6, n_layers=3, regularization=0.3)
+    start = model._initial_weights(patchy, np.random.default_rng(0))["nodes"]
     rng = np.random.default_rng(1)
     parts = rng.integers(300, size=9), rng.integers(200, size=9), rng.integers(200, size=(9, 2))
     users, items, negatives = (torch.tensor(part) for part in parts)
@@ -61,7 +61,7 @@ def test_the_loss_and_its_gradient_are_those_of_dense_algebra(patchy):
 
 
 def test_the_model_is_its_propagated_vectors(town):
-    model = LightGCN(dim=8, epochs=2, layers=2, threads=1).fit(town.interactions)
+    model = LightGCN(dim=8, epochs=2, n_layers=2, threads=1).fit(town.interactions)
     vectors = dense_propagation(town.interactions, 2) @ model.weights_["nodes"]
     expected = vectors[[4, 0]] @ vectors[300:].T
     np.testing.assert_allclose(model.score_block(np.array([4, 0])), expected, rtol=1e-3, atol=1e-5)
@@ -74,7 +74,7 @@ def test_the_model_is_its_propagated_vectors(town):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"layers": 0}, "layers=0"),
+        ({"n_layers": 0}, "n_layers=0"),
         ({"regularization": -1.0}, "regularization=-1.0"),
         ({"batch_size": 0}, "batch_size=0"),
     ],

@@ -104,7 +104,7 @@ def test_only_the_vector_that_scores_an_item_learns_from_it(fitted, town):
     assert np.flatnonzero(np.abs(weights["users"].grad.numpy()).max(axis=1)).tolist() == [4]
 
 
-def test_diversity_control_keeps_vectors_as_far_apart_as_it_is_told(town):
+def test_dcrs_keeps_the_spread_within_its_bounds(town):
     method = find_method("m2f+dcrs")
     wanted = {"dim": 8, "epochs": 15, "batch_size": 256, "min_spread": 0.3, "max_spread": 0.4, "threads": 1}
     model = method.build({**wanted, "learning_rate": 0.01}, seed=0).fit(town.interactions)

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("one_core")
 
 
 def weights_of(model, train):
-    """Far from the start, where all units and distributions would be nearly alike."""
-    start = model._start(train, np.random.default_rng(0))
+    """Far from the start, where all units and distributions are nearly equal."""
+    start = model._initial_weights(train, np.random.default_rng(0))
     scale = {"users": 3, "items": 10}
     return {name: scale.get(name, 0.5) * array + np.float32(0.05) for name, array in start.items()}
 
@@ -35,7 +35,7 @@ def batch_of(n_users, n_items, n=6):
 
 
 def losses(model, weights, batch):
-    """RecNet's loss and the expected likeness of two draws from the soft list, of each positive."""
+    """RecNet's loss and the expected similarity of two draws from the soft list, of each positive."""
     share = model.embedding_share
     for user, item, others in zip(batch.users.numpy(), batch.items.numpy(), batch.negatives.numpy(), strict=True):
         embedded, network, mixed = scores_of(weights, user, share)
@@ -51,39 +51,39 @@ def losses(model, weights, batch):
         )
         shown = np.array([item, *others])
         chance, mix = softmax(mixed[shown]), softmax(q[shown], axis=1)
-        alike = 0.0
+        similarity = 0.0
         for a in range(len(shown)):
             for b in range(len(shown)):
                 divergence = (rel_entr(mix[a], mix[b]).sum() + rel_entr(mix[b], mix[a]).sum()) / 2
-                alike += chance[a] * chance[b] * np.exp(-divergence)
-        yield ranking + model.regularization * squares, alike
+                similarity += chance[a] * chance[b] * np.exp(-divergence)
+        yield ranking + model.regularization * squares, similarity
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_scores_mix_the_embedded_space_and_the_network(town, share):
-    model = RecNet(dim=6, hidden=5, embedding_share=share, epochs=1).fit(town.interactions)
+    model = RecNet(dim=6, n_hidden=5, embedding_share=share, epochs=1).fit(town.interactions)
     model.weights_ = weights_of(model, town.interactions)
-    model._held = (None, None)
+    model._scoring_tensors = (None, None)
     expected = [scores_of(model.weights_, user, share)[2] for user in (4, 0, 7)]
     np.testing.assert_allclose(model.score_block(np.array([4, 0, 7])), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_the_losses_are_those_of_the_formulas(town, share):
-    plain = RecNet(dim=6, hidden=5, embedding_share=share, regularization=0.05)
-    diverse = DPRecNet(dim=6, hidden=5, embedding_share=share, regularization=0.05, diversity_weight=2.0)
+    plain = RecNet(dim=6, n_hidden=5, embedding_share=share, regularization=0.05)
+    diverse = DPRecNet(dim=6, n_hidden=5, embedding_share=share, regularization=0.05, diversity_weight=2.0)
     weights = weights_of(plain, town.interactions)
     held = {name: torch.tensor(array) for name, array in weights.items()}
     batch = batch_of(300, 200)
-    ranking, alike = np.mean(list(losses(plain, weights, batch)), axis=0)
-    assert 0.05 < alike < 0.95  # lists are neither all alike nor all different
+    ranking, similarity = np.mean(list(losses(plain, weights, batch)), axis=0)
+    assert 0.05 < similarity < 0.95  # neither all equal nor all different
     assert float(plain._loss(held, {}, batch)) == pytest.approx(ranking, rel=1e-4)
-    assert float(diverse._loss(held, {}, batch)) == pytest.approx(ranking + 2.0 * alike, rel=1e-4)
+    assert float(diverse._loss(held, {}, batch)) == pytest.approx(ranking + 2.0 * similarity, rel=1e-4)
 
 
-def test_likeness_is_measured_and_not_moved(town):
+def test_similarity_has_no_gradient(town):
     """The penalty's gradient mixes lists; vectors are not torn apart for it."""
-    model = DPRecNet(dim=6, hidden=5, embedding_share=1.0, regularization=0.0)
+    model = DPRecNet(dim=6, n_hidden=5, embedding_share=1.0, regularization=0.0)
     start = weights_of(model, town.interactions)
     batch, gradients = batch_of(300, 200), []
     for weight in (0.0, 1.0):
@@ -100,7 +100,7 @@ def test_likeness_is_measured_and_not_moved(town):
 
 
 def test_without_weight_it_is_recnet(town):
-    setting = {"dim": 6, "hidden": 5, "epochs": 2, "threads": 1}
+    setting = {"dim": 6, "n_hidden": 5, "epochs": 2, "threads": 1}
     plain = RecNet(**setting).fit(town.interactions)
     same = DPRecNet(**setting, diversity_weight=0.0).fit(town.interactions)
     other = DPRecNet(**setting, diversity_weight=1.0).fit(town.interactions)
@@ -111,7 +111,7 @@ def test_without_weight_it_is_recnet(town):
 
 def test_items_are_compared_in_the_embedded_space(town):
     train, _, test = ts.split.per_user(town.interactions, (0.6, 0.2, 0.2), seed=0)
-    model = RecNet(dim=6, hidden=5, epochs=1).fit(train)
+    model = RecNet(dim=6, n_hidden=5, epochs=1).fit(train)
     assert model.vectors() is None
     np.testing.assert_array_equal(model.item_space().item_vectors, model.weights_["items"])
     assert ts.evaluate(model, test, metrics=["MaxDiv@3"])["MaxDiv@3"] > 0

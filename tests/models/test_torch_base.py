@@ -27,8 +27,11 @@ ON_THE_TOWN = {
     "neumf": (0.7, {"dim": 16, "epochs": 30, "batch_size": 128, "learning_rate": 3e-3, "threads": 1}),
     "m2f": (0.7, {"dim": 16, "epochs": 20, "batch_size": 128, "learning_rate": 3e-3, "threads": 1}),
     "mgmf": (0.7, {"dim": 16, "epochs": 20, "batch_size": 128, "learning_rate": 3e-3, "threads": 1}),
-    # Most of their loss is which of a person's items comes next, which nobody can know.
-    "mult-vae": (0.95, {"hidden": 20, "dim": 32, "epochs": 40, "batch_size": 32, "learning_rate": 5e-3, "threads": 1}),
+    # Most of their loss is the entropy of a user's items, which cannot be reduced.
+    "mult-vae": (
+        0.95,
+        {"n_hidden": 20, "dim": 32, "epochs": 40, "batch_size": 32, "learning_rate": 5e-3, "threads": 1},
+    ),
     "mult-dae": (0.95, {"dim": 32, "epochs": 40, "batch_size": 32, "learning_rate": 5e-3, "threads": 1}),
     "lightgcn": (0.7, {"dim": 16, "epochs": 20, "batch_size": 256, "threads": 1}),
 }
@@ -94,15 +97,15 @@ def train_and_valid(town):
 
 
 FACTORS = {"dim": 16, "batch_size": 512, "learning_rate": 0.02, "n_negatives": 2, "epochs": 4, "threads": 1}
-NETWORK = {**FACTORS, "hidden": 8, "regularization": 1e-3, "n_negatives": 8}
+NETWORK = {**FACTORS, "n_hidden": 8, "regularization": 1e-3, "n_negatives": 8}
 
 # What is learned from, the epoch after which the run is stopped, and the parameters.
 RESUMED = {
-    "adacml": (train_and_valid, 2, {"dim": 8, "history": 6, "epochs": 5, "threads": 1}),
+    "adacml": (train_and_valid, 2, {"dim": 8, "max_history": 6, "epochs": 5, "threads": 1}),
     "transcf": (train_and_valid, 2, {"dim": 8, "epochs": 5, "threads": 1}),
     "lrml": (train_and_valid, 2, {"dim": 8, "epochs": 5, "threads": 1}),
     "neumf": (train_and_valid, 3, {"dim": 8, "batch_size": 256, "epochs": 6, "threads": 1}),
-    "mult-vae": (everything, 2, {"hidden": 20, "dim": 6, "batch_size": 64, "epochs": 5, "threads": 1}),
+    "mult-vae": (everything, 2, {"n_hidden": 20, "dim": 6, "batch_size": 64, "epochs": 5, "threads": 1}),
     "lightgcn": (everything, 2, {"dim": 8, "batch_size": 1024, "epochs": 5, "threads": 1}),
     "prd": (train_only, 2, FACTORS),
     "idcf": (train_only, 2, FACTORS),
@@ -130,10 +133,10 @@ def test_a_resumed_run_ends_in_the_same_bits(town, tmp_path, name):
 
 # ---- what comes out ----------------------------------------------------------------------------------------
 
-# How many people are asked about together, the step from one who is asked about alone to the next, the parameters.
+# Users scored in one block, step between the users scored alone, parameters.
 SCORED_ALONE = {
-    "adacml": (100, 7, {"dim": 50, "epochs": 2, "threads": 1, "history": 6}),
-    "hlr": (100, 7, {"dim": 50, "epochs": 2, "threads": 1, "history": 6}),
+    "adacml": (100, 7, {"dim": 50, "epochs": 2, "threads": 1, "max_history": 6}),
+    "hlr": (100, 7, {"dim": 50, "epochs": 2, "threads": 1, "max_history": 6}),
     "lrml": (30, 1, {"dim": 50, "epochs": 2, "threads": 1}),
 }
 
@@ -143,16 +146,16 @@ LISTED_ALONE = {
     "gmf": ("gmf", FACTORISED),
     "mlp": ("mlp", FACTORISED),
     "neumf": ("neumf", FACTORISED),
-    "mult-vae": ("mult-vae", {"hidden": 20, **ENCODED}),
+    "mult-vae": ("mult-vae", {"n_hidden": 20, **ENCODED}),
     "mult-dae": ("mult-dae", ENCODED),
-    "deep mult-dae": ("mult-dae", {"hidden": 20, **ENCODED}),
-    "shallow mult-vae": ("mult-vae", {"hidden": 0, **ENCODED}),
+    "deep mult-dae": ("mult-dae", {"n_hidden": 20, **ENCODED}),
+    "shallow mult-vae": ("mult-vae", {"n_hidden": 0, **ENCODED}),
 }
 
 # Those whose vectors have norm 1 or less, and the parameters.
 IN_THE_BALL = {
-    "adacml": {"dim": 8, "epochs": 2, "threads": 1, "history": 6},
-    "hlr": {"dim": 8, "epochs": 2, "threads": 1, "history": 6},
+    "adacml": {"dim": 8, "epochs": 2, "threads": 1, "max_history": 6},
+    "hlr": {"dim": 8, "epochs": 2, "threads": 1, "max_history": 6},
     "transcf": {"dim": 8, "epochs": 2, "threads": 1},
     "lrml": {"dim": 8, "epochs": 2, "threads": 1},
 }

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tastespace.errors import ParameterError
-from tastespace.models.torch_losses import DiversityControl, Shown, chosen_hinge, mean_hinge, threshold_hinge
+from tastespace.models.torch_losses import PairDistances, SpreadControl, hardest_hinge, mean_hinge, threshold_hinge
 
 MARGIN = 0.8
 
@@ -13,44 +13,44 @@ MARGIN = 0.8
 @pytest.fixture(scope="module")
 def pairs():
     rng = np.random.default_rng(2)
-    positive, candidates = rng.uniform(0, 2, (6, 1)), rng.uniform(0, 2, (6, 5))
+    positive, negatives = rng.uniform(0, 2, (6, 1)), rng.uniform(0, 2, (6, 5))
     usable = rng.random((6, 5)) < 0.8
     usable[:, 0] = True
-    likeness = rng.normal(size=(6, 5))
-    return positive, candidates, usable, likeness
+    hardness = rng.normal(size=(6, 5))
+    return positive, negatives, usable, hardness
 
 
 def shown(pairs):
-    return Shown(*(torch.tensor(part) for part in pairs[:3]))
+    return PairDistances(*(torch.tensor(part) for part in pairs[:3]))
 
 
 def rows(pairs):
-    """Violations of the true negatives of each row, with their likeness."""
-    positive, candidates, usable, likeness = pairs
+    """Violations of the true negatives of each row, with their hardness."""
+    positive, negatives, usable, hardness = pairs
     for row in range(len(positive)):
         keep = usable[row]
-        yield MARGIN + positive[row, 0] - candidates[row, keep], likeness[row, keep], candidates[row, keep]
+        yield MARGIN + positive[row, 0] - negatives[row, keep], hardness[row, keep], negatives[row, keep]
 
 
-def test_all_negatives_alike(pairs):
+def test_the_mean_over_all_negatives(pairs):
     expected = [np.maximum(violations, 0).mean() for violations, _, _ in rows(pairs)]
     np.testing.assert_allclose(mean_hinge(shown(pairs), MARGIN), expected)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_most_alike_count(pairs, count):
-    expected = [np.maximum(v[np.argsort(-likeness)[:count]], 0).mean() for v, likeness, _ in rows(pairs)]
-    found = chosen_hinge(shown(pairs), MARGIN, torch.tensor(pairs[3]), count)
+def test_the_hardest_count(pairs, count):
+    expected = [np.maximum(v[np.argsort(-hardness)[:count]], 0).mean() for v, hardness, _ in rows(pairs)]
+    found = hardest_hinge(shown(pairs), MARGIN, torch.tensor(pairs[3]), count)
     np.testing.assert_allclose(found, expected)
 
 
-def test_everybody_has_an_own_number_of_hard_ones(pairs):
+def test_each_positive_has_its_own_number_of_hard_negatives(pairs):
     counts = [1, 2, 3, 1, 2, 9]
     expected = [
         np.maximum(v[np.argsort(distance)[:count]], 0).mean()
         for count, (v, _, distance) in zip(counts, rows(pairs), strict=True)
     ]
-    found = chosen_hinge(shown(pairs), MARGIN, -shown(pairs).negatives, torch.tensor(counts)[:, None])
+    found = hardest_hinge(shown(pairs), MARGIN, -shown(pairs).negatives, torch.tensor(counts)[:, None])
     np.testing.assert_allclose(found, expected)
 
 
@@ -74,7 +74,7 @@ def test_thresholds_start_at_the_order_statistic_and_move_by_their_slope(pairs):
 def test_diversity_control():
     vectors = np.random.default_rng(4).normal(size=(5, 3, 4))
     for kind, low, high in (("mean", 3.0, 5.0), ("pairs", 6.0, 9.0), ("mean", None, 1.0), ("pairs", 20.0, None)):
-        control = DiversityControl(dcrs=kind, min_spread=low, max_spread=high)
+        control = SpreadControl(dcrs=kind, min_spread=low, max_spread=high)
         expected = []
         for own in vectors:
             gaps = [np.square(a - b).sum() for i, a in enumerate(own) for j, b in enumerate(own) if i != j]
@@ -90,4 +90,4 @@ def test_diversity_control():
 )
 def test_bad_diversity(bad):
     with pytest.raises(ParameterError, match=next(iter(bad))):
-        DiversityControl(**bad)._check_diversity()
+        SpreadControl(**bad)._check_spread()

@@ -103,7 +103,7 @@ def test_transcf_is_ranked_by_vectors_made_once(town):
 def test_the_loss_of_a_batch(town, name, setting):
     train = town.interactions
     model = MODELS[name](**SMALL, **setting)
-    start = model._start(train, np.random.default_rng(1))
+    start = model._initial_weights(train, np.random.default_rng(1))
     batch, around = tiny_batch(train), means(train, start)
     shared = setting.get("negative_relation") == "positive"
     total = 0.0
@@ -123,7 +123,7 @@ def test_the_loss_of_a_batch(town, name, setting):
 def test_gradients_are_those_of_finite_differences(odd, name):
     """For TransCF also through the means, whose derivative is written by hand."""
     model = MODELS[name](dim=4, margin=5.0, **({"n_slots": 3} if name == "lrml" else {}))
-    start = model._start(odd, np.random.default_rng(2))
+    start = model._initial_weights(odd, np.random.default_rng(2))
     fixed, batch = model._prepare(odd, torch), tiny_batch(odd, n=5, k=2)
     weights = doubles(start)
     model._loss(weights, fixed, batch).backward()

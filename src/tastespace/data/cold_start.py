@@ -1,13 +1,13 @@
-"""Data for cold start: people and things that a model meets by their content alone.
+"""Data for cold start: warm data to train on, and users and items whose content alone the model is given.
 
-`hold_out` takes users and items out of any data. `load` gives the named ones:
+`hold_out` makes cold-start users and items of any data. `load` gives named data sets:
 
-* ``xing-2017`` stands in for the paper's RecSys subsets, which are not public: warm are the 3,135 users with 25 or more
-  pairs on warm jobs; cold users are the other 7,553, with their pairs on warm jobs; cold items are the 1,712 new jobs
-  that warm users have (15,241 pairs). 831 features of users, 2,738 of jobs.
+* ``xing-2017`` in place of the paper's RecSys subsets, which are not public: warm are the 3,135 users with 25 or more
+  pairs on warm jobs; cold-start users are the other 7,553, with their pairs on warm jobs; cold-start items are the
+  1,712 new jobs that warm users have (15,241 pairs). 831 features of users, 2,738 of jobs.
 * ``ml-1m``: a tenth of the users (gender, age, occupation) and of the movies (genres) are held out.
-* ``citeulike-a``: the published new articles of the test part, known by their tags; no content of users.
-* ``town``: the synthetic town, whose items have a category and whose people say what they like; needs no data.
+* ``citeulike-a``: the published new articles of the test part, with their tags; no content of users.
+* ``town``: the synthetic town, with the categories of items and the interests of users as content; needs no files.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, nearest
 
 SUFFIX = "-cold"
-"""Behind the name of a data set: with strangers."""
+"""Suffix of the name of a data set: with cold-start users and items."""
 _RATIOS = (0.6, 0.2, 0.2)
-_REHEARSED = 0.2
+_INNER_SHARE = 0.2
 
 
 @dataclass(frozen=True)
 class ColdStart:
-    """Warm data in three parts, and strangers with what they turned out to take."""
+    """Warm data in three parts, and cold-start users and items with their interactions, for evaluation."""
 
     name: str
     train: Interactions
@@ -49,13 +49,13 @@ class ColdStart:
     item_features: Any
     """Content of the warm users and items, a row for each, or None."""
     new_users: Interactions | None = None
-    """Strangers and what they took of the warm items."""
+    """Cold-start users and their interactions with warm items."""
     new_user_features: Any = None
     new_items: Interactions | None = None
-    """Warm users and what they took of the new items."""
+    """Warm users and their interactions with cold-start items."""
     new_item_features: Any = None
     settings: dict[str, Any] = field(default_factory=dict)
-    """Parameters that say how a model should read the content, such as kinds of columns."""
+    """Parameters of models for this content, such as kinds of columns."""
 
 
 def hold_out(
@@ -69,10 +69,10 @@ def hold_out(
     seed: int = 0,
     settings: dict[str, Any] | None = None,
 ) -> ColdStart:
-    """Hold out a share of the users and of the items that somebody has, and split what remains per user.
+    """Hold out a share of the users and items with interactions, and split the remaining data per user.
 
     Features are frames of any library, matrices or None, a row for each user (item) of ``data`` in order. Pairs of a
-    held-out user with a held-out item are left out: neither side would be known.
+    held-out user with a held-out item are left out: neither side has a history.
 
     >>> town = synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
     >>> parts = hold_out("town", town, None, None, users=0.25, items=0.1)
@@ -96,17 +96,18 @@ def hold_out(
     )  # fmt: skip
 
 
-def rehearsal(parts: ColdStart, seed: int = 0) -> ColdStart:
-    """Strangers held out of what may be trained and validated on: parameters are chosen by them, not by the real ones.
+def inner_split(parts: ColdStart, seed: int = 0) -> ColdStart:
+    """A cold-start split inside the training and validation data, for choosing parameters without the test data.
 
-    A fifth of the warm users and of the warm items play strangers, where ``parts`` has strangers of that kind.
+    A fifth of the warm users (items) become cold-start users (items), where ``parts`` has cold-start users (items).
 
-    >>> inner = rehearsal(load("town"))
+    >>> inner = inner_split(load("town"))
     >>> inner.train.n_users, inner.new_users.n_users, inner.test.users == inner.train.users
     (432, 108, True)
     """
     data = combine(parts.train, parts.valid)
-    shares = {"users": _REHEARSED * (parts.new_users is not None), "items": _REHEARSED * (parts.new_items is not None)}
+    sides = {"users": parts.new_users, "items": parts.new_items}
+    shares = {side: _INNER_SHARE * (held is not None) for side, held in sides.items()}
     content = parts.user_features, parts.item_features
     return hold_out(parts.name, data, *content, **shares, seed=seed, settings=parts.settings)
 
@@ -130,25 +131,24 @@ def load(name: str, seed: int = 0) -> ColdStart:
 
 
 def _xing(seed: int) -> ColdStart:
-    everything = datasets.load("xing-2017", "raw")
+    everything = datasets.load("xing-2017", "raw").without_weights()
     content = datasets.load_content("xing-2017", everything)
     warm = datasets.load("xing-2017")
     users = everything.users.find(warm.users.series)
     items = everything.items.find(warm.items.series)
     is_new_job = everything.item_attributes["cold_item"].to_numpy()  # type: ignore[index]
     is_warm_user = _mask(everything.n_users, users)
-    strangers = part(everything, ~is_warm_user, _mask(everything.n_items, items))
+    new_users = part(everything, ~is_warm_user, _mask(everything.n_items, items))
     taken = part(everything, is_warm_user, is_new_job)
-    wanted = taken.item_counts > 0  # the new jobs that a warm user has
-    new_jobs = part(taken, np.ones(taken.n_users, dtype=bool), wanted)
-    places = everything.items.find(new_jobs.items.series)
+    new_jobs = part(taken, np.ones(taken.n_users, dtype=bool), taken.item_counts > 0)
+    new_rows = everything.items.find(new_jobs.items.series)
     matrix = content["user"], content["item"]
     assert matrix[0] is not None
     assert matrix[1] is not None
     train, valid, test = split.per_user(replace(warm, item_attributes=None), _RATIOS, seed=seed)
     return ColdStart(
-        "xing-2017", train, valid, test, matrix[0][users], matrix[1][items], strangers, matrix[0][~is_warm_user],
-        new_jobs, matrix[1][places],
+        "xing-2017", train, valid, test, matrix[0][users], matrix[1][items], new_users, matrix[0][~is_warm_user],
+        new_jobs, matrix[1][new_rows],
     )  # fmt: skip
 
 
@@ -162,24 +162,24 @@ def _movielens(seed: int) -> ColdStart:
 def _articles(seed: int) -> ColdStart:
     known, _, later = datasets.load_split("citeulike-a")
     warm = known.item_counts > 0
-    everybody = np.ones(known.n_users, dtype=bool)
-    train, valid, test = split.per_user(part(known, everybody, warm), _RATIOS, seed=seed)
+    all_users = np.ones(known.n_users, dtype=bool)
+    train, valid, test = split.per_user(part(known, all_users, warm), _RATIOS, seed=seed)
     new = later.item_counts > 0
     tags = known.item_attributes
     return ColdStart(
-        "citeulike-a", train, valid, test, None, _rows(tags, warm), None, None, part(later, everybody, new),
+        "citeulike-a", train, valid, test, None, _rows(tags, warm), None, None, part(later, all_users, new),
         _rows(tags, new), {"item_columns": {"tags": "tags"}, "min_count": 5},
     )  # fmt: skip
 
 
 def _town(seed: int) -> ColdStart:
-    world = synthetic.multi_interest(n_users=600, n_items=400, n_interactions=20_000, seed=0)
-    data = world.interactions
-    likes = [[str(c) for c in world.interests_of(user)] for user in range(data.n_users)]
-    kinds = [str(world.categories[c]) for c in world.item_category]  # by the names that people like
-    people = pl.DataFrame([data.users.series.alias("user"), pl.Series("likes", likes)])
-    things = pl.DataFrame([data.items.series.alias("item"), pl.Series("category", kinds)])
-    return hold_out("town", data, people, things, seed=seed)
+    town = synthetic.multi_interest(n_users=600, n_items=400, n_interactions=20_000, seed=0)
+    data = town.interactions
+    likes = [[str(c) for c in town.interests_of(user)] for user in range(data.n_users)]
+    categories = [str(town.categories[c]) for c in town.item_category]  # the names that `likes` has, too
+    users = pl.DataFrame([data.users.series.alias("user"), pl.Series("likes", likes)])
+    items = pl.DataFrame([data.items.series.alias("item"), pl.Series("category", categories)])
+    return hold_out("town", data, users, items, seed=seed)
 
 
 _LOADERS: dict[str, Callable[[int], ColdStart]] = {
@@ -190,9 +190,9 @@ _LOADERS: dict[str, Callable[[int], ColdStart]] = {
 }
 
 
-def _mask(n: int, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _mask(n: int, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     mask = np.zeros(n, dtype=bool)
-    mask[places] = True
+    mask[rows] = True
     return mask
 
 
@@ -202,7 +202,7 @@ def _require_share(side: str, share: Any) -> None:
 
 
 def _fitting(features: Any, side: str, n: int) -> Any:
-    """Features that can be cut into rows: a matrix or a frame, a row for each of ``n``."""
+    """Features in a form whose rows can be selected: a matrix or a frame with ``n`` rows."""
     if features is None:
         return None
     found = sp.csr_array(features) if sp.issparse(features) else features if is_matrix(features) else None
@@ -229,15 +229,17 @@ def _drawn(among: NDArray[np.int64], share: float, n: int, random: np.random.Gen
 
 
 def part(data: Interactions, users: NDArray[np.bool_], items: NDArray[np.bool_]) -> Interactions:
-    """The interactions between these users and these items, who are then all there are."""
-    matrix = data.matrix[users][:, items]
-    matrix.sort_indices()
-    rows = [np.flatnonzero(users), np.flatnonzero(items)]
+    """The interactions between these users and these items; ids and attributes of all others are dropped."""
+    keep = users[data.row_of_each()] & items[data.indices]
+    counts = np.bincount(data.row_of_each()[keep], minlength=data.n_users)[users]
+    new_index = np.cumsum(items) - 1
     return Interactions(
-        IdMap(data.users.take(rows[0]), "user"),
-        IdMap(data.items.take(rows[1]), "item"),
-        matrix.indptr.astype(np.int64),
-        matrix.indices.astype(np.int32),
+        IdMap(data.users.take(np.flatnonzero(users)), "user"),
+        IdMap(data.items.take(np.flatnonzero(items)), "item"),
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        new_index[data.indices[keep]].astype(np.int32),
+        None if data.weights is None else data.weights[keep],
+        None if data.timestamps is None else data.timestamps[keep],
         user_attributes=_rows(data.user_attributes, users),
         item_attributes=_rows(data.item_attributes, items),
         backend=data.backend,

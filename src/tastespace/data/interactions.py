@@ -263,6 +263,16 @@ class Interactions:
             timestamps=None if self.timestamps is None else self.timestamps[mask],
         )
 
+    def without_weights(self) -> Interactions:
+        """The same interactions, each with weight 1.
+
+        >>> import polars as pl
+        >>> frame = pl.DataFrame({"user": ["ann", "bob"], "item": [7, 7], "plays": [3, 40]})
+        >>> Interactions.from_frame(frame, weight="plays").without_weights().weights is None
+        True
+        """
+        return replace(self, weights=None)
+
     def filter(self, *, min_user: int = 1, min_item: int = 1, core: bool = False) -> Interactions:
         """Drop users and items with fewer interactions, as in `from_frame`; both id maps shrink."""
         from tastespace.data.builder import drop_rare

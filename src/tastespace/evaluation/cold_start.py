@@ -1,8 +1,7 @@
-"""Evaluation of cold start: warm users and items, users and items that the model meets by content alone.
+"""Evaluation of warm users and items, of cold-start users and of cold-start items.
 
-New items can be ranked in two ways, and figures differ much between them: ``"new"`` ranks the new items among
-themselves (as DropoutNet's publication does), ``"all"`` among the whole catalog, warm items included, less what the
-user had in training. Which one was used is always said.
+Cold-start items are ranked in one of two ways, with very different figures: ``"new"`` ranks them among themselves (as
+in DropoutNet's publication), ``"all"`` among the whole catalog, warm items included, without the user's training items.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ SITUATIONS = ("warm", "cold user", "cold item")
 
 
 @runtime_checkable
-class TakesItems(Protocol):
-    """A model to which items can be added by their content."""
+class SupportsAddItems(Protocol):
+    """A model to which items can be added with their content."""
 
     def add_items(self, features: Any, ids: Any = None) -> Any:
         """The model with these items."""
@@ -47,13 +46,13 @@ def evaluate_cold(
     metrics: tuple[str, ...] = ("P", "R", "NDCG"),
     threads: int = 0,
 ) -> dict[str, Report]:
-    """Reports of a model that was fitted on the warm part: warm, cold users, cold items, where the data has them.
+    """Reports of a model that was fitted on the warm part: warm, cold-start users, cold-start items.
 
     The paper's table has P, R and NDCG at 3 by its own protocol. ``warm=False`` leaves the warm part out.
 
-    Cold users are placed by their content and rank the warm items. Cold items are placed by their content; warm users
-    rank them among the ``candidates``. A model that knows no content has no report of strangers, except that the most
-    popular is the same for everybody, new users too.
+    Cold-start users get vectors from their content and are recommended warm items. Cold-start items get vectors from
+    their content and are recommended to warm users, among the ``candidates``. A model without content has the warm
+    report only; `MostPopular` also that of cold-start users, who get the same list as all users.
 
     >>> from tastespace.data import cold_start
     >>> from tastespace.models.content_knn import ContentKNN
@@ -67,32 +66,32 @@ def evaluate_cold(
     rules: dict[str, Any] = {"protocol": protocol, "k": k, "metrics": list(metrics), "threads": threads}
     found = {"warm": evaluate(model, parts.test, seen=[parts.train, parts.valid], **rules)} if warm else {}
     if parts.new_users is not None:
-        strangers = with_new_users(model, parts.new_users, parts.new_user_features)
-        if strangers is not None:
-            found["cold user"] = evaluate(strangers, parts.new_users, **rules)
-    if parts.new_items is not None and isinstance(model, TakesItems):
+        cold = with_new_users(model, parts.new_users, parts.new_user_features)
+        if cold is not None:
+            found["cold user"] = evaluate(cold, parts.new_users, **rules)
+    if parts.new_items is not None and isinstance(model, SupportsAddItems):
         ids = parts.new_items.items.series if is_matrix(parts.new_item_features) else None
         larger = copy.copy(model).add_items(parts.new_item_features, ids)
         if candidates == "new":
-            larger = Among(larger, larger.train_.items.index_of(parts.new_items.items.series))
+            larger = ItemSubset(larger, larger.train_.items.index_of(parts.new_items.items.series))
         found["cold item"] = evaluate(larger, parts.new_items, seen=parts.train, **rules)
     return found
 
 
-def with_new_users(model: Recommender, people: Interactions, features: Any) -> Recommender | None:
-    """The model for these people, known by content alone; None for models that know no content."""
-    nothing = people.subset(np.zeros(people.n_interactions, dtype=bool))
-    new = None if features is None else model._fold_in_with(nothing, features)
+def with_new_users(model: Recommender, users: Interactions, features: Any) -> Recommender | None:
+    """The model for these users by content alone; None for models without content."""
+    empty = users.subset(np.zeros(users.n_interactions, dtype=bool))
+    new = None if features is None else model._fold_in_with(empty, features)
     if new is None and isinstance(model, MostPopular):
-        new = model._fold_in(nothing)
+        new = model._fold_in(empty)
     if new is None:
         return None
-    new.train_, new.valid_, new._world = nothing, None, model.world
+    new.train_, new.valid_, new._world = empty, None, model.world
     return new
 
 
-class Among(Recommender):
-    """A fitted model that ranks only some of its items, as if there were no others."""
+class ItemSubset(Recommender):
+    """A fitted model restricted to some of its items."""
 
     def __init__(self, model: Recommender, rows: NDArray[np.integer[Any]]) -> None:
         self.model = model
@@ -102,10 +101,10 @@ class Among(Recommender):
         self.train_, self.valid_ = part(model.train_, np.ones(model.train_.n_users, dtype=bool), kept), None
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        """Nothing to learn: the model is fitted."""
+        """The model is fitted already."""
 
     def vectors(self) -> VectorSpace | None:
-        """The model's, with these items only."""
+        """The model's vectors, with these items only."""
         space = self.model.vectors()
         if space is None:
             return None

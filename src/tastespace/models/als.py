@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tastespace import threads as threading
-from tastespace.checks import require_number, require_seed, require_whole
+from tastespace.checks import require_nonnegative_weights, require_number, require_seed, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.models.base import Recommender
@@ -35,18 +35,19 @@ class ALS(Recommender):
     ICDM 2008), by implicit's `AlternatingLeastSquares` with conjugate gradients.
 
     The score is ``<x_u, y_i>``, and the loss ``sum over all pairs of c_ui (p_ui - <x_u, y_i>)^2 + regularization *
-    (sum |x_u|^2 + sum |y_i|^2)`` with p_ui = 1 for items that were taken and 0 for others, and the confidence
-    c_ui = 1 + alpha for the former and 1 for the latter.
+    (sum |x_u|^2 + sum |y_i|^2)`` with p_ui = 1 and confidence ``c_ui = 1 + alpha r_ui`` for interactions, and p_ui = 0,
+    c_ui = 1 for all other pairs. r_ui is the weight of the interaction, 1 where the data has no weights. Users who are
+    folded in have r_ui = 1.
 
-    The publication weighs pairs by r_ui; here every interaction counts as r_ui = 1. Its alpha of 40 belongs to its own
-    data, viewings of television; for sets of items a small alpha does better.
+    The publication's alpha of 40 is for its own data, hours of television; for unweighted interactions a small alpha
+    does better.
 
     Args:
         dim: Dimension f of the vectors.
         regularization: lambda.
-        alpha: How much more an item that was taken counts than one that was not.
+        alpha: Additional confidence of an interaction, for each unit of weight.
         iterations: Passes over users and items.
-        seed: Of the start.
+        seed: Of the initial vectors.
         threads: 0 means all cores; the result does not depend on it.
 
     Needs the package implicit: ``pip install 'tastespace[bench]'``.
@@ -57,6 +58,7 @@ class ALS(Recommender):
     (50, 8)
     """
 
+    uses_weights = True
     user_vectors_: NDArray[np.float32]
     """x_u, shape ``(n_users, dim)``."""
     item_vectors_: NDArray[np.float32]
@@ -80,18 +82,19 @@ class ALS(Recommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
+        require_nonnegative_weights("ALS", train.weights)
         implicit = _require_implicit()
-        # implicit spreads rows over threads itself; a threaded BLAS below it would only be in the way.
+        # implicit distributes rows over threads itself; a threaded BLAS below it would compete with it.
         with threadpool_limits(1, "blas"):
             solver = implicit.AlternatingLeastSquares(
                 factors=self.dim,
                 regularization=self.regularization,
-                alpha=1.0,  # the matrix holds the confidences as they are
+                alpha=1.0,  # the matrix holds the confidences
                 iterations=self.iterations,
                 num_threads=threading.resolve(self.threads),
                 random_state=self.seed,
             )
-            confidence = np.full(train.n_interactions, 1.0 + self.alpha, dtype=np.float32)
+            confidence = (1.0 + self.alpha * train.matrix.data.astype(np.float64)).astype(np.float32)
             # implicit takes SciPy's older kind of matrix only.
             solver.fit(
                 sp.csr_matrix((confidence, train.indices, train.offsets), shape=(train.n_users, train.n_items)),
@@ -116,7 +119,7 @@ class ALS(Recommender):
         return VectorSpace.single(self.user_vectors_, self.item_vectors_, "dot")
 
     def _fold_in(self, histories: Interactions) -> ALS:
-        """Newcomers' vectors: the least squares of a user's turn, solved exactly."""
+        """Vectors of new users: the least-squares problem of one user, solved exactly."""
         items = self.item_vectors_.astype(np.float64)
         users = np.empty((histories.n_users, items.shape[1]), dtype=np.float32)
         with threadpool_limits(1, "blas"):  # many small systems

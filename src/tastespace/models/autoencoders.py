@@ -1,4 +1,4 @@
-"""Autoencoders of whole histories with a multinomial likelihood: Mult-VAE and Mult-DAE."""
+"""Autoencoders of user histories with a multinomial likelihood: Mult-VAE and Mult-DAE."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tastespace.checks import require_number, require_whole
+from tastespace.checks import require_nonnegative_weights, require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
@@ -18,49 +19,59 @@ from tastespace.training.loop import Arrays
 
 Self = TypeVar("Self", bound="_Autoencoder")
 
-_GROUP = 16  # users who are scored together, at least
+_SMALL = 1e-30  # keeps the scale of a history finite whose weights are all 0
+_GROUP = 16  # users are scored in multiples of this
 
 
 @dataclass(frozen=True)
 class Histories(Batch):
-    """Whole histories of some users: `items` holds one after the other, there are no negatives."""
+    """Whole histories of some users: `items` holds them one after the other, there are no negatives."""
 
     offsets: Any
     """The history of the r-th user is ``items[offsets[r]:offsets[r + 1]]``. Shape ``(n + 1,)``."""
+    values: Any
+    """Weights of the items, in the order of `items`; None: all 1."""
+    squares: Any
+    """Squared norm of each history, shape ``(n,)``."""
     progress: float
-    """Epochs done so far, with the part of this one."""
+    """Epochs done so far, the part of this one included."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Autoencoder(NeuralRecommender):
-    """What both share: histories in, logits of a multinomial over all items out."""
+    """Base of both: histories in, logits of a multinomial over all items out."""
+
+    uses_weights = True
 
     dim: int = 200
     """Dimension of the code."""
-    hidden: int = 600
+    n_hidden: int = 600
     """Units of the layer between items and code, on both sides; 0 leaves it out."""
     dropout: float = 0.5
-    """Share of a history that is hidden from the encoder, anew in every epoch."""
+    """Share of a history that is dropped from the encoder's input, drawn again in every epoch."""
     batch_size: int = 128
     """Users per step."""
     n_negatives: int = field(default=1, init=False)
 
     def _check(self) -> None:
         super()._check()
-        require_whole("hidden", self.hidden, least=0)
+        require_whole("n_hidden", self.n_hidden, least=0)
         require_number("dropout", self.dropout, least=0.0)
         if self.dropout >= 1:
-            raise ParameterError(f"dropout={self.dropout!r}: expected the share of a history to hide, below 1.")
+            raise ParameterError(f"dropout={self.dropout!r}: expected the share of a history to drop, below 1.")
 
     def _codes(self) -> int:
-        """Numbers that the encoder gives."""
+        """Number of outputs of the encoder."""
         return self.dim
 
-    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
+    def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         # Rows of the tables "in" and "out" belong to items.
-        shapes = {"in": (train.n_items, self.hidden or self._codes()), "out": (train.n_items, self.hidden or self.dim)}
-        if self.hidden:
-            shapes |= {"encode": (self._codes(), self.hidden), "decode": (self.hidden, self.dim)}
+        shapes = {
+            "in": (train.n_items, self.n_hidden or self._codes()),
+            "out": (train.n_items, self.n_hidden or self.dim),
+        }
+        if self.n_hidden:
+            shapes |= {"encode": (self._codes(), self.n_hidden), "decode": (self.n_hidden, self.dim)}
         found: Arrays = {}
         for name, shape in shapes.items():
             limit = (6.0 / sum(shape)) ** 0.5
@@ -68,6 +79,10 @@ class _Autoencoder(NeuralRecommender):
             biases = shape[1] if name == "in" else shape[0]
             found[f"{name}_bias"] = np.zeros(biases, dtype=np.float32)
         return found
+
+    def _prepare(self, train: Interactions, torch: Any) -> Tensors:
+        require_nonnegative_weights(type(self).__name__, train.weights)
+        return {}
 
     # ---- batches of users ----------------------------------------------------------------------------------
 
@@ -77,71 +92,87 @@ class _Autoencoder(NeuralRecommender):
     def _batches(self, train: Interactions, epoch: int, torch: Any) -> Iterator[Batch]:
         order = np.random.default_rng([self.seed, epoch]).permutation(np.flatnonzero(train.user_counts))
         for first in range(0, len(order), self.batch_size):
-            users = order[first : first + self.batch_size]
-            offsets, items = train.rows_of(users)
-            yield Histories(
-                users=self._tensor(torch, users),
-                items=self._tensor(torch, items),
-                negatives=None,
-                random=self._random(torch, epoch, first),
-                offsets=self._tensor(torch, offsets),
-                progress=epoch + first / len(order),
-            )
+            random, progress = self._random(torch, epoch, first), epoch + first / len(order)
+            yield self._histories(torch, train, order[first : first + self.batch_size], random, progress)
+
+    def _histories(
+        self,
+        torch: Any,
+        train: Interactions,
+        users: NDArray[np.integer[Any]],
+        random: Any = None,
+        progress: float = 0.0,
+    ) -> Histories:
+        offsets, items = train.rows_of(users)
+        starts = self._tensor(torch, offsets)
+        values, squares = None, starts.diff().float()
+        if train.weights is not None:
+            rows = train.matrix[users]
+            values = self._tensor(torch, rows.data)
+            squares = self._tensor(torch, np.asarray(rows.power(2).sum(axis=1), dtype=np.float32))
+        return Histories(
+            self._tensor(torch, users), self._tensor(torch, items), None, random, starts, values, squares, progress
+        )
 
     # ---- the network ---------------------------------------------------------------------------------------
 
-    def _first_layer(self, weights: Tensors, items: Any, offsets: Any, scale: Any) -> Any:
-        """W x + b for the histories x, of which every item has the value ``scale`` of its user: sums of rows."""
+    def _first_layer(self, weights: Tensors, items: Any, offsets: Any, values: Any, scale: Any) -> Any:
+        """W x + b for the histories x, whose entries are ``values`` times the ``scale`` of the user: sums of rows."""
         from torch.nn.functional import embedding_bag
 
-        sums = embedding_bag(items, weights["in"], offsets, mode="sum", include_last_offset=True)
+        sums = embedding_bag(
+            items, weights["in"], offsets, mode="sum", per_sample_weights=values, include_last_offset=True
+        )
         return sums * scale[:, None] + weights["in_bias"]
 
-    def _encode(self, weights: Tensors, items: Any, offsets: Any, scale: Any) -> Any:
+    def _encode(self, weights: Tensors, items: Any, offsets: Any, values: Any, scale: Any) -> Any:
         from torch.nn.functional import linear
 
-        first = self._first_layer(weights, items, offsets, scale)
-        return linear(first.tanh(), weights["encode"], weights["encode_bias"]) if self.hidden else first
+        first = self._first_layer(weights, items, offsets, values, scale)
+        return linear(first.tanh(), weights["encode"], weights["encode_bias"]) if self.n_hidden else first
 
     def _decode(self, weights: Tensors, code: Any) -> Any:
         """Logits of all items."""
         from torch.nn.functional import linear
 
-        if self.hidden:
+        if self.n_hidden:
             code = linear(code, weights["decode"], weights["decode_bias"]).tanh()
         return linear(code, weights["out"], weights["out_bias"])
 
     @abstractmethod
     def _code(self, encoded: Any, batch: Histories | None) -> tuple[Any, Any]:
-        """The code that is decoded, and what it costs; without a batch, as it is used to recommend."""
+        """The code that is decoded, and its loss term; without a batch, the code for scoring."""
 
     def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
         import torch
 
         assert isinstance(batch, Histories)
-        items, offsets = batch.items, batch.offsets
+        items, offsets, values = batch.items, batch.offsets, batch.values
         counts = offsets.diff()
-        scale = counts.float().rsqrt()
+        scale = batch.squares.clamp_min(_SMALL).rsqrt()
         if self.dropout:
-            # All items of a history have the same value: to hide some is to leave them out of the sum.
+            # A dropped item is left out of the sum of the first layer.
             kept = torch.rand(len(items), generator=batch.random, device=items.device) >= self.dropout
             before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.cumsum(0)])
             items, offsets, scale = items[kept], before[offsets], scale / (1 - self.dropout)
-        code, cost = self._code(self._encode(weights, items, offsets, scale), batch)
+            values = None if values is None else values[kept]
+        code, cost = self._code(self._encode(weights, items, offsets, values, scale), batch)
         logits = self._decode(weights, code)
         owner = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
-        taken = logits[owner, batch.items].sum()
-        return ((logits.logsumexp(dim=1) * counts).sum() - taken) / len(counts) + cost
+        own, totals = logits[owner, batch.items], counts
+        if batch.values is not None:
+            own, totals = own * batch.values, torch.segment_reduce(batch.values, "sum", offsets=batch.offsets)
+        return ((logits.logsumexp(dim=1) * totals).sum() - own.sum()) / len(counts) + cost
 
     def _scores(self, weights: Tensors, fixed: Tensors, users: Any) -> Any:
         import torch
 
-        # A matrix of one row is multiplied in another way than one of several, and the last bits differ; with whole
-        # groups a list does not depend on who else is asked about.
-        whole = np.pad(users.cpu().numpy(), (0, -len(users) % _GROUP), mode="edge")
-        offsets, items = (self._tensor(torch, part) for part in self.train_.rows_of(whole))
-        scale = offsets.diff().clamp(min=1).float().rsqrt()
-        code, _ = self._code(self._encode(weights, items, offsets, scale), None)
+        # BLAS multiplies a matrix of one row in another way than one of several, and the last bits differ; in whole
+        # groups, the scores of a user do not depend on the other users of the block.
+        padded = np.pad(users.cpu().numpy(), (0, -len(users) % _GROUP), mode="edge")
+        batch = self._histories(torch, self.train_, padded)
+        scale = batch.squares.clamp_min(_SMALL if batch.values is not None else 1.0).rsqrt()
+        code, _ = self._code(self._encode(weights, batch.items, batch.offsets, batch.values, scale), None)
         return self._decode(weights, code)[: len(users)]
 
     def _fold_in(self: Self, histories: Interactions) -> Self:
@@ -153,24 +184,26 @@ class MultVAE(_Autoencoder):
     """Variational autoencoder with a multinomial likelihood (Liang et al., "Variational Autoencoders for
     Collaborative Filtering", WWW 2018).
 
-    The history x of a user, divided by its norm and with a share of `dropout` hidden, becomes a Gaussian code
+    The history x of a user (ones, or the weights of the interactions), divided by its norm and with dropout, becomes a
+    Gaussian code
     ``z ~ N(mu(x), diag(sigma(x)^2))``, which becomes logits f(z) of all items. With pi = softmax(f(z)), the loss is
     ``- sum_i x_i log pi_i + beta KL(N(mu, sigma^2) || N(0, I))``. Items are scored by f(mu(x)).
 
     The publication raises beta by gradient steps and stops where validation is best; here it rises from 0 to `beta` in
-    a straight line over `anneal_epochs` epochs. Scores come from histories, so that newcomers need no training.
+    a straight line over `anneal_epochs` epochs. Scores are a function of the history, so that fold-in needs no
+    training.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
-    >>> model = MultVAE(dim=8, hidden=16, epochs=2).fit(town)
+    >>> model = MultVAE(dim=8, n_hidden=16, epochs=2).fit(town)
     >>> model.recommend_for([town.items_of(7)], k=3)["rank"].to_list()
     [1, 2, 3]
     """
 
     beta: float = 0.2
-    """Largest weight of the divergence of codes from N(0, I)."""
+    """Largest weight of the KL term."""
     anneal_epochs: int = 20
-    """Epochs over which `beta` is reached."""
+    """Epochs over which the weight rises to `beta`."""
 
     def _check(self) -> None:
         super()._check()
@@ -196,7 +229,8 @@ class MultVAE(_Autoencoder):
 class MultDAE(_Autoencoder):
     """Denoising autoencoder with a multinomial likelihood (Liang et al., WWW 2018): `MultVAE` without its Gaussian.
 
-    The history x of a user, divided by its norm and with a share of `dropout` hidden, becomes a code
+    The history x of a user (ones, or the weights of the interactions), divided by its norm and with dropout, becomes a
+    code
     ``z = tanh(g(x))`` and logits f(z) of all items; with pi = softmax(f(z)), the loss is ``- sum_i x_i log pi_i``.
 
     The publication found no hidden layer to be best: then g and f are linear. Its L2 penalty is `weight_decay`.
@@ -207,7 +241,7 @@ class MultDAE(_Autoencoder):
     [1, 2, 3]
     """
 
-    hidden: int = 0
+    n_hidden: int = 0
 
     def _code(self, encoded: Any, batch: Histories | None) -> tuple[Any, Any]:
         return encoded.tanh(), 0.0

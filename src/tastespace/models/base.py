@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import logging
 from abc import ABC, abstractmethod
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.checks import require_unweighted
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, NotFittedError, ParameterError, nearest
 from tastespace.models.inference import InferenceMixin
@@ -28,6 +29,8 @@ class Recommender(InferenceMixin, ABC):
     tests. What is learned ends in an underscore; the fitted model owns the ids and the seen items (`train_`).
     """
 
+    uses_weights: ClassVar[bool] = False
+    """Whether the model learns from the weights of interactions; `fit` refuses weighted data otherwise."""
     train_: Interactions
     """What the model was fitted on."""
     valid_: Interactions | None
@@ -46,6 +49,8 @@ class Recommender(InferenceMixin, ABC):
             )
         if train.n_interactions == 0:
             raise DataError(f"fit was given {train!r}: nothing to learn from.")
+        if not self.uses_weights:
+            require_unweighted(type(self).__name__, train.weights)
         if valid is not None and (valid.users != train.users or valid.items != train.items):
             raise DataError(
                 f"valid ({valid!r}) has other users or items than train ({train!r}). Split one Interactions with "

@@ -1,4 +1,4 @@
-"""The two simplest recommenders: what everybody takes, and a linear model that is hard to beat."""
+"""Two strong and simple baselines: most popular items, and the linear item-item model EASE."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -21,7 +20,7 @@ _THREADED_ITEMS = 12_000
 
 
 class MostPopular(Recommender):
-    """The same list for all: items by the number of users who took them.
+    """The same list for all users: items by their number of users, or by their sum of weights where there are any.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -30,11 +29,15 @@ class MostPopular(Recommender):
     (2, 40)
     """
 
+    uses_weights = True
     item_scores_: NDArray[np.float32]
-    """Number of users of each item, shape ``(n_items,)``."""
+    """Number of users of each item, or sum of weights; shape ``(n_items,)``."""
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self.item_scores_ = train.item_counts.astype(np.float32)
+        if train.weights is not None:
+            sums = np.bincount(train.indices, weights=train.weights, minlength=train.n_items)
+            self.item_scores_ = sums.astype(np.float32)
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The same row for every user."""
@@ -49,8 +52,8 @@ class EASE(Recommender):
     """Linear item-item model with a zero diagonal, in closed form (Steck, "Embarrassingly Shallow
     Autoencoders for Sparse Data", WWW 2019).
 
-    With G = X'X + regularization * I and P = inverse of G, the weights are B = I - P / diag(P), and the scores
-    are X B.
+    With X the matrix of ones, or of the data's weights, G = X'X + regularization * I and P = inverse of G, the learned
+    weights are B = I - P / diag(P), and the scores are X B.
 
     Args:
         regularization: lambda > 0; larger means smoother. 50 suits Steam-200k, several hundred MovieLens.
@@ -59,6 +62,7 @@ class EASE(Recommender):
         threads: For the linear algebra; 0 means all cores.
     """
 
+    uses_weights = True
     weights_: NDArray[np.float32]
     """B, shape ``(n_items, n_items)``."""
 
@@ -71,16 +75,13 @@ class EASE(Recommender):
         if not self.regularization > 0 or not np.isfinite(self.regularization):
             raise ParameterError(f"regularization={self.regularization!r}: expected a positive number.")
         self._require_memory(train.n_items)
-        binary = sp.csr_array(
-            (np.ones(train.n_interactions), train.indices, train.offsets),
-            shape=(train.n_users, train.n_items),
-        )
+        matrix = train.matrix.astype(np.float64)
         n_threads = threading.resolve(self.threads)
         # OpenBLAS 0.3.30 and 0.3.31 crash in their threaded Cholesky of large matrices (seen from 16,000 rows on).
         with threadpool_limits(n_threads if train.n_items <= _THREADED_ITEMS else 1):
-            gram = (binary.T @ binary).toarray(order="F")
+            gram = (matrix.T @ matrix).toarray(order="F")
             gram[np.diag_indices_from(gram)] += self.regularization
-            # Cholesky and inversion in place: one matrix of doubles is all that is ever held.
+            # Cholesky and inversion in place: memory for one matrix of doubles.
             factor, lower = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
             inverse, failed = scipy.linalg.lapack.dpotri(factor, lower=lower, overwrite_c=True)
         if failed:
@@ -99,10 +100,10 @@ class EASE(Recommender):
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X B for the rows of these users."""
         self.require_fitted()
-        return np.ascontiguousarray(binary_rows(self.train_, users) @ self.weights_, dtype=np.float32)
+        return np.ascontiguousarray(self.train_.matrix[users] @ self.weights_, dtype=np.float32)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """How much each item speaks for the items at these rows: columns of B."""
+        """Columns of B: how much each item raises the scores of the items at these rows."""
         self.require_fitted()
         return np.ascontiguousarray(self.weights_[:, rows].T)
 
@@ -110,19 +111,12 @@ class EASE(Recommender):
         return copy.copy(self)  # scores come from the histories and B alone
 
 
-def binary_rows(data: Interactions, users: NDArray[np.integer[Any]]) -> sp.csr_array:
-    """What these users took, as ones: float32, shape ``(len(users), n_items)``."""
-    offsets, items = data.rows_of(users)
-    ones = np.ones(len(items), dtype=np.float32)
-    return sp.csr_array((ones, items, offsets), shape=(len(users), data.n_items))
-
-
 def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:
     """B = I - P / diag(P) (column j divided by P_jj, zero diagonal) from the lower triangle of P."""
     n = len(inverse)
     diagonal = inverse.diagonal().copy()
     weights = np.empty((n, n), dtype=np.float32)
-    for first in range(0, n, 1024):  # by strips, so that no second full matrix of doubles appears
+    for first in range(0, n, 1024):  # by strips, to avoid a second full matrix of doubles
         last = min(n, first + 1024)
         strip = np.tril(inverse[first:, first:last])
         strip[: last - first] += np.tril(strip[: last - first], -1).T

@@ -1,4 +1,4 @@
-"""Content neighbors: the plain way to meet strangers, against which learned ways are measured."""
+"""Content-based nearest neighbors: the baseline for cold-start users and items."""
 
 from __future__ import annotations
 
@@ -19,42 +19,38 @@ from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
 
 
-def _merged(old: NDArray[np.int64], new: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The order that brings old rows, followed by new ones, to these places."""
-    return np.argsort(np.concatenate([old, new]))
-
-
 @dataclass(frozen=True)
-class _Newcomers:
-    """Users or items that come to those who are there."""
+class _Added:
+    """Users or items that are added to a model."""
 
     side: str
     ids: pl.Series
     content: sp.csr_array
-    """Scaled features, a row for each."""
+    """Scaled features, a row for each id."""
     whole: Interactions
-    """The training data with them."""
+    """The training data with the new ids."""
     old: NDArray[np.int64]
-    """Places in ``whole`` of those who were there."""
+    """Indices in ``whole`` of the ids that were there before."""
     new: NDArray[np.int64]
-    """Their own places in it."""
+    """Indices in ``whole`` of the new ids."""
 
     @property
     def order(self) -> NDArray[np.int64]:
-        """The order that brings old rows, followed by new ones, to their places."""
-        return _merged(self.old, self.new)
+        """The permutation of old rows followed by new rows to the order of ``whole``."""
+        return np.argsort(np.concatenate([self.old, self.new]))
 
 
 class ContentKNN(Recommender):
-    """Items whose content is like that of a person's items; strangers get what people with like content took.
+    """Items whose content is similar to that of the user's items; cold-start users get the items of similar users.
 
-    A row of content has each feature times ``ln(1 + n / rows with it)``, scaled to length 1. A user with a history is
-    the sum of the rows of the own items, and the score of an item is its inner product with that. A user without is
-    served by the `n_neighbors` users of most similar content: the score of an item is the sum of the similarities of
-    those who took it. Whoever cannot be served so, for want of content, gets what most people take.
+    A row of content has each feature times ``ln(1 + n / rows with it)``, scaled to length 1. The profile of a warm user
+    is the sum of the content rows of the user's items (times the weights of the interactions, where there are any), and
+    the score of an item is its inner product with the profile. For a cold-start user the score of an item is the sum of
+    the similarities of those of the `n_neighbors` users of most similar content who have it (times the weights). Users
+    whose scores are all 0, for lack of content, get the most popular items.
 
     Args:
-        n_neighbors: Users who speak for a stranger.
+        n_neighbors: Neighbors of a cold-start user.
         user_columns, item_columns: Columns of content and their kinds; None: all, by type. See
             `tastespace.data.features`.
         min_count: Users or items that must have a category, tag or word for it to become a feature.
@@ -63,21 +59,22 @@ class ContentKNN(Recommender):
     >>> import polars as pl
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
-    >>> model = ContentKNN().fit(town)  # by the genres that the town's items carry
+    >>> model = ContentKNN().fit(town)  # content: the genres of the items
     >>> len(model.recommend([7], k=3))
     3
     """
 
     learns_from_content: ClassVar[bool] = True
+    uses_weights = True
     contents_: dict[str, sp.csr_array]
     """Scaled features of users and items."""
-    rarity_: dict[str, NDArray[np.float32]]
-    """Weight of every feature."""
+    feature_weights_: dict[str, NDArray[np.float32]]
+    """``ln(1 + n / rows with it)`` of every feature of users and items."""
     encoders_: dict[str, FeatureEncoder]
-    tastes_: sp.csr_array
-    """What speaks for a user: weights of items, shape ``(n_users, n_items)``."""
-    strangers_: NDArray[np.bool_]
-    """Who is served by neighbors."""
+    item_weights_: sp.csr_array
+    """Items of each warm user, and of the neighbors of each cold-start user; shape ``(n_users, n_items)``."""
+    is_cold_: NDArray[np.bool_]
+    """Which users are cold-start users, shape ``(n_users,)``."""
 
     def __init__(
         self,
@@ -100,14 +97,14 @@ class ContentKNN(Recommender):
         user_features: Any = None,
         item_features: Any = None,
     ) -> ContentKNN:
-        """Remember histories and content; features as in `tastespace.models.dropoutnet.DropoutNet.fit`."""
+        """Encode the content; features as in `tastespace.models.dropoutnet.base.DropoutNet.fit`."""
         self._given = {"user": user_features, "item": item_features}
         return super().fit(train, valid, progress)
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         for name in ("n_neighbors", "min_count", "max_vocabulary"):
             require_whole(name, getattr(self, name))
-        self.encoders_, self.rarity_, self.contents_ = {}, {}, {}
+        self.encoders_, self.feature_weights_, self.contents_ = {}, {}, {}
         for side, given in vars(self).pop("_given").items():
             content = content_for(train, side, given)
             self.encoders_[side] = encoder_for(
@@ -115,96 +112,98 @@ class ContentKNN(Recommender):
             )
             matrix = learn_content(self.encoders_[side], content, side)
             rows = np.bincount(matrix.indices, minlength=matrix.shape[1])
-            self.rarity_[side] = np.log1p(matrix.shape[0] / np.maximum(rows, 1)).astype(np.float32)
+            self.feature_weights_[side] = np.log1p(matrix.shape[0] / np.maximum(rows, 1)).astype(np.float32)
             self.contents_[side] = self._scaled(side, matrix)
-        self.tastes_ = sp.csr_array(train.matrix, dtype=np.float32)
-        self.strangers_ = np.zeros(train.n_users, dtype=bool)
+        self.item_weights_ = sp.csr_array(train.matrix, dtype=np.float32)
+        self.is_cold_ = np.zeros(train.n_users, dtype=bool)
 
     def _scaled(self, side: str, matrix: sp.csr_array) -> sp.csr_array:
-        weighted = sp.csr_array(matrix @ sp.diags_array(self.rarity_[side])) if matrix.shape[1] else matrix
+        weighted = sp.csr_array(matrix @ sp.diags_array(self.feature_weights_[side])) if matrix.shape[1] else matrix
         lengths = np.sqrt(np.asarray(weighted.power(2).sum(axis=1)).ravel())
         return sp.csr_array(sp.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ weighted, dtype=np.float32)
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Scores of all items, shape ``(len(users), n_items)``."""
         self.require_fitted()
-        tastes, items = self.tastes_[users], self.contents_["item"]
-        by_content = (tastes @ items) @ items.T
-        found: NDArray[np.float32] = by_content.toarray().astype(np.float32)
-        strange = self.strangers_[users]
-        found[strange] = tastes[strange].toarray()
-        found[~found.any(axis=1)] = self.world.item_counts  # nothing speaks for any item
-        return found
+        profiles, items = self.item_weights_[users], self.contents_["item"]
+        by_content = (profiles @ items) @ items.T
+        scores: NDArray[np.float32] = by_content.toarray().astype(np.float32)
+        cold = self.is_cold_[users]
+        scores[cold] = profiles[cold].toarray()
+        scores[~scores.any(axis=1)] = self.world.item_counts
+        return scores
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """Similarities of content."""
+        """Content similarities of the items at these rows to all items."""
         items = self.contents_["item"]
         found: NDArray[np.float32] = (items[rows] @ items.T).toarray()
         return found
 
-    # ---- newcomers -----------------------------------------------------------------------------------------
+    # ---- cold-start users and items ------------------------------------------------------------------------
 
     def add_items(self, features: Any, ids: Any = None) -> ContentKNN:
-        """Take in items that nobody has taken yet; as in `tastespace.models.placing.PlacesNewcomers.add_items`."""
-        come = self._newcomers("item", features, ids)
-        tastes = self.tastes_.tocoo()
-        places = tastes.coords[0], come.old[tastes.coords[1]]
-        self.tastes_ = sp.csr_array((tastes.data, places), shape=(tastes.shape[0], come.whole.n_items))
-        self._world = None if self._world is None else enlarged(self._world, "item", come.ids, features)
-        return self._take_in(come)
+        """Add items without interactions; as in `tastespace.models.dropoutnet.fusion.FusionRecommender.add_items`."""
+        added = self._added("item", features, ids)
+        old = self.item_weights_.tocoo()
+        coords = old.coords[0], added.old[old.coords[1]]
+        self.item_weights_ = sp.csr_array((old.data, coords), shape=(old.shape[0], added.whole.n_items))
+        self._world = None if self._world is None else enlarged(self._world, "item", added.ids, features)
+        return self._add(added)
 
     def add_users(self, features: Any, ids: Any = None) -> ContentKNN:
-        """Take in users of whom nothing but content is known; as `add_items`, with the ids in column ``user``."""
-        come = self._newcomers("user", features, ids)
-        self.tastes_ = sp.vstack([self.tastes_, self._spoken(come.content)], format="csr")[come.order]
-        self.strangers_ = np.concatenate([self.strangers_, np.ones(len(come.ids), dtype=bool)])[come.order]
-        return self._take_in(come)
+        """Add users without interactions; as `add_items`, with the ids in column ``user``."""
+        added = self._added("user", features, ids)
+        both = sp.vstack([self.item_weights_, self._items_of_neighbors(added.content)], format="csr")
+        self.item_weights_ = both[added.order]
+        self.is_cold_ = np.concatenate([self.is_cold_, np.ones(len(added.ids), dtype=bool)])[added.order]
+        return self._add(added)
 
-    def _newcomers(self, side: str, features: Any, ids: Any) -> _Newcomers:
+    def _added(self, side: str, features: Any, ids: Any) -> _Added:
         self.require_fitted()
         new = new_ids(self.train_, side, features, ids)
         content = self._scaled(side, encode_newcomers(self.encoders_[side], features, side))
         whole = enlarged(self.train_, side, new, features)
-        known, all_ids = (self.train_.users, whole.users) if side == "user" else (self.train_.items, whole.items)
-        return _Newcomers(side, new, content, whole, all_ids.index_of(known.series), all_ids.index_of(new))
+        old, all_ids = (self.train_.users, whole.users) if side == "user" else (self.train_.items, whole.items)
+        return _Added(side, new, content, whole, all_ids.index_of(old.series), all_ids.index_of(new))
 
-    def _take_in(self, come: _Newcomers) -> ContentKNN:
-        both = sp.vstack([self.contents_[come.side], come.content], format="csr")
-        self.contents_ = {**self.contents_, come.side: both[come.order]}
-        self.train_ = come.whole
+    def _add(self, added: _Added) -> ContentKNN:
+        both = sp.vstack([self.contents_[added.side], added.content], format="csr")
+        self.contents_ = {**self.contents_, added.side: both[added.order]}
+        self.train_ = added.whole
         return self
 
-    def _spoken(self, content: sp.csr_array) -> sp.csr_array:
-        """What the neighbors of strangers with this content took, weighed by likeness."""
-        speak = np.flatnonzero(~self.strangers_)
-        alike = np.maximum((content @ self.contents_["user"][speak].T).toarray(), 0.0)
-        if alike.shape[1] > self.n_neighbors:
-            bar = np.partition(alike, -self.n_neighbors, axis=1)[:, -self.n_neighbors, None]
-            alike[alike < bar] = 0.0
-        return sp.csr_array(sp.csr_array(alike) @ self.tastes_[speak], dtype=np.float32)
+    def _items_of_neighbors(self, content: sp.csr_array) -> sp.csr_array:
+        """Items of the nearest warm users of cold-start users with this content, weighted by similarity."""
+        warm = np.flatnonzero(~self.is_cold_)
+        similarity = np.maximum((content @ self.contents_["user"][warm].T).toarray(), 0.0)
+        if similarity.shape[1] > self.n_neighbors:
+            least = np.partition(similarity, -self.n_neighbors, axis=1)[:, -self.n_neighbors, None]
+            similarity[similarity < least] = 0.0
+        return sp.csr_array(sp.csr_array(similarity) @ self.item_weights_[warm], dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> ContentKNN:
-        nothing = sp.csr_array((histories.n_users, self.contents_["user"].shape[1]), dtype=np.float32)
-        return self._for(histories, nothing)
+        empty = sp.csr_array((histories.n_users, self.contents_["user"].shape[1]), dtype=np.float32)
+        return self._fold_in_content(histories, empty)
 
     def _fold_in_with(self, histories: Interactions, features: Any) -> ContentKNN:
-        return self._for(histories, self._scaled("user", encode_newcomers(self.encoders_["user"], features, "user")))
+        content = encode_newcomers(self.encoders_["user"], features, "user")
+        return self._fold_in_content(histories, self._scaled("user", content))
 
-    def _for(self, histories: Interactions, content: sp.csr_array) -> ContentKNN:
+    def _fold_in_content(self, histories: Interactions, content: sp.csr_array) -> ContentKNN:
         new = copy.copy(self)
-        new.strangers_ = histories.user_counts == 0
+        new.is_cold_ = histories.user_counts == 0
         new.contents_ = {**self.contents_, "user": content}
-        told = sp.csr_array(histories.matrix, dtype=np.float32)
-        met, strange = np.flatnonzero(~new.strangers_), np.flatnonzero(new.strangers_)
-        both = sp.vstack([told[met], self._spoken(content[strange])], format="csr")
-        new.tastes_ = sp.csr_array(both[_merged(met, strange)], dtype=np.float32)
+        own = sp.csr_array(histories.matrix, dtype=np.float32)
+        warm, cold = np.flatnonzero(~new.is_cold_), np.flatnonzero(new.is_cold_)
+        both = sp.vstack([own[warm], self._items_of_neighbors(content[cold])], format="csr")
+        new.item_weights_ = sp.csr_array(both[np.argsort(np.concatenate([warm, cold]))], dtype=np.float32)
         return new
 
     # ---- the model file ------------------------------------------------------------------------------------
 
     def _learned(self) -> dict[str, Any]:
         plain = {side: encoder.to_plain() for side, encoder in self.encoders_.items()}
-        names = ("contents_", "rarity_", "tastes_", "strangers_")
+        names = ("contents_", "feature_weights_", "item_weights_", "is_cold_")
         return {"encoders_": plain} | {name: getattr(self, name) for name in names}
 
     def _restore(self, learned: dict[str, Any]) -> None:

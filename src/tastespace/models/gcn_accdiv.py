@@ -1,4 +1,4 @@
-"""Graph filters over nearest and furthest neighbors, for a trade between accuracy and diversity: GCN-AccDiv."""
+"""Graph filters over nearest and furthest neighbors, to trade accuracy for diversity: GCN-AccDiv."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.baselines import binary_rows
 from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
 from tastespace.training.loop import Arrays
 
-_PAIRS_AT_ONCE = 4_000_000  # correlations that are looked at together: some 100 MB
+_PAIRS_AT_ONCE = 4_000_000  # correlations that are computed in one block: some 100 MB
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -30,9 +29,8 @@ class GCNAccDiv(NeuralRecommender):
     weights of a node sum to 1. With X the users x items matrix of ones and zeros, N over users and F over items the
     scores are ``(1 - alpha) sum_l a_l N^l X + alpha sum_l b_l X (F')^l``, where a and b, each positive with sum 1,
     are learned: the loss of a positive i and a negative j is ``- log sigmoid(t (s_ui - s_uj))`` with a learned t > 0,
-    and
-    an interaction is left out where its own score is asked for. Both graphs may be over users or over items; users and
-    items, in this order, is the default of the authors' code.
+    and an interaction is left out of the filter when its own score is computed. Both graphs may be over users or over
+    items; users and items, in this order, is the default of the authors' code.
 
     The publication predicts ratings: its graphs differ from item to item or from user to user, because only neighbors
     who rated count, and their weights are averages of ratings. Without ratings such an average is always 1, so there
@@ -55,12 +53,14 @@ class GCNAccDiv(NeuralRecommender):
     """Nodes of the graph of nearest neighbors."""
     far: Literal["user", "item"] = "item"
     """Nodes of the graph of furthest neighbors."""
-    near_neighbors: int = 30
-    far_neighbors: int = 40
+    n_near_neighbors: int = 30
+    """k of the graph of nearest neighbors."""
+    n_far_neighbors: int = 40
+    """k of the graph of furthest neighbors."""
     near_order: int = 2
-    """How many steps are taken over the nearest neighbors, up to 3."""
+    """Order of the filter over nearest neighbors: 1 to 3 steps."""
     far_order: int = 1
-    """How many over the furthest; two such steps lead back to where one came from."""
+    """Order of the filter over furthest neighbors; the furthest of the furthest are near again."""
     learning_rate: float = 0.05
     epochs: int = 5
     batch_size: int = 4096
@@ -73,12 +73,12 @@ class GCNAccDiv(NeuralRecommender):
         for name in ("near", "far"):
             if getattr(self, name) not in ("user", "item"):
                 raise ParameterError(f"{name}={getattr(self, name)!r}: expected 'user' or 'item'.")
-            require_whole(f"{name}_neighbors", getattr(self, f"{name}_neighbors"))
+            require_whole(f"n_{name}_neighbors", getattr(self, f"n_{name}_neighbors"))
             require_whole(f"{name}_order", getattr(self, f"{name}_order"))
             if getattr(self, f"{name}_order") > 3:
                 raise ParameterError(f"{name}_order={getattr(self, f'{name}_order')}: expected 1, 2 or 3 steps.")
 
-    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
+    def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {
             "near": np.zeros(self.near_order, dtype=np.float32),
             "far": np.zeros(self.far_order, dtype=np.float32),
@@ -86,12 +86,12 @@ class GCNAccDiv(NeuralRecommender):
         }
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
-        rows = binary_rows(train, np.arange(train.n_users))
+        rows = train.matrix
         found: Tensors = {"rows": rows}
         for name, furthest in (("near", False), ("far", True)):
             kind, order = getattr(self, name), getattr(self, f"{name}_order")
             nodes = rows if kind == "user" else rows.T.tocsr()
-            graph = neighbor_graph(nodes, getattr(self, f"{name}_neighbors"), furthest)
+            graph = neighbor_graph(nodes, getattr(self, f"n_{name}_neighbors"), furthest)
             found[name], found[f"{name}_back"] = graph, _returns(graph, order)
         return found
 
@@ -105,7 +105,7 @@ class GCNAccDiv(NeuralRecommender):
         from torch.nn.functional import softplus
 
         users, mine = np.unique(batch.users.cpu().numpy(), return_inverse=True)
-        items = batch.shown.cpu().numpy()
+        items = batch.scored_items.cpu().numpy()
         scores: Any = 0.0
         for name, share in self._shares():
             kind, back = getattr(self, name), fixed[f"{name}_back"]
@@ -178,7 +178,7 @@ def _largest(values: NDArray[np.float64], k: int) -> NDArray[np.bool_]:
 def _filtered(
     rows: sp.csr_array, graph: sp.csr_array, kind: str, users: NDArray[np.integer[Any]], order: int
 ) -> list[NDArray[np.float32]]:
-    """The users' rows after one step over the graph, after two, ...: each of shape ``(len(users), n_items)``."""
+    """The users' rows after 1, 2, ..., ``order`` steps over the graph: each of shape ``(len(users), n_items)``."""
     taps = []
     now = graph[users] if kind == "user" else rows[users]
     for _ in range(order):
@@ -192,7 +192,7 @@ def _filtered(
 
 
 def _returns(graph: sp.csr_array, order: int) -> list[NDArray[np.float32]]:
-    """What each node gets back of its own signal after one step, after two, ...: the diagonals of the powers."""
+    """Share of its own signal that each node gets back after 1, 2, ... steps: the diagonals of the powers."""
     found = [graph.diagonal()]
     power = graph
     for _ in range(order - 1):

@@ -17,15 +17,15 @@ from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays
 
 
-class _Propagated(NeuralRecommender):
-    """Apart, because the annotations of a dataclass are parameters."""
+class _SpaceCache(NeuralRecommender):
+    """No dataclass, because annotations of those are parameters."""
 
-    _ready: tuple[Any, Any] = (None, None)
-    """Weights and the vectors that came from them."""
+    _cached_space: tuple[Any, Any] = (None, None)
+    """Weights and the vector space computed from them."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LightGCN(_Propagated):
+class LightGCN(_SpaceCache):
     """Light graph convolution (He et al., "LightGCN: Simplifying and Powering Graph Convolution Network for
     Recommendation", SIGIR 2020).
 
@@ -35,19 +35,19 @@ class LightGCN(_Propagated):
     positive i and a negative j is
     ``- log sigmoid(e_u . e_i - e_u . e_j) + lambda / 2 (|e0_u|^2 + |e0_i|^2 + |e0_j|^2)``.
 
-    The publication penalises all of E_0, its code the vectors of the batch; this follows the code. N is symmetric,
-    so the gradient takes the same way back, without a record of the layers; and because its entries are products of a
-    number of the row and one of the column, a layer is a sum of neighbors' rows between two scalings.
+    The publication penalizes all of E_0, its code the vectors of the batch; this follows the code. N is symmetric, so
+    the gradient is the same propagation, and no layers have to be stored; its entries are products of a number of the
+    row and one of the column, so that a layer is a sum of neighbors' rows between two scalings.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
-    >>> model = LightGCN(dim=8, layers=2, epochs=2).fit(town)
+    >>> model = LightGCN(dim=8, n_layers=2, epochs=2).fit(town)
     >>> model.vectors().item_vectors.shape
     (50, 8)
     """
 
-    layers: int = 2
-    """K."""
+    n_layers: int = 2
+    """K, the number of propagation layers."""
     regularization: float = 1e-3
     """lambda."""
     learning_rate: float = 5e-3
@@ -55,16 +55,16 @@ class LightGCN(_Propagated):
 
     def _check(self) -> None:
         super()._check()
-        require_whole("layers", self.layers)
+        require_whole("n_layers", self.n_layers)
         require_number("regularization", self.regularization, least=0.0)
 
-    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
+    def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {"nodes": random.normal(0, 0.1, (train.n_users + train.n_items, self.dim)).astype(np.float32)}
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
         graph = adjacency(train)
         return {
-            "n_neighbors": self._tensor(torch, graph.indices),
+            "neighbors": self._tensor(torch, graph.indices),
             "offsets": self._tensor(torch, graph.indptr),
             "scale": self._tensor(torch, _scale(graph)),
             "n_users": train.n_users,
@@ -74,73 +74,73 @@ class LightGCN(_Propagated):
         import torch
         from torch.nn.functional import embedding, softplus
 
-        start, n_users = weights["nodes"], fixed["n_users"]
-        final = _propagation().apply(start, self.layers, fixed["n_neighbors"], fixed["offsets"], fixed["scale"])
+        initial, n_users = weights["nodes"], fixed["n_users"]
+        final = _propagation().apply(initial, self.n_layers, fixed["neighbors"], fixed["offsets"], fixed["scale"])
         nodes = torch.cat([batch.users[:, None], batch.items[:, None] + n_users, batch.negatives + n_users], dim=1)
         mine, positive, negatives = embedding(nodes, final).split([1, 1, nodes.shape[1] - 2], dim=1)
         ranking = softplus((mine * (negatives - positive)).sum(dim=2)).mean()
-        # Squares of rows that occur in the batch, as often as they occur.
-        often = torch.bincount(nodes.flatten(), minlength=len(start)).to(start.dtype)
-        return ranking + 0.5 * self.regularization / len(nodes) * (often @ start.square().sum(dim=1))
+        # Squares of the rows that occur in the batch, times their number of occurrences.
+        counts = torch.bincount(nodes.flatten(), minlength=len(initial)).to(initial.dtype)
+        return ranking + 0.5 * self.regularization / len(nodes) * (counts @ initial.square().sum(dim=1))
 
     def _space(self, weights: Arrays) -> VectorSpace:
-        if self._ready[0] is not weights:
+        if self._cached_space[0] is not weights:
             users, items = np.split(
-                propagate(adjacency(self.train_), weights["nodes"], self.layers), [self.train_.n_users]
+                propagate(adjacency(self.train_), weights["nodes"], self.n_layers), [self.train_.n_users]
             )
-            self._ready = (weights, VectorSpace.single(users, items, "dot"))
-        return self._ready[1]
+            self._cached_space = (weights, VectorSpace.single(users, items, "dot"))
+        return self._cached_space[1]
 
 
 def adjacency(train: Interactions) -> sp.csr_array:
     """The graph: users first, then items; an edge has the value 1."""
-    taken = sp.csr_array(
+    matrix = sp.csr_array(
         (np.ones(train.n_interactions, dtype=np.float32), train.indices, train.offsets),
         shape=(train.n_users, train.n_items),
     )
-    return sp.csr_array(sp.block_array([[None, taken], [taken.T, None]], format="csr"))
+    return sp.csr_array(sp.block_array([[None, matrix], [matrix.T, None]], format="csr"))
 
 
-def propagate(graph: sp.csr_array, start: NDArray[np.float32], layers: int) -> NDArray[np.float32]:
+def propagate(graph: sp.csr_array, initial: NDArray[np.float32], n_layers: int) -> NDArray[np.float32]:
     """The mean of the layers, without torch."""
     scale = _scale(graph)
-    total, scaled = start.copy(), start * scale
-    for _ in range(layers):
+    total, scaled = initial.copy(), initial * scale
+    for _ in range(n_layers):
         layer = scale * (graph @ scaled)
         total += layer
         scaled = scale * layer
-    return total / np.float32(layers + 1)
+    return total / np.float32(n_layers + 1)
 
 
 def _scale(graph: sp.csr_array) -> NDArray[np.float32]:
-    """One over the root of each degree, a column; nodes without edges send and receive nothing whatever it is."""
+    """One over the root of each degree, a column; 1 for nodes without edges, where it has no effect."""
     return (1 / np.sqrt(np.maximum(1, np.diff(graph.indptr)))).astype(np.float32)[:, None]
 
 
 @cache
 def _propagation() -> Any:
-    """The mean of the layers as a function that torch can differentiate: its derivative is itself."""
+    """The mean of the layers as an autograd function: it is linear and symmetric, hence its own derivative."""
     import torch
 
-    def run(start: Any, layers: int, neighbors: Any, offsets: Any, scale: Any) -> Any:
-        total, layer = start.clone(), start
-        for _ in range(layers):
+    def run(initial: Any, n_layers: int, neighbors: Any, offsets: Any, scale: Any) -> Any:
+        total, layer = initial.clone(), initial
+        for _ in range(n_layers):
             # Sums of rows by `embedding_bag` take a third of the time of a product with a sparse matrix.
             layer = torch.nn.functional.embedding_bag(
                 neighbors, layer * scale, offsets, mode="sum", include_last_offset=True
             ).mul_(scale)
             total += layer
-        return total.div_(layers + 1)
+        return total.div_(n_layers + 1)
 
     class Propagation(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
-        def forward(ctx: Any, start: Any, layers: int, *graph: Any) -> Any:
-            ctx.layers = layers
+        def forward(ctx: Any, initial: Any, n_layers: int, *graph: Any) -> Any:
+            ctx.n_layers = n_layers
             ctx.save_for_backward(*graph)
-            return run(start, layers, *graph)
+            return run(initial, n_layers, *graph)
 
         @staticmethod
         def backward(ctx: Any, gradient: Any) -> Any:
-            return run(gradient, ctx.layers, *ctx.saved_tensors), None, None, None, None
+            return run(gradient, ctx.n_layers, *ctx.saved_tensors), None, None, None, None
 
     return Propagation

@@ -1,4 +1,4 @@
-"""What metric models that learn with torch share: vectors in the unit ball, a margin, the hinge on distances."""
+"""Base of the metric models that learn with torch: vectors in the unit ball, hinge loss on squared distances."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HingeRecommender(NeuralRecommender):
     """Base of the models with a distance of their own; the score of an item is minus its squared distance.
 
     The loss of a positive is the mean of ``[margin + d(u, i) - d(u, j)]_+`` over its negatives j. After each step the
-    vectors of users and items are brought back to the unit ball, as in CML.
+    vectors of users and items are projected to the unit ball, as in CML.
     """
 
     dim: int = 100
@@ -31,13 +31,13 @@ class HingeRecommender(NeuralRecommender):
     batch_size: int = 512
     n_negatives: int = 5
     margin: float = 0.5
-    """By how much a negative must be farther away than the positive, in squared distance."""
+    """Margin of the hinge, in squared distance."""
 
     def _check(self) -> None:
         super()._check()
         require_number("margin", self.margin, above=0.0)
 
-    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
+    def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {
             "users": in_ball(self._normal(random, train.n_users, self.dim)),
             "items": in_ball(self._normal(random, train.n_items, self.dim)),
@@ -48,7 +48,7 @@ class HingeRecommender(NeuralRecommender):
         return random.normal(0.0, self.dim**-0.5, shape).astype(np.float32)
 
     def _hinge(self, distances: Any) -> Any:
-        """Of distances whose first column belongs to the positives."""
+        """The loss of distances ``(n, 1 + n_negatives)`` whose first column belongs to the positives."""
         return (self.margin + distances[:, :1] - distances[:, 1:]).relu().mean()
 
     def _after_step(self, weights: Tensors) -> None:
@@ -56,7 +56,7 @@ class HingeRecommender(NeuralRecommender):
             confine(weights[name], 1)
 
     def item_space(self) -> VectorSpace:
-        """Users and items where they stand before any translation: what diversity is measured by."""
+        """Vectors of users and items before any translation, for diversity metrics."""
         if not hasattr(self, "weights_"):
             self.require_fitted()
         users = self.weights_["users"]
@@ -71,27 +71,27 @@ class HingeRecommender(NeuralRecommender):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DistanceRecommender(HingeRecommender):
-    """Base of the models whose loss is the hinge and nothing else: they write `_distances`."""
+    """Base of the models whose loss is the hinge alone: they define `_distances`."""
 
     @abstractmethod
     def _distances(self, weights: Tensors, fixed: Tensors, batch: Batch, items: Any) -> Any:
         """Squared distances from the users of the batch to ``items`` of shape ``(n, k)``, in the same shape."""
 
     def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
-        return self._hinge(self._distances(weights, fixed, batch, batch.shown))
+        return self._hinge(self._distances(weights, fixed, batch, batch.scored_items))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SlotRecommender(DistanceRecommender):
     """Base of the models with a memory of relations M (slots x dim) and keys K (dim x slots), shared by all pairs.
 
-    Both start normal with variance 1 / dim.
+    Both are initialized normal with variance 1 / dim.
     """
 
     n_slots: int = 20
     """N: relations in the memory."""
     confine_memory: bool = True
-    """Keep the relations and the keys in the unit ball as well; else the hinge is soon met by long relations."""
+    """Project relations and keys to the unit ball as well; else long relations satisfy the hinge early."""
 
     def _check(self) -> None:
         super()._check()
@@ -99,11 +99,11 @@ class SlotRecommender(DistanceRecommender):
         if not isinstance(self.confine_memory, bool):
             raise ParameterError(f"confine_memory={self.confine_memory!r}: expected True or False.")
 
-    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
-        start = super()._start(train, random)
-        start["keys"] = self._normal(random, self.dim, self.n_slots)
-        start["memory"] = self._normal(random, self.n_slots, self.dim)
-        return start
+    def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
+        weights = super()._initial_weights(train, random)
+        weights["keys"] = self._normal(random, self.dim, self.n_slots)
+        weights["memory"] = self._normal(random, self.n_slots, self.dim)
+        return weights
 
     def _after_step(self, weights: Tensors) -> None:
         super()._after_step(weights)
@@ -113,12 +113,12 @@ class SlotRecommender(DistanceRecommender):
 
 
 def in_ball(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The rows, those outside the unit ball scaled back to its surface."""
+    """The rows projected to the unit ball."""
     return vectors / np.maximum(1.0, np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 def confine(vectors: Any, dimension: int) -> None:
-    """The same in place for tensors whose vectors run along this dimension."""
+    """Project to the unit ball in place; the vectors of the tensor run along this dimension."""
     vectors.div_(vectors.norm(dim=dimension, keepdim=True).clamp_min_(1.0))
 
 
@@ -127,19 +127,19 @@ def squared_distances(users: Any, relations: Any, items: Any) -> Any:
     return (users + relations - items).square().sum(dim=-1)
 
 
-def softmax(logits: Any, dim: int, hidden: Any = None) -> Any:
-    """Of what is not hidden, which gets 0: the same bits for every number of threads, unlike torch's own."""
-    if hidden is not None:
-        logits = logits.masked_fill(hidden, -float("inf"))
-    top = logits.detach().amax(dim=dim, keepdim=True).clamp_min(-1e30)  # where all is hidden there is no largest
+def softmax(logits: Any, dim: int, masked: Any = None) -> Any:
+    """Softmax; masked entries get 0. Unlike torch's own, the same bits for every number of threads."""
+    if masked is not None:
+        logits = logits.masked_fill(masked, -float("inf"))
+    top = logits.detach().amax(dim=dim, keepdim=True).clamp_min(-1e30)  # all masked: no maximum
     powers = (logits - top).exp()
     return powers / powers.sum(dim=dim, keepdim=True).clamp_min(1e-30)
 
 
 def row_by_row(rows: Any, matrix: Any) -> Any:
-    """``rows @ matrix``, each row to the last bit as if it were alone.
+    """``rows @ matrix`` with each row's bits independent of the other rows.
 
-    Libraries sum in an order that depends on the shape, so the shape is kept: blocks of 64 rows, the last filled up.
+    BLAS sums in an order that depends on the shape, so the shape is fixed: blocks of 64 rows, the last one padded.
     """
     import torch
 

@@ -9,32 +9,26 @@ import numpy as np
 
 from tastespace.checks import require_whole
 from tastespace.data.interactions import Interactions
-from tastespace.models.neural_mf import cross_entropy
+from tastespace.models.ncf import cross_entropy
 from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
-from tastespace.models.torch_losses import DiversityControl
+from tastespace.models.torch_losses import SpreadControl
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _SeveralParameters:
-    """Apart from the models, because there `interests` is a question that people ask."""
-
-    n_interests: int = 3
-    """Vectors per user: C, m in the publication on M2F."""
-
-
-class _Several(NeuralRecommender):
-    """What models with C vectors per user share; the score is the largest over the user's vectors."""
+class _MultiVectorMF(NeuralRecommender):
+    """Models with C vectors per user; the score is the largest over the user's vectors."""
 
     has_interests = True
-    n_interests: int
+    n_interests: int = 3
+    """Vectors per user: C, m in the publication on M2F."""
 
     def _check(self) -> None:
         super()._check()
         require_whole("n_interests", self.n_interests)
 
-    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
+    def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         width = self.n_interests * self.dim  # a row holds the vectors of a user, one after the other
         return {
             "users": random.normal(0, 0.01, (train.n_users, width)).astype(np.float32),
@@ -48,10 +42,10 @@ class _Several(NeuralRecommender):
         return embedding(users, weights["users"]).view(len(users), self.n_interests, self.dim)
 
     def _best(self, weights: Tensors, mine: Any, batch: Batch) -> Any:
-        """The largest inner product of the user's vectors with each item shown, shape ``(n, 1 + n_negatives)``."""
+        """The largest inner product of the user's vectors with each scored item, shape ``(n, 1 + n_negatives)``."""
         from torch.nn.functional import embedding
 
-        items = embedding(batch.shown, weights["items"])
+        items = embedding(batch.scored_items, weights["items"])
         return (mine @ items.transpose(1, 2)).max(dim=1).values
 
     def _space(self, weights: Arrays) -> VectorSpace:
@@ -61,20 +55,20 @@ class _Several(NeuralRecommender):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class M2F(_SeveralParameters, DiversityControl, _Several):
+class M2F(SpreadControl, _MultiVectorMF):
     """Multi-vector matrix factorization (Weston et al., RecSys 2013; Guo et al., "The Stereotyping Problem in
     Collaboratively Filtered Recommender Systems", EAAMO 2021).
 
     The score is ``s(u, i) = max_c p_{u,c} . q_i``. The loss of a positive is the squared error
     ``(1 - s(u, i))^2 + sum_j s(u, j)^2``, divided by the number of its terms, where j are `n_negatives` uniform items
-    that the user does not have. With diversity control (DCRS, of the DPCML paper) it adds
+    that the user does not have. With DCRS (of the DPCML paper) it adds
     ``eta ([delta_1 - delta_u]_+ + [delta_u - delta_2]_+)``, where delta_u is the sum of the squared distances of all
     ordered pairs of the user's vectors, divided by 2 C (C - 1); each user has the same part in it over an epoch,
-    however long the history.
+    whatever the length of the history.
 
     The publication is about ratings and fits the observed entries alone; that would make all scores 1 where only
-    positives are known, so unobserved entries are drawn and count as 0. Where the least squares start and how they are
-    solved is left open: here at random, with Adam.
+    positives are known, so unobserved entries are drawn and count as 0. How the least squares are initialized
+    and solved is left open: here at random, with Adam.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -91,10 +85,10 @@ class M2F(_SeveralParameters, DiversityControl, _Several):
 
     def _check(self) -> None:
         super()._check()
-        self._check_diversity()
+        self._check_spread()
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
-        # A user is visited once per interaction: with this share, an epoch gives everybody the same eta.
+        # A user is visited once per interaction: with this share, an epoch gives every user the same eta.
         share = train.n_interactions / (train.n_users * np.maximum(train.user_counts, 1))
         return {"share": self._tensor(torch, share.astype(np.float32))}
 
@@ -108,7 +102,7 @@ class M2F(_SeveralParameters, DiversityControl, _Several):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MGMF(_SeveralParameters, _Several):
+class MGMF(_MultiVectorMF):
     """Multi-vector generalized matrix factorization: `GMF` with several vectors per user.
 
     A competitor in the DPCML paper (TPAMI 2024), which made it from M2F (Guo et al., EAAMO 2021) and GMF (He et al.,
@@ -128,8 +122,8 @@ class MGMF(_SeveralParameters, _Several):
     learning_rate: float = 3e-3
     weight_decay: float = 1e-5
 
-    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
-        return {**super()._start(train, random), "h": np.ones(self.dim, dtype=np.float32)}
+    def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
+        return {**super()._initial_weights(train, random), "h": np.ones(self.dim, dtype=np.float32)}
 
     def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
         return cross_entropy(self._best(weights, self._vectors_of(weights, batch.users) * weights["h"], batch))

@@ -1,4 +1,4 @@
-"""A network over pairs of vectors that learns to rank, RecNet, and its diversity-promoting form, DP-RecNet."""
+"""RecNet, a pairwise ranking network over user and item vectors, and its diversity-promoting form, DP-RecNet."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class RecNet(NeuralRecommender):
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
-    >>> RecNet(dim=8, hidden=4, epochs=2).fit(town).recommend([7], k=3)["rank"].to_list()
+    >>> RecNet(dim=8, n_hidden=4, epochs=2).fit(town).recommend([7], k=3)["rank"].to_list()
     [1, 2, 3]
     """
 
-    hidden: int = 32
+    n_hidden: int = 32
     """Units of the hidden layer."""
     embedding_share: float = 0.5
-    """alpha, from 0 to 1: how much the embedded space counts against the network."""
+    """alpha, from 0 to 1: weight of the embedded space against the network."""
     regularization: float = 3e-3
     """lambda."""
     learning_rate: float = 5e-3
@@ -46,29 +46,29 @@ class RecNet(NeuralRecommender):
 
     def _check(self) -> None:
         super()._check()
-        require_whole("hidden", self.hidden)
+        require_whole("n_hidden", self.n_hidden)
         require_number("regularization", self.regularization, least=0.0)
         require_number("embedding_share", self.embedding_share, least=0.0)
         if self.embedding_share > 1:
             raise ParameterError(f"embedding_share={self.embedding_share!r}: expected a number from 0 to 1.")
 
-    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
-        inner, outer = np.sqrt(6 / (2 * self.dim + self.hidden)), np.sqrt(6 / (self.hidden + 1))
+    def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
+        inner, outer = np.sqrt(6 / (2 * self.dim + self.n_hidden)), np.sqrt(6 / (self.n_hidden + 1))
         return {
             "users": random.normal(0, 0.1, (train.n_users, self.dim)).astype(np.float32),
             "items": random.normal(0, 0.1, (train.n_items, self.dim)).astype(np.float32),
-            "from_user": random.uniform(-inner, inner, (self.dim, self.hidden)).astype(np.float32),
-            "from_item": random.uniform(-inner, inner, (self.dim, self.hidden)).astype(np.float32),
-            "bias": np.zeros(self.hidden, dtype=np.float32),
-            "out": random.uniform(-outer, outer, self.hidden).astype(np.float32),
+            "from_user": random.uniform(-inner, inner, (self.dim, self.n_hidden)).astype(np.float32),
+            "from_item": random.uniform(-inner, inner, (self.dim, self.n_hidden)).astype(np.float32),
+            "bias": np.zeros(self.n_hidden, dtype=np.float32),
+            "out": random.uniform(-outer, outer, self.n_hidden).astype(np.float32),
         }
 
     def _ranking(self, weights: Tensors, batch: Batch) -> tuple[Any, Any, Any]:
-        """The loss, and scores and vectors of the items shown: the positive and its negatives."""
+        """The loss, and scores and vectors of the scored items: the positive and its negatives."""
         from torch.nn.functional import embedding, softplus
 
         users = embedding(batch.users, weights["users"])
-        items = embedding(batch.shown, weights["items"])
+        items = embedding(batch.scored_items, weights["items"])
         embedded = (users[:, None, :] * items).sum(dim=2)
         layer = (users @ weights["from_user"])[:, None, :] + items @ weights["from_item"] + weights["bias"]
         network = layer.relu() @ weights["out"]
@@ -86,7 +86,7 @@ class RecNet(NeuralRecommender):
         items, out = weights["items"], (1 - self.embedding_share) * weights["out"]
         projected, inward = items @ weights["from_item"] + weights["bias"], weights["from_user"].T
         scores = items.new_empty((len(users), len(items)))
-        # One user at a time: activations stay in the cache, and scores do not depend on who else is asked for.
+        # User by user: activations fit in the cache, and scores do not depend on the other users of the block.
         for row, mine in enumerate(weights["users"][users]):
             scores[row] = items @ (self.embedding_share * mine) + (projected + inward @ mine).relu_() @ out
         return scores
@@ -103,19 +103,20 @@ class DPRecNet(RecNet):
     """Diversity-promoting RecNet (Sidana, Laclau and Amini, "Learning to Recommend Diverse Items over Implicit Feedback
     on PANDOR", RecSys 2018).
 
-    RecNet's loss plus ``eta sum_ij a_i a_j exp(- D_ij)`` over the items shown for a positive, it and its negatives.
+    RecNet's loss plus ``eta sum_ij a_i a_j exp(- D_ij)`` over a positive and its negatives.
     Here a is the softmax of their scores, a soft list, and D_ij the symmetric Kullback-Leibler divergence, the mean of
-    both directions, of the distributions ``softmax(q_i)`` and ``softmax(q_j)``: the penalty is how alike two draws from
-    the list are. With eta = 0 this is RecNet.
+    both directions, of the distributions ``softmax(q_i)`` and ``softmax(q_j)``: the penalty is the expected similarity
+    of two draws from the list. With eta = 0 this is RecNet.
 
     The publication's equations were not at hand, and its public code holds another model (RankALS with a Laplacian of
     item distances). The paper says that a loss based on the Kullback-Leibler divergence regulates the diversity within
     each user's list during training; soft list, exponential and softmax are our reading. The divergence is taken as
-    measured, without a gradient: otherwise vectors are torn apart instead of lists mixed, at a far higher price.
+    constant, without a gradient: otherwise training separates vectors instead of mixing lists, and accuracy falls much
+    more.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
-    >>> DPRecNet(dim=8, hidden=4, epochs=2).fit(town).recommend([7], k=3)["rank"].to_list()
+    >>> DPRecNet(dim=8, n_hidden=4, epochs=2).fit(town).recommend([7], k=3)["rank"].to_list()
     [1, 2, 3]
     """
 
@@ -130,10 +131,9 @@ class DPRecNet(RecNet):
         loss, scores, items = self._ranking(weights, batch)
         if self.diversity_weight:
             chance = scores.softmax(dim=1)
-            alike = (-_divergences(items.detach())).exp()
-            loss = (
-                loss + self.diversity_weight * (chance[:, :, None] * chance[:, None, :] * alike).sum(dim=(1, 2)).mean()
-            )
+            similarity = (-_divergences(items.detach())).exp()
+            expected = (chance[:, :, None] * chance[:, None, :] * similarity).sum(dim=(1, 2)).mean()
+            loss = loss + self.diversity_weight * expected
         return loss
 
 

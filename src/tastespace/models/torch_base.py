@@ -1,8 +1,8 @@
-"""What models that learn with torch share: tensors, batches, steps, and the epoch loop of all trained models.
+"""Base of the models that learn with torch: tensors, batches, optimizer steps, and the common epoch loop.
 
-A model of this kind writes its mathematics and nothing else: where its weights start (`_start`), what a batch costs
-(`_loss`), and how items are scored, by vectors (`_space`) where that is possible, because then ranking is native, else
-by `_scores`. torch is imported when a model is fitted or asked, never before: the library works without it.
+A model defines its initial weights (`_initial_weights`), the loss of a batch (`_loss`), and its scores: as vectors
+(`_space`) where that is possible, because ranking is then native, else by `_scores`. torch is imported when a model is
+fitted or scores, so that the library works without it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Batch:
     negatives: Any
     """Shape ``(n, n_negatives)``."""
     random: Any
-    """Generator of random numbers, a function of the seed, the epoch and the batch."""
+    """Random number generator, seeded by the model's seed, the epoch and the batch."""
 
     @property
-    def shown(self) -> Any:
+    def scored_items(self) -> Any:
         """The positive and then the negatives of each row, shape ``(n, 1 + n_negatives)``."""
         import torch
 
@@ -62,12 +62,12 @@ class Batch:
 
 
 class _Weights(TrainedRecommender):
-    """What a neural model holds; apart, because the annotations of a dataclass are parameters."""
+    """State of a fitted neural model; no dataclass, because annotations of those are parameters."""
 
     weights_: dict[str, NDArray[Any]]
-    """Everything that was learned."""
-    _held: tuple[Any, Any] = (None, None)
-    """Weights and fixed tensors for scoring, made when first needed."""
+    """All learned arrays."""
+    _scoring_tensors: tuple[Any, Any] = (None, None)
+    """Weights and fixed tensors for scoring, created when first needed."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -90,11 +90,11 @@ class NeuralRecommender(LoopParameters, _Weights):
     # ---- what a model writes -------------------------------------------------------------------------------
 
     @abstractmethod
-    def _start(self, train: Interactions, random: np.random.Generator) -> Arrays:
+    def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         """Weights before training, float32."""
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
-        """Fixed tensors that the loss or the scores need, such as a graph; made anew after loading."""
+        """Fixed tensors that the loss or the scores need, such as a graph; not saved, created again after loading."""
         return {}
 
     @abstractmethod
@@ -102,13 +102,13 @@ class NeuralRecommender(LoopParameters, _Weights):
         """Loss of a batch, a scalar tensor."""
 
     def _after_step(self, weights: Tensors) -> None:
-        """Called without gradients after each step, to bring weights back to where they may be."""
+        """Called without gradients after each step, to project weights to their region."""
 
     def _after_epoch(self, weights: Tensors, epoch: int) -> None:
-        """Called without gradients after each epoch, to change settings that move with training."""
+        """Called without gradients after each epoch, for settings that follow a schedule."""
 
     def _space(self, weights: Arrays) -> VectorSpace | None:
-        """The model as vectors, where its score is an inner product or a distance."""
+        """The model as vectors, where its score is an inner product or a distance; else None."""
         return None
 
     def _scores(self, weights: Tensors, fixed: Tensors, users: Any) -> Any:
@@ -116,11 +116,11 @@ class NeuralRecommender(LoopParameters, _Weights):
         raise TypeError(f"{type(self).__name__} defines neither _space nor _scores")
 
     def _n_batched(self, train: Interactions) -> int:
-        """How many things an epoch goes through: positives, unless a model says users."""
+        """Number of training examples of an epoch: positives, unless a model says users."""
         return train.n_interactions
 
     def _order(self, train: Interactions, epoch: int) -> NDArray[np.int64]:
-        """The positives in the order of an epoch: at random, unless a model says otherwise."""
+        """Indices of the positives in the order of an epoch: random, unless a model says otherwise."""
         return np.random.default_rng([self.seed, epoch]).permutation(train.n_interactions)
 
     def _batches(self, train: Interactions, epoch: int, torch: Any) -> Iterator[Batch]:
@@ -132,18 +132,18 @@ class NeuralRecommender(LoopParameters, _Weights):
             part = order[first : first + self.batch_size]
             mine = users[part]
             drawn = source.draw(mine, self.n_negatives, epoch, first)
-            # Who has nearly everything has too few negatives; whoever has none teaches nothing.
-            known = drawn[:, 0] >= 0
-            drawn = np.where(drawn >= 0, drawn, drawn[:, :1])[known]
+            # Users with nearly all items have too few negatives: the first is repeated. Without any there is no loss.
+            keep = drawn[:, 0] >= 0
+            drawn = np.where(drawn >= 0, drawn, drawn[:, :1])[keep]
             if not len(drawn):
                 continue
-            tensors = [self._tensor(torch, array) for array in (mine[known], items[part][known], drawn)]
+            tensors = [self._tensor(torch, array) for array in (mine[keep], items[part][keep], drawn)]
             yield Batch(tensors[0], tensors[1], tensors[2], self._random(torch, epoch, first))
 
     # ---- learning ------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """Every parameter that makes no sense, before anything is computed; subclasses add theirs."""
+        """Check all parameters before anything is computed; subclasses add theirs."""
         for name in ("dim", "batch_size", "n_negatives"):
             require_whole(name, getattr(self, name))
         require_number("learning_rate", self.learning_rate, above=0.0)
@@ -156,23 +156,23 @@ class NeuralRecommender(LoopParameters, _Weights):
         self._check()
         self._check_device(torch)
         with self._on_threads(torch):
-            start = self._start(train, np.random.default_rng(self.seed))
-            trainee = _TorchTrainee(self, train, start, torch)
+            initial = self._initial_weights(train, np.random.default_rng(self.seed))
+            trainee = _TorchTrainee(self, train, initial, torch)
 
             def candidate(result: Arrays) -> NeuralRecommender:
                 model = copy.copy(self)
                 model.train_, model.weights_ = train, result
-                model._held = (None, trainee._fixed)  # the data has not changed
+                model._scoring_tensors = (None, trainee._fixed)  # same data, same tensors
                 return model
 
-            settings = self._loop_settings(train, valid, list(start.values()), self._n_batched(train))
+            settings = self._loop_settings(train, valid, list(initial.values()), self._n_batched(train))
             self.weights_ = learn(self, trainee, settings, self._validator(train, valid, candidate), progress)
-        self._held = (None, None)
+        self._scoring_tensors = (None, None)
 
     def _validator(
         self, train: Interactions, valid: Interactions | None, candidate: Callable[[Arrays], Any]
     ) -> Callable[[Arrays], float] | None:
-        """What chooses the epoch: the monitored metric on ``valid`` of what ``candidate`` makes of the weights."""
+        """The metric that chooses the epoch: a function of the weights, of which ``candidate`` makes a model."""
         return validator(self, train, valid, candidate)
 
     def _check_device(self, torch: Any) -> None:
@@ -204,7 +204,7 @@ class NeuralRecommender(LoopParameters, _Weights):
     # ---- scoring -------------------------------------------------------------------------------------------
 
     def vectors(self) -> VectorSpace | None:
-        """The learned vectors, for models that can be written so."""
+        """The learned vectors; None for models whose score is no function of vectors alone."""
         if not hasattr(self, "weights_"):
             self.require_fitted()
         return self._space(self.weights_)
@@ -217,11 +217,11 @@ class NeuralRecommender(LoopParameters, _Weights):
             return space.scores(users)
         torch = require_torch(type(self).__name__)
         with self._on_threads(torch), torch.no_grad():
-            weights, fixed = self._held
+            weights, fixed = self._scoring_tensors
             if weights is None:
                 weights = {name: self._tensor(torch, array) for name, array in self.weights_.items()}
                 fixed = self._prepare(self.train_, torch) if fixed is None else fixed
-                self._held = (weights, fixed)
+                self._scoring_tensors = (weights, fixed)
             scores = self._scores(weights, fixed, self._tensor(torch, np.asarray(users)))
             return np.ascontiguousarray(scores.cpu().numpy(), dtype=np.float32)
 
@@ -229,17 +229,17 @@ class NeuralRecommender(LoopParameters, _Weights):
 class _TorchTrainee:
     """A neural model as the epoch loop sees it."""
 
-    def __init__(self, model: NeuralRecommender, train: Interactions, start: Arrays, torch: Any) -> None:
+    def __init__(self, model: NeuralRecommender, train: Interactions, initial: Arrays, torch: Any) -> None:
         self._model, self._train, self._torch = model, train, torch
         self._fixed = model._prepare(train, torch)
         self._weights = {
-            name: torch.tensor(array, device=model.device).requires_grad_() for name, array in start.items()
+            name: torch.tensor(array, device=model.device).requires_grad_() for name, array in initial.items()
         }
         makers = {"adam": torch.optim.Adam, "adagrad": torch.optim.Adagrad, "sgd": torch.optim.SGD}
         maker, weights = makers[model.optimizer], list(self._weights.values())
         settings = {"lr": model.learning_rate, "weight_decay": model.weight_decay}
         try:
-            self._optimizer = maker(weights, fused=True, **settings)  # one pass over the weights: three times as fast
+            self._optimizer = maker(weights, fused=True, **settings)  # one pass over the weights, three times as fast
         except (RuntimeError, TypeError):  # an older torch, or a device without it
             self._optimizer = maker(weights, **settings)
 
@@ -261,7 +261,7 @@ class _TorchTrainee:
         return {"loss": total / max(1, seen)}
 
     def state(self) -> Arrays:
-        """Weights and the optimizer's memory."""
+        """Weights and optimizer state."""
         found = {name: weight.detach().cpu().numpy() for name, weight in self._weights.items()}
         for name, weight in self._weights.items():
             for key, value in self._optimizer.state.get(weight, {}).items():

@@ -1,4 +1,4 @@
-"""Losses on the distances of a batch, in torch: the samplers' hinges and diversity control, as the kernel has them."""
+"""Losses on the distances of a batch, in torch: the hinges of all samplers and DCRS, as in the native kernel."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Literal
 from tastespace.checks import require_spread
 from tastespace.errors import ParameterError
 
-_FAR = 1e30
+_LARGE = 1e30
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a loss sees of n positives with k negatives each."""
+class PairDistances:
+    """Distances of n positives with k negatives each."""
 
     positive: Any
     """Distance of the positive, shape ``(n, 1)``."""
@@ -23,39 +23,39 @@ class Shown:
     """Which of them are true negatives, shape ``(n, k)``, bool."""
 
 
-def mean_hinge(shown: Shown, margin: float) -> Any:
-    """UniS and PopS: the mean over all candidates, shape ``(n,)``."""
-    losses = (margin + shown.positive - shown.negatives).relu() * shown.usable
-    return losses.sum(dim=1) / shown.usable.sum(dim=1).clamp_min(1)
+def mean_hinge(pairs: PairDistances, margin: float) -> Any:
+    """UniS and PopS: the mean over all negatives, shape ``(n,)``."""
+    losses = (margin + pairs.positive - pairs.negatives).relu() * pairs.usable
+    return losses.sum(dim=1) / pairs.usable.sum(dim=1).clamp_min(1)
 
 
-def chosen_hinge(shown: Shown, margin: float, likeness: Any, count: Any) -> Any:
-    """2stS, HarS and NDiHarS: the mean over the ``count`` candidates of largest ``likeness``, shape ``(n,)``.
+def hardest_hinge(pairs: PairDistances, margin: float, hardness: Any, count: Any) -> Any:
+    """2stS, HarS and NDiHarS: the mean over the ``count`` negatives of largest ``hardness``, shape ``(n,)``.
 
     ``count`` is one number or one for each positive, shape ``(n, 1)``.
     """
     import torch
 
-    order = likeness.detach().masked_fill(~shown.usable, -_FAR).argsort(dim=1, descending=True, stable=True)
+    order = hardness.detach().masked_fill(~pairs.usable, -_LARGE).argsort(dim=1, descending=True, stable=True)
     place = torch.arange(order.shape[1], device=order.device).expand_as(order)
-    # Candidates that are none stand last and do not count.
-    taken = (place < count) & shown.usable.gather(1, order)
-    losses = (margin + shown.positive - shown.negatives.gather(1, order)).relu() * taken
+    # Unusable negatives are sorted last and masked.
+    taken = (place < count) & pairs.usable.gather(1, order)
+    losses = (margin + pairs.positive - pairs.negatives.gather(1, order)).relu() * taken
     return losses.sum(dim=1) / taken.sum(dim=1).clamp_min(1)
 
 
-def threshold_hinge(shown: Shown, margin: float, gamma: Any, count: Any, rate: float) -> tuple[Any, Any]:
+def threshold_hinge(pairs: PairDistances, margin: float, gamma: Any, count: Any, rate: float) -> tuple[Any, Any]:
     """DiHarS: ``gamma + sum_j [violation_j - gamma]_+ / N_beta``, shape ``(n,)``, and the gammas after their step.
 
-    A gamma below 0 is new: it starts at the N_beta-th largest violation (0 if that is none) and then moves by projected
-    gradient. ``gamma`` and ``count`` have shape ``(n, 1)``.
+    A negative gamma is not initialized: it starts at the N_beta-th largest violation (0 if there are fewer) and is then
+    updated by projected gradient steps. ``gamma`` and ``count`` have shape ``(n, 1)``.
     """
-    violations = (margin + shown.positive - shown.negatives).masked_fill(~shown.usable, -_FAR)
+    violations = (margin + pairs.positive - pairs.negatives).masked_fill(~pairs.usable, -_LARGE)
     ordered = violations.detach().sort(dim=1, descending=True).values
     statistic = ordered.gather(1, (count - 1).clamp_max(ordered.shape[1] - 1)).clamp_min(0.0)
     new = gamma < 0
     gamma = gamma.where(~new, statistic)
-    # At the first visit gamma is one of the violations itself: that one counts, or N_beta = 1 would learn nothing.
+    # At the first visit gamma equals one violation: it counts as active, else N_beta = 1 would have no gradient.
     active = (violations > gamma) | (new & (gamma > 0) & (violations == gamma))
     losses = gamma[:, 0] + ((violations - gamma) * active).sum(dim=1) / count[:, 0]
     slope = 1.0 - active.sum(dim=1, keepdim=True) / count
@@ -63,8 +63,8 @@ def threshold_hinge(shown: Shown, margin: float, gamma: Any, count: Any, rate: f
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DiversityControl:
-    """Parameters of DCRS, and its penalty."""
+class SpreadControl:
+    """Parameters of DCRS (the spread of a user's vectors), and its penalty."""
 
     dcrs: Literal["mean", "pairs"] | None = "mean"
     """Hinge on the user's average pairwise distance (the text), on each pair (the published code), or none."""
@@ -75,7 +75,7 @@ class DiversityControl:
     max_spread: float | None = 0.25
     """delta_2; None leaves the upper side open."""
 
-    def _check_diversity(self) -> None:
+    def _check_spread(self) -> None:
         if self.dcrs not in (None, "mean", "pairs"):
             raise ParameterError(f"dcrs={self.dcrs!r}: expected 'mean', 'pairs' or None.")
         require_spread(self.spread_weight, self.min_spread, self.max_spread)

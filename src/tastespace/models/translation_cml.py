@@ -1,4 +1,4 @@
-"""Metric models that translate a user towards each item: TransCF and LRML."""
+"""Metric models with a translation vector for each pair of user and item: TransCF and LRML."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays
 
 
-class _Held:
-    """Apart, because the annotations of a dataclass are parameters."""
+class _SpaceCache:
+    """No dataclass, because annotations of those are parameters."""
 
-    _enlarged: tuple[Any, Any] = (None, None)
-    """The weights that were asked for last, and the vectors made of them."""
+    _cached_space: tuple[Any, Any] = (None, None)
+    """Weights and the vector space computed from them."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TransCF(HingeRecommender, _Held):
+class TransCF(HingeRecommender, _SpaceCache):
     """Collaborative translational metric learning (Park et al., ICDM 2018).
 
-    With a_u the mean vector of the items that the user took and b_i the mean vector of the users who took the item,
+    With a_u the mean vector of the user's items and b_i the mean vector of the item's users,
     the translation is ``r_ui = a_u * b_i`` and the distance ``d(u, i) = |u + r_ui - v_i|^2``; the score is minus that.
     Per positive (u, i) with negatives j the loss is
 
         ``[margin + d(u, i) - d(u, j)]_+ + neighbor_weight (|u - a_u|^2 + |v_i - b_i|^2) + distance_weight d(u, i)``.
 
-    The distance is an inner product of enlarged vectors, so ranking is native:
+    The distance is an inner product of augmented vectors, so ranking is native:
     ``|u|^2 + |v|^2 + a^2 . b^2 + 2 (u a) . b - 2 u . v - 2 a . (b v)``, products and squares by coordinate.
 
     Decided as in public code that derives from the authors': gradients flow through the means, and the regularizers are
-    taken at the positives of the batch, so that who takes more counts more. Several negatives are averaged.
+    taken at the positives of the batch, so that active users weigh more. Several negatives are averaged.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -49,9 +49,9 @@ class TransCF(HingeRecommender, _Held):
     """
 
     neighbor_weight: float = 0.01
-    """lambda_nbr: pulls users and items towards the means of their neighbors."""
+    """lambda_nbr: penalty on the distance of users and items to the means of their neighbors."""
     distance_weight: float = 0.01
-    """lambda_dist: pulls users and their items together beyond the margin."""
+    """lambda_dist: penalty on the distance of users and their items, beyond the margin."""
 
     def _check(self) -> None:
         super()._check()
@@ -71,7 +71,7 @@ class TransCF(HingeRecommender, _Held):
     def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
         from torch.nn.functional import embedding
 
-        items = batch.shown
+        items = batch.scored_items
         mean = _neighbor_mean()
         of_users = (fixed["items_of_users"], fixed["users_at"], fixed["user_counts"])
         of_items = (fixed["users_of_items"], fixed["items_at"], fixed["item_counts"])
@@ -80,15 +80,15 @@ class TransCF(HingeRecommender, _Held):
         mine, theirs = embedding(batch.users, weights["users"]), embedding(items, weights["items"])
         distances = squared_distances(mine[:, None], a[:, None] * b, theirs)
         near = (mine - a).square().sum(dim=1) + (theirs[:, 0] - b[:, 0]).square().sum(dim=1)
-        pull = self.neighbor_weight * near.mean() + self.distance_weight * distances[:, 0].mean()
-        return self._hinge(distances) + pull
+        penalty = self.neighbor_weight * near.mean() + self.distance_weight * distances[:, 0].mean()
+        return self._hinge(distances) + penalty
 
     def _space(self, weights: Arrays) -> VectorSpace:
-        if self._enlarged[0] is not weights:
-            self._enlarged = (weights, self._enlarge(weights))
-        return self._enlarged[1]
+        if self._cached_space[0] is not weights:
+            self._cached_space = (weights, self._augmented(weights))
+        return self._cached_space[1]
 
-    def _enlarge(self, weights: Arrays) -> VectorSpace:
+    def _augmented(self, weights: Arrays) -> VectorSpace:
         users, items = weights["users"], weights["items"]
         taken = self.train_.matrix.astype(np.float32)
         a = (taken @ items) / np.maximum(1, self.train_.user_counts)[:, None].astype(np.float32)
@@ -101,9 +101,9 @@ class TransCF(HingeRecommender, _Held):
 
 @cache
 def _neighbor_mean() -> Any:
-    """Mean of the rows in each list, with a derivative that is a sum over the lists the other way round.
+    """Mean of the rows in each list; the derivative is a sum over the transposed lists.
 
-    The derivative that torch itself has for this takes ten times as long as the mean.
+    torch's own derivative takes ten times as long as the mean.
     """
     import torch
 
@@ -128,17 +128,17 @@ class LRML(SlotRecommender):
     """Latent relational metric learning (Tay, Luu, Hui, "Latent Relational Metric Learning via Memory-based Attention
     for Collaborative Ranking", WWW 2018).
 
-    A memory of `slots` relations m_1 ... m_N is shared by all: a pair attends to it by
+    A memory of `n_slots` relations m_1 ... m_N is shared by all pairs: a pair attends to it by
     ``w = softmax(K' (u * v))``, its relation is ``r = sum_n w_n m_n`` and its distance ``d(u, v) = |u + r - v|^2``;
     the score is minus that. The loss is ``[margin + d(u, i) - d(u, j)]_+``.
 
     The publication's formulas give every pair its own relation, its code gives a negative that of the positive;
-    `negative_relation` has both, and the formulas' is the default, because items are scored so. Its code confines users
-    and items to the ball; here keys and memory are confined as well, which raised P@3 on Steam-200k's validation part
-    from 15.1 to 20.8 (margin 1, ten negatives); ``confine_memory=False`` leaves them free.
+    `negative_relation` has both, and the formulas' is the default, because items are scored that way. Its code confines
+    users and items to the ball; here keys and memory are confined as well, which raised P@3 on Steam-200k's validation
+    part from 0.151 to 0.208 (margin 1, ten negatives); ``confine_memory=False`` leaves them free.
 
     Scores never build users x items x dim: with M the matrix of slots, ``|u + M'w - v|^2`` is
-    ``|u - v|^2 + 2 w . (M u - M v) + w . M M' w``, so that only the attention over the slots is held, user by user.
+    ``|u - v|^2 + 2 w . (M u - M v) + w . M M' w``, so that only the attention over the slots is stored, user by user.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -166,7 +166,7 @@ class LRML(SlotRecommender):
         items, memory = weights["items"], weights["memory"]
         of_items, gram, squares = items @ memory.T, memory @ memory.T, items.square().sum(dim=1)
         scores = items.new_empty((len(users), len(items)))
-        # One user after the other: then a list does not depend, to the last bit, on who else is asked about.
+        # User by user, so that the bits of a user's scores do not depend on the other users of the block.
         for row, user in enumerate(users.tolist()):
             mine = weights["users"][user]
             attention = softmax(items @ (mine[:, None] * weights["keys"]), dim=1)  # (n_items, slots)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tastespace.data.cold_start import rehearsal
+from tastespace.data.cold_start import inner_split
 from tastespace.errors import ParameterError
 from tastespace.evaluation import evaluate
 from tastespace.evaluation.cold_start import evaluate_cold
@@ -53,7 +53,7 @@ def search(
     share; they are not searched. A trial whose training takes longer than ``trial_minutes`` is judged by the best
     epoch it had until then, and its record says ``"cut": true``. Neither the test part nor strangers are looked at: a
     model for strangers is judged by some of the training data that play them, see
-    `tastespace.data.cold_start.rehearsal`.
+    `tastespace.data.cold_start.inner_split`.
     """
     if trials < 1:
         raise ParameterError(f"trials={trials}: expected how many to make, 1 or more.")
@@ -120,7 +120,7 @@ def _for_choosing(method: Method, parts: Parts, seed: int) -> Parts:
     """What a search may look at; a model that learns from content is judged by strangers of the training data."""
     if parts.strangers is None or not learns_from_content(registry()[method.model]):
         return replace(parts, strangers=None)
-    inner = rehearsal(parts.strangers, seed)
+    inner = inner_split(parts.strangers, seed)
     return Parts(parts.name, inner.train, inner.valid, inner.test, inner)
 
 

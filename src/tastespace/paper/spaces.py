@@ -81,7 +81,7 @@ _FACTORS: Space = {
     "weight_decay": (0.0, 1e-6, 1e-5, 3e-5, 1e-4),
     "epochs": (60,),
 }
-_TOWER: Space = {**_FACTORS, **_NEURAL, "layers": (2, 3, 4), "batch_size": (512, 1024)}
+_TOWER: Space = {**_FACTORS, **_NEURAL, "n_layers": (2, 3, 4), "batch_size": (512, 1024)}
 _M2F: Space = {**_FACTORS, "n_negatives": (4, 8, 16), "n_interests": (2, 3, 4, 5)}
 
 # Adagrad, whose good rates are far larger than Adam's; the paper's margins begin where these end.
@@ -98,24 +98,24 @@ _RECNET: Space = {
     "embedding_share": (0.3, 0.5, 0.8),
     "regularization": (1e-3, 3e-3, 1e-2),
     "learning_rate": (2e-3, 5e-3, 1e-2),
-    "hidden": (16, 32, 64),
+    "n_hidden": (16, 32, 64),
     "epochs": (60,),
     "validate_every": (2,),
     "patience": (8,),
 }
 
-# What strangers are placed by takes most of the time: small networks come first. With the paper's known="fused" the
-# warm lost a third of their accuracy on two data sets; `--set known=fused --set both_hidden=true` searches it.
+# The networks take most of the time: small ones come first. With the paper's warm_vectors="fused" warm users lost a
+# third of their accuracy on two data sets; `--set warm_vectors=fused --set drop_both=true` searches it.
 _DROPOUTNET: Space = {
     **_NEURAL,
     "training": ("joint",),
-    "known": ("anchored",),
-    "both_hidden": (True, False),
+    "warm_vectors": ("preference",),
+    "drop_both": (True, False),
     "layers": ((800, 400, 200), (256, 128)),
     "learning_rate": (1e-3, 3e-3, 1e-2),
     "network_decay": (0.0, 1e-5, 1e-4),
     "n_negatives": (10, 30, 100),
-    "pool": (500,),
+    "negative_pool_size": (500,),
     "epochs": (60,),
     "validate_every": (10,),
     "patience": (2,),
@@ -146,7 +146,7 @@ _OTHERS: dict[str, Space] = {
     "mult-vae": {
         **_NEURAL,
         "dim": (100, 200, 300),
-        "hidden": (300, 600),
+        "n_hidden": (300, 600),
         "dropout": (0.3, 0.5, 0.7),
         "beta": (0.05, 0.1, 0.2, 0.4, 0.6),
         "anneal_epochs": (40, 20),
@@ -157,7 +157,7 @@ _OTHERS: dict[str, Space] = {
         **_NEURAL,
         "learning_rate": (2e-3, 5e-3, 1e-2),
         "dim": (64, 128, 200),
-        "layers": (1, 2, 3),
+        "n_layers": (1, 2, 3),
         "regularization": (1e-4, 3e-4, 1e-3, 2e-3, 5e-3),
         "batch_size": (1024, 2048, 4096),
         "epochs": (200,),
@@ -165,13 +165,13 @@ _OTHERS: dict[str, Space] = {
     },
     "adacml": {
         **_METRIC,
-        "history": (20, 50, 100),
+        "max_history": (20, 50, 100),
         "n_negatives": (2, 5, 10),
     },
     "hlr": {
         **_METRIC,
         "margin": (0.5, 1.0, 1.5),
-        "history": (5, 10, 20),
+        "max_history": (5, 10, 20),
         "n_slots": (10, 20, 50),
         "n_negatives": (5,),
     },
@@ -207,7 +207,7 @@ _OTHERS: dict[str, Space] = {
         "validate_every": (2,),
     },
     "recnet": _RECNET,
-    "dp-recnet": {**_RECNET, "spread_weight": (0.1, 0.3, 1.0, 3.0, 10.0)},
+    "dp-recnet": {**_RECNET, "diversity_weight": (0.1, 0.3, 1.0, 3.0, 10.0)},
     "idcf": {
         **_NEURAL,
         "variance_weight": (0.3, 1.0, 3.0, 10.0, 30.0),
@@ -221,8 +221,8 @@ _OTHERS: dict[str, Space] = {
         **_NEURAL,
         "trade_off": (0.02, 0.05, 0.1, 0.2, 0.3),
         "near": ("item", "user"),
-        "near_neighbors": (15, 30, 60, 120),
-        "far_neighbors": (20, 40, 80),
+        "n_near_neighbors": (15, 30, 60, 120),
+        "n_far_neighbors": (20, 40, 80),
         "near_order": (1, 2),
         "learning_rate": (0.05,),
         "epochs": (5,),

@@ -160,6 +160,8 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
     """The histories over the model's items, the people of whom nothing is known, and all people as they were given."""
     backend = train.backend
     if isinstance(histories, Interactions):
+        if histories.weights is not None:
+            raise DataError("histories have weights, which fold-in does not use. Drop them with .without_weights().")
         frame, backend = to_polars(histories.to_frame())
     elif isinstance(histories, (Mapping, list, tuple, np.ndarray)):
         frame = _from_lists(histories)

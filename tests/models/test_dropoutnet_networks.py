@@ -1,4 +1,4 @@
-"""Fusion networks against plain NumPy, their gradients against differences, and statistics against their meaning."""
+"""Fusion networks against NumPy, gradients against finite differences, statistics of batch normalization."""
 
 import numpy as np
 import pytest
@@ -6,24 +6,30 @@ import scipy.sparse as sp
 import torch
 
 from tastespace.errors import ParameterError
-from tastespace.models.extractors import Dense, find_extractor, register
-from tastespace.models.fusion import Pyramid, SparseRows, by_batch
+from tastespace.models.dropoutnet.networks import (
+    Dense,
+    FusionNetwork,
+    SparseRows,
+    batch_normalize,
+    find_extractor,
+    register_extractor,
+)
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
-DIM, FEATURES, COPIES, N = 3, 7, 2, 9
+DIM, FEATURES, N_VECTORS, N = 3, 7, 2, 9
 
 
 @pytest.fixture
 def network():
     rng = np.random.default_rng(0)
-    pyramid = Pyramid("user", COPIES, DIM, FEATURES, (5, 4))
-    start = pyramid.start(rng, 2.0)
+    shape = FusionNetwork("user", N_VECTORS, DIM, FEATURES, (5, 4))
+    start = shape.initial_weights(rng, 2.0)
     weights = {name: rng.normal(0, 0.7, array.shape) for name, array in start.items()}
     content = sp.random_array((N, FEATURES), density=0.4, rng=rng, format="csr")
-    preference = rng.normal(size=(N, COPIES, DIM))
+    preference = rng.normal(size=(N, N_VECTORS, DIM))
     preference[::3] = 0.0
-    return pyramid, weights, content, preference
+    return shape, weights, content, preference
 
 
 def tensors(weights):
@@ -35,64 +41,64 @@ def sparse(content):
     return SparseRows(rows.columns, rows.starts, rows.values.double())
 
 
-def by_hand(pyramid, weights, content, preference):
-    """Copy after copy, layer after layer."""
+def by_hand(shape, weights, content, preference):
+    """Network by network, layer by layer."""
     own = {name.removeprefix("user_"): array for name, array in weights.items()}
     found = np.empty_like(preference)
-    for copy in range(pyramid.copies):
-        first = pyramid.layers[0]
-        table = own["content"][:, copy * first : (copy + 1) * first]
-        x = preference[:, copy] @ own["preference"][copy] + content.toarray().astype(np.float32) @ table
-        for level in range(1, len(pyramid.layers) + 1):
+    for c in range(shape.n_vectors):
+        first = shape.layers[0]
+        table = own["content"][:, c * first : (c + 1) * first]
+        x = preference[:, c] @ own["preference"][c] + content.toarray().astype(np.float32) @ table
+        for level in range(1, len(shape.layers) + 1):
             if level > 1:
-                x = x @ own[f"layer{level}"][copy]
+                x = x @ own[f"layer{level}"][c]
             x = (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0) + 1e-5)
-            x = np.tanh(x * own[f"scale{level}"][copy] + own[f"shift{level}"][copy])
-        found[:, copy] = x @ own["out"][copy] + own["bias"][copy]
+            x = np.tanh(x * own[f"scale{level}"][c] + own[f"shift{level}"][c])
+        found[:, c] = x @ own["out"][c] + own["bias"][c]
     return found
 
 
 def test_the_penalty_is_half_the_squares_of_all_layers(network):
-    pyramid, weights, *_ = network
+    shape, weights, *_ = network
     layers = [a for name, a in weights.items() if not any(word in name for word in ("scale", "shift", "bias"))]
-    found = pyramid.penalty(tensors(weights)).item()
+    found = shape.l2_penalty(tensors(weights)).item()
     assert found == pytest.approx(sum(np.square(a).sum() for a in layers) / 2)
 
 
 def test_forward(network):
-    pyramid, weights, content, preference = network
-    found = pyramid.fuse(tensors(weights), torch.tensor(preference), sparse(content), by_batch)
+    shape, weights, content, preference = network
+    found = shape.fuse(tensors(weights), torch.tensor(preference), sparse(content), batch_normalize)
     np.testing.assert_allclose(found.detach().numpy(), by_hand(*network), atol=1e-6)
 
 
 def test_gradients_are_slopes(network):
-    pyramid, weights, content, preference = network
+    shape, weights, content, preference = network
     rng = np.random.default_rng(1)
     direction = rng.normal(size=preference.shape)
     learned, inputs = tensors(weights), torch.tensor(preference, requires_grad=True)
-    (pyramid.fuse(learned, inputs, sparse(content), by_batch) * torch.tensor(direction)).sum().backward()
+    (shape.fuse(learned, inputs, sparse(content), batch_normalize) * torch.tensor(direction)).sum().backward()
     for name, array in weights.items():
         place = tuple(rng.integers(0, size) for size in array.shape)
         values = []
         for step in (1e-5, -1e-5):
-            moved = {**weights, name: array.copy()}
+            moved = {**weights, name: array.c()}
             moved[name][place] += step
-            values.append((by_hand(pyramid, moved, content, preference) * direction).sum())
+            values.append((by_hand(shape, moved, content, preference) * direction).sum())
         slope = (values[0] - values[1]) / 2e-5
         assert float(learned[name].grad[place]) == pytest.approx(slope, rel=1e-3, abs=1e-5), name
     assert inputs.grad.abs().sum() > 0
 
 
-def test_statistics_are_those_of_everybody_with_and_without_preference(network):
-    pyramid, weights, content, preference = network
+def test_statistics_are_over_all_rows_with_and_without_preference(network):
+    shape, weights, content, preference = network
     learned = {name: torch.tensor(array) for name, array in weights.items()}
-    found = pyramid.population(learned, torch.tensor(preference), sparse(content), dropout=0.5)
+    found = shape.population_statistics(learned, torch.tensor(preference), sparse(content), dropout=0.5)
     both = np.concatenate([preference, np.zeros_like(preference)])
-    expected = by_hand(pyramid, weights, sp.vstack([content, content]), both)
-    settled = pyramid.fuse(learned, torch.tensor(preference), sparse(content), pyramid.by(found))
+    expected = by_hand(shape, weights, sp.vstack([content, content]), both)
+    settled = shape.fuse(learned, torch.tensor(preference), sparse(content), shape.population_normalizer(found))
     np.testing.assert_allclose(settled.numpy(), expected[:N], atol=1e-5)
-    alone = pyramid.population(learned, torch.tensor(preference), sparse(content), dropout=0.0)
-    settled = pyramid.fuse(learned, torch.tensor(preference), sparse(content), pyramid.by(alone))
+    alone = shape.population_statistics(learned, torch.tensor(preference), sparse(content), dropout=0.0)
+    settled = shape.fuse(learned, torch.tensor(preference), sparse(content), shape.population_normalizer(alone))
     np.testing.assert_allclose(settled.numpy(), by_hand(*network), atol=1e-5)
 
 
@@ -107,27 +113,27 @@ def test_some_rows_of_a_sparse_matrix():
 def test_layers_start_at_the_same_size():
     rng = np.random.default_rng(3)
     content = sp.csr_array((rng.random((400, 300)) < 0.1).astype(np.float32))
-    pyramid = Pyramid("item", 1, 20, 300, (64, 32))
-    weights = {n: torch.tensor(a) for n, a in pyramid.start(rng, content.power(2).sum() / 400).items()}
+    shape = FusionNetwork("item", 1, 20, 300, (64, 32))
+    weights = {n: torch.tensor(a) for n, a in shape.initial_weights(rng, content.power(2).sum() / 400).items()}
     rows = SparseRows.of(content, None, torch, "cpu")
-    told = rows.times(weights["item_content"]).std()
-    known = (torch.randn(400, 20) @ weights["item_preference"][0]).std()
-    assert 0.7 < told / known < 1.4
-    vectors = pyramid.fuse(weights, torch.randn(400, 1, 20), rows, by_batch)
+    from_content = rows.times(weights["item_content"]).std()
+    from_preference = (torch.randn(400, 20) @ weights["item_preference"][0]).std()
+    assert 0.7 < from_content / from_preference < 1.4
+    vectors = shape.fuse(weights, torch.randn(400, 1, 20), rows, batch_normalize)
     assert 0.7 < vectors.norm(dim=2).mean() < 1.4
 
 
 def test_extractors():
     assert find_extractor("identity").width(9) == 9
     dense = find_extractor("dense:4")
-    weights = {n: torch.tensor(a) for n, a in dense.start(3, np.random.default_rng(0)).items()}
+    weights = {n: torch.tensor(a) for n, a in dense.initial_weights(3, np.random.default_rng(0)).items()}
     rows = SparseRows.of(sp.csr_array(np.eye(3)), None, torch, "cpu")
     expected = np.tanh(weights["table"].numpy())
     np.testing.assert_allclose(dense.extract(weights, rows).numpy(), expected, atol=1e-6)
-    register("own", Dense(2))
+    register_extractor("own", Dense(2))
     assert find_extractor("own").width(9) == 2
     for name in ("dense", "dense:0", "dense:x", "idendity"):
         with pytest.raises(ParameterError, match="no content extractor"):
             find_extractor(name)
     with pytest.raises(ParameterError, match="without a colon"):
-        register("a:b", Dense(2))
+        register_extractor("a:b", Dense(2))

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tastespace.errors import ParameterError
-from tastespace.models import neural_mf
-from tastespace.models.neural_mf import GMF, MLP, NeuMF
+from tastespace.models import ncf
+from tastespace.models.ncf import GMF, MLP, NeuMF
 from tastespace.models.torch_base import Batch
 
 pytestmark = pytest.mark.usefixtures("one_core")
@@ -43,7 +43,7 @@ def fitted(town):
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_are_those_of_the_publication(fitted, name, monkeypatch):
     model = fitted[name]
-    monkeypatch.setattr(neural_mf, "_PAIRS", 7)  # several blocks of items, the last one not full
+    monkeypatch.setattr(ncf, "_PAIRS", 7)  # several blocks of items, the last one not full
     users = np.array([3, 0, 250])
     expected = [[logit(model, user, item) for item in range(200)] for user in users]
     np.testing.assert_allclose(model.score_block(users), expected, rtol=1e-4, atol=1e-5)
@@ -62,7 +62,7 @@ def test_the_loss_is_the_cross_entropy_of_positives_and_negatives(fitted, name):
 
 
 def test_the_tower_halves(town):
-    shapes = {name: array.shape for name, array in MLP(**SMALL, layers=4).fit(town.interactions).weights_.items()}
+    shapes = {name: array.shape for name, array in MLP(**SMALL, n_layers=4).fit(town.interactions).weights_.items()}
     assert [shapes["w1_users"], shapes["w1_items"], shapes["w2"], shapes["w3"], shapes["w4"], shapes["h"]] == [
         (8, 8), (8, 8), (4, 8), (2, 4), (1, 2), (1,)
     ]  # fmt: skip
@@ -71,9 +71,9 @@ def test_the_tower_halves(town):
 @pytest.mark.parametrize(
     ("cls", "parameters", "message"),
     [
-        (MLP, {"layers": 0}, "layers=0"),
-        (MLP, {"dim": 8, "layers": 5}, r"no unit left in its last layer. Take layers=4 or fewer"),
-        (NeuMF, {"dim": 4, "layers": 4}, "layers=4"),
+        (MLP, {"n_layers": 0}, "n_layers=0"),
+        (MLP, {"dim": 8, "n_layers": 5}, r"no unit left in its last layer. Take n_layers=4 or fewer"),
+        (NeuMF, {"dim": 4, "n_layers": 4}, "n_layers=4"),
         (NeuMF, {"n_negatives": 0}, "n_negatives=0"),
         (GMF, {"learning_rate": 0.0}, "learning_rate=0.0"),
     ],
