@@ -65,7 +65,7 @@ class AdaCML(HistoryRecommender):
     """Adaptive collaborative metric learning (Zhang et al., "AdaCML: Adaptive Collaborative Metric Learning for
     Recommendation", DASFAA 2019).
 
-    A user's memory holds the vectors x_1 ... x_n of the items taken. For an item v it is read with attention
+    A user's memory holds the vectors x_1 ... x_n of the user's items. For an item v it is read with attention
     ``w = softmax(x_1 . v, ..., x_n . v)``, the user vector for this item is ``u(v) = u + sum_k w_k x_k``, and the
     distance is ``d(u, v) = |u(v) - v|^2``; the score is minus that, the loss ``[margin + d(u, i) - d(u, j)]_+``.
 

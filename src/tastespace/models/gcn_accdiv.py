@@ -112,9 +112,9 @@ class GCNAccDiv(NeuralRecommender):
             node = users[mine] if kind == "user" else items[:, 0]
             taps = []
             for step, tap in enumerate(_filtered(fixed["rows"], fixed[name], kind, users, len(back))):
-                shown = tap[mine[:, None], items]
-                shown[:, 0] -= back[step][node]
-                taps.append(shown)
+                scored = tap[mine[:, None], items]
+                scored[:, 0] -= back[step][node]
+                taps.append(scored)
             stacked = self._tensor(torch, np.stack(taps, axis=2))
             scores = scores + share * (stacked @ weights[name].softmax(dim=0))
         return softplus(weights["log_t"].exp() * (scores[:, 1:] - scores[:, :1])).mean()

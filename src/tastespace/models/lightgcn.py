@@ -17,15 +17,8 @@ from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays
 
 
-class _SpaceCache(NeuralRecommender):
-    """No dataclass, because annotations of those are parameters."""
-
-    _cached_space: tuple[Any, Any] = (None, None)
-    """Weights and the vector space computed from them."""
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class LightGCN(_SpaceCache):
+class LightGCN(NeuralRecommender):
     """Light graph convolution (He et al., "LightGCN: Simplifying and Powering Graph Convolution Network for
     Recommendation", SIGIR 2020).
 

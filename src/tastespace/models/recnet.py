@@ -26,7 +26,7 @@ class RecNet(NeuralRecommender):
     order. The score is ``alpha p_u . q_i + (1 - alpha) g_ui``.
 
     The network, with one hidden layer over the joined vectors, and the sum of the two outputs as score follow the
-    authors' code. There alpha and its counterpart are 0 or 1 each; one share that weights loss and score alike covers
+    authors' code. There alpha and its counterpart are 0 or 1 each; one share that weights both loss and score covers
     all three cases. With alpha = 0 the network alone learns little more than popularity.
 
     >>> from tastespace import synthetic

@@ -68,6 +68,8 @@ class _Weights(TrainedRecommender):
     """All learned arrays."""
     _scoring_tensors: tuple[Any, Any] = (None, None)
     """Weights and fixed tensors for scoring, created when first needed."""
+    _cached_space: tuple[Any, Any] = (None, None)
+    """Weights and the vector space computed from them, for models in which that takes time."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

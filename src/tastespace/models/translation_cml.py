@@ -18,15 +18,8 @@ from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays
 
 
-class _SpaceCache:
-    """No dataclass, because annotations of those are parameters."""
-
-    _cached_space: tuple[Any, Any] = (None, None)
-    """Weights and the vector space computed from them."""
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class TransCF(HingeRecommender, _SpaceCache):
+class TransCF(HingeRecommender):
     """Collaborative translational metric learning (Park et al., ICDM 2018).
 
     With a_u the mean vector of the user's items and b_i the mean vector of the item's users,
@@ -90,9 +83,9 @@ class TransCF(HingeRecommender, _SpaceCache):
 
     def _augmented(self, weights: Arrays) -> VectorSpace:
         users, items = weights["users"], weights["items"]
-        taken = self.train_.matrix.astype(np.float32)
-        a = (taken @ items) / np.maximum(1, self.train_.user_counts)[:, None].astype(np.float32)
-        b = (taken.T @ users) / np.maximum(1, self.train_.item_counts)[:, None].astype(np.float32)
+        matrix = self.train_.matrix
+        a = (matrix @ items) / np.maximum(1, self.train_.user_counts)[:, None].astype(np.float32)
+        b = (matrix.T @ users) / np.maximum(1, self.train_.item_counts)[:, None].astype(np.float32)
         own = np.square(users).sum(axis=1, keepdims=True)
         mine = np.concatenate([-a * a, -2 * users * a, 2 * users, 2 * a, -own], axis=1)
         theirs = np.concatenate([b * b, b, items, b * items, np.ones((len(items), 1), np.float32)], axis=1)
