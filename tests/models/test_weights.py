@@ -9,6 +9,7 @@ import pytest
 import tastespace as ts
 from tastespace.checks import WEIGHTED_MODELS
 from tastespace.data import cold_start
+from tastespace.data.datasets.catalog import DATASETS
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError
 from tastespace.models import create, registry
@@ -166,3 +167,9 @@ def test_content_profiles_are_weighted(plays):
     content = np.eye(3)[[0, 1, 1]]  # b and c have the same content
     model = create("contentknn").fit(data, item_features=content)
     np.testing.assert_allclose(scores(model, 3), table @ (content @ content.T), rtol=1e-6)
+
+
+def test_named_data_sets_have_weights_in_the_raw_view_only():
+    views = [(name, rule) for entry in DATASETS.values() for name, rule in entry.views.items()]
+    assert len(views) > 10
+    assert not [name for name, rule in views if rule.values and name != "raw"]

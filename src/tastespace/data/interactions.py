@@ -267,7 +267,7 @@ class Interactions:
         """The same interactions, each with weight 1.
 
         >>> import polars as pl
-        >>> frame = pl.DataFrame({"user": ["ann", "bob"], "item": [7, 7], "plays": [3, 40]})
+        >>> frame = pl.DataFrame({"user": ["ann", "bob"], "item": [7, 9], "plays": [3, 40]})
         >>> Interactions.from_frame(frame, weight="plays").without_weights().weights is None
         True
         """
