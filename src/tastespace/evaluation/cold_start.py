@@ -87,7 +87,7 @@ def with_new_users(model: Recommender, people: Interactions, features: Any) -> R
         new = model._fold_in(nothing)
     if new is None:
         return None
-    new.train_, new.valid_, new._world = nothing, None, model.world
+    new.train_, new.valid_, new._popularity_source = nothing, None, model.popularity_source
     return new
 
 

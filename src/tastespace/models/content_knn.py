@@ -16,7 +16,7 @@ from tastespace.data.append_ids import enlarged, new_ids
 from tastespace.data.feature_columns import Kind
 from tastespace.data.features import FeatureEncoder, content_for, encode_newcomers, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
-from tastespace.models.base import Recommender
+from tastespace.models.base import Recommender, TrainingData
 
 
 def _merged(old: NDArray[np.int64], new: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -93,8 +93,8 @@ class ContentKNN(Recommender):
 
     def fit(
         self,
-        train: Interactions,
-        valid: Interactions | None = None,
+        train: TrainingData,
+        valid: TrainingData | None = None,
         progress: bool | None = None,
         *,
         user_features: Any = None,
@@ -133,7 +133,7 @@ class ContentKNN(Recommender):
         found: NDArray[np.float32] = by_content.toarray().astype(np.float32)
         strange = self.strangers_[users]
         found[strange] = tastes[strange].toarray()
-        found[~found.any(axis=1)] = self.world.item_counts  # nothing speaks for any item
+        found[~found.any(axis=1)] = self.popularity_source.item_counts  # nothing speaks for any item
         return found
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
@@ -150,7 +150,8 @@ class ContentKNN(Recommender):
         tastes = self.tastes_.tocoo()
         places = tastes.coords[0], come.old[tastes.coords[1]]
         self.tastes_ = sp.csr_array((tastes.data, places), shape=(tastes.shape[0], come.whole.n_items))
-        self._world = None if self._world is None else enlarged(self._world, "item", come.ids, features)
+        if self._popularity_source is not None:
+            self._popularity_source = enlarged(self._popularity_source, "item", come.ids, features)
         return self._take_in(come)
 
     def add_users(self, features: Any, ids: Any = None) -> ContentKNN:

@@ -64,14 +64,16 @@ class PlacesNewcomers(NeuralRecommender):
         old = self.train_.users if side == "user" else self.train_.items
         vectors = self._place(side, self._encoded(side, features)).reshape(len(new), -1)
         whole = enlarged(self.train_, side, new, features)
-        world = None if self._world is None or side == "user" else enlarged(self._world, side, new, features)
+        source = self._popularity_source
+        if source is not None and side == "item":
+            source = enlarged(source, side, new, features)
         both = whole.users if side == "user" else whole.items
         before = (self.user_vectors_ if side == "user" else self.item_vectors_).reshape(len(old), -1)
         placed = np.empty((len(both), before.shape[1]), dtype=np.float32)
         placed[both.index_of(old.series)] = before
         placed[both.index_of(new)] = vectors
         setattr(self, f"{side}_vectors_", placed.reshape(-1, self.dim))
-        self.train_, self._world = whole, world or self._world
+        self.train_, self._popularity_source = whole, source
         return self
 
     def _encoded(self, side: str, features: Any) -> sp.csr_array:

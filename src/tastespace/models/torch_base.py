@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,7 @@ class Batch:
 class _Weights(TrainedRecommender):
     """What a neural model holds; apart, because the annotations of a dataclass are parameters."""
 
+    extra: ClassVar[str | None] = "neural"
     weights_: dict[str, NDArray[Any]]
     """Everything that was learned."""
     _held: tuple[Any, Any] = (None, None)
