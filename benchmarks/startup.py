@@ -1,8 +1,8 @@
 """How long it takes to start: `import tastespace` and `tastespace --help`, each in fresh processes.
 
 Prints two ratios and their limits: `import tastespace` against `import numpy, scipy.sparse, polars`, and
-`tastespace --help` against `import tastespace`. The three commands take turns, so that a busy machine slows all of them;
-the fastest run of each counts.
+`tastespace --help` against `import tastespace`. The three commands take turns, so that a busy machine slows all of
+them; the fastest run of each counts.
 
     python benchmarks/startup.py [--runs 15]
 """
