@@ -57,6 +57,8 @@ class Recommender(InferenceMixin, ABC):
 
     extra: ClassVar[str | None] = None
     """The optional dependencies that the model needs, as in ``pip install tastespace[extra]``."""
+    deterministic_threads: ClassVar[bool] = True
+    """Whether training gives the same bits for every value of ``threads``, where the model has that parameter."""
     train_: Interactions
     """What the model was fitted on."""
     valid_: Interactions | None

@@ -65,6 +65,7 @@ class _Weights(TrainedRecommender):
     """What a neural model holds; apart, because the annotations of a dataclass are parameters."""
 
     extra: ClassVar[str | None] = "neural"
+    deterministic_threads: ClassVar[bool] = False  # torch's matrix products round differently for other numbers
     weights_: dict[str, NDArray[Any]]
     """Everything that was learned."""
     _held: tuple[Any, Any] = (None, None)

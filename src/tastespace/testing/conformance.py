@@ -232,13 +232,21 @@ class RecommenderConformance:
 
     @pytest.mark.parametrize("threads", [1, 2, 3, 8])
     def test_the_number_of_threads_does_not_matter(self, fitted: Recommender, data: Interactions, threads: int) -> None:
-        """The same bits for every number of threads, of training where the model has ``threads`` and of inference."""
-        model = fitted
-        if "threads" in fitted.get_params():
-            model = self.make().set_params(threads=threads).fit(data)
-            users = np.arange(data.n_users)
-            np.testing.assert_array_equal(model.score_block(users), fitted.score_block(users))
-        assert _rows(model.recommend(k=5, threads=threads)) == _rows(fitted.recommend(k=5))
+        """The same bits for every number of threads, of training where the model has ``threads`` and of inference.
+
+        A model with ``deterministic_threads = False`` may round differently, but no more than that.
+        """
+        assert _rows(fitted.recommend(k=5, threads=threads)) == _rows(fitted.recommend(k=5))
+        if "threads" not in fitted.get_params():
+            return
+        users = np.arange(data.n_users)
+        model = self.make().set_params(threads=threads).fit(data)
+        found, expected = model.score_block(users), fitted.score_block(users)
+        if fitted.deterministic_threads or threads <= 2:  # matrices of this size are not divided among two threads
+            np.testing.assert_array_equal(found, expected)
+            assert _rows(model.recommend(k=5, threads=threads)) == _rows(fitted.recommend(k=5))
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
     def test_a_second_fit_replaces_the_first(self, fitted: Recommender, data: Interactions) -> None:
         """What the model learned before has no influence."""
