@@ -1,18 +1,26 @@
 """Recommendations for people with more than one taste.
 
 A user is a small set of points, an item is one point, and a smaller distance means a stronger preference.
+
+Data is imported at once, everything else when it is first used: `import tastespace` takes little longer than the import
+of NumPy, SciPy's sparse matrices and polars, which ``benchmarks/startup.py`` measures.
 """
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from tastespace.data import Interactions, datasets, split, synthetic
-from tastespace.evaluation import compare, evaluate, over_seeds
-from tastespace.models.baselines import EASE, MostPopular
-from tastespace.models.dpcml import CML, DPCML
-from tastespace.recommend.rerank import rerank
-from tastespace.store import load
+from tastespace.data import Interactions, split, synthetic
 
-__version__ = version("tastespace")
+if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
+    from tastespace.data import datasets
+    from tastespace.evaluation import compare, evaluate, over_seeds
+    from tastespace.models.baselines import EASE, MostPopular
+    from tastespace.models.dpcml import CML, DPCML
+    from tastespace.recommend.rerank import rerank
+    from tastespace.store import load
+
+    __version__: str
+
 __all__ = [
     "CML",
     "DPCML",
@@ -29,3 +37,38 @@ __all__ = [
     "split",
     "synthetic",
 ]
+
+_LAZY = {
+    "CML": "tastespace.models.dpcml",
+    "DPCML": "tastespace.models.dpcml",
+    "EASE": "tastespace.models.baselines",
+    "MostPopular": "tastespace.models.baselines",
+    "compare": "tastespace.evaluation",
+    "evaluate": "tastespace.evaluation",
+    "load": "tastespace.store",
+    "over_seeds": "tastespace.evaluation",
+    "rerank": "tastespace.recommend.rerank",
+}
+_PACKAGES = {"datasets": "tastespace.data.datasets"} | {
+    name: f"tastespace.{name}" for name in ("evaluation", "models", "plots", "recommend", "store", "training")
+}
+
+if not TYPE_CHECKING:  # with it, type checkers would accept every name
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            found = getattr(import_module(_LAZY[name]), name)
+        elif name in _PACKAGES:
+            found = import_module(_PACKAGES[name])
+        elif name == "__version__":
+            from importlib.metadata import version
+
+            found = version("tastespace")
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_PACKAGES})

@@ -21,11 +21,11 @@ class DataError(TastespaceError, ValueError):
 
 
 class ParameterError(TastespaceError, ValueError):
-    """A parameter has a value that makes no sense."""
+    """A parameter is unknown or has a value that is not allowed, or a model does not support what was asked for."""
 
 
 class UnknownIdError(TastespaceError, KeyError):
-    """A user or item that the data or the model has never seen."""
+    """A user or item that the data or the model does not have."""
 
     def __str__(self) -> str:  # KeyError would show the message in quotes
         return str(self.args[0]) if self.args else ""
@@ -44,7 +44,7 @@ class ModelFileError(TastespaceError):
 
 
 class NotFittedError(TastespaceError, AttributeError):
-    """A model was asked for answers before `fit`."""
+    """A method that needs a fitted model was called before `fit`."""
 
 
 def require_path(path: Any) -> Path:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import tastespace
 from tastespace.cli import app
+from tastespace.cli.app import COMMANDS as REGISTERED
 from tastespace.cli.config import tomllib
 
 runner = CliRunner()
@@ -31,7 +32,7 @@ def command(*arguments, **options):
 
 COMMANDS = [
     "demo", "fit", "recommend", "shelves", "interests", "map", "explain", "similar", "evaluate", "export", "inspect",
-    "run", "tune", "datasets", "doctor",
+    "run", "tune", "models", "datasets", "doctor",
 ]  # fmt: skip
 
 
@@ -40,8 +41,8 @@ def test_the_version():
 
 
 def test_the_help_lists_every_command():
-    listed = [command.name for command in app.registered_commands]
-    assert listed == COMMANDS
+    listed = [command.name for command in REGISTERED]
+    assert listed == [*COMMANDS, "paper"]
     told = text_of("--help")
     assert [name for name in COMMANDS if f"│ {name} " not in told] == []
 

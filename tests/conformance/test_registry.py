@@ -1,9 +1,12 @@
-"""Every recommender of the registry passes the suite that `tastespace.testing` gives to others."""
+"""Every recommender passes the suite that `tastespace.testing` gives to others."""
 
 import pytest
 
-from tastespace.models import create, registry
+from tastespace.errors import ParameterError
+from tastespace.models import EASE, create, registry
+from tastespace.recommend.rerank import Reranked
 from tastespace.testing import RecommenderConformance
+from tastespace.testing.conformance import _town
 
 SMALL = {"dim": 8, "epochs": 3}
 SMALL_NETWORKS = {"layers": (16, 8), "negative_pool_size": 50}
@@ -24,14 +27,44 @@ for _name in registry():
     globals()[_title] = type(_title, (suite(_name),), {})
 
 
-def test_the_suite_notices_a_model_that_breaks_its_promises():
-    class Forgetful(RecommenderConformance):
+class TestReranked(RecommenderConformance):
+    def make(self):
+        return Reranked(EASE(regularization=20.0), weight=0.4, pool=15)
+
+    def test_a_saved_model_gives_the_same_lists(self, fitted, tmp_path):
+        """Two stages are saved as the first one; the error says how to restore both."""
+        with pytest.raises(ParameterError, match=r"Save its first stage.*Reranked\.around"):
+            fitted.save(tmp_path / "model")
+
+
+def test_models_that_do_not_compare_items_are_known():
+    """The suite asks a model whether it compares items; this list notices one that stops."""
+    data = _town()
+    refusing = set()
+    for name in registry():
+        model = suite(name)().make().fit(data)
+        try:
+            model.similar_items(data.items[0])
+        except ParameterError:
+            refusing.add(name)
+    assert refusing == {"popular", "mlp", "neumf", "mult-dae", "mult-vae", "gcn-accdiv"}
+
+
+def test_the_suite_notices_a_model_that_breaks_its_rules():
+    class ReturnsNothing(RecommenderConformance):
         def make(self):
             model = create("popular")
             model.fit = lambda *a, **k: None  # does not return self
             return model
 
-    from tastespace.testing.conformance import _town
-
     with pytest.raises(AssertionError):
-        Forgetful().test_the_constructor_learns_nothing_and_fit_changes_no_parameter(_town())
+        ReturnsNothing().test_the_constructor_learns_nothing_and_fit_changes_no_parameter(_town())
+
+
+def test_the_suite_notices_a_model_that_refuses_what_it_supports():
+    class Refusing(EASE):
+        def _fold_in(self, histories):
+            return None
+
+    with pytest.raises(ParameterError, match="Refusing"):
+        RecommenderConformance().test_fold_in(Refusing().fit(_town()), _town())

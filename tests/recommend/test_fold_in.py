@@ -359,7 +359,7 @@ def test_popularity_is_the_worlds_for_newcomers_too():
     popular = town.items.take(np.argsort(-town.item_counts, kind="stable")[:3]).to_list()
     assert new.recommend([999], k=3, on_unknown="popular")["item"].to_list() == popular
     again = new.fold_in([[5]])
-    assert again.world is town
+    assert again.popularity_source is town
 
 
 def test_shelf_names_do_not_depend_on_who_else_is_new():

@@ -6,50 +6,83 @@ import logging
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.logging import RichHandler
-from rich.markup import escape
 
 import tastespace
-from tastespace.cli import answers, datasets, demo, doctor, files
-from tastespace.cli import fit as fitting
-from tastespace.cli import run as experiments
-from tastespace.cli.config import configured
-from tastespace.cli.paper import paper
+from tastespace.cli.lazy import LazyCommand, lazy_group
 from tastespace.errors import TastespaceError
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Each command: where it is, an example, and the first line of its docstring. In the order of the help.
+COMMANDS = [
+    LazyCommand(
+        "demo:demo", "demo --dataset ml-100k",
+        "Train on a small world, compare models and show one person's recommendations, in under a minute.",
+    ),
+    LazyCommand(
+        "fit:fit", "fit clicks.parquet --user who --item what --out shop.model",
+        "Fit a model to a table of interactions and save it.",
+    ),
+    LazyCommand(
+        "answers:recommend", "recommend shop.model ann bob -k 5 --format json",
+        "The best items for users, for everybody, or for somebody new.",
+    ),
+    LazyCommand("answers:shelves", "shelves shop.model ann", "One list for each of a person's interests."),
+    LazyCommand(
+        "answers:interests", "interests shop.model ann",
+        "A person's interests: weight, label, past items and nearest items of each.",
+    ),
+    LazyCommand(
+        "answers:taste_map", "map shop.model ann --out map.svg",
+        "Draw a person's taste map: all items in the plane, the interests, what was taken, what is recommended.",
+    ),
+    LazyCommand("answers:explain", "explain shop.model ann jam", "Why an item stands where it stands for a person."),
+    LazyCommand("answers:similar", "similar shop.model jam", "Items like an item, or users like a user."),
+    LazyCommand(
+        "files:evaluate", "evaluate shop.model later.parquet --user who --item what",
+        "How well a saved model ranks held-out interactions.",
+    ),
+    LazyCommand(
+        "files:export", "export shop.model vectors --kind parquet",
+        "Write item and user vectors for a vector index or database.",
+    ),
+    LazyCommand("files:inspect", "inspect shop.model --verify", "What is in a model file."),
+    LazyCommand(
+        "run:run", "run --dataset steam-200k --method apa+dihars --json result.json",
+        "Load, split, train, select on validation, evaluate on test.",
+    ),
+    LazyCommand(
+        "run:tune", "tune --dataset ml-100k --method cml+hars --trials 5 --record trials.jsonl",
+        "Search parameters on validation data only.",
+    ),
+    LazyCommand(
+        "models:models", "models --format json",
+        "List the models: name, class, family, the extra they need, and what they support.",
+    ),
+    LazyCommand(
+        "datasets:datasets", "datasets --format json",
+        "List the named data sets: size, license, and whether they are on this machine.",
+    ),
+    LazyCommand(
+        "doctor:doctor", "doctor",
+        "Print versions, the SIMD level chosen, threads, data directories and which optional packages are there.",
+    ),
+    LazyCommand(
+        "paper:paper", "paper list", "The paper's tables and figures: list them, run them, see ours beside theirs."
+    ),
+]  # fmt: skip
 app = typer.Typer(
     name="tastespace",
+    cls=lazy_group(COMMANDS),
     help="Recommendations for people with more than one taste.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
 )
-# Each command with its example, in the order in which people meet them.
-_COMMANDS = (
-    (demo.demo, "demo --dataset ml-100k"),
-    (fitting.fit, "fit clicks.parquet --user who --item what --out shop.model"),
-    (answers.recommend, "recommend shop.model ann bob -k 5 --format json"),
-    (answers.shelves, "shelves shop.model ann"),
-    (answers.interests, "interests shop.model ann"),
-    (answers.taste_map, "map shop.model ann --out map.svg"),
-    (answers.explain, "explain shop.model ann jam"),
-    (answers.similar, "similar shop.model jam"),
-    (files.evaluate, "evaluate shop.model later.parquet --user who --item what"),
-    (files.export, "export shop.model vectors --kind parquet"),
-    (files.inspect, "inspect shop.model --verify"),
-    (experiments.run, "run --dataset steam-200k --method apa+dihars --json result.json"),
-    (experiments.tune, "tune --dataset ml-100k --method cml+hars --trials 5 --record trials.jsonl"),
-    (datasets.datasets, "datasets --format json"),
-    (doctor.doctor, "doctor"),
-)
-for _command, _example in _COMMANDS:
-    _name = _example.split()[0]
-    app.command(_name, epilog=f"Example: tastespace {_example}")(configured(_command, _name))
-app.add_typer(paper)
 
 
 def _version(wanted: bool) -> None:
@@ -66,7 +99,9 @@ def common(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the library does to stderr.")] = False,
 ) -> None:
     """Recommendations for people with more than one taste."""
-    handler = RichHandler(console=Console(stderr=True), show_path=False, show_time=False)
+    from rich.logging import RichHandler
+
+    handler = RichHandler(console=_stderr(), show_path=False, show_time=False)
     logger = logging.getLogger("tastespace")
     logger.handlers = [handler]
     logger.setLevel(logging.INFO if verbose else logging.WARNING)
@@ -78,7 +113,7 @@ def main() -> None:
     try:
         app(prog_name="tastespace")  # so that completion works however the program was started
     except TastespaceError as problem:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(problem))}", highlight=False)
+        _print("[bold red]error:[/]", problem)
         sys.exit(2)
     except SystemExit as leaving:
         # Click turns a closed pipe into exit code 1; that the reader of our output has left (| head) is no error.
@@ -90,7 +125,20 @@ def main() -> None:
 
 
 def _warn(message: Warning | str, *_: object) -> None:
-    Console(stderr=True, soft_wrap=True).print(f"[yellow]warning:[/] {escape(str(message))}", highlight=False)
+    _print("[yellow]warning:[/]", message)
+
+
+def _print(label: str, message: object) -> None:
+    """One line on standard error."""
+    from rich.markup import escape
+
+    _stderr(soft_wrap=True).print(f"{label} {escape(str(message))}", highlight=False)
+
+
+def _stderr(soft_wrap: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=soft_wrap)
 
 
 def _flushed() -> bool:

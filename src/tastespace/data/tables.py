@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 
 from tastespace.data.ids import plain_series
 from tastespace.data.text import TextTable
 from tastespace.errors import DataError, ParameterError, nearest, require_path
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 
 class Table(Protocol):
@@ -39,6 +41,8 @@ class FrameTable:
     """A data frame that narwhals understands (pandas, polars, pyarrow, ...), lazy ones included."""
 
     def __init__(self, frame: Any) -> None:
+        import narwhals as nw
+
         try:
             wrapped = nw.from_native(frame)
         except nw.exceptions.DuplicateError as problem:

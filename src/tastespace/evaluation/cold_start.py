@@ -86,7 +86,7 @@ def with_new_users(model: Recommender, users: Interactions, features: Any) -> Re
         new = model._fold_in(empty)
     if new is None:
         return None
-    new.train_, new.valid_, new._world = empty, None, model.world
+    new.train_, new.valid_, new._popularity_source = empty, None, model.popularity_source
     return new
 
 

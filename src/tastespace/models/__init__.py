@@ -1,50 +1,113 @@
-"""The recommenders, by name.
+"""The recommenders, by name and by class.
 
-A model is added in one file and one line of `_MODELS`.
+A model is added in one file and one line of `_MODELS`, which gives it its name, its family and a place in this module:
+``from tastespace.models import LightGCN``. Modules are imported when one of their models is used. Type checkers do not
+run code, so they read the imports below; a test compares these with `_MODELS`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
 
-__all__ = ["Recommender", "VectorSpace", "create", "registry"]
+if TYPE_CHECKING:
+    from tastespace.models.als import ALS as ALS
+    from tastespace.models.attention_cml import HLR as HLR
+    from tastespace.models.attention_cml import AdaCML as AdaCML
+    from tastespace.models.autoencoders import MultDAE as MultDAE
+    from tastespace.models.autoencoders import MultVAE as MultVAE
+    from tastespace.models.baselines import EASE as EASE
+    from tastespace.models.baselines import MostPopular as MostPopular
+    from tastespace.models.bpr import BPR as BPR
+    from tastespace.models.content_knn import ContentKNN as ContentKNN
+    from tastespace.models.diverse_mf import IDCF as IDCF
+    from tastespace.models.diverse_mf import PRD as PRD
+    from tastespace.models.dpcml import CML as CML
+    from tastespace.models.dpcml import DPCML as DPCML
+    from tastespace.models.dropoutnet import CMLDN as CMLDN
+    from tastespace.models.dropoutnet import DPCMLDN as DPCMLDN
+    from tastespace.models.dropoutnet import MGMFDN as MGMFDN
+    from tastespace.models.gcn_accdiv import GCNAccDiv as GCNAccDiv
+    from tastespace.models.item_knn import ItemKNN as ItemKNN
+    from tastespace.models.lightgcn import LightGCN as LightGCN
+    from tastespace.models.multi_vector_mf import M2F as M2F
+    from tastespace.models.multi_vector_mf import MGMF as MGMF
+    from tastespace.models.ncf import GMF as GMF
+    from tastespace.models.ncf import MLP as MLP
+    from tastespace.models.ncf import NeuMF as NeuMF
+    from tastespace.models.recnet import DPRecNet as DPRecNet
+    from tastespace.models.recnet import RecNet as RecNet
+    from tastespace.models.translation_cml import LRML as LRML
+    from tastespace.models.translation_cml import TransCF as TransCF
 
-# Name -> module and class. Modules are imported when asked for, so that nobody pays for what they do not use.
+
+class _Entry(NamedTuple):
+    module: str
+    class_name: str
+    family: str
+
+
 _MODELS = {
-    "popular": "tastespace.models.baselines:MostPopular",
-    "ease": "tastespace.models.baselines:EASE",
-    "itemknn": "tastespace.models.item_knn:ItemKNN",
-    "contentknn": "tastespace.models.content_knn:ContentKNN",
-    "als": "tastespace.models.als:ALS",
-    "bpr": "tastespace.models.bpr:BPR",
-    "cml": "tastespace.models.dpcml:CML",
-    "dpcml": "tastespace.models.dpcml:DPCML",
-    "adacml": "tastespace.models.attention_cml:AdaCML",
-    "hlr": "tastespace.models.attention_cml:HLR",
-    "lrml": "tastespace.models.translation_cml:LRML",
-    "transcf": "tastespace.models.translation_cml:TransCF",
-    "gmf": "tastespace.models.ncf:GMF",
-    "mlp": "tastespace.models.ncf:MLP",
-    "neumf": "tastespace.models.ncf:NeuMF",
-    "m2f": "tastespace.models.multi_vector_mf:M2F",
-    "mgmf": "tastespace.models.multi_vector_mf:MGMF",
-    "mult-dae": "tastespace.models.autoencoders:MultDAE",
-    "mult-vae": "tastespace.models.autoencoders:MultVAE",
-    "lightgcn": "tastespace.models.lightgcn:LightGCN",
-    "dp-recnet": "tastespace.models.recnet:DPRecNet",
-    "gcn-accdiv": "tastespace.models.gcn_accdiv:GCNAccDiv",
-    "idcf": "tastespace.models.diverse_mf:IDCF",
-    "prd": "tastespace.models.diverse_mf:PRD",
-    "recnet": "tastespace.models.recnet:RecNet",
-    "dpcml+dn": "tastespace.models.dropoutnet:DPCMLDN",
-    "cml+dn": "tastespace.models.dropoutnet:CMLDN",
-    "mgmf+dn": "tastespace.models.dropoutnet:MGMFDN",
+    "popular": _Entry("baselines", "MostPopular", "baseline"),
+    "ease": _Entry("baselines", "EASE", "linear"),
+    "itemknn": _Entry("item_knn", "ItemKNN", "neighbors"),
+    "contentknn": _Entry("content_knn", "ContentKNN", "neighbors"),
+    "als": _Entry("als", "ALS", "factorization"),
+    "bpr": _Entry("bpr", "BPR", "factorization"),
+    "cml": _Entry("dpcml", "CML", "metric learning"),
+    "dpcml": _Entry("dpcml", "DPCML", "metric learning"),
+    "adacml": _Entry("attention_cml", "AdaCML", "metric learning"),
+    "hlr": _Entry("attention_cml", "HLR", "metric learning"),
+    "lrml": _Entry("translation_cml", "LRML", "metric learning"),
+    "transcf": _Entry("translation_cml", "TransCF", "metric learning"),
+    "gmf": _Entry("ncf", "GMF", "neural factorization"),
+    "mlp": _Entry("ncf", "MLP", "neural factorization"),
+    "neumf": _Entry("ncf", "NeuMF", "neural factorization"),
+    "m2f": _Entry("multi_vector_mf", "M2F", "factorization"),
+    "mgmf": _Entry("multi_vector_mf", "MGMF", "neural factorization"),
+    "mult-dae": _Entry("autoencoders", "MultDAE", "autoencoder"),
+    "mult-vae": _Entry("autoencoders", "MultVAE", "autoencoder"),
+    "lightgcn": _Entry("lightgcn", "LightGCN", "graph"),
+    "dp-recnet": _Entry("recnet", "DPRecNet", "neural factorization"),
+    "gcn-accdiv": _Entry("gcn_accdiv", "GCNAccDiv", "graph"),
+    "idcf": _Entry("diverse_mf", "IDCF", "factorization"),
+    "prd": _Entry("diverse_mf", "PRD", "factorization"),
+    "recnet": _Entry("recnet", "RecNet", "neural factorization"),
+    "dpcml+dn": _Entry("dropoutnet", "DPCMLDN", "DropoutNet"),
+    "cml+dn": _Entry("dropoutnet", "CMLDN", "DropoutNet"),
+    "mgmf+dn": _Entry("dropoutnet", "MGMFDN", "DropoutNet"),
 }
+_NAME_OF_CLASS = {entry.class_name: name for name, entry in _MODELS.items()}
+
+__all__ = ["ModelInfo", "Recommender", "VectorSpace", "create", "registry", "table", *_NAME_OF_CLASS]
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What there is to know of a model without fitting it."""
+
+    name: str
+    """As `create`, ``tastespace fit --model`` and saved models spell it."""
+    class_name: str
+    """Its class in this module."""
+    family: str
+    extra: str | None
+    """Optional dependencies that it needs: ``pip install tastespace[neural]``."""
+    interests: bool
+    """Whether users have several vectors: `Recommender.shelves` then has a row of items for each."""
+    fold_in: bool
+    """Whether it serves users who were not in training, from their histories: `Recommender.fold_in`."""
+    cold_start: bool
+    """Whether it serves users and items without any history, from their features."""
+    partial_fit: bool
+    """Whether training can go on with more data."""
+    weights: bool | None
+    """Whether it learns from the weights of interactions."""
 
 
 def registry() -> dict[str, type[Recommender]]:
@@ -64,18 +127,45 @@ def create(name: str, **parameters: Any) -> Recommender:
     """
     if name not in _MODELS:
         raise ParameterError(f"no model {name!r}; there are {', '.join(_MODELS)}.{nearest(name, _MODELS)}")
-    cls = _load(name)
-    known = cls._parameter_names()
-    for parameter in parameters:
-        if parameter not in known:
-            raise ParameterError(
-                f"{name} has no parameter {parameter!r}; it has {', '.join(known) or 'none'}."
-                + nearest(parameter, known)
-            )
-    return cls(**parameters)
+    return _load(name)(**parameters)
+
+
+def table() -> list[ModelInfo]:
+    """Name, family and abilities of every model, in the order of `registry`.
+
+    >>> [one.name for one in table() if one.partial_fit]
+    ['cml', 'dpcml']
+    """
+    return [_info(name, create(name)) for name in _MODELS]
+
+
+def _info(name: str, model: Recommender) -> ModelInfo:
+    return ModelInfo(
+        name=name,
+        class_name=_MODELS[name].class_name,
+        family=_MODELS[name].family,
+        extra=model.extra,
+        interests=model.has_interests,
+        fold_in=model.supports_fold_in,
+        cold_start=model.supports_cold_start,
+        partial_fit=model.supports_partial_fit,
+        weights=getattr(model, "uses_weights", None),
+    )
 
 
 def _load(name: str) -> type[Recommender]:
-    module, _, cls = _MODELS[name].partition(":")
-    found: type[Recommender] = getattr(import_module(module), cls)
+    entry = _MODELS[name]
+    found: type[Recommender] = getattr(import_module(f"tastespace.models.{entry.module}"), entry.class_name)
     return found
+
+
+if not TYPE_CHECKING:  # with it, type checkers would accept every name
+
+    def __getattr__(name: str) -> type[Recommender]:
+        if name not in _NAME_OF_CLASS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _load(_NAME_OF_CLASS[name])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAME_OF_CLASS})

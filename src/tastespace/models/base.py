@@ -1,24 +1,51 @@
-"""What a recommender is: parameters stored, `fit`, and scores for blocks of users."""
+"""The base class of all recommenders: parameters, `fit`, and scores for blocks of users."""
 
 from __future__ import annotations
 
+import copy
 import inspect
-import logging
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.checks import require_unweighted
+from tastespace.data.concat import combine
+from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, NotFittedError, ParameterError, nearest
 from tastespace.models.inference import InferenceMixin
+from tastespace.models.parameter_names import require_known
 from tastespace.models.vectors import VectorSpace
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
 
 Self = TypeVar("Self", bound="Recommender")
+TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
+"""What `Recommender.fit` takes: `Interactions`, a frame of any library that narwhals knows, or a SciPy matrix."""
+
+
+class SparseMatrix(Protocol):
+    """A sparse matrix or array of SciPy, which has no types of its own."""
+
+    shape: Any
+
+    def tocsr(self) -> Any:
+        """The same in compressed rows."""
+
+
+class _ConstructorSignature:
+    """The signature of a class is that of its ``__init__``, although `Recommender` has a ``__new__``."""
+
+    def __get__(self, model: object, cls: type) -> inspect.Signature:
+        if cls.__init__ is object.__init__:  # type: ignore[misc]
+            return inspect.Signature()
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 class Recommender(InferenceMixin, ABC):
@@ -31,33 +58,46 @@ class Recommender(InferenceMixin, ABC):
 
     uses_weights: ClassVar[bool] = False
     """Whether the model learns from the weights of interactions; `fit` refuses weighted data otherwise."""
+    extra: ClassVar[str | None] = None
+    """The optional dependencies that the model needs, as in ``pip install tastespace[extra]``."""
+    deterministic_threads: ClassVar[bool] = True
+    """Whether training gives the same bits for every value of ``threads``, where the model has that parameter."""
     train_: Interactions
     """What the model was fitted on."""
     valid_: Interactions | None
-    """What it was tuned on, if anything."""
-    _world: Interactions | None = None
+    """Validation data that `fit` was given, if any."""
+    _popularity_source: Interactions | None = None
 
-    def fit(self: Self, train: Interactions, valid: Interactions | None = None, progress: bool | None = None) -> Self:
+    def fit(self: Self, train: TrainingData, valid: TrainingData | None = None, progress: bool | None = None) -> Self:
         """Learn from ``train``; ``valid`` serves early stopping where the model has any.
 
-        ``progress`` shows a progress bar: by default only where standard error is a terminal.
+        Args:
+            train: `Interactions`; or a frame (polars, pandas, pyarrow, ...) with the columns ``user`` and ``item`` and,
+                where there are any, ``weight`` and ``timestamp``; other columns are not read. Or a SciPy CSR matrix
+                of shape ``(n_users, n_items)``, whose ids are then row and column numbers; values other than 1 are
+                weights. For columns of other names, ratings and filters use `Interactions.from_frame`.
+            valid: The same kind of data as ``train``. Interactions come from one split, matrices have one shape;
+                frames may have users and items that ``train`` does not have.
+            progress: Show a progress bar: by default only where standard error is a terminal.
+
+        >>> import polars as pl
+        >>> from tastespace.models import EASE
+        >>> frame = pl.DataFrame({"user": ["ann", "ann", "bob", "bob"], "item": ["tea", "jam", "tea", "rye"]})
+        >>> EASE().fit(frame).recommend("bob", k=1)["item"].to_list()
+        ['jam']
         """
-        if not isinstance(train, Interactions):
-            raise DataError(
-                f"fit expects Interactions, given {type(train).__name__}. Build them with Interactions.from_frame, "
-                ".from_file or .from_scipy."
-            )
-        if train.n_interactions == 0:
-            raise DataError(f"fit was given {train!r}: nothing to learn from.")
+        data, held_out = _as_interactions(train, valid)
+        if data.n_interactions == 0:
+            raise DataError(f"fit was given {data!r}: nothing to learn from.")
         if not self.uses_weights:
-            require_unweighted(type(self).__name__, train.weights)
-        if valid is not None and (valid.users != train.users or valid.items != train.items):
+            require_unweighted(type(self).__name__, data.weights)
+        if held_out is not None and (held_out.users != data.users or held_out.items != data.items):
             raise DataError(
-                f"valid ({valid!r}) has other users or items than train ({train!r}). Split one Interactions with "
+                f"valid ({held_out!r}) has other users or items than train ({data!r}). Split one Interactions with "
                 "tastespace.split; its parts share both."
             )
-        self._fit(train, valid, progress)
-        self.train_, self.valid_ = train, valid
+        self._fit(data, held_out, progress)
+        self.train_, self.valid_ = data, held_out
         return self
 
     @abstractmethod
@@ -76,16 +116,16 @@ class Recommender(InferenceMixin, ABC):
         return space.scores(users)
 
     @property
-    def world(self) -> Interactions:
-        """Where popularity is counted: the training data, also for a model of newcomers."""
-        return self.train_ if self._world is None else self._world
+    def popularity_source(self) -> Interactions:
+        """The interactions that popularity is computed from: the training data, also after `fold_in`."""
+        return self.train_ if self._popularity_source is None else self._popularity_source
 
     def item_space(self) -> VectorSpace | None:
         """The vectors by which items are compared, for diversity; a two-stage model has those of its first stage."""
         return self.vectors()
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
-        """How close all items are to the items at these rows, for models that compare items without vectors.
+        """Similarity of all items to the items at these rows, for models that compare items without vectors.
 
         Larger is closer; shape ``(len(rows), n_items)``. None for models that do not compare items.
         """
@@ -93,30 +133,71 @@ class Recommender(InferenceMixin, ABC):
 
     # ---- parameters, as in scikit-learn --------------------------------------------------------------------
 
+    __signature__ = _ConstructorSignature()
+
+    if not TYPE_CHECKING:  # type checkers and editors read the signature of __init__
+
+        def __new__(cls, *args: Any, **parameters: Any) -> Any:
+            """Refuse unknown keyword arguments with an error that names the nearest or the new name."""
+            if parameters:
+                require_known(cls.__name__, parameters, cls._parameter_names())
+            return super().__new__(cls)
+
     @classmethod
     def _parameter_names(cls) -> list[str]:
-        signature = inspect.signature(cls)  # of a class without a constructor: no parameters
-        return [name for name, p in signature.parameters.items() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        parameters = inspect.signature(cls).parameters.values()
+        return [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters and their values."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
+        """The constructor's parameters and their values.
+
+        With ``deep``, also the parameters of a model that is itself a parameter: ``model__dim`` is the ``dim`` of the
+        parameter ``model``.
+        """
+        found = {name: getattr(self, name) for name in self._parameter_names()}
+        for name, value in list(found.items()) if deep else ():
+            if isinstance(value, Recommender):
+                found.update({f"{name}__{inner}": one for inner, one in value.get_params().items()})
+        return found
 
     def set_params(self: Self, **parameters: Any) -> Self:
-        """Change parameters; unknown names are an error that offers the nearest."""
-        names = self._parameter_names()
+        """Change parameters, ``model__dim=8`` those of a nested model; unknown names are an error.
+
+        >>> from tastespace.models import EASE
+        >>> EASE().set_params(regularization=50.0)
+        EASE(regularization=50.0)
+        """
+        own: dict[str, Any] = {}
+        nested: dict[str, dict[str, Any]] = {}
         for name, value in parameters.items():
-            if name not in names:
+            outer, is_nested, inner = name.partition("__")
+            if is_nested:
+                nested.setdefault(outer, {})[inner] = value
+            else:
+                own[name] = value
+        require_known(type(self).__name__, [*own, *nested], self._parameter_names())
+        for name, inner_values in nested.items():
+            value = own.get(name, getattr(self, name))
+            if not isinstance(value, Recommender):
                 raise ParameterError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(names) or 'none'}."
-                    + nearest(name, names)
+                    f"{type(self).__name__} has no parameter {name}__{next(iter(inner_values))}: {name}={value!r} is "
+                    "not a model."
                 )
+        for name, value in own.items():
             setattr(self, name, value)
+        for name, inner_values in nested.items():  # after their models, which may be new
+            getattr(self, name).set_params(**inner_values)
         return self
 
     def clone(self: Self) -> Self:
-        """A new, unfitted model with the same parameters."""
-        return type(self)(**self.get_params())
+        """A new, unfitted model with the same parameters; models that are parameters are cloned too."""
+        parameters = self.get_params(deep=False)
+        return type(self)(
+            **{
+                name: value.clone() if isinstance(value, Recommender) else copy.deepcopy(value)
+                for name, value in parameters.items()
+            }
+        )
 
     @property
     def is_fitted(self) -> bool:
@@ -130,5 +211,67 @@ class Recommender(InferenceMixin, ABC):
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        changed = [f"{n}={v!r}" for n, v in self.get_params().items() if repr(v) != repr(defaults[n].default)]
+        parameters = self.get_params(deep=False).items()
+        changed = [f"{name}={value!r}" for name, value in parameters if repr(value) != repr(defaults[name].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def _as_interactions(train: Any, valid: Any) -> tuple[Interactions, Interactions | None]:
+    """Training and validation data of any accepted kind, over the same users and items where they were frames."""
+    kind = _kind("train", train)
+    if valid is not None and _kind("valid", valid) != kind:
+        raise DataError(f"valid is {_kind('valid', valid)}, train is {kind}: give both as the same kind.")
+    if isinstance(train, Interactions):
+        return train, valid
+    if sp.issparse(train):
+        return _from_sparse(train), None if valid is None else _from_sparse(valid)
+    data = _from_frame("train", train)
+    if valid is None:
+        return data, None
+    held_out = _from_frame("valid", valid)
+    whole = combine(data, held_out)
+    return _with_ids(data, whole.users, whole.items), _with_ids(held_out, whole.users, whole.items)
+
+
+def _kind(name: str, data: Any) -> str:
+    if isinstance(data, Interactions):
+        return "Interactions"
+    if sp.issparse(data):
+        return "a sparse matrix"
+    import narwhals as nw  # where it is needed: not everybody has frames
+
+    if isinstance(nw.from_native(data, pass_through=True), (nw.DataFrame, nw.LazyFrame)):
+        return "a frame"
+    raise DataError(
+        f"fit expects {name} to be Interactions, a frame with the columns user and item, or a SciPy CSR matrix; given "
+        f"{type(data).__name__}."
+    )
+
+
+def _from_sparse(matrix: Any) -> Interactions:
+    values = sp.csr_array(matrix).data
+    return Interactions.from_scipy(matrix, keep_weights=bool(((values != 0) & (values != 1)).any()))
+
+
+def _from_frame(name: str, frame: Any) -> Interactions:
+    from tastespace.data.tables import FrameTable
+
+    columns = FrameTable(frame).columns
+    for column in ("user", "item"):
+        if column not in columns:
+            raise DataError(
+                f"fit was given {name} as a frame without the column {column!r}; its columns are "
+                f"{', '.join(map(repr, columns))}.{nearest(column, columns)} Rename it, or name the columns: "
+                "fit(Interactions.from_frame(frame, user=..., item=...))."
+            )
+    weight, timestamp = (column if column in columns else None for column in ("weight", "timestamp"))
+    return Interactions.from_frame(frame, weight=weight, timestamp=timestamp)
+
+
+def _with_ids(data: Interactions, users: IdMap, items: IdMap) -> Interactions:
+    """The same interactions over larger sets of ids; all ids are sorted, so the interactions keep their order."""
+    counts = np.zeros(len(users), dtype=np.int64)
+    counts[users.index_of(data.users.series)] = data.user_counts
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    indices = items.index_of(data.items.series)[data.indices].astype(np.int32)
+    return replace(data, users=users, items=items, offsets=offsets, indices=indices)

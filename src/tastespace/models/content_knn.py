@@ -16,7 +16,7 @@ from tastespace.data.append_ids import enlarged, new_ids
 from tastespace.data.feature_columns import Kind
 from tastespace.data.features import FeatureEncoder, content_for, encode_newcomers, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
-from tastespace.models.base import Recommender
+from tastespace.models.base import Recommender, TrainingData
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class ContentKNN(Recommender):
 
     def fit(
         self,
-        train: Interactions,
-        valid: Interactions | None = None,
+        train: TrainingData,
+        valid: TrainingData | None = None,
         progress: bool | None = None,
         *,
         user_features: Any = None,
@@ -130,7 +130,7 @@ class ContentKNN(Recommender):
         scores: NDArray[np.float32] = by_content.toarray().astype(np.float32)
         cold = self.is_cold_[users]
         scores[cold] = profiles[cold].toarray()
-        scores[~scores.any(axis=1)] = self.world.item_counts
+        scores[~scores.any(axis=1)] = self.popularity_source.item_counts
         return scores
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
@@ -147,7 +147,9 @@ class ContentKNN(Recommender):
         old = self.item_weights_.tocoo()
         coords = old.coords[0], added.old[old.coords[1]]
         self.item_weights_ = sp.csr_array((old.data, coords), shape=(old.shape[0], added.whole.n_items))
-        self._world = None if self._world is None else enlarged(self._world, "item", added.ids, features)
+        self._popularity_source = (
+            None if self._popularity_source is None else enlarged(self._popularity_source, "item", added.ids, features)
+        )
         return self._add(added)
 
     def add_users(self, features: Any, ids: Any = None) -> ContentKNN:

@@ -1,47 +1,74 @@
-"""What every fitted model can be asked: the methods that users call after `fit`.
+"""The methods that users call on a fitted model.
 
-The answers themselves are made in `tastespace.recommend` and `tastespace.store`, rooms above this one; each method
-reaches up when it is called, so that a model has the methods people look for.
+The functions behind them are in `tastespace.recommend` and `tastespace.store`, packages that import this one. Each
+method imports its function when it is called: this is the one module of the package that imports upwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
     from tastespace.data.interactions import Interactions
+    from tastespace.models.base import Recommender, SparseMatrix
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.shelves import Shelves
 
-Filter = str | pl.Expr | Callable[[Any], Any]
+Ids: TypeAlias = Hashable | Iterable[Hashable]
+"""One id, or several in a list, array or series."""
+Filter: TypeAlias = str | pl.Expr | Callable[[Any], Any]
+"""Which items may be recommended, see `InferenceMixin.recommend`."""
+Histories: TypeAlias = "Interactions | IntoFrame | Mapping[Any, Iterable[Hashable]] | Sequence[Iterable[Hashable]]"
+"""Items of users who were not in training, see `InferenceMixin.fold_in`."""
+Features: TypeAlias = "IntoFrame | Mapping[str, Sequence[Any]] | NDArray[Any] | SparseMatrix"
+"""Features of users or items: a frame, a dict of columns, or a matrix with a row for each."""
+Frame: TypeAlias = Any
+"""A frame in the library that the training data came from, which type checkers cannot know."""
 Self = TypeVar("Self", bound="InferenceMixin")
 
 
 class InferenceMixin:
-    """Recommendations, shelves, explanations, neighbors, newcomers, files."""
+    """Recommendations, shelves, explanations, neighbors, fold-in and files of a fitted model."""
 
     has_interests: bool = False
     """Whether users have several vectors, so that a recommendation serves one of several interests."""
+
+    @property
+    def supports_fold_in(self) -> bool:
+        """Whether `fold_in` and `recommend_for` accept the histories of users who were not in training."""
+        return type(self)._fold_in is not InferenceMixin._fold_in
+
+    @property
+    def supports_cold_start(self) -> bool:
+        """Whether `fold_in` and `recommend_for` accept ``features`` of users who have no history."""
+        return type(self)._fold_in_with is not InferenceMixin._fold_in_with
+
+    @property
+    def supports_partial_fit(self) -> bool:
+        """Whether the model has ``partial_fit``, which goes on learning from more data."""
+        return hasattr(self, "partial_fit")
 
     # ---- lists ---------------------------------------------------------------------------------------------
 
     def recommend(
         self,
-        users: Any = None,
+        users: Ids | None = None,
         k: int = 10,
         *,
         exclude_seen: bool = True,
-        items: Any = None,
+        items: Ids | None = None,
         filter: Filter | None = None,
         on_unknown: str = "error",
         threads: int = 0,
-    ) -> Any:
+    ) -> Frame:
         """The best k items for each user, as a frame in the library that the data came from.
 
         Columns: ``user``, ``item``, ``rank`` (from 1), ``score`` (larger is better); for metric models ``distance``,
@@ -49,14 +76,14 @@ class InferenceMixin:
         vector that the item is nearest to. Fewer candidates than k give fewer rows.
 
         Args:
-            users: User ids, one id, or None for everybody.
+            users: User ids, one id, or None for all users.
             k: Items per user.
             exclude_seen: Leave out what the user had in training.
             items: Recommend only among these item ids.
             filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"`` (SQL),
                 a polars expression, or a function from the frame of attributes to one true or false per item.
-            on_unknown: What to do with unknown users: ``"error"``, ``"skip"``, or ``"popular"``: what most people
-                take, with null scores.
+            on_unknown: What to do with unknown users: ``"error"``, ``"skip"``, or ``"popular"``: the most popular
+                items, with null scores.
             threads: 0 means all cores.
 
         >>> from tastespace import CML, synthetic
@@ -67,12 +94,12 @@ class InferenceMixin:
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend
 
-        return recommend(_whole(self), users, Request(k, exclude_seen, items, filter, threads), on_unknown)
+        return recommend(_recommender(self), users, Request(k, exclude_seen, items, filter, threads), on_unknown)
 
     def recommend_indices(
-        self, rows: Any = None, k: int = 10, *, exclude_seen: bool = True, threads: int = 0
+        self, rows: ArrayLike | None = None, k: int = 10, *, exclude_seen: bool = True, threads: int = 0
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """As `recommend`, in indices and arrays for those who want raw speed.
+        """As `recommend`, in indices and arrays, without the cost of ids and frames.
 
         Gives item indices and scores, both of shape ``(n, k)``; -1 and NaN where there are fewer candidates. An index
         is the place of an id in ``train_.users`` or ``train_.items``.
@@ -80,52 +107,53 @@ class InferenceMixin:
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend_indices
 
-        return recommend_indices(_whole(self), rows, Request(k, exclude_seen, threads=threads))
+        return recommend_indices(_recommender(self), rows, Request(k, exclude_seen, threads=threads))
 
     def recommend_to(
         self,
         path: str | Path,
-        users: Any = None,
+        users: Ids | None = None,
         k: int = 10,
         *,
         exclude_seen: bool = True,
-        items: Any = None,
+        items: Ids | None = None,
         filter: Filter | None = None,
         threads: int = 0,
     ) -> int:
         """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; gives the number of rows.
 
-        Memory does not grow with the number of users. Arguments as in `recommend`. The file appears when it is whole.
+        Memory does not grow with the number of users. Arguments as in `recommend`. The file appears when it is
+        complete.
         """
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend_to
 
-        return recommend_to(_whole(self), path, users, Request(k, exclude_seen, items, filter, threads))
+        return recommend_to(_recommender(self), path, users, Request(k, exclude_seen, items, filter, threads))
 
     # ---- interests -----------------------------------------------------------------------------------------
 
     def shelves(
         self,
-        user: Any,
+        user: Hashable,
         k: int | Mapping[int, int] = 10,
         *,
         mute: Iterable[int] = (),
         boost: Mapping[int, float] | None = None,
         merge: float = 0.8,
         exclude_seen: bool = True,
-        items: Any = None,
+        items: Ids | None = None,
         filter: Filter | None = None,
         column: str | None = None,
     ) -> Shelves:
-        """One list of recommendations for each of a person's interests, the strongest first, like a shop window.
+        """One list of recommendations for each of a user's interests, the strongest interest first.
 
-        An item stands on the shelf of the interest that it is nearest to. Interests whose best items are mostly the
+        An item is on the shelf of the interest that it is nearest to. Interests whose best items are mostly the
         same share a shelf, and one that no past item belongs to joins the nearest.
 
         Args:
             user: Id of one user.
             k: Items on each shelf, or a number for each interest: ``{0: 12, 2: 4}`` (10 where none is given).
-            mute: Interests to leave out, as if the person did not have them.
+            mute: Interests to leave out, as if the user did not have them.
             boost: Interests to show more of: ``{2: 1.5}`` makes a shelf half as long again and moves it up as if half
                 as many past items again belonged to it.
             merge: Interests share a shelf from this overlap of their best items on, in (0, 1]; above 1 never.
@@ -135,11 +163,11 @@ class InferenceMixin:
         from tastespace.recommend.shelves import shelves
 
         return shelves(
-            _whole(self), user, k, mute=mute, boost=boost, merge=merge, exclude_seen=exclude_seen, items=items,
+            _recommender(self), user, k, mute=mute, boost=boost, merge=merge, exclude_seen=exclude_seen, items=items,
             filter=filter, column=column,
         )  # fmt: skip
 
-    def interests(self, user: Any, k: int = 5, *, column: str | None = None) -> Any:
+    def interests(self, user: Hashable, k: int = 5, *, column: str | None = None) -> Frame:
         """A frame with a row for each vector of a user, the strongest first.
 
         Columns: ``interest`` (its number), ``weight`` (share of the past items that are nearest to it), ``label``
@@ -148,26 +176,26 @@ class InferenceMixin:
         """
         from tastespace.recommend.shelves import interests
 
-        return interests(_whole(self), user, k, column=column)
+        return interests(_recommender(self), user, k, column=column)
 
-    def explain(self, user: Any, item: Any, k: int = 5, *, column: str | None = None) -> Explanation:
-        """Why an item stands where it stands: the interest it serves, how near, the past items beside it.
+    def explain(self, user: Hashable, item: Hashable, k: int = 5, *, column: str | None = None) -> Explanation:
+        """Why an item has its rank: the interest it serves, its distance, the k past items nearest to it.
 
         Also its rank among what the user does not have, and its rank if the user did not have that interest.
         """
         from tastespace.recommend.explanations import explain
 
-        return explain(_whole(self), user, item, k, column=column)
+        return explain(_recommender(self), user, item, k, column=column)
 
-    # ---- neighbors ----------------------------------------------------------------------------------------
+    # ---- neighbors -----------------------------------------------------------------------------------------
 
-    def similar_items(self, items: Any, k: int = 10) -> Any:
+    def similar_items(self, items: Ids, k: int = 10) -> Frame:
         """The k items nearest to each given item: a frame of item, similar, rank, score (and distance)."""
         from tastespace.recommend.similar import similar_items
 
-        return similar_items(_whole(self), items, k)
+        return similar_items(_recommender(self), items, k)
 
-    def similar_users(self, users: Any, k: int = 10) -> Any:
+    def similar_users(self, users: Ids, k: int = 10) -> Frame:
         """The k users most like each given user: a frame of user, similar, rank, score (and distance).
 
         With several vectors each, the distance between two users is the squared distance from a vector to the other's
@@ -175,59 +203,73 @@ class InferenceMixin:
         """
         from tastespace.recommend.similar import similar_users
 
-        return similar_users(_whole(self), users, k)
+        return similar_users(_recommender(self), users, k)
 
-    # ---- newcomers -----------------------------------------------------------------------------------------
+    # ---- users who were not in training --------------------------------------------------------------------
 
-    def fold_in(self: Self, histories: Any = None, on_unknown: str = "error", *, features: Any = None) -> Self:
-        """A model like this one for people who were not in training: the items stay as they are, the people are new.
+    def fold_in(
+        self: Self, histories: Histories | None = None, on_unknown: str = "error", *, features: Features | None = None
+    ) -> Self:
+        """A fitted model of the same items for users who were not in training.
 
-        ``histories`` is a list of lists of item ids (the people are then 0, 1, ...), a mapping from a name to such a
-        list, or a frame with the columns user and item. The answer is a fitted model, so `recommend`, `shelves`,
-        `explain` and the rest work for the newcomers. Items that the model does not know are an error, or left out with
-        ``on_unknown="skip"``.
+        The items stay as they are; the new users get vectors or scores from their histories. `recommend`, `shelves`,
+        `explain` and the rest work on the model that comes back.
 
-        Models that learn from content take ``features`` of the people: a frame with a column ``user`` and the columns
-        of training, or a matrix with a row for each person (0, 1, ..., or in the order of ``histories``). Histories may
-        then be short, of some only, or left out.
+        Args:
+            histories: A list of lists of item ids (the users are then 0, 1, ...), a mapping from a user to such a
+                list, or a frame with the columns ``user`` and ``item``.
+            on_unknown: Items that the model does not know are an error, or left out with ``"skip"``.
+            features: For models that learn from content: a frame with a column ``user`` and the columns of training,
+                or a matrix with a row for each user (0, 1, ..., or in the order of ``histories``). Histories may then
+                be short, of some users only, or left out.
+
+        >>> from tastespace import EASE, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> EASE().fit(town).fold_in({"zoe": [3, 7]}).recommend("zoe", k=2)["rank"].to_list()
+        [1, 2]
         """
         from tastespace.recommend.fold_in import fold_in
 
-        return fold_in(_whole(self), histories, on_unknown, features)
+        return cast(Self, fold_in(_recommender(self), histories, on_unknown, features))
 
     def recommend_for(
         self,
-        histories: Any = None,
+        histories: Histories | None = None,
         k: int = 10,
         *,
-        features: Any = None,
+        features: Features | None = None,
         exclude_seen: bool = True,
-        items: Any = None,
+        items: Ids | None = None,
         filter: Filter | None = None,
         on_unknown: str = "error",
         threads: int = 0,
-    ) -> Any:
-        """Recommendations for people who were not in training, from what they took or from their content.
+    ) -> Frame:
+        """Recommendations for users who were not in training, from their histories or their features.
 
         See `fold_in` for ``histories`` and ``features``.
-        With ``on_unknown="popular"`` unknown items are left out and a person of whom nothing remains gets what most
-        people take; with ``"skip"`` such a person gets no rows.
+        With ``on_unknown="popular"`` unknown items are left out and a user without any known item gets the most
+        popular items; with ``"skip"`` such a user gets no rows.
+
+        >>> from tastespace import EASE, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> EASE().fit(town).recommend_for([[3, 7], [5]], k=2)["user"].to_list()
+        [0, 0, 1, 1]
         """
         from tastespace.recommend.fold_in import recommend_for
         from tastespace.recommend.request import Request
 
         request = Request(k, exclude_seen, items, filter, threads)
-        return recommend_for(_whole(self), histories, request, on_unknown, features)
+        return recommend_for(_recommender(self), histories, request, on_unknown, features)
 
     def _fold_in(self: Self, histories: Interactions) -> Self | None:
-        """A fitted model of the same items for the users of ``histories``; None for models that cannot be asked so."""
+        """A fitted model of the same items for the users of ``histories``; None for models without fold-in."""
         return None
 
     def _fold_in_with(self: Self, histories: Interactions, features: Any) -> Self | None:
-        """The same from content, a row for each user of ``histories``; None for models that know no content."""
+        """The same from features, a row for each user of ``histories``; None for models that use no features."""
         return None
 
-    # ---- ways out ------------------------------------------------------------------------------------------
+    # ---- files ---------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, metrics: Mapping[str, float] | None = None) -> None:
         """Write the model as a directory that `tastespace.load` opens; ``metrics`` are kept with it.
@@ -236,7 +278,7 @@ class InferenceMixin:
         """
         from tastespace.store import save
 
-        save(_whole(self), path, metrics)
+        save(_recommender(self), path, metrics)
 
     def export(self, path: str | Path, kind: str = "npz") -> list[Path]:
         """Write item and user vectors for a vector index: ``"npz"``, ``"parquet"`` or ``"faiss"``; gives the files.
@@ -245,16 +287,16 @@ class InferenceMixin:
         """
         from tastespace.recommend.export import export
 
-        return export(_whole(self), path, kind)
+        return export(_recommender(self), path, kind)
 
 
-def opened(model: Any) -> Any:
-    """A model, or the one that is saved at a path."""
+def load_if_path(model: Any) -> Any:
+    """The saved model at ``model`` if that is a path, else ``model`` itself."""
     from tastespace.store import load
 
     return load(model) if isinstance(model, (str, Path)) else model
 
 
-def _whole(model: InferenceMixin) -> Any:
-    """The recommender that these methods belong to; its type stands in a room that imports this one."""
-    return model
+def _recommender(model: InferenceMixin) -> Recommender:
+    """The model as what it is: only `Recommender`, which this module cannot import, has this mixin."""
+    return cast("Recommender", model)

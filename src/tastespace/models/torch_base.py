@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,8 @@ class Batch:
 class _Weights(TrainedRecommender):
     """State of a fitted neural model; no dataclass, because annotations of those are parameters."""
 
+    extra: ClassVar[str | None] = "neural"
+    deterministic_threads: ClassVar[bool] = False  # torch's matrix products round differently for other numbers
     weights_: dict[str, NDArray[Any]]
     """All learned arrays."""
     _scoring_tensors: tuple[Any, Any] = (None, None)

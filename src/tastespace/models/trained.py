@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tastespace.checks import require_seed
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.base import Recommender
+from tastespace.models.base import Recommender, TrainingData
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays, Callback, Loop, LoopSettings, Trainee
 
@@ -90,16 +90,15 @@ class TrainedRecommender(Recommender):
 
     def fit(
         self: Self,
-        train: Interactions,
-        valid: Interactions | None = None,
+        train: TrainingData,
+        valid: TrainingData | None = None,
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
         """Learn from ``train``; the epoch that does best on ``valid`` is kept where it is given.
 
         Args:
-            train: What to learn from.
-            valid: Chooses the best epoch and stops early; shares users and items with ``train``.
+            train, valid: As for every model; ``valid`` chooses the best epoch and stops early.
             progress: Show a progress bar: by default only where standard error is a terminal.
             callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
 

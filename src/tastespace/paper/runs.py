@@ -163,7 +163,7 @@ def chosen_parameters(method: Method, dataset: str, preset: str | None, paramete
 def plain_parameters(model: Recommender) -> dict[str, Any]:
     """Parameters as plain values; those of a first stage stand beside those of the second."""
     found: dict[str, Any] = {}
-    for name, value in model.get_params().items():
+    for name, value in model.get_params(deep=False).items():
         if isinstance(value, Recommender):
             found |= plain_parameters(value)
         elif name not in ("threads", "seed"):

@@ -162,7 +162,7 @@ class _Trier:
         if key not in self._first:
             fit(model, self._parts, progress=False)
             self._first = {key: model.model_}
-        outer = {name: value for name, value in model.get_params().items() if name != "model"}
+        outer = {name: value for name, value in model.get_params(deep=False).items() if name != "model"}
         return Reranked.around(self._first[key], **outer)
 
 

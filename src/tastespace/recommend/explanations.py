@@ -63,7 +63,7 @@ def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str
     person = meet(model, user, "explanations")
     train = model.train_
     row = row_of(train.items, item)
-    labeler = Labeler(train, column, model.world)
+    labeler = Labeler(train, column, model.popularity_source)
     unseen = person.allowed(train.n_items, None, exclude_seen=True)
     interest = int(person.scores[:, row].argmax())
     others = [x for x in range(person.n_vectors) if x != interest]

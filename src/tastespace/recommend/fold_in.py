@@ -152,7 +152,7 @@ def _require_new(train: Interactions, given: pl.Series) -> None:
 
 
 def _for_newcomers(new: Model, people: Interactions, model: Model) -> Model:
-    new.train_, new.valid_, new._world = people, None, model.world
+    new.train_, new.valid_, new._popularity_source = people, None, model.popularity_source
     return new
 
 

@@ -227,9 +227,14 @@ class Reranked(Recommender):
         self._check(train)  # before the first stage learns for hours
         self._put(self.model.clone().fit(train, valid, progress))
 
+    @property
+    def supports_fold_in(self) -> bool:
+        """Where the first stage does."""
+        return self.model.supports_fold_in
+
     def _fold_in(self: Own, histories: Interactions) -> Own:
         """The same two stages for other people; items keep the popularity and the company that they had."""
-        parameters = {name: value for name, value in self.get_params().items() if name != "model"}
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "model"}
         return self.around(folded(self.model_, histories), **parameters)
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
@@ -265,19 +270,3 @@ class Reranked(Recommender):
             "a two-stage model is not saved as one. Save its first stage, model.model_.save(path), and open it with "
             f"Reranked.around(tastespace.load(path), how={self.how!r}, weight={self.weight!r})."
         )
-
-    # ---- parameters ----------------------------------------------------------------------------------------
-
-    def set_params(self: Own, **parameters: Any) -> Own:
-        """Change parameters; ``model__name`` is a parameter of the first stage."""
-        for name, value in parameters.items():
-            outer, nested, inner = name.partition("__")
-            if outer == "model" and nested:
-                self.model.set_params(**{inner: value})
-            else:
-                super().set_params(**{name: value})
-        return self
-
-    def clone(self: Own) -> Own:
-        """A new, unfitted pair of stages with the same parameters; the first stage is cloned too."""
-        return type(self)(**{**self.get_params(), "model": self.model.clone()})

@@ -79,7 +79,7 @@ class Stage:
         check_method(how, weight, options)
         self._how, self._weight = how, float(weight)
         self._smoothing = float(options.get("smoothing", 0.01))
-        self._train, self._catalog = model.train_, model.world
+        self._train, self._catalog = model.train_, model.popularity_source
         self._shares = category_shares(self._catalog, options.get("column")) if how == "calibrated" else None
         self._cosines = _Cosines(self._catalog)
         self._space = model.item_space()

@@ -118,7 +118,7 @@ def shelves(
     person = meet(model, user, "shelves")
     lengths, muted, boosts = _checked(person, k, mute, boost, merge)
     train = model.train_
-    labeler = Labeler(train, column, model.world)
+    labeler = Labeler(train, column, model.popularity_source)
     allowed = person.allowed(train.n_items, candidate_rows(train, items, filter), exclude_seen)
     vectors = [x for x in range(person.n_vectors) if x not in muted]
     weights = person.weights * np.array([boosts.get(x, 1.0) for x in range(person.n_vectors)])
@@ -157,7 +157,7 @@ def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None =
     k = check_k(k)
     person = meet(model, user, "interests")
     train = model.train_
-    labeler = Labeler(train, column, model.world)
+    labeler = Labeler(train, column, model.popularity_source)
     unseen = person.allowed(train.n_items, None, exclude_seen=True)
     weights = person.weights
     rows: dict[str, list[Any]] = {"interest": [], "weight": [], "label": [], "past": [], "nearest": []}

@@ -91,7 +91,7 @@ class Lister:
         """What most people take, for users the model does not know: their scores are null."""
         train = self._model.train_
         rows = np.arange(train.n_items) if self._candidates is None else self._candidates
-        best = rows[np.argsort(-self._model.world.item_counts[rows], kind="stable")[: self._k]]
+        best = rows[np.argsort(-self._model.popularity_source.item_counts[rows], kind="stable")[: self._k]]
         lists = pl.DataFrame([train.items.take(best).alias("item")]).with_columns(
             pl.Series("rank", np.arange(1, len(best) + 1, dtype=np.int32)),
             *(pl.lit(None, dtype=kind).alias(name) for name, kind in self._value_columns().items()),

@@ -68,7 +68,8 @@ def find_class(name: str, where: str) -> type[Recommender]:
 def encode_parameters(model: Recommender) -> dict[str, Any]:
     """The constructor's parameters as JSON."""
     return {
-        name: encode(value, f"{type(model).__name__}'s parameter {name}") for name, value in model.get_params().items()
+        name: encode(value, f"{type(model).__name__}'s parameter {name}")
+        for name, value in model.get_params(deep=False).items()
     }
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 
 class EpochBar:
     """Epochs done, the loss, the monitored metric and positives per second."""
 
     def __init__(self, epochs: int, first: int, n_positives: int, wanted: bool | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
         visible = sys.stderr.isatty() if wanted is None else wanted
         self._progress = Progress(
             TextColumn("epoch {task.fields[epoch]}/" + str(epochs)),

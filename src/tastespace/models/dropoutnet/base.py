@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tastespace.data.features import FeatureEncoder, content_for, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.base import Recommender
+from tastespace.models.base import Recommender, TrainingData
 from tastespace.models.dropoutnet.fusion import SIDES, FusionRecommender
 from tastespace.models.dropoutnet.networks import find_extractor
-from tastespace.models.inference import opened
+from tastespace.models.inference import load_if_path
 from tastespace.models.torch_base import Batch, Tensors, require_torch
 from tastespace.training.batches import SharedNegatives, in_runs
 from tastespace.training.loop import Arrays, Callback
@@ -71,8 +71,8 @@ class DropoutNet(FusionRecommender):
 
     def fit(
         self: Self,
-        train: Interactions,
-        valid: Interactions | None = None,
+        train: TrainingData,
+        valid: TrainingData | None = None,
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
         *,
@@ -136,7 +136,7 @@ class DropoutNet(FusionRecommender):
         self, train: Interactions, valid: Interactions | None, progress: bool | None, latent: Any
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Vectors of the pre-trained model."""
-        model = self._latent_model().fit(train, valid, progress) if latent is None else opened(latent)
+        model = self._latent_model().fit(train, valid, progress) if latent is None else load_if_path(latent)
         if not isinstance(model, Recommender):
             raise ParameterError(
                 f"fit(latent=...) was given a {type(model).__name__}, expected a fitted model or the path of a saved "

@@ -260,14 +260,18 @@ class FusionRecommender(FusionParameters, NeuralRecommender):
         old = self.train_.users if side == "user" else self.train_.items
         added = self._cold_vectors(side, self._encoded(side, features)).reshape(len(new), -1)
         whole = enlarged(self.train_, side, new, features)
-        world = None if self._world is None or side == "user" else enlarged(self._world, side, new, features)
+        world = (
+            None
+            if self._popularity_source is None or side == "user"
+            else enlarged(self._popularity_source, side, new, features)
+        )
         both = whole.users if side == "user" else whole.items
         before = (self.user_vectors_ if side == "user" else self.item_vectors_).reshape(len(old), -1)
         vectors = np.empty((len(both), before.shape[1]), dtype=np.float32)
         vectors[both.index_of(old.series)] = before
         vectors[both.index_of(new)] = added
         setattr(self, f"{side}_vectors_", vectors.reshape(-1, self.dim))
-        self.train_, self._world = whole, world or self._world
+        self.train_, self._popularity_source = whole, source or self._popularity_source
         return self
 
     def _encoded(self, side: str, features: Any) -> sp.csr_array:

@@ -1,0 +1,47 @@
+"""Which names a model's parameters have, and which they had in earlier versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tastespace.errors import ParameterError, nearest
+
+RENAMED: dict[str, tuple[str, ...]] = {
+    "batch": ("batch_size",),
+    "bias_regularisation": ("bias_regularization",),
+    "block": ("block_size",),
+    "candidates": ("n_negatives",),
+    "diversity_weight": ("spread_weight",),
+    "far_neighbours": ("far_neighbors",),
+    "hardest": ("n_hardest",),
+    "interests": ("n_interests",),
+    "max_diversity": ("max_spread",),
+    "min_diversity": ("min_spread",),
+    "near_neighbours": ("near_neighbors",),
+    "negatives": ("n_negatives",),
+    "neighbour_weight": ("neighbor_weight",),
+    "neighbours": ("n_neighbors",),
+    "normalise": ("normalize",),
+    "optimiser": ("optimizer",),
+    "regularisation": ("regularization",),
+    "slots": ("n_slots",),
+}
+"""Old name -> new names. An entry counts for the models that have one of the new names and not the old one."""
+
+
+def require_known(model: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise unless every given name is one of the parameters ``known`` of the class called ``model``.
+
+    >>> require_known("CML", ["candidates"], ["dim", "n_negatives"])
+    Traceback (most recent call last):
+    tastespace.errors.ParameterError: CML has no parameter candidates: now n_negatives.
+    """
+    for name in given:
+        if name in known:
+            continue
+        for new in RENAMED.get(name, ()):
+            if new in known:
+                raise ParameterError(f"{model} has no parameter {name}: now {new}.")
+        raise ParameterError(
+            f"{model} has no parameter {name!r}; it has {', '.join(known) or 'none'}.{nearest(name, known)}"
+        )
