@@ -14,7 +14,7 @@ from rich.logging import RichHandler
 from rich.markup import escape
 
 import tastespace
-from tastespace.cli import answers, datasets, demo, doctor, files
+from tastespace.cli import datasets, demo, doctor, inference_commands, model_commands
 from tastespace.cli import fit as fitting
 from tastespace.cli import run as experiments
 from tastespace.cli.config import configured
@@ -32,15 +32,15 @@ app = typer.Typer(
 _COMMANDS = (
     (demo.demo, "demo --dataset ml-100k"),
     (fitting.fit, "fit clicks.parquet --user who --item what --out shop.model"),
-    (answers.recommend, "recommend shop.model ann bob -k 5 --format json"),
-    (answers.shelves, "shelves shop.model ann"),
-    (answers.interests, "interests shop.model ann"),
-    (answers.taste_map, "map shop.model ann --out map.svg"),
-    (answers.explain, "explain shop.model ann jam"),
-    (answers.similar, "similar shop.model jam"),
-    (files.evaluate, "evaluate shop.model later.parquet --user who --item what"),
-    (files.export, "export shop.model vectors --kind parquet"),
-    (files.inspect, "inspect shop.model --verify"),
+    (inference_commands.recommend, "recommend shop.model ann bob -k 5 --format json"),
+    (inference_commands.shelves, "shelves shop.model ann"),
+    (inference_commands.interests, "interests shop.model ann"),
+    (inference_commands.taste_map, "map shop.model ann --out map.svg"),
+    (inference_commands.explain, "explain shop.model ann jam"),
+    (inference_commands.similar, "similar shop.model jam"),
+    (model_commands.evaluate, "evaluate shop.model later.parquet --user who --item what"),
+    (model_commands.export, "export shop.model vectors --kind parquet"),
+    (model_commands.inspect, "inspect shop.model --verify"),
     (experiments.run, "run --dataset steam-200k --method apa+dihars --json result.json"),
     (experiments.tune, "tune --dataset ml-100k --method cml+hars --trials 5 --record trials.jsonl"),
     (datasets.datasets, "datasets --format json"),

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tastespace.cli.asking import parse_ids
+from tastespace.cli.arguments import parse_ids
 from tastespace.cli.output import progress_bar
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.evaluation import Report, evaluate
@@ -60,7 +60,7 @@ def demo(
     _show_person(console, fitted, data, truth, user)
 
 
-def _world(dataset: str | None, seed: int) -> tuple[Interactions, synthetic.World | None]:
+def _world(dataset: str | None, seed: int) -> tuple[Interactions, synthetic.SyntheticData | None]:
     if dataset is not None:
         return datasets.load(dataset), None
     town = synthetic.multi_interest(n_users=1_500, n_items=800, n_interactions=60_000, seed=seed)
@@ -99,7 +99,7 @@ def _show_person(
     console: Console,
     fitted: list[tuple[str, Recommender, Report]],
     data: Interactions,
-    truth: synthetic.World | None,
+    truth: synthetic.SyntheticData | None,
     user: Any,
 ) -> None:
     if _has_categories(data):
@@ -119,7 +119,7 @@ def _show_person(
 
 
 def _shares(
-    fitted: list[tuple[str, Recommender, Report]], data: Interactions, truth: synthetic.World | None, user: Any
+    fitted: list[tuple[str, Recommender, Report]], data: Interactions, truth: synthetic.SyntheticData | None, user: Any
 ) -> Table:
     """How much of the history and of each model's list falls into the person's main categories, in percent."""
     columns = {"history": _tally(data, data.items_of(user))}

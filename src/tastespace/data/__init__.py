@@ -1,4 +1,4 @@
-"""Tables in, `Interactions` out: reading, filters, splits, named data sets, synthetic worlds."""
+"""Tables in, `Interactions` out: reading, filters, splits, named data sets, synthetic data sets."""
 
 from tastespace.data import datasets, split, synthetic
 from tastespace.data.ids import IdMap

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.data import datasets, split, synthetic
-from tastespace.data.concat import combine
+from tastespace.data.concat import concat
 from tastespace.data.features import content_frame, is_matrix
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
@@ -105,7 +105,7 @@ def rehearsal(parts: ColdStart, seed: int = 0) -> ColdStart:
     >>> inner.train.n_users, inner.new_users.n_users, inner.test.users == inner.train.users
     (432, 108, True)
     """
-    data = combine(parts.train, parts.valid)
+    data = concat(parts.train, parts.valid)
     shares = {"users": _REHEARSED * (parts.new_users is not None), "items": _REHEARSED * (parts.new_items is not None)}
     content = parts.user_features, parts.item_features
     return hold_out(parts.name, data, *content, **shares, seed=seed, settings=parts.settings)

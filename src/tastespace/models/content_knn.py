@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.checks import require_whole
-from tastespace.data.append_ids import enlarged, new_ids
+from tastespace.data.append_ids import append_ids, new_ids
 from tastespace.data.feature_columns import Kind
-from tastespace.data.features import FeatureEncoder, content_for, encode_newcomers, encoder_for, learn_content
+from tastespace.data.features import FeatureEncoder, content_for, encode_new, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
 
@@ -150,7 +150,7 @@ class ContentKNN(Recommender):
         tastes = self.tastes_.tocoo()
         places = tastes.coords[0], come.old[tastes.coords[1]]
         self.tastes_ = sp.csr_array((tastes.data, places), shape=(tastes.shape[0], come.whole.n_items))
-        self._world = None if self._world is None else enlarged(self._world, "item", come.ids, features)
+        self._world = None if self._world is None else append_ids(self._world, "item", come.ids, features)
         return self._take_in(come)
 
     def add_users(self, features: Any, ids: Any = None) -> ContentKNN:
@@ -163,8 +163,8 @@ class ContentKNN(Recommender):
     def _newcomers(self, side: str, features: Any, ids: Any) -> _Newcomers:
         self.require_fitted()
         new = new_ids(self.train_, side, features, ids)
-        content = self._scaled(side, encode_newcomers(self.encoders_[side], features, side))
-        whole = enlarged(self.train_, side, new, features)
+        content = self._scaled(side, encode_new(self.encoders_[side], features, side))
+        whole = append_ids(self.train_, side, new, features)
         known, all_ids = (self.train_.users, whole.users) if side == "user" else (self.train_.items, whole.items)
         return _Newcomers(side, new, content, whole, all_ids.index_of(known.series), all_ids.index_of(new))
 
@@ -188,7 +188,7 @@ class ContentKNN(Recommender):
         return self._for(histories, nothing)
 
     def _fold_in_with(self, histories: Interactions, features: Any) -> ContentKNN:
-        return self._for(histories, self._scaled("user", encode_newcomers(self.encoders_["user"], features, "user")))
+        return self._for(histories, self._scaled("user", encode_new(self.encoders_["user"], features, "user")))
 
     def _for(self, histories: Interactions, content: sp.csr_array) -> ContentKNN:
         new = copy.copy(self)

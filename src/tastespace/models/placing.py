@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.append_ids import enlarged, new_ids
-from tastespace.data.features import FeatureEncoder, encode_newcomers
+from tastespace.data.append_ids import append_ids, new_ids
+from tastespace.data.features import FeatureEncoder, encode_new
 from tastespace.data.interactions import Interactions
 from tastespace.models.torch_base import NeuralRecommender, require_torch
 
@@ -63,8 +63,8 @@ class PlacesNewcomers(NeuralRecommender):
         new = new_ids(self.train_, side, features, ids)
         old = self.train_.users if side == "user" else self.train_.items
         vectors = self._place(side, self._encoded(side, features)).reshape(len(new), -1)
-        whole = enlarged(self.train_, side, new, features)
-        world = None if self._world is None or side == "user" else enlarged(self._world, side, new, features)
+        whole = append_ids(self.train_, side, new, features)
+        world = None if self._world is None or side == "user" else append_ids(self._world, side, new, features)
         both = whole.users if side == "user" else whole.items
         before = (self.user_vectors_ if side == "user" else self.item_vectors_).reshape(len(old), -1)
         placed = np.empty((len(both), before.shape[1]), dtype=np.float32)
@@ -75,7 +75,7 @@ class PlacesNewcomers(NeuralRecommender):
         return self
 
     def _encoded(self, side: str, features: Any) -> sp.csr_array:
-        return encode_newcomers(self.encoders_[side], features, side)
+        return encode_new(self.encoders_[side], features, side)
 
     def _place(self, side: str, content: sp.csr_array) -> NDArray[np.float32]:
         """Vectors by content alone, shape ``(n, C, dim)``."""

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tastespace import store
-from tastespace.cli.asking import ModelArgument, in_types_of, open_model
+from tastespace.cli.arguments import ModelArgument, in_types_of, open_model
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people
 from tastespace.data import Interactions
 from tastespace.errors import ParameterError

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.cli.asking import in_types_of, open_model, parse_ids, parse_known, titled, with_titles
+from tastespace.cli.arguments import in_types_of, open_model, parse_ids, parse_known, titled, with_titles
 from tastespace.data.ids import IdMap
 from tastespace.errors import ModelFileError, UnknownIdError
 

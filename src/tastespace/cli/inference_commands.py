@@ -12,7 +12,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from tastespace.cli.asking import ModelArgument, open_model, parse_ids, parse_known, read_newcomers, titled, with_titles
+from tastespace.cli.arguments import (
+    ModelArgument,
+    open_model,
+    parse_ids,
+    parse_known,
+    read_newcomers,
+    titled,
+    with_titles,
+)
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
