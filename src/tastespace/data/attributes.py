@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _TITLES = ("title", "name")
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
-_MAX_CATEGORIES = 1000
+_MOST_CATEGORIES = 1000
 
 
 def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: str) -> pl.DataFrame | None:
@@ -69,4 +69,4 @@ def is_category(column: pl.Series) -> bool:
     """Whether the values of a column of text repeat themselves, as categories do."""
     known = column.drop_nulls()
     # Free text hardly ever repeats; a category has two items or more on average.
-    return 0 < 2 * known.n_unique() <= len(known) and known.n_unique() <= _MAX_CATEGORIES
+    return 0 < 2 * known.n_unique() <= len(known) and known.n_unique() <= _MOST_CATEGORIES

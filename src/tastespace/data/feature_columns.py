@@ -21,9 +21,9 @@ KINDS: tuple[Kind, ...] = ("number", "category", "tags", "text")
 _WORD = r"[\p{L}\p{N}]{2,}"
 _BAR = "|"  # between tags in one text, as files without lists have them: Action|Comedy
 _BARRED = r"\S\s*\|\s*\S"
-_MIN_BARRED = 0.1  # least share of texts with bars for a column to be tags,
-_MIN_REPEATED = 1 / 3  # and least share of repeated tags: sentences hardly repeat
-_ONLY_NULLS = "nothing but nulls"
+_MANY_BARRED = 0.1  # share of texts with bars from which on a column may be tags,
+_REPEATED = 1 / 3  # and share of tags that were there before: sentences do not come again
+_NOTHING = "nothing but nulls"
 _MAX_DEVIATIONS = 1e6  # deviations from the mean: beyond, float32 would soon be infinite
 _CONSTANT = 1e-12  # deviation relative to the largest number, below which it is rounding
 _LARGEST_WHOLE = 2.0**63  # from here on whole numbers do not fit into Int64
@@ -57,7 +57,7 @@ class Column:
     def learn(cls, series: pl.Series, kind: Kind, min_count: int, max_vocabulary: int) -> Column:
         """The vocabulary, or mean and deviation, of a column of the training data."""
         if series.null_count() == len(series):
-            return cls(series.name, kind, _ONLY_NULLS, scale=0.0)
+            return cls(series.name, kind, _NOTHING, scale=0.0)
         holds = _holds(series, kind)
         if holds not in _ALLOWED[kind]:
             raise DataError(
@@ -79,7 +79,7 @@ class Column:
     def encode(self, series: pl.Series) -> tuple[sp.csr_array, int, NDArray[np.bool_]]:
         """Features of the column, how many of its values have none, and which rows have a known value."""
         not_null = series.is_not_null().to_numpy()
-        if not not_null.any() or self.holds == _ONLY_NULLS:  # of any type
+        if not not_null.any() or self.holds == _NOTHING:  # of any type
             empty = sp.csr_array((len(series), self.width), dtype=np.float32)
             return empty, int(not_null.sum()), np.zeros(len(series), dtype=bool)
         holds = _holds(series, self.kind)
@@ -136,7 +136,7 @@ def _holds(series: pl.Series, kind: Kind | None = None) -> str:
         return "numbers"
     if isinstance(dtype, (pl.List, pl.Array)):
         return "lists of lists or records" if dtype.inner.is_nested() else "lists"
-    return _ONLY_NULLS if dtype == pl.Null else "dates or times" if dtype.is_temporal() else "other values"
+    return _NOTHING if dtype == pl.Null else "dates or times" if dtype.is_temporal() else "other values"
 
 
 def default_kind(column: pl.Series) -> Kind:
@@ -146,13 +146,13 @@ def default_kind(column: pl.Series) -> Kind:
         return "number"
     if holds == "lists":
         return "tags"
-    if holds in ("true or false", _ONLY_NULLS):
+    if holds in ("true or false", _NOTHING):
         return "category"
     if holds == "text":
         if _are_tags(column):
             return "tags"
-        no_words = not column.cast(pl.String).str.contains(_WORD).any()
-        return "category" if is_category(column) or no_words else "text"
+        without_words = not column.cast(pl.String).str.contains(_WORD).any()
+        return "category" if is_category(column) or without_words else "text"
     raise DataError(
         f"column {column.name!r} holds {holds} ({column.dtype}), which cannot be used as features. Turn it into "
         "numbers or text, or name the columns to use."
@@ -160,12 +160,12 @@ def default_kind(column: pl.Series) -> Kind:
 
 
 def _are_tags(column: pl.Series) -> bool:
-    """Whether texts are several tags each: bars in many of them, and tags that repeat."""
+    """Whether texts are several tags each: bars in many of them, and between the bars what comes again."""
     barred = column.drop_nulls().cast(pl.String).str.contains(_BARRED)
-    if not barred.any() or barred.sum() < _MIN_BARRED * len(barred):
+    if not barred.any() or barred.sum() < _MANY_BARRED * len(barred):
         return False
     tags = _tokens(column, "tags")["token"]
-    return bool(len(tags) - tags.n_unique() >= _MIN_REPEATED * len(tags))
+    return bool(len(tags) - tags.n_unique() >= _REPEATED * len(tags))
 
 
 def _numbers(series: pl.Series) -> NDArray[np.float64]:

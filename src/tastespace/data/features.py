@@ -24,13 +24,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
-from narwhals.typing import IntoFrame
 from numpy.typing import NDArray
 
 from tastespace.checks import require_whole
@@ -41,11 +39,14 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.tables import to_polars
 from tastespace.errors import DataError, ParameterError, nearest
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
 log = logging.getLogger(__name__)
 
 _EXAMPLES = 3
 
-IntoFeatures: TypeAlias = IntoFrame | Mapping[str, Any] | NDArray[Any] | sp.sparray | sp.spmatrix
+IntoFeatures: TypeAlias = "IntoFrame | Mapping[str, Any] | NDArray[Any] | sp.sparray | sp.spmatrix"
 """What describes users or items: a frame or dict of columns with their ids, or a matrix with a row for each."""
 
 
@@ -241,6 +242,8 @@ def content_frame(content: IntoFeatures) -> tuple[pl.DataFrame, str]:
         frame: Any = pl.DataFrame(dict(content), strict=False) if isinstance(content, Mapping) else content
         return to_polars(frame)
     except (DataError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
+        import narwhals as nw
+
         if isinstance(content, Mapping):
             raise DataError(
                 f"the dict of features is not a table ({problem}): expected columns of one length."

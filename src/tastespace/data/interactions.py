@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,6 @@ from tastespace.data.tables import from_polars
 from tastespace.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.typing import IntoFrame
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 
@@ -19,6 +18,7 @@ from tastespace.data.text import TextTable
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 
 if TYPE_CHECKING:
+    import narwhals as nw
     from narwhals.typing import IntoFrame
 
 
@@ -42,6 +42,8 @@ class FrameTable:
     """A data frame that narwhals understands (pandas, polars, pyarrow, ...), lazy ones included."""
 
     def __init__(self, frame: IntoFrame) -> None:
+        import narwhals as nw  # here, because it would make `import tastespace` a tenth slower
+
         try:
             wrapped = nw.from_native(frame)
         except nw.exceptions.DuplicateError as problem:
