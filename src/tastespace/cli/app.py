@@ -28,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
 )
-# Each command with its example, in the order in which people meet them.
+# Each command with its example, in the order of the help.
 _COMMANDS = (
     (demo.demo, "demo --dataset ml-100k"),
     (fitting.fit, "fit clicks.parquet --user who --item what --out shop.model"),
@@ -73,7 +73,7 @@ def common(
 
 
 def main() -> None:
-    """Run the command line; errors on purpose end in one message on stderr and exit code 2."""
+    """Run the command line; our own errors end in one message on stderr and exit code 2."""
     warnings.showwarning = _warn  # type: ignore[assignment]
     try:
         app(prog_name="tastespace")  # so that completion works however the program was started

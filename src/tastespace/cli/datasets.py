@@ -1,4 +1,4 @@
-"""`tastespace datasets`: the named data sets, their sizes and terms, and which are at hand."""
+"""`tastespace datasets`: the named data sets, their sizes and terms, and which are on this machine."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _all(entries: list[named.DatasetInfo]) -> None:
     for column in ("users", "items", "interactions"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("license", no_wrap=True)
-    table.add_column("here?", no_wrap=True)
+    table.add_column("where", no_wrap=True)
     for e in entries:
         where = (
-            "[green]✓ present[/]"
+            "[green]✓ on this machine[/]"
             if e.present
             else f"[dim]{'fetchable' if e.where == 'can be fetched' else e.where.partition(':')[0]}[/]"
         )

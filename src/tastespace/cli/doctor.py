@@ -14,7 +14,10 @@ from tastespace import _native, threads
 from tastespace.data.datasets.cache import cache_root
 from tastespace.data.datasets.folders import user_folders
 
-_CORE = ("numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich")
+_CORE = (
+    "numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich", "pooch", "platformdirs",
+    "filelock", "tomli-w",
+)  # fmt: skip
 _EXTRAS = {
     "frames": ("pandas", "pyarrow"),
     "plots": ("matplotlib",),
