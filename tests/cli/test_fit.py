@@ -53,7 +53,7 @@ def test_the_final_model_has_seen_every_row(fit, shop):
     assert pairs.sort("who", "what").equals(rows.sort("who", "what"))
 
 
-def test_the_figures_of_the_held_out_part_are_told_and_stored(fit, run):
+def test_the_figures_of_the_held_out_part_are_printed_and_stored(fit, run):
     _, told = fit(*SHORT, "--valid", "0.2")
     line = next(one for one in told.splitlines() if "held-out" in one)
     assert line.startswith("on the held-out 20 %: ")
@@ -99,7 +99,7 @@ def test_the_seed_decides_everything(fit):
     assert not np.array_equal(vectors["a.model"], vectors["c.model"])
 
 
-def test_a_seed_among_the_settings_is_not_overridden_by_the_flag_nobody_gave(fit):
+def test_a_seed_among_the_settings_is_not_overridden_by_a_flag_that_was_not_given(fit):
     assert fit(*SHORT, "--set", "seed=9")[0].seed == 9
     assert fit(*SHORT, "--seed", "4")[0].seed == 4
 

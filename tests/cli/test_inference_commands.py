@@ -63,7 +63,7 @@ def test_in_a_pipe_lists_are_csv(told, shop):
     assert len(lines) == 3
 
 
-def test_people_get_a_table_with_titles(told, shop, model):
+def test_a_table_has_titles(told, shop, model):
     text = told("recommend", shop.model, "u03", "-k", 3, "--format", "table")
     attributes = model.train_.item_attributes
     for item in model.recommend(["u03"], k=3)["item"]:
@@ -227,7 +227,7 @@ def test_interests_can_be_muted_and_boosted(told, shop, model):
     assert count("--boost", f"{strongest}=1.5") == 6
 
 
-def test_shelves_are_named_by_the_column_asked_for(told, shop):
+def test_shelves_are_named_by_the_given_column(told, shop):
     rows = pl.read_csv(told("shelves", shop.model, "u03", "--column", "title").encode())
     assert rows["label"].null_count() == rows.height  # no title is shared by a fifth of an interest
 
@@ -265,7 +265,7 @@ def test_interests_for_programs_and_for_people(told, shop, model):
 # ---- pictures ----------------------------------------------------------------------------------------------
 
 
-def test_pictures_are_drawn_and_their_place_is_told(told, shop):
+def test_pictures_are_drawn_and_their_path_is_printed(told, shop):
     assert told("map", shop.model, "u03", "--out", "pictures/map.png") == "pictures/map.png\n"
     assert told("shelves", shop.model, "u03", "--picture", "shelves.png") == "shelves.png\n"
     for path in ("pictures/map.png", "shelves.png"):
@@ -317,7 +317,7 @@ def test_neighbors_of_items_and_of_users(told, shop, model):
     assert users["similar"][0] in told("similar", shop.model, "u05", "--users", "-k", 1, "--format", "table")
 
 
-def test_neighbors_of_strangers(refused, shop):
+def test_neighbors_of_unknown_ids_are_an_error(refused, shop):
     assert "item ids are unknown" in refused("similar", shop.model, "u05")
     assert "user ids are unknown" in refused("similar", shop.model, "i05", "--users")
 

@@ -62,7 +62,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(refused, shop, flags, me
     assert message in refused("evaluate", shop.model, shop.later, *COLUMNS, *flags)
 
 
-def test_strangers_in_the_test_are_an_error_or_skipped(told, refused, shop, tmp_path):
+def test_unknown_ids_in_the_test_are_an_error_or_skipped(told, refused, shop, tmp_path):
     more = tmp_path / "more.csv"
     more.write_text(shop.later.read_text(encoding="utf-8") + "zoe,i03\n", encoding="utf-8")
     assert "1 users and 0 items that the model has never seen (for example 'zoe')" in refused(
@@ -72,7 +72,7 @@ def test_strangers_in_the_test_are_an_error_or_skipped(told, refused, shop, tmp_
     assert told("evaluate", shop.model, more, *COLUMNS, "--on-unknown", "skip") == without
 
 
-def test_a_test_that_was_seen_is_told_about(run, shop):
+def test_a_test_that_was_seen_gives_a_warning(run, shop):
     done = run("evaluate", shop.model, shop.clicks, *COLUMNS)
     assert (done.code, done.raw) == (2, b"")
     warned, refused = done.err.splitlines()

@@ -93,7 +93,7 @@ def test_files_that_cannot_be_written(frame, tmp_path):
         (Format.auto, True, Path("rows.csv"), False),
     ],
 )
-def test_people_are_at_terminals_or_ask_for_a_table(monkeypatch, format, terminal, out, expected):
+def test_a_table_is_for_terminals_or_on_request(monkeypatch, format, terminal, out, expected):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
     assert for_people(format, out) is expected
 

@@ -18,7 +18,7 @@ def data():
     )
 
 
-def test_newcomers_stand_among_the_known_in_ascending_order(data):
+def test_new_ids_are_inserted_in_ascending_order(data):
     frame = pl.DataFrame({"item": ["c", "a"], "kind": ["z", "w"], "extra": [1, 2]})
     whole = append_ids(data, "item", frame["item"], frame)
     assert whole.items.series.to_list() == ["a", "b", "c", "d"]

@@ -136,7 +136,7 @@ def test_scipy_in_scipy_out_with_and_without_ids():
     assert Interactions.from_scipy(repeated).weights is None
 
 
-def test_weights_of_a_matrix_must_fit_float32_and_be_asked_for_by_true():
+def test_weights_of_a_matrix_must_fit_float32():
     large = sp.csr_array(np.array([[1e300, 0.0], [0.0, 1.0]]))
     with pytest.raises(DataError, match="the largest weight is 1e\\+300"):
         Interactions.from_scipy(large, weight=True)

@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 
 
 def fit(
-    data: Annotated[str, typer.Argument(help="A Parquet, CSV or TSV file, the name of a data set, or town.")],
+    data: Annotated[
+        str, typer.Argument(help="A Parquet, CSV or TSV file, the name of a data set, or town (synthetic).")
+    ],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
     model: Annotated[str, typer.Option(help="Name of a model: dpcml, cml, ease, popular, ...")] = "dpcml",
     user: Annotated[str | None, typer.Option(help="Column of user ids; by default user.")] = None,

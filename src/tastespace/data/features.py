@@ -124,7 +124,7 @@ class FeatureEncoder:
         self._sizes = None
         chosen = self._default_kinds(frame, kind) if self.columns is None else self.columns
         for name in chosen:
-            _require_column(frame, name, "asked for as a feature")
+            _require_column(frame, name, "named as a feature")
         self._columns = [Column.learn(frame[n], k, self.min_count, self.max_vocabulary) for n, k in chosen.items()]
         return self
 
