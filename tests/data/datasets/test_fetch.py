@@ -78,6 +78,17 @@ def test_a_damaged_cache_file_without_a_published_checksum_is_fetched_again(
     assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize("page", [b"<!DOCTYPE html><p>Log in", b"\n <html lang=en>"])
+def test_a_web_page_instead_of_the_file_is_refused(
+    page: bytes, declare: Callable[..., object], server: Any, cache: Path
+) -> None:
+    declare("ml-10m", remotes=(Download(f"{server.url}/ml-10m.zip"),))
+    server.body = page
+    with pytest.raises(DatasetError, match="the server sent a web page instead of the file"):
+        load()
+    assert kept(cache) == []
+
+
 def test_several_loads_at_the_same_time_fetch_once(tiny_10m: object, server: Any, cache: Path) -> None:
     server.manner = "slow"
     with ThreadPoolExecutor(4) as pool:

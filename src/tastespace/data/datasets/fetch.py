@@ -31,6 +31,7 @@ _RETRY_SECONDS = 1.0
 _MIN_BYTES_PER_SECOND = 1024
 """Below this rate a transfer is given up."""
 _PIP_SECONDS = 600.0
+_WEB_PAGE = (b"<!doctype html", b"<html")
 
 
 class _CutOffError(Exception):
@@ -110,6 +111,10 @@ def _download_once(url: str, target: Path, timeout: float, progress: bool) -> No
                     raise TimeoutError
     if expected is not None and received != expected:
         raise _CutOffError(f"cut off after {received:,} of {expected:,} bytes")
+    with target.open("rb") as file:
+        start = file.read(_BLOCK).lstrip().lower()
+    if start.startswith(_WEB_PAGE):  # without a published checksum it would be cached and never fetched again
+        raise DatasetError("the server sent a web page instead of the file; a login page of the network, perhaps")
 
 
 @contextmanager
