@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 import tastespace as ts
-from tastespace.data.synthetic import World
+from tastespace.data.synthetic import SyntheticData
 
 # Timings of a busy machine say nothing about correctness.
 settings.register_profile("tastespace", deadline=None, max_examples=60)
@@ -56,7 +56,7 @@ def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def town() -> World:
+def town() -> SyntheticData:
     """A small synthetic town."""
     return ts.synthetic.multi_interest(n_users=300, n_items=200, n_interactions=8_000, seed=11)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def available_gb() -> float:
-    """Memory that a new computation may take, as far as the system tells."""
+    """Memory that a new computation may take, in gigabytes, as the system reports it."""
     try:
         with Path("/proc/meminfo").open(encoding="ascii") as facts:
             found = {line.split(":")[0]: int(line.split()[1]) for line in facts}

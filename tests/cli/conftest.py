@@ -21,13 +21,13 @@ TRAINING = ("--set", "dim=8", "--set", "epochs=6", "--threads", "1")
 
 @dataclass(frozen=True)
 class Shop:
-    """Files of a small town: ids are text, u00 ... and i00 ..., in the columns who and what."""
+    """Files of a small synthetic data set: ids are text, u00 ... and i00 ..., in the columns who and what."""
 
     folder: Path
     clicks: Path
     clicks_csv: Path
     later: Path
-    """What people took afterwards: one item for everybody."""
+    """Held-out interactions: one item of every user."""
     items: Path
     model: Path
     fitting: subprocess.CompletedProcess[str]
@@ -55,7 +55,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
         who=pl.format("u{}", pl.col("user").cast(pl.String).str.zfill(2)),
         what=pl.format("i{}", pl.col("item").cast(pl.String).str.zfill(2)),
     )
-    # Another place in everybody's history, so that every item is still taken by somebody before.
+    # Another position in every user's history, so that every item is still in the training data.
     place, number = pl.int_range(pl.len()).over("who"), pl.col("who").str.slice(1).cast(pl.Int64)
     last = rows.filter(place == (7 * number) % pl.len().over("who"))
     before = rows.join(last, on=["who", "what"], how="anti").sort("who", "what")

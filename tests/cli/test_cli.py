@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -80,8 +81,8 @@ def test_datasets_for_people_and_for_programs():
 
 
 def test_demo_trains_compares_and_recommends(one_core):
-    told = text_of("demo", "--person", "12")
-    for word in ("a synthetic town", "most popular", "minority", "person 12", "planted", "DPCML"):
+    told = text_of("demo", "--user", "12")
+    for word in ("synthetic data", "most popular", "minority", "fractions from 0 to 1", "user 12", "planted", "DPCML"):
         assert word in told
 
 
@@ -96,7 +97,7 @@ def test_demo_on_a_named_data_set(dataset_dir):
     ("arguments", "message"),
     [
         (("datasets", "ml-1n"), "Did you mean ml-1m"),
-        (("demo", "--person", "nobody"), "1 of 1 user ids are unknown, the first is 'nobody'"),
+        (("demo", "--user", "nobody"), "1 of 1 user ids are unknown, the first is 'nobody'"),
         (("demo", "--dataset", "stem-200k"), "Did you mean steam-200k"),
     ],
 )
@@ -142,5 +143,5 @@ def test_what_the_library_does_is_logged_on_request(run, shop):
 
 
 def test_broken_simd_choice_is_named():
-    done = command("doctor", env={"TASTESPACE_SIMD": "v9", "PATH": "/usr/bin"})
+    done = command("doctor", env={**os.environ, "TASTESPACE_SIMD": "v9"})
     assert "TASTESPACE_SIMD='v9'" in done.stderr

@@ -6,11 +6,12 @@ from tastespace.cli.config import tomllib
 
 # Every command with most of its flags, none at its default.
 COMMANDS = {
-    "demo": ("--dataset", "ml-100k", "--person", "7", "--seed", "3"),
+    "demo": ("--dataset", "ml-100k", "--user", "7", "--seed", "3"),
     "fit": (
         "clicks.csv", "--out", "a.model", "--model", "cml", "--user", "who", "--item", "what", "--rating", "stars",
-        "--min-rating", "3.5", "--timestamp", "at", "--min-user", "2", "--min-item", "3", "--items", "items.csv",
-        "--set", "dim=8", "--set", "sampler=hars", "--valid", "0.25", "--seed", "5", "--threads", "1",
+        "--min-rating", "3.5", "--weight", "plays", "--timestamp", "at", "--min-user", "2", "--min-item", "3",
+        "--items", "items.csv", "--set", "dim=8", "--set", "sampler=hars", "--valid", "0.25", "--seed", "5",
+        "--threads", "1",
     ),
     "recommend": (
         "a.model", "ann", "bob \"the\" builder", "-k", "3", "--filter", "title <> 'C:\\new'", "--item", "jam",
@@ -105,7 +106,7 @@ def test_one_value_will_do_where_several_are_possible(told, config):
         ("[recomend]\nk = 3\n[shelves]\n", "has no table [recommend]; it has [recomend], [shelves]."),
         ("recommend = 3\n", "has no table [recommend]; it has none."),
         ("", "has no table [recommend]; it has none."),
-        ("[recommend\n", "is no TOML"),
+        ("[recommend\n", "is not TOML"),
         ("[recommend]\nk = = 3\n", "line 2"),
     ],
 )
@@ -120,7 +121,7 @@ def test_a_file_that_cannot_be_read(refused, tmp_path):
     assert "--config none.toml: cannot be read (No such file" in refused("recommend", "--config", "none.toml")
     assert "cannot be read (Is a directory)" in refused("recommend", "--config", tmp_path)
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
-    assert "is no TOML" in refused("recommend", "--config", "bytes.toml")
+    assert "is not TOML" in refused("recommend", "--config", "bytes.toml")
 
 
 def test_a_value_of_the_wrong_kind_names_the_flag(run, config):

@@ -53,13 +53,13 @@ def test_the_final_model_has_seen_every_row(fit, shop):
     assert pairs.sort("who", "what").equals(rows.sort("who", "what"))
 
 
-def test_the_figures_of_the_held_out_part_are_told_and_stored(fit, run):
+def test_the_figures_of_the_held_out_part_are_printed_and_stored(fit, run):
     _, told = fit(*SHORT, "--valid", "0.2")
     line = next(one for one in told.splitlines() if "held-out" in one)
     assert line.startswith("on the held-out 20 %: ")
     stored = json.loads(run("inspect", "a.model").out)["metrics"]
     assert set(stored) == {"P@10", "R@10", "NDCG@10", "MRR"}
-    assert figures_of(line) == {name: round(value, 2) for name, value in stored.items()}
+    assert figures_of(line) == {name: round(value, 3) for name, value in stored.items()}
 
 
 def test_without_a_held_out_part_nothing_is_measured(fit, run):
@@ -99,7 +99,7 @@ def test_the_seed_decides_everything(fit):
     assert not np.array_equal(vectors["a.model"], vectors["c.model"])
 
 
-def test_a_seed_among_the_settings_is_not_overridden_by_the_flag_nobody_gave(fit):
+def test_a_seed_among_the_settings_is_not_overridden_by_a_flag_that_was_not_given(fit):
     assert fit(*SHORT, "--set", "seed=9")[0].seed == 9
     assert fit(*SHORT, "--seed", "4")[0].seed == 4
 
@@ -111,6 +111,16 @@ def test_files_of_the_two_trainings_do_not_get_into_each_others_way(fit, tmp_pat
     assert "NDCG@10" in pl.read_csv("log.csv").columns  # only the first training has figures
     again, _ = fit(*SHORT, *files)  # goes on from both
     assert np.array_equal(model.vectors().item_vectors, again.vectors().item_vectors)
+
+
+def test_weights_reach_the_data_of_the_model(fit, tmp_path):
+    (tmp_path / "plays[1].csv").write_text(
+        "who,what,n\n" + "".join(f"u{row % 4},i{row % 5},{row % 3 + 1}\n" for row in range(40)), encoding="utf-8"
+    )
+    model, _ = fit("--model", "popular", "--weight", "n", "--valid", "0", data="plays[1].csv")
+    assert model.train_.n_interactions == 20
+    assert model.train_.weights.sum() == sum(row % 3 + 1 for row in range(40)), "weights of a repeated pair are added"
+    assert fit("--model", "popular", "--valid", "0", data="plays[1].csv", out="b.model")[0].train_.weights is None
 
 
 def test_text_and_parquet_give_the_same_model(fit, shop):
@@ -207,12 +217,12 @@ def test_a_catalog_shorter_than_ten(run, tmp_path):
 
 
 def test_attributes_of_users_are_content(fit, refused, shop, tmp_path):
-    people = pl.DataFrame({"who": [f"u{row:02d}" for row in range(60)], "town": ["Ulm", "Bonn"] * 30})
-    people.write_csv(tmp_path / "people.csv")
-    people.rename({"who": "user"}).write_ndjson(tmp_path / "people.jsonl")
-    for file in ("people.csv", "people.jsonl"):
+    users = pl.DataFrame({"who": [f"u{row:02d}" for row in range(60)], "town": ["Ulm", "Bonn"] * 30})
+    users.write_csv(tmp_path / "users[1].csv")
+    users.rename({"who": "user"}).write_ndjson(tmp_path / "users[1].jsonl")
+    for file in ("users[1].csv", "users[1].jsonl"):
         model, _ = fit("--model", "contentknn", "--users", file, "--valid", 0)
-        assert model.train_.user_attributes["town"].to_list() == people["town"].to_list()
+        assert model.train_.user_attributes["town"].to_list() == users["town"].to_list()
         assert model.encoders_["user"].names == ["town=Bonn", "town=Ulm"]
     assert "missing.csv: no such file" in refused(
         "fit", shop.clicks, *COLUMNS, "--out", "b.model", "--users", "missing.csv"

@@ -3,13 +3,15 @@
 import datetime as dt
 import io
 import json
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from tastespace.cli.output import Format, emit, for_people, progress_bar, show
+from tastespace.cli.output import Format, emit, for_people, progress_bar, show, write_file
 from tastespace.errors import DataError, ParameterError
 
 
@@ -91,7 +93,7 @@ def test_files_that_cannot_be_written(frame, tmp_path):
         (Format.auto, True, Path("rows.csv"), False),
     ],
 )
-def test_people_are_at_terminals_or_ask_for_a_table(monkeypatch, format, terminal, out, expected):
+def test_a_table_is_for_terminals_or_on_request(monkeypatch, format, terminal, out, expected):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
     assert for_people(format, out) is expected
 
@@ -118,3 +120,38 @@ def test_a_progress_bar_leaves_pipes_alone(capfd):
         task = bar.add_task("a model", total=2)
         bar.advance(task)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_is_replaced_only_when_the_new_one_is_complete(tmp_path, monkeypatch):
+    path = tmp_path / "folder" / "list.csv"
+    write_file(path, b"old")
+
+    def fail(self, content):
+        with self.open("wb") as file:
+            file.write(content[:1])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", fail)
+        with pytest.raises(OSError, match="No space left"):
+            write_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(path.parent.iterdir()) == [path]
+    write_file(path, b"new")
+    assert path.read_bytes() == b"new"
+
+
+def test_links_stay_links_and_devices_stay_devices(tmp_path):
+    path, link = tmp_path / "list.csv", tmp_path / "link.csv"
+    path.write_bytes(b"old")
+    link.symlink_to(path)
+    write_file(link, b"new")
+    assert link.is_symlink()
+    assert path.read_bytes() == b"new"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(pipe.read_bytes)
+        write_file(pipe, b"rows")
+        assert reader.result(timeout=10) == b"rows"
+    assert pipe.is_fifo()

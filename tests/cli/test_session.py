@@ -52,14 +52,14 @@ def test_from_clicks_to_recommendations_reasons_figures_and_files(run, shop):
     assert json.loads(ask("inspect", "my.model", "--verify"))["interactions"] == pl.read_csv(shop.clicks_csv).height
 
 
-def test_a_reader_who_leaves_early_hears_no_complaint(shop):
+def test_a_closed_pipe_is_no_error(shop):
     command = f"recommend {shop.model} -k 50 --include-seen --format json"  # more than a pipe holds
     pipe = f"{sys.executable} -c 'from tastespace.cli import main; main()' {command} | head -c 10"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True)
     assert (done.returncode, done.stderr, len(done.stdout)) == (0, "", 10)
 
 
-def test_pipes_get_data_and_people_get_notes(shop):
+def test_data_goes_to_stdout_and_messages_to_stderr(shop):
     assert shop.fitting.returncode == 0, shop.fitting.stderr
     assert shop.fitting.stdout == ""
     told = shop.fitting.stderr.splitlines()

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tastespace.data.append_ids import enlarged, new_ids
+from tastespace.data.append_ids import append_ids, new_ids
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 
@@ -18,14 +18,14 @@ def data():
     )
 
 
-def test_newcomers_stand_among_the_known_in_ascending_order(data):
+def test_new_ids_are_inserted_in_ascending_order(data):
     frame = pl.DataFrame({"item": ["c", "a"], "kind": ["z", "w"], "extra": [1, 2]})
-    whole = enlarged(data, "item", frame["item"], frame)
+    whole = append_ids(data, "item", frame["item"], frame)
     assert whole.items.series.to_list() == ["a", "b", "c", "d"]
     assert whole.item_attributes["kind"].to_list() == ["w", "x", "z", "y"]
     assert whole.items_of(1) == ["b", "d"]
     assert whole.weights.tolist() == [2.0, 3.0, 4.0]
-    people = enlarged(data, "user", pl.Series([3]), None)
+    people = append_ids(data, "user", pl.Series([3]), None)
     assert people.users.series.to_list() == [1, 3, 5]
     assert people.items_of(3) == []
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace import Interactions
-from tastespace.data.concat import combine
+from tastespace.data.concat import concat
 from tastespace.errors import DataError
 
 PAIRS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=40).filter(
@@ -19,7 +19,7 @@ def table(pairs, **more):
 
 @given(PAIRS, PAIRS)
 def test_the_union_has_all_pairs_once_and_all_ids(old, new):
-    whole = combine(Interactions.from_frame(table(old)), Interactions.from_frame(table(new)))
+    whole = concat(Interactions.from_frame(table(old)), Interactions.from_frame(table(new)))
     assert set(whole.to_frame().rows()) == set(old) | set(new)
     assert whole.n_interactions == len(set(old) | set(new))
     assert whole.users.series.to_list() == sorted({u for u, _ in old + new})
@@ -34,7 +34,7 @@ def test_what_is_new_decides_and_attributes_are_filled_in():
         weight="w",
         item_attributes=pl.DataFrame({"item": [1, 3], "title": ["x", "three"]}),
     )
-    whole = combine(old, new)
+    whole = concat(old, new)
     assert whole.weights.tolist() == [9.0, 2.0, 4.0]
     assert whole.item_attributes["title"].to_list() == ["one", None, "three"]
 
@@ -45,4 +45,4 @@ def test_ids_of_different_types_cannot_be_united():
         Interactions.from_frame(table([("a", 1), ("b", 2)])),
     )
     with pytest.raises(DataError, match="the user ids have type Int64 in one table and String in the other"):
-        combine(numbers, words)
+        concat(numbers, words)

@@ -83,7 +83,7 @@ def test_rows_do_not_depend_on_each_other(frame, random):
 
 
 @given(frames(), frames())
-def test_an_encoder_survives_json_and_meets_anything(frame, other):
+def test_an_encoder_from_json_encodes_any_frame_alike(frame, other):
     encoder = FeatureEncoder(KINDS, min_count=2, max_vocabulary=2).fit(frame)
     again = FeatureEncoder.from_plain(json.loads(json.dumps(encoder.to_plain())))
     assert again.names == encoder.names
@@ -201,7 +201,7 @@ def test_bad_settings():
     for name in ("min_count", "max_vocabulary"):
         with pytest.raises(ParameterError, match=name):
             FeatureEncoder(**{name: 0})
-    with pytest.raises(DataError, match="asked for as a feature"):
+    with pytest.raises(DataError, match="named as a feature"):
         FeatureEncoder({"genres": "tags"}).fit(pl.DataFrame({"item": [1]}))
     with pytest.raises(DataError, match="dates or times"):
         FeatureEncoder().fit(pl.DataFrame({"item": [1], "day": [date(2020, 1, 1)]}))
@@ -247,7 +247,7 @@ def test_nan_is_a_gap_among_categories_and_tags():
     assert encoder.names == ["code=3", "tags=1", "tags=2"]
 
 
-def test_nan_among_numbers_is_told_how_pandas_makes_it_null():
+def test_the_error_for_nan_names_the_way_to_null_in_pandas():
     frame = pd.DataFrame({"item": [1, 2, 3], "age": [20.0, None, 40.0]})
     with pytest.raises(DataError, match=r"convert_dtypes\(\)"):
         FeatureEncoder().fit(frame)
@@ -265,7 +265,7 @@ def test_huge_numbers_keep_their_differences():
 
 
 @pytest.mark.parametrize("constant", [5.0, 0.1, 0.0])
-def test_a_constant_number_says_nothing_and_nobody_is_empty_for_it(constant):
+def test_a_constant_number_gives_zero_and_no_row_is_empty_for_it(constant):
     frame = pl.DataFrame({"item": [1, 2, 3], "x": [constant] * 3})
     encoder = FeatureEncoder().fit(frame)
     assert encoder.encode(frame).n_empty == 0

@@ -126,13 +126,35 @@ def test_attributes_are_aligned_with_the_ids():
 
 def test_scipy_in_scipy_out_with_and_without_ids():
     matrix = sp.random_array((20, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
-    data = Interactions.from_scipy(matrix, keep_weights=True)
+    data = Interactions.from_scipy(matrix, weight=True)
     assert np.allclose(data.matrix.toarray(), matrix.toarray().astype(np.float32))
     names = [f"u{20 - i:02}" for i in range(20)]
     named = Interactions.from_scipy(matrix, users=names)
     assert named.items_of("u20") == data.items_of(0)
     repeated = sp.coo_array((np.ones(3), ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
-    assert Interactions.from_scipy(repeated, keep_weights=True).matrix.toarray().tolist() == [[0, 2], [1, 0]]
+    assert Interactions.from_scipy(repeated, weight=True).matrix.toarray().tolist() == [[0, 2], [1, 0]]
+    assert Interactions.from_scipy(repeated).weights is None
+
+
+def test_weights_of_a_matrix_must_fit_float32():
+    large = sp.csr_array(np.array([[1e300, 0.0], [0.0, 1.0]]))
+    with pytest.raises(DataError, match="the largest weight is 1e\\+300"):
+        Interactions.from_scipy(large, weight=True)
+    assert Interactions.from_scipy(large).n_interactions == 2
+    with pytest.raises(ParameterError, match="weight='plays': expected True"):
+        Interactions.from_scipy(large, weight="plays")
+
+
+@pytest.mark.parametrize(("duplicates", "expected"), [("sum", [6.0, 4.0]), ("last", [1.0, 4.0]), ("max", [5.0, 4.0])])
+def test_the_weight_of_a_repeated_pair(duplicates, expected):
+    rows = frame([(1, 1), (1, 1), (2, 2)]).with_columns(pl.Series("weight", [5.0, 1.0, 4.0]))
+    weighted = Interactions.from_frame(rows, weight="weight", duplicates=duplicates)
+    assert weighted.weights.tolist() == expected
+    unweighted = Interactions.from_frame(rows, duplicates=duplicates)
+    assert unweighted.weights is None
+    assert weighted.without_weights().fingerprint() == unweighted.fingerprint()
+    assert weighted.without_weights().matrix.toarray().tolist() == [[1, 0], [0, 1]]
+    assert weighted.weights.tolist() == expected, "the original keeps its weights"
 
 
 BAD_FRAMES = {

@@ -1,3 +1,5 @@
+import gzip
+
 import pandas as pd
 import polars as pl
 import pytest
@@ -52,6 +54,22 @@ def test_parquet_is_known_by_its_first_bytes(tmp_path, frame):
     path = tmp_path / "clicks.data"
     frame.write_parquet(path)
     assert Interactions.from_file(path, rating="rating", min_rating=3).n_interactions == 3
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_a_path_is_a_path_and_not_a_pattern(tmp_path, ending):
+    texts = {"clicks[1]": "user,item,n\n1,1,7\n2,2,8\n", "clicks1": "user,item\n9,9\n8,8\n"}
+    for name, text in texts.items():
+        path = tmp_path / f"{name}.{ending}"
+        if ending == "parquet":
+            pl.read_csv(text.encode()).write_parquet(path)
+        else:
+            path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+    data = Interactions.from_file(tmp_path / f"clicks[1].{ending}", weight="n")
+    assert data.users.series.to_list() == [1, 2]
+    assert data.weights.tolist() == [7, 8]
+    with pytest.raises(DataError, match="no such file"):
+        Interactions.from_file(tmp_path / f"clicks*.{ending}")
 
 
 def test_a_truncated_parquet_names_the_file(tmp_path, frame):

@@ -87,7 +87,7 @@ def test_negative_weights_are_refused_where_they_mean_nothing(data):
             made(name).fit(replace(data, weights=negative))
 
 
-def test_cold_start_parts_keep_weights(weighted):
+def test_cold_start_parts_weight(weighted):
     parts = cold_start.hold_out("t", weighted, None, None, users=0.2, items=0.2)
     table = {(user, item): weight for user, item, weight in weighted.to_frame().rows()}
     for part in (parts.train, parts.new_users, parts.new_items):

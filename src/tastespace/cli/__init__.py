@@ -1,4 +1,4 @@
-"""The command line: a thin face over the library."""
+"""The command line: a thin layer over the library."""
 
 from tastespace.cli.app import app, main
 

@@ -28,29 +28,31 @@ COMMANDS = [
         "Fit a model to a table of interactions and save it.",
     ),
     LazyCommand(
-        "answers:recommend", "recommend shop.model ann bob -k 5 --format json",
+        "inference_commands:recommend", "recommend shop.model ann bob -k 5 --format json",
         "The best items for users, for everybody, or for somebody new.",
     ),
-    LazyCommand("answers:shelves", "shelves shop.model ann", "One list for each of a person's interests."),
+    LazyCommand("inference_commands:shelves", "shelves shop.model ann", "One list for each of a person's interests."),
     LazyCommand(
-        "answers:interests", "interests shop.model ann",
+        "inference_commands:interests", "interests shop.model ann",
         "A person's interests: weight, label, past items and nearest items of each.",
     ),
     LazyCommand(
-        "answers:taste_map", "map shop.model ann --out map.svg",
+        "inference_commands:taste_map", "map shop.model ann --out map.svg",
         "Draw a person's taste map: all items in the plane, the interests, what was taken, what is recommended.",
     ),
-    LazyCommand("answers:explain", "explain shop.model ann jam", "Why an item stands where it stands for a person."),
-    LazyCommand("answers:similar", "similar shop.model jam", "Items like an item, or users like a user."),
     LazyCommand(
-        "files:evaluate", "evaluate shop.model later.parquet --user who --item what",
+        "inference_commands:explain", "explain shop.model ann jam", "Why an item has its rank for a user.",
+    ),
+    LazyCommand("inference_commands:similar", "similar shop.model jam", "Items like an item, or users like a user."),
+    LazyCommand(
+        "model_commands:evaluate", "evaluate shop.model later.parquet --user who --item what",
         "How well a saved model ranks held-out interactions.",
     ),
     LazyCommand(
-        "files:export", "export shop.model vectors --kind parquet",
+        "model_commands:export", "export shop.model vectors --kind parquet",
         "Write item and user vectors for a vector index or database.",
     ),
-    LazyCommand("files:inspect", "inspect shop.model --verify", "What is in a model file."),
+    LazyCommand("model_commands:inspect", "inspect shop.model --verify", "What is in a model file."),
     LazyCommand(
         "run:run", "run --dataset steam-200k --method apa+dihars --json result.json",
         "Load, split, train, select on validation, evaluate on test.",
@@ -108,7 +110,7 @@ def common(
 
 
 def main() -> None:
-    """Run the command line; errors on purpose end in one message on stderr and exit code 2."""
+    """Run the command line; our own errors end in one message on stderr and exit code 2."""
     warnings.showwarning = _warn  # type: ignore[assignment]
     try:
         app(prog_name="tastespace")  # so that completion works however the program was started

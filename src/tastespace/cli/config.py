@@ -1,4 +1,4 @@
-"""A TOML file can hold what the flags say, and `--print-config` writes it.
+"""`--config` reads the flags of a command from a TOML file, and `--print-config` writes such a file.
 
 The file has a table for each command, with the flags as keys::
 
@@ -6,13 +6,12 @@ The file has a table for each command, with the flags as keys::
     k = 20
     filter = "year >= 1990"
 
-What is given on the command line counts more.
+A flag on the command line overrides the file.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 import sys
 from collections.abc import Callable
 from enum import Enum
@@ -52,7 +51,9 @@ def configured(command: Callable[..., None], title: str) -> Callable[..., None]:
         if values.pop(_PRINT):
             by_flag = {flag: values[name] for flag, name in flags.items()}
             given = {flag: value for flag, value in by_flag.items() if value not in (None, [], ())}
-            sys.stdout.write(f"[{title}]\n" + "".join(f"{flag} = {_toml(value)}\n" for flag, value in given.items()))
+            import tomli_w
+
+            sys.stdout.write(tomli_w.dumps({title: {flag: _plain(value) for flag, value in given.items()}}))
             raise typer.Exit
         command(**values)
 
@@ -90,7 +91,7 @@ def _section(path: Path, command: str, flags: dict[str, str]) -> dict[str, Any]:
     except OSError as problem:
         raise ParameterError(f"--config {path}: cannot be read ({problem.strerror}).") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise ParameterError(f"--config {path} is no TOML: {problem}.") from problem
+        raise ParameterError(f"--config {path} is not TOML: {problem}.") from problem
     section = found.get(command)
     if not isinstance(section, dict):
         names = ", ".join(f"[{name}]" for name, table in found.items() if isinstance(table, dict))
@@ -107,13 +108,10 @@ def _section(path: Path, command: str, flags: dict[str, str]) -> dict[str, Any]:
     return values
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
+def _plain(value: Any) -> Any:
+    """A value as one of TOML's types."""
     if isinstance(value, Enum):
-        return _toml(value.value)
-    if isinstance(value, (int, float)):
-        return repr(value)
+        return value.value
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(one) for one in value) + "]"
-    return json.dumps(str(value), ensure_ascii=False)  # a JSON string is a TOML string
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,4 +1,4 @@
-"""`tastespace datasets`: the named data sets, their sizes and terms, and which are at hand."""
+"""`tastespace datasets`: the named data sets, their sizes and terms, and which are on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def datasets(
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
 ) -> None:
     """List the named data sets: size, license, and whether they are on this machine."""
-    entries = named.table() if name is None else [named.describe(name)]
+    entries = named.describe_all() if name is None else [named.describe(name)]
     if not for_people(format):
         rows = [asdict(entry) for entry in entries]
         for row in rows:
@@ -32,16 +32,16 @@ def datasets(
         _all(entries)
 
 
-def _all(entries: list[named.Entry]) -> None:
+def _all(entries: list[named.DatasetInfo]) -> None:
     table = Table(title="Named data sets (counts of the view 'paper')", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("name", style="bold", no_wrap=True)
     for column in ("users", "items", "interactions"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("license", no_wrap=True)
-    table.add_column("here?", no_wrap=True)
+    table.add_column("where", no_wrap=True)
     for e in entries:
         where = (
-            "[green]✓ present[/]"
+            "[green]✓ on this machine[/]"
             if e.present
             else f"[dim]{'fetchable' if e.where == 'can be fetched' else e.where.partition(':')[0]}[/]"
         )
@@ -52,7 +52,7 @@ def _all(entries: list[named.Entry]) -> None:
     Console().print("[dim]tastespace datasets NAME shows where it is, its views and its terms in full.[/]")
 
 
-def _one(entry: named.Entry) -> None:
+def _one(entry: named.DatasetInfo) -> None:
     text = [
         f"[bold]{entry.title}[/]",
         f"{entry.users:,} users, {entry.items:,} items, {entry.interactions:,} interactions (view 'paper')",

@@ -1,4 +1,4 @@
-"""`tastespace demo`: from nothing to recommendations, on a synthetic town or on a named data set."""
+"""`tastespace demo`: train, compare and recommend, on a synthetic data set or on a named one."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tastespace.cli.asking import parse_ids
+from tastespace.cli.arguments import parse_ids
 from tastespace.cli.output import progress_bar
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 
-_APART = {"min_spread": 0.2, "max_spread": 0.5}
-_LINEUP: tuple[tuple[str, str, dict[str, Any]], ...] = (
+_SPREAD = {"min_spread": 0.2, "max_spread": 0.5}
+_MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("most popular", "popular", {}),
     ("EASE (linear)", "ease", {"regularization": 200.0}),
     ("CML, one vector", "cml", {"sampler": "hard", "n_negatives": 5, "epochs": 30}),
-    ("DPCML, several", "dpcml", {"sampler": "hard", "n_negatives": 5, "epochs": 30, **_APART}),
+    ("DPCML, several", "dpcml", {"sampler": "hard", "n_negatives": 5, "epochs": 30, **_SPREAD}),
 )
 _LEGEND = (
-    "[dim]P@10, NDCG@10, MRR in percent; minority: recall@10 in percent of what lies outside a person's main "
-    "category; variety: how different the categories within a list are (0 to 1); reach: share of the catalog "
-    "shown to anybody.[/]"
+    "[dim]All figures are fractions from 0 to 1. minority: recall@10 of the held-out items outside a user's main "
+    "category; diversity: how different the categories within a list are; coverage: share of the catalog that is "
+    "recommended to at least one user.[/]"
 )
 _EASE_ITEMS = 8_000  # above, its square of items takes minutes
 _BY_CATEGORY = ("MinorityRecall", "CategoryILD")
 
 
 def demo(
-    dataset: Annotated[str | None, typer.Option(help="A named data set instead of the synthetic town.")] = None,
-    person: Annotated[str | None, typer.Option(help="Id of the person to recommend to.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the town and of the split.")] = 0,
+    dataset: Annotated[str | None, typer.Option(help="A named data set instead of the synthetic one.")] = None,
+    user: Annotated[str | None, typer.Option(help="Id of the user to recommend to.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the synthetic data and of the split.")] = 0,
 ) -> None:
-    """Train on a small world, compare models and show one person's recommendations, in under a minute."""
+    """Train on small data, compare models and show one user's recommendations, in under a minute."""
     console = Console()
-    data, truth = _world(dataset, seed)
-    user = _find(data, person)
-    console.print(f"[bold]{dataset or 'a synthetic town'}[/]: {data!r}")
+    data, truth = _load(dataset, seed)
+    user_id = _find(data, user)
+    console.print(f"[bold]{dataset or 'synthetic data'}[/]: {data!r}")
     if truth is not None:
-        console.print("[dim]Everybody has two to four planted interests of unequal weight.[/]")
+        console.print("[dim]Each user has two to four planted interests of unequal weight.[/]")
     train, valid, test = split.per_user(data, (0.6, 0.2, 0.2), seed=seed)
-    lineup = [entry for entry in _LINEUP if entry[1] != "ease" or data.n_items <= _EASE_ITEMS]
+    models = [entry for entry in _MODELS if entry[1] != "ease" or data.n_items <= _EASE_ITEMS]
 
     fitted: list[tuple[str, Recommender, Report]] = []
     with progress_bar("training") as bar:
-        task = bar.add_task("", total=len(lineup))
-        for title, name, parameters in lineup:
+        task = bar.add_task("", total=len(models))
+        for title, name, parameters in models:
             bar.update(task, description=title)
             model = create(name, **parameters).fit(train, valid, progress=False)
             report = evaluate(model, test, seen=[train, valid], k=10, metrics=_metrics(data))
@@ -57,10 +57,10 @@ def demo(
             bar.advance(task)
     console.print(_comparison(fitted))
     console.print(_LEGEND)
-    _show_person(console, fitted, data, truth, user)
+    _show_user(console, fitted, data, truth, user_id)
 
 
-def _world(dataset: str | None, seed: int) -> tuple[Interactions, synthetic.World | None]:
+def _load(dataset: str | None, seed: int) -> tuple[Interactions, synthetic.SyntheticData | None]:
     if dataset is not None:
         return datasets.load(dataset), None
     town = synthetic.multi_interest(n_users=1_500, n_items=800, n_interactions=60_000, seed=seed)
@@ -81,8 +81,8 @@ def _comparison(fitted: list[tuple[str, Recommender, Report]]) -> Table:
         "NDCG@10": "NDCG@10",
         "MRR": "MRR",
         "MinorityRecall@10": "minority",
-        "CategoryILD@10": "variety",
-        "Coverage@10": "reach",
+        "CategoryILD@10": "diversity",
+        "Coverage@10": "coverage",
     }
     shown = {key: title for key, title in columns.items() if key in fitted[0][2].metrics}
     table = Table(title="\nHow well each model finds the held-out items", title_justify="left")
@@ -90,20 +90,19 @@ def _comparison(fitted: list[tuple[str, Recommender, Report]]) -> Table:
     for title in shown.values():
         table.add_column(title, justify="right")
     for title, _, report in fitted:
-        cells = [f"{100 * report[k]:.0f} %" if k.startswith("Cov") else f"{report[k]:.2f}" for k in shown]
-        table.add_row(title, *cells)
+        table.add_row(title, *(f"{report[key]:.3f}" for key in shown))
     return table
 
 
-def _show_person(
+def _show_user(
     console: Console,
     fitted: list[tuple[str, Recommender, Report]],
     data: Interactions,
-    truth: synthetic.World | None,
+    truth: synthetic.SyntheticData | None,
     user: Any,
 ) -> None:
     if _has_categories(data):
-        console.print(f"\n[bold]What fills the first 20 places for person {user}[/]")
+        console.print(f"\n[bold]Categories of the first 20 recommendations for user {user}[/]")
         console.print(_shares(fitted, data, truth, user))
     title, model, _ = fitted[-1]
     console.print(f"\n[bold]First recommendations[/], by {title}")
@@ -119,9 +118,9 @@ def _show_person(
 
 
 def _shares(
-    fitted: list[tuple[str, Recommender, Report]], data: Interactions, truth: synthetic.World | None, user: Any
+    fitted: list[tuple[str, Recommender, Report]], data: Interactions, truth: synthetic.SyntheticData | None, user: Any
 ) -> Table:
-    """How much of the history and of each model's list falls into the person's main categories, in percent."""
+    """How much of the history and of each model's list falls into the user's main categories, in percent."""
     columns = {"history": _tally(data, data.items_of(user))}
     for title, model, _ in fitted:
         columns[title] = _tally(data, pl.DataFrame(model.recommend([user], k=20))["item"].to_list())
@@ -148,12 +147,12 @@ def _tally(data: Interactions, items: list[Any]) -> dict[str, float]:
     return found
 
 
-def _find(data: Interactions, person: str | None) -> Any:
-    """The person asked for (ids on the command line are text), or one with a history of usual length."""
-    if person is None:
-        typical = int(sorted(data.user_counts)[data.n_users // 2])
-        return data.users[int((data.user_counts == typical).argmax())]
-    return data.users[int(data.users.index_of(parse_ids(data.users, [person]))[0])]
+def _find(data: Interactions, user: str | None) -> Any:
+    """Id of the given user (ids on the command line are text), or of one with a history of median length."""
+    if user is None:
+        median = int(sorted(data.user_counts)[data.n_users // 2])
+        return data.users[int((data.user_counts == median).argmax())]
+    return data.users[int(data.users.index_of(parse_ids(data.users, [user]))[0])]
 
 
 def _about(data: Interactions, item: Any) -> dict[str, Any]:

@@ -12,15 +12,19 @@ from rich.table import Table
 import tastespace
 from tastespace import _native, threads
 from tastespace.data.datasets.cache import cache_root
-from tastespace.data.datasets.places import user_folders
+from tastespace.data.datasets.folders import user_folders
 
-_CORE = ("numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich")
+_CORE = (
+    "numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich", "pooch", "platformdirs",
+    "filelock", "tomli-w",
+)  # fmt: skip
 _EXTRAS = {
     "frames": ("pandas", "pyarrow"),
     "plots": ("matplotlib",),
     "ann": ("faiss-cpu",),
     "neural": ("torch",),
     "tune": ("optuna",),
+    "paper": ("jinja2", "matplotlib"),
     "bench": ("implicit", "torch"),
 }
 

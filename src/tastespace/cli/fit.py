@@ -1,4 +1,4 @@
-"""`tastespace fit`: from a table of clicks to a saved model."""
+"""`tastespace fit`: fit a model to a table of interactions and save it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tastespace.cli.asking import read_attributes
+from tastespace.cli.arguments import read_attributes
 from tastespace.cli.run import parse_settings
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.errors import ParameterError
@@ -23,13 +23,16 @@ log = logging.getLogger(__name__)
 
 
 def fit(
-    data: Annotated[str, typer.Argument(help="A Parquet, CSV or TSV file, the name of a data set, or town.")],
+    data: Annotated[
+        str, typer.Argument(help="A Parquet, CSV or TSV file, the name of a data set, or town (synthetic).")
+    ],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
     model: Annotated[str, typer.Option(help="Name of a model: dpcml, cml, ease, popular, ...")] = "dpcml",
     user: Annotated[str | None, typer.Option(help="Column of user ids; by default user.")] = None,
     item: Annotated[str | None, typer.Option(help="Column of item ids; by default item.")] = None,
-    rating: Annotated[str | None, typer.Option(help="Column of ratings.")] = None,
-    min_rating: Annotated[float | None, typer.Option(help="Keep ratings from this on.")] = None,
+    rating: Annotated[str | None, typer.Option(help="Column of ratings, for --min-rating.")] = None,
+    min_rating: Annotated[float | None, typer.Option(help="Keep rows with at least this rating.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of weights: play counts, hours, ...")] = None,
     timestamp: Annotated[str | None, typer.Option(help="Column of times.")] = None,
     min_user: Annotated[int, typer.Option(help="Drop users with fewer interactions.")] = 1,
     min_item: Annotated[int, typer.Option(help="Drop items with fewer interactions.")] = 1,
@@ -44,27 +47,27 @@ def fit(
 ) -> None:
     """Fit a model to a table of interactions and save it.
 
-    A share of each history is held out first, to choose the number of epochs and to say how good the model is; then
-    the model is fitted to everything.
+    A share of each history is held out first, to choose the number of epochs and to measure the model (in fractions);
+    then the model is fitted to everything.
     """
     if not 0 <= valid < 1:
         raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
-    # What can go wrong at once shall not go wrong after an hour.
+    # Bad arguments fail here, before hours of training.
     require_free(out)
     known = create(model)._parameter_names()
     flags = {name: value for name, value in (("seed", seed), ("threads", threads)) if name in known}
     parameters = flags | parse_settings(set or [])
     create(model, **parameters)
-    whole = _load(data, user, item, rating, min_rating, timestamp, min_user, min_item, items, users, threads)
-    # Standard output stays empty: what is told is told to people.
-    told = Console(stderr=True, soft_wrap=True)
-    told.print(f"{data}: {whole!r}", highlight=False, markup=False)
-    fitted, report = _fitted(model, parameters, whole, valid, seed)
+    whole = _load(data, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads)
+    # Messages go to stderr; standard output stays empty.
+    messages = Console(stderr=True, soft_wrap=True)
+    messages.print(f"{data}: {whole!r}", highlight=False, markup=False)
+    fitted, report = _fit_and_measure(model, parameters, whole, valid, seed)
     fitted.save(out, metrics=None if report is None else report.metrics)
     if report is not None:
-        figures = ", ".join(f"{name} {value:.2f}" for name, value in report.metrics.items())
-        told.print(f"on the held-out {100 * valid:.0f} %: {figures}", highlight=False)
-    told.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
+        figures = ", ".join(f"{name} {value:.3f}" for name, value in report.metrics.items())
+        messages.print(f"on the held-out {100 * valid:.0f} %: {figures}", highlight=False)
+    messages.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
 
 
 def _load(
@@ -73,6 +76,7 @@ def _load(
     item: str | None,
     rating: str | None,
     min_rating: float | None,
+    weight: str | None,
     timestamp: str | None,
     min_user: int,
     min_item: int,
@@ -81,12 +85,12 @@ def _load(
     threads: int,
 ) -> Interactions:
     if not Path(data).exists() and (data == "town" or data in datasets.names()):
-        names = "--user", "--item", "--users", "--items", "--rating", "--min-rating", "--timestamp"
-        given = user, item, users, items, rating, min_rating, timestamp
+        names = "--user", "--item", "--users", "--items", "--rating", "--min-rating", "--weight", "--timestamp"
+        given = user, item, users, items, rating, min_rating, weight, timestamp
         for flag, value in zip(names, given, strict=True):
             if value is not None:
                 raise ParameterError(
-                    f"{flag} {value}: {data} is a named data set and comes as it is; {flag} is for a file of yours."
+                    f"{flag} {value}: {data} is a named data set and comes as it is; {flag} is for a file of your own."
                 )
         named = synthetic.multi_interest(seed=0).interactions if data == "town" else datasets.load(data)
         return named.filter(min_user=min_user, min_item=min_item)
@@ -97,6 +101,7 @@ def _load(
         item=item,
         rating=rating,
         min_rating=min_rating,
+        weight=weight,
         timestamp=timestamp,
         min_user=min_user,
         min_item=min_item,
@@ -106,7 +111,7 @@ def _load(
     )
 
 
-def _fitted(
+def _fit_and_measure(
     name: str, parameters: dict[str, Any], whole: Interactions, valid: float, seed: int
 ) -> tuple[Recommender, Report | None]:
     model = create(name, **parameters)

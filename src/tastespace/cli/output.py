@@ -1,4 +1,4 @@
-"""What the sub-commands share: formats for pipes, tables for people."""
+"""Output of the commands: rows for programs, tables for people, progress bars."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tastespace.atomic import atomic_write
 from tastespace.errors import DataError, ParameterError
 
 
@@ -60,10 +61,18 @@ def emit(frame: pl.DataFrame, format: Format, out: Path | None = None) -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_bytes(text)
+        write_file(out, text)
     except OSError as problem:
         raise DataError(f"--out {out}: cannot be written ({problem.strerror}).") from problem
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a whole file at once: what stood there before is replaced only when the new content is complete."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)  # a device or a pipe is written to, not replaced
+        return
+    with atomic_write(path.resolve()) as temporary:  # the file a link points to, not the link
+        temporary.write_bytes(content)
 
 
 def _encoded(frame: pl.DataFrame, format: Format) -> bytes:
@@ -115,7 +124,7 @@ def progress_bar(description: str) -> Progress:
 
 
 def require_writable(flag: str, path: Path, keep: bool = True) -> None:
-    """Before hours of training, not after; ``keep`` leaves the new, empty file there."""
+    """Raise, before hours of training, unless a file can be written; ``keep`` leaves the new, empty file there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()

@@ -1,4 +1,4 @@
-"""Tables in, `Interactions` out: reading, filters, splits, named data sets, synthetic worlds."""
+"""Tables in, `Interactions` out: reading, filters, splits, named data sets, synthetic data sets."""
 
 from types import ModuleType
 from typing import TYPE_CHECKING

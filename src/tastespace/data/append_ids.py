@@ -1,4 +1,4 @@
-"""Data with newcomers: ids that are there and have no interaction yet."""
+"""Adding users or items without interactions to `Interactions`: cold-start users and items."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tastespace.data.concat import combine
-from tastespace.data.features import content_frame, content_ids, is_matrix
+from tastespace.data.concat import concat
+from tastespace.data.features import IntoFeatures, content_frame, content_ids, is_matrix
 from tastespace.data.ids import IdMap, id_series
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
@@ -17,8 +17,8 @@ from tastespace.errors import DataError, ParameterError
 _EXAMPLES = 3
 
 
-def new_ids(data: Interactions, side: str, features: Any, ids: Any) -> pl.Series:
-    """The ids of newcomers, row by row: a frame's own column ``user`` or ``item``, or ``ids`` beside a matrix."""
+def new_ids(data: Interactions, side: str, features: IntoFeatures, ids: Any) -> pl.Series:
+    """The ids of new users or items, row by row: a frame's column ``user`` or ``item``, or ``ids`` beside a matrix."""
     if not is_matrix(features):
         if ids is not None:
             raise ParameterError(f"ids= belongs to a matrix; a frame has its ids in column {side!r}.")
@@ -40,20 +40,20 @@ def new_ids(data: Interactions, side: str, features: Any, ids: Any) -> pl.Series
     return new
 
 
-def enlarged(data: Interactions, side: str, new: pl.Series, features: Any) -> Interactions:
-    """The data with ``new`` users or items, and their attributes where the data has such columns.
+def append_ids(data: Interactions, side: str, new: pl.Series, features: IntoFeatures | None) -> Interactions:
+    """The data with ``new`` users or items added, and their attributes where the data has such columns.
 
-    >>> town = Interactions.from_frame(pl.DataFrame({"user": [1, 2], "item": ["a", "c"]}))
-    >>> enlarged(town, "item", pl.Series(["b"]), None).items.series.to_list()
+    >>> data = Interactions.from_frame(pl.DataFrame({"user": [1, 2], "item": ["a", "c"]}))
+    >>> append_ids(data, "item", pl.Series(["b"]), None).items.series.to_list()
     ['a', 'b', 'c']
     """
-    carried = data.user_attributes if side == "user" else data.item_attributes
+    existing = data.user_attributes if side == "user" else data.item_attributes
     attributes = None
-    if carried is not None and not (features is None or is_matrix(features)):
+    if existing is not None and not (features is None or is_matrix(features)):
         frame = content_frame(features)[0].with_columns(new.alias(side)).sort(side)
-        attributes = frame.select([name for name in carried.columns if name in frame.columns])
+        attributes = frame.select([name for name in existing.columns if name in frame.columns])
     ids = IdMap(new.sort(), side)
-    nobody = replace(
+    without_interactions = replace(
         data,
         users=ids if side == "user" else data.users,
         items=ids if side == "item" else data.items,
@@ -64,4 +64,4 @@ def enlarged(data: Interactions, side: str, new: pl.Series, features: Any) -> In
         user_attributes=attributes if side == "user" else None,
         item_attributes=attributes if side == "item" else None,
     )
-    return combine(data, nobody)
+    return concat(data, without_interactions)

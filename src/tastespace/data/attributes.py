@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,12 +11,15 @@ from tastespace.data.ids import IdMap, id_series
 from tastespace.data.tables import to_polars
 from tastespace.errors import DataError
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
 _TITLES = ("title", "name")
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 _MOST_CATEGORIES = 1000
 
 
-def aligned_attributes(frame: Any, ids: IdMap, kind: str, column: str) -> pl.DataFrame | None:
+def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: str) -> pl.DataFrame | None:
     """A frame of attributes in the order of ``ids``; ids without a row get nulls."""
     if frame is None:
         return None
@@ -46,7 +49,7 @@ def aligned_attributes(frame: Any, ids: IdMap, kind: str, column: str) -> pl.Dat
 
 
 def title_column(attributes: pl.DataFrame | None) -> str | None:
-    """The attribute by which people call an item, if there is one."""
+    """The attribute that names an item, if there is one."""
     columns = [] if attributes is None else attributes.columns
     return next((name for name in _TITLES if name in columns), None)
 

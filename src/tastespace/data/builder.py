@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace import _native
-from tastespace import threads as threading
+from tastespace import _native, threads
+from tastespace.checks import require_whole
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.ids import IdMap, encode, id_series, plain_series
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.data.tables import Table, require_columns
 from tastespace.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +28,8 @@ _MERGES = ("sum", "last", "max", "error")
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Which column plays which role and what is kept; the arguments of `Interactions.from_frame`."""
+class BuildOptions:
+    """Which column holds what, and which rows are kept: the arguments of `Interactions.from_frame`."""
 
     user: str
     item: str
@@ -51,47 +54,49 @@ class Recipe:
             raise ParameterError(f"min_rating={self.min_rating} needs rating=, the name of the rating column.")
         if self.user == self.item:
             raise ParameterError(f"user and item are the same column, {self.user!r}.")
-        _check_minimum("min_user", self.min_user)
-        _check_minimum("min_item", self.min_item)
+        require_whole("min_user", self.min_user, 0)
+        require_whole("min_item", self.min_item, 0)
 
 
 def build(
     table: Table,
-    recipe: Recipe,
+    options: BuildOptions,
     catalog: Any = None,
-    item_attributes: Any = None,
-    user_attributes: Any = None,
+    item_attributes: IntoFrame | None = None,
+    user_attributes: IntoFrame | None = None,
 ) -> Interactions:
-    """The whole way from a table to `Interactions`."""
+    """`Interactions` from a table."""
     require_columns(
         table,
-        {role: getattr(recipe, role) for role in ("user", "item", "rating", "weight", "timestamp")},
+        {role: getattr(options, role) for role in ("user", "item", "rating", "weight", "timestamp")},
     )
-    if not len(table.read(recipe.user)):
+    if not len(table.read(options.user)):
         raise DataError(f"{table.name} has no rows. Expected one row per interaction.")
-    keep = _rows_above(table, recipe)
-    users, user_codes = encode(_ids(table, recipe.user, keep), "user")
-    items, item_codes = encode(_ids(table, recipe.item, keep), "item")
+    keep = _rows_above(table, options)
+    users, user_codes = encode(_ids(table, options.user, keep), "user")
+    items, item_codes = encode(_ids(table, options.item, keep), "item")
     n_read = len(user_codes) if keep is None else len(keep)
     if catalog is not None:
-        items, item_codes = _widen(items, item_codes, catalog)
+        items, item_codes = _to_catalog(items, item_codes, catalog)
 
-    data, n_repeats = _merge(table, recipe, keep, users, items, user_codes, item_codes)
+    data, n_repeats = _merge(table, options, keep, users, items, user_codes, item_codes)
     del user_codes, item_codes
     cleaning = Cleaning(rows=n_read, below_min_rating=n_read - int(keep.sum()) if keep is not None else 0)
     data = replace(data, backend=table.backend, cleaning=replace(cleaning, duplicates=n_repeats))
-    data = drop_rare(data, recipe.min_user, recipe.min_item, recipe.core, keep_items=catalog is not None)
+    data = drop_rare(data, options.min_user, options.min_item, options.core, keep_items=catalog is not None)
     _require_two(data)
     log.info("%s: %s", table.name, data.cleaning)
     return replace(
         data,
-        item_attributes=aligned_attributes(item_attributes, data.items, "item", recipe.item),
-        user_attributes=aligned_attributes(user_attributes, data.users, "user", recipe.user),
+        item_attributes=aligned_attributes(item_attributes, data.items, "item", options.item),
+        user_attributes=aligned_attributes(user_attributes, data.users, "user", options.user),
     )
 
 
-def build_from_scipy(matrix: Any, users: Any, items: Any, keep_weights: bool) -> Interactions:
+def build_from_scipy(matrix: Any, users: Any, items: Any, weight: bool) -> Interactions:
     """`Interactions.from_scipy`."""
+    if not isinstance(weight, bool):
+        raise ParameterError(f"weight={weight!r}: expected True (the values are weights) or False.")
     if not sp.issparse(matrix):
         raise DataError(f"expected a SciPy sparse matrix, given {type(matrix).__name__}.")
     coo = sp.coo_array(matrix)
@@ -107,10 +112,10 @@ def build_from_scipy(matrix: Any, users: Any, items: Any, keep_weights: bool) ->
     item_ids, item_place = _ids_of_axis(items, n_items, "item")
     rows = user_place[coo.row[taken]]
     columns = item_place[coo.col[taken]]
-    offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, n_users, threading.available())
+    offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, n_users, threads.available())
     weights = None
-    if keep_weights:
-        weights = np.add.reduceat(coo.data[taken].astype(np.float64)[sources], starts[:-1]).astype(np.float32)
+    if weight:
+        weights = _single_precision(np.add.reduceat(coo.data[taken].astype(np.float64)[sources], starts[:-1]))
     cleaning = Cleaning(rows=len(rows), duplicates=len(rows) - len(indices))
     data = Interactions(user_ids, item_ids, offsets, indices, weights, cleaning=cleaning)
     _require_two(data)
@@ -123,8 +128,8 @@ def drop_rare(data: Interactions, min_user: int, min_item: int, core: bool, keep
     Users are counted first and items among what remains; ``core`` repeats that until nothing changes.
     With ``keep_items`` the item ids stay as they are (a given catalog).
     """
-    _check_minimum("min_user", min_user)
-    _check_minimum("min_item", min_item)
+    require_whole("min_user", min_user, 0)
+    require_whole("min_item", min_item, 0)
     if min_user <= 1 and min_item <= 1:
         return data
     rows, columns = data.row_of_each(), data.indices
@@ -156,18 +161,18 @@ def drop_rare(data: Interactions, min_user: int, min_item: int, core: bool, keep
     return _without_empty(replace(data.subset(keep), cleaning=cleaning), keep_items)
 
 
-def _rows_above(table: Table, recipe: Recipe) -> NDArray[np.bool_] | None:
+def _rows_above(table: Table, options: BuildOptions) -> NDArray[np.bool_] | None:
     """Which rows reach the rating threshold; None where there is no threshold."""
-    if recipe.rating is None:
+    if options.rating is None:
         return None
-    ratings = _numbers(table, recipe.rating)
-    if recipe.min_rating is None:
+    ratings = _numbers(table, options.rating)
+    if options.min_rating is None:
         return None
-    keep = ratings >= recipe.min_rating
+    keep = ratings >= options.min_rating
     if len(ratings) and not keep.any():
         raise DataError(
-            f"min_rating={recipe.min_rating} drops everything: the largest of {len(ratings):,} ratings in column "
-            f"{recipe.rating!r} is {ratings.max():g}. Lower it."
+            f"min_rating={options.min_rating} drops everything: the largest of {len(ratings):,} ratings in column "
+            f"{options.rating!r} is {ratings.max():g}. Lower it."
         )
     return keep
 
@@ -192,7 +197,7 @@ def _numbers(table: Table, column: str) -> NDArray[np.float64]:
     if len(bad):
         raise DataError(
             f"{table.name}, {table.row(int(bad[0]))}: {series[int(bad[0])]} in column {column!r} ({len(bad):,} such "
-            f"rows of {len(series):,}), expected finite numbers. Drop or mend those rows."
+            f"rows of {len(series):,}), expected finite numbers. Drop or correct those rows."
         )
     return series.cast(pl.Float64).to_numpy()
 
@@ -219,7 +224,7 @@ def _times(table: Table, column: str) -> NDArray[np.int64] | NDArray[np.float64]
 
 def _merge(
     table: Table,
-    recipe: Recipe,
+    options: BuildOptions,
     keep: NDArray[np.bool_] | None,
     users: IdMap,
     items: IdMap,
@@ -227,21 +232,21 @@ def _merge(
     columns: NDArray[np.int32],
 ) -> tuple[Interactions, int]:
     """Sort the pairs into rows and merge repeats; returns the data and the number of repeats."""
-    n_threads = threading.resolve(recipe.threads)
-    if recipe.weight is None and recipe.timestamp is None:
+    n_threads = threads.resolve(options.threads)
+    if options.weight is None and options.timestamp is None:
         offsets, indices = _native.build_csr(rows, columns, len(users), n_threads)
         weights = times = None
     else:
         offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, len(users), n_threads)
-        times = _payload(_times(table, recipe.timestamp), keep, sources) if recipe.timestamp else None
-        weights = _payload(_numbers(table, recipe.weight), keep, sources) if recipe.weight else None
+        times = _in_csr_order(_times(table, options.timestamp), keep, sources) if options.timestamp else None
+        weights = _in_csr_order(_numbers(table, options.weight), keep, sources) if options.weight else None
         latest = _latest(times, starts)
         if weights is not None:
-            merge = {"sum": np.add.reduceat, "max": np.maximum.reduceat}.get(recipe.duplicates)
+            merge = {"sum": np.add.reduceat, "max": np.maximum.reduceat}.get(options.duplicates)
             weights = weights[latest] if merge is None else merge(weights, starts[:-1])
         times = None if times is None else times[latest]
     n_repeats = len(rows) - len(indices)
-    if n_repeats and recipe.duplicates == "error":
+    if n_repeats and options.duplicates == "error":
         raise DataError(f"{table.name}: {n_repeats:,} rows repeat a pair of user and item; duplicates='error'.")
     return Interactions(users, items, offsets, indices, _single_precision(weights), times), n_repeats
 
@@ -256,7 +261,7 @@ def _single_precision(weights: NDArray[Any] | None) -> NDArray[np.float32] | Non
     return small
 
 
-def _payload(values: NDArray[Any], keep: NDArray[np.bool_] | None, sources: NDArray[np.int64]) -> NDArray[Any]:
+def _in_csr_order(values: NDArray[Any], keep: NDArray[np.bool_] | None, sources: NDArray[np.int64]) -> NDArray[Any]:
     return (values if keep is None else values[keep])[sources]
 
 
@@ -274,18 +279,18 @@ def _latest(times: NDArray[Any] | None, starts: NDArray[np.int64]) -> NDArray[np
     return last
 
 
-def _widen(items: IdMap, codes: NDArray[np.int32], catalog: Any) -> tuple[IdMap, NDArray[np.int32]]:
+def _to_catalog(items: IdMap, codes: NDArray[np.int32], catalog: Any) -> tuple[IdMap, NDArray[np.int32]]:
     """The id map of a given catalog, with the codes moved to it."""
     given = id_series(catalog if isinstance(catalog, pl.Series) else plain_series("catalog", catalog), "item")
     whole = IdMap(given.unique().sort(), "item")
-    place = whole.find(items.series)
-    if (place < 0).any():
-        stranger = items[int(np.flatnonzero(place < 0)[0])]
+    position = whole.find(items.series)
+    if (position < 0).any():
+        unknown = items[int(np.flatnonzero(position < 0)[0])]
         raise DataError(
-            f"{int((place < 0).sum()):,} items of the interactions are not in the catalog, the first is "
-            f"{stranger!r}. Expected every item in catalog=."
+            f"{int((position < 0).sum()):,} items of the interactions are not in the catalog, the first is "
+            f"{unknown!r}. Expected every item in catalog=."
         )
-    return whole, place.astype(np.int32)[codes]
+    return whole, position.astype(np.int32)[codes]
 
 
 def _without_empty(data: Interactions, keep_items: bool) -> Interactions:
@@ -325,10 +330,5 @@ def _require_two(data: Interactions) -> None:
         if n < 2:
             raise DataError(
                 f"the data holds {n} {kind}; at least 2 are needed, since recommendations come from comparing "
-                f"{kind}s ({data.cleaning}). Loosen the filters, or check that the columns are the right way round."
+                f"{kind}s ({data.cleaning}). Loosen the filters, or check that user= and item= are not swapped."
             )
-
-
-def _check_minimum(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise ParameterError(f"{name}={value!r}: expected a whole number, 0 or more.")

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.data import datasets, split, synthetic
-from tastespace.data.concat import combine
+from tastespace.data.concat import concat
 from tastespace.data.features import content_frame, is_matrix
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
@@ -105,7 +105,7 @@ def inner_split(parts: ColdStart, seed: int = 0) -> ColdStart:
     >>> inner.train.n_users, inner.new_users.n_users, inner.test.users == inner.train.users
     (432, 108, True)
     """
-    data = combine(parts.train, parts.valid)
+    data = concat(parts.train, parts.valid)
     sides = {"users": parts.new_users, "items": parts.new_items}
     shares = {side: _INNER_SHARE * (held is not None) for side, held in sides.items()}
     content = parts.user_features, parts.item_features

@@ -7,19 +7,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tastespace import _native
-from tastespace import threads as threading
+from tastespace import _native, threads
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError
 
 
-def combine(old: Interactions, new: Interactions) -> Interactions:
+def concat(old: Interactions, new: Interactions) -> Interactions:
     """The union of two sets of interactions, with the users and items of both.
 
-    Weights and timestamps survive where both have them; ``new`` decides where a pair is in both. Attributes of
-    ``old`` are kept, those of ``new`` fill in for ids that ``old`` did not have.
+    Weights and timestamps are kept where both have them; of a pair in both, those of ``new`` count. Attributes of
+    ``old`` are kept, and those of ``new`` are taken for ids that ``old`` does not have.
     """
     users, items = _union(old.users, new.users, "user"), _union(old.items, new.items, "item")
     rows, columns = [], []
@@ -27,13 +26,13 @@ def combine(old: Interactions, new: Interactions) -> Interactions:
         rows.append(users.index_of(part.users.series).astype(np.int32)[part.row_of_each()])
         columns.append(items.index_of(part.items.series).astype(np.int32)[part.indices])
     offsets, indices, sources, starts = _native.build_csr_with_sources(
-        np.concatenate(rows), np.concatenate(columns), len(users), threading.available()
+        np.concatenate(rows), np.concatenate(columns), len(users), threads.available()
     )
     last = sources[starts[1:] - 1]
     both: dict[str, Any] = {}
     for name in ("weights", "timestamps"):
-        mine, theirs = getattr(old, name), getattr(new, name)
-        both[name] = None if mine is None or theirs is None else np.concatenate([mine, theirs])[last]
+        first, second = getattr(old, name), getattr(new, name)
+        both[name] = None if first is None or second is None else np.concatenate([first, second])[last]
     for kind, ids in (("user", users), ("item", items)):
         name = f"{kind}_attributes"
         tables = [table for table in (getattr(old, name), getattr(new, name)) if table is not None]

@@ -1,4 +1,4 @@
-"""One column of content as it was in training: what it held, and the features it has become.
+"""One column of content as it was in training, and the features it gives.
 
 The rules are described in `tastespace.data.features`.
 """
@@ -24,7 +24,7 @@ _BARRED = r"\S\s*\|\s*\S"
 _MANY_BARRED = 0.1  # share of texts with bars from which on a column may be tags,
 _REPEATED = 1 / 3  # and share of tags that were there before: sentences do not come again
 _NOTHING = "nothing but nulls"
-_FURTHEST = 1e6  # deviations from the mean: beyond, float32 would soon be infinite
+_MAX_DEVIATIONS = 1e6  # deviations from the mean: beyond, float32 would soon be infinite
 _CONSTANT = 1e-12  # deviation relative to the largest number, below which it is rounding
 _LARGEST_WHOLE = 2.0**63  # from here on whole numbers do not fit into Int64
 
@@ -36,10 +36,10 @@ class Column:
     name: str
     kind: Kind
     holds: str
-    """Sort of values, in words: a change of it is an error."""
+    """Type of values, in words: a change of it is an error."""
     mean: float = 0.0
     scale: float = 1.0
-    """Deviation; 0 for a column that was constant and so says nothing."""
+    """Standard deviation; 0 for a column that was constant and so has no information."""
     vocabulary: list[str] = field(default_factory=list)
     """Values, tags or words, ascending."""
 
@@ -54,8 +54,8 @@ class Column:
         return [self.name] if self.kind == "number" else [f"{self.name}={value}" for value in self.vocabulary]
 
     @classmethod
-    def learn(cls, series: pl.Series, kind: Kind, min_count: int, most: int) -> Column:
-        """Remember what a column holds."""
+    def learn(cls, series: pl.Series, kind: Kind, min_count: int, max_vocabulary: int) -> Column:
+        """The vocabulary, or mean and deviation, of a column of the training data."""
         if series.null_count() == len(series):
             return cls(series.name, kind, _NOTHING, scale=0.0)
         holds = _holds(series, kind)
@@ -73,15 +73,15 @@ class Column:
             scale = deviation * largest if deviation > _CONSTANT else 0.0
             return cls(series.name, kind, holds, float(parts.mean()) * largest, scale)
         rows = _tokens(series, kind).group_by("token").agg(pl.col("row").n_unique().alias("n"))
-        kept = rows.filter(pl.col("n") >= min_count).sort("n", "token", descending=[True, False]).head(most)
+        kept = rows.filter(pl.col("n") >= min_count).sort("n", "token", descending=[True, False]).head(max_vocabulary)
         return cls(series.name, kind, holds, vocabulary=kept["token"].sort().to_list())
 
     def encode(self, series: pl.Series) -> tuple[sp.csr_array, int, NDArray[np.bool_]]:
-        """Features of the column, how many of its values have none, and in which rows it says anything."""
-        told = series.is_not_null().to_numpy()
-        if not told.any() or self.holds == _NOTHING:  # whatever its type: there is nothing, or nothing was learned
-            lost = int(told.sum())
-            return sp.csr_array((len(series), self.width), dtype=np.float32), lost, np.zeros(len(series), dtype=bool)
+        """Features of the column, how many of its values have none, and which rows have a known value."""
+        not_null = series.is_not_null().to_numpy()
+        if not not_null.any() or self.holds == _NOTHING:  # of any type
+            empty = sp.csr_array((len(series), self.width), dtype=np.float32)
+            return empty, int(not_null.sum()), np.zeros(len(series), dtype=bool)
         holds = _holds(series, self.kind)
         if holds != self.holds:
             raise DataError(
@@ -91,30 +91,30 @@ class Column:
         n = len(series)
         if self.kind == "number":
             values = np.zeros(n) if not self.scale else self._standardized(_numbers(series))
-            return sp.csr_array(values.astype(np.float32)[:, None]), 0, told
+            return sp.csr_array(values.astype(np.float32)[:, None]), 0, not_null
         tokens = _tokens(series, self.kind)
         codes = pl.DataFrame(
             {"token": self.vocabulary, "code": np.arange(len(self.vocabulary))},
             schema={"token": pl.String, "code": pl.Int64},
         )
         found = tokens.join(codes, on="token", how="left")
-        lost = found["code"].null_count()
+        n_unseen = found["code"].null_count()
         counted = found.drop_nulls("code").group_by("row", "code").len("times").sort("row", "code")
         values = np.ones(len(counted))
         if self.kind == "text":
             values = 1.0 + np.log(counted["times"].to_numpy())
-        places = (counted["row"].to_numpy(), counted["code"].to_numpy())
-        block = sp.csr_array((values.astype(np.float32), places), shape=(n, len(self.vocabulary)))
+        cells = (counted["row"].to_numpy(), counted["code"].to_numpy())
+        block = sp.csr_array((values.astype(np.float32), cells), shape=(n, len(self.vocabulary)))
         if self.kind == "text":
             lengths = np.sqrt(np.asarray(block.power(2).sum(axis=1)).ravel())
             block = sp.csr_array(sp.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ block, dtype=np.float32)
-        return block, lost, np.diff(block.indptr) > 0
+        return block, n_unseen, np.diff(block.indptr) > 0
 
     def _standardized(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Deviations from the mean, 0 where the number is not known."""
         with np.errstate(over="ignore"):  # of what is cut off anyway
             found = (values / 2 - self.mean / 2) / self.scale * 2  # halves, whose difference never overflows
-        return np.nan_to_num(np.clip(found, -_FURTHEST, _FURTHEST), nan=0.0)
+        return np.nan_to_num(np.clip(found, -_MAX_DEVIATIONS, _MAX_DEVIATIONS), nan=0.0)
 
 
 _ALLOWED: dict[Kind, tuple[str, ...]] = {
@@ -126,7 +126,7 @@ _ALLOWED: dict[Kind, tuple[str, ...]] = {
 
 
 def _holds(series: pl.Series, kind: Kind | None = None) -> str:
-    """Sort of values; a text that is read as tags is a list of them."""
+    """Type of values, in words; a text that is read as tags is a list of them."""
     dtype = series.dtype
     if dtype in (pl.String, pl.Categorical, pl.Enum):
         return "lists" if kind == "tags" else "text"
@@ -140,7 +140,7 @@ def _holds(series: pl.Series, kind: Kind | None = None) -> str:
 
 
 def default_kind(column: pl.Series) -> Kind:
-    """How a column is used where nobody said: by its type."""
+    """How a column is used unless declared: by its type."""
     holds = _holds(column)
     if holds == "numbers":
         return "number"
@@ -154,7 +154,7 @@ def default_kind(column: pl.Series) -> Kind:
         without_words = not column.cast(pl.String).str.contains(_WORD).any()
         return "category" if is_category(column) or without_words else "text"
     raise DataError(
-        f"column {column.name!r} holds {holds} ({column.dtype}), which have no features of their own. Turn it into "
+        f"column {column.name!r} holds {holds} ({column.dtype}), which cannot be used as features. Turn it into "
         "numbers or text, or name the columns to use."
     )
 

@@ -12,11 +12,11 @@ Words are runs of two or more letters or digits in lower case; nothing is stemme
 meaning. What fewer than ``min_count`` rows have gets no feature, and of more than ``max_vocabulary`` values, tags or
 words of a column the most frequent stay (of equally frequent ones the first in the alphabet).
 
-A null says nothing: no category, no tags, no words, and the average for a number. NaN and infinity among numbers are
+A null gives no category, no tags, no words, and the average for a number. NaN and infinity among numbers are
 errors, because they are mostly accidents; make them null where a number is not known. NaN among categories and tags is
-a null, because it is how pandas writes a gap among whole numbers. Values that were not there in training count as
-nothing, too, and are counted; so do those of a column without any value in training. A number that was the same for
-all in training says nothing. Numbers beyond a million deviations count as a million.
+a null, because pandas writes a gap among whole numbers so. Values that were not in the training data, and those of a
+column without any value there, give no feature; `Encoded.unseen` counts them. A number that was the same for all in
+training gives 0. Numbers beyond a million deviations count as a million.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace.checks import require_whole
 from tastespace.data.attributes import title_column
 from tastespace.data.feature_columns import KINDS, Column, Kind, default_kind
 from tastespace.data.ids import IdMap, id_series
@@ -39,27 +39,33 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.tables import to_polars
 from tastespace.errors import DataError, ParameterError, nearest
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
 log = logging.getLogger(__name__)
 
 _EXAMPLES = 3
 
+IntoFeatures: TypeAlias = "IntoFrame | Mapping[str, Any] | NDArray[Any] | sp.sparray | sp.spmatrix"
+"""What describes users or items: a frame or dict of columns with their ids, or a matrix with a row for each."""
+
 
 @dataclass(frozen=True)
 class Encoded:
-    """Features, and what they could not say."""
+    """Features, and which values have none."""
 
     matrix: sp.csr_array
     """Shape ``(n_rows, n_features)``, float32."""
     unseen: dict[str, int] = field(default_factory=dict)
     """Per column, how many values, tags or words have no feature."""
-    told: NDArray[np.bool_] | None = None
-    """Rows of which anything is known, be it an average number; None: those with a feature."""
+    has_value: NDArray[np.bool_] | None = None
+    """Rows with a known value, even one that gives the feature 0; None: those with a feature other than 0."""
 
     @property
     def n_empty(self) -> int:
-        """Rows of which nothing is known."""
-        told = np.diff(self.matrix.indptr) > 0 if self.told is None else self.told
-        return int((~told).sum())
+        """Rows without any known value."""
+        has_value = np.diff(self.matrix.indptr) > 0 if self.has_value is None else self.has_value
+        return int((~has_value).sum())
 
 
 class FeatureEncoder:
@@ -68,8 +74,8 @@ class FeatureEncoder:
     Args:
         columns: Name of each column to use and its kind; None takes all but ids and titles, by type: numbers, lists as
             tags, text as tags where it is like ``Action|Comedy`` (bars in a tenth of the values or more, and tags
-            that come again), as categories where values repeat, else as words. Whole numbers that are codes need to be
-            told: ``{"occupation": "category"}``.
+            that come again), as categories where values repeat, else as words. Whole numbers that are codes must be
+            declared: ``{"occupation": "category"}``.
         min_count: Rows that must have a value, tag or word for it to become a feature.
         max_vocabulary: Most features of one column.
 
@@ -84,9 +90,8 @@ class FeatureEncoder:
     def __init__(
         self, columns: Mapping[str, Kind] | None = None, *, min_count: int = 1, max_vocabulary: int = 20_000
     ) -> None:
-        for name, value in (("min_count", min_count), ("max_vocabulary", max_vocabulary)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(f"{name}={value!r}: expected a whole number, 1 or more.")
+        require_whole("min_count", min_count)
+        require_whole("max_vocabulary", max_vocabulary)
         if columns is not None and not isinstance(columns, Mapping):
             raise ParameterError(
                 f"columns={columns!r}: expected a dict from the name of each column to its kind, such as "
@@ -94,7 +99,7 @@ class FeatureEncoder:
             )
         for column, kind in (columns or {}).items():
             if not isinstance(column, str):
-                raise ParameterError(f"columns={columns!r}: {column!r} is no name of a column, expected text.")
+                raise ParameterError(f"columns={columns!r}: {column!r} is not the name of a column, expected text.")
             if kind not in KINDS:
                 raise ParameterError(
                     f"column {column!r} is to be used as {kind!r}: expected one of {', '.join(KINDS)}."
@@ -102,25 +107,25 @@ class FeatureEncoder:
                 )
         self.columns = None if columns is None else dict(columns)
         self.min_count, self.max_vocabulary = min_count, max_vocabulary
-        self._parts: list[Column] = []
-        self._sizes: list[float] | None = None  # largest absolute value of each column of a matrix; frames have parts
+        self._columns: list[Column] = []
+        self._sizes: list[float] | None = None  # largest absolute value of each column of a matrix; None for a frame
 
     # ---- learning the vocabulary ---------------------------------------------------------------------------
 
-    def fit(self, content: Any, kind: str = "item") -> FeatureEncoder:
+    def fit(self, content: IntoFeatures, kind: str = "item") -> FeatureEncoder:
         """Remember what the columns of a frame hold, or how wide a matrix is; ``kind`` names the column of ids."""
         if is_matrix(content):
             matrix = _finite(content)
             sizes = np.abs(sp.csc_array(matrix)).max(axis=0).toarray() if min(content.shape) else np.ones(0)
-            self._parts, self._sizes = [], np.where(sizes > 0, sizes, 1.0).astype(float).ravel().tolist()
+            self._columns, self._sizes = [], np.where(sizes > 0, sizes, 1.0).astype(float).ravel().tolist()
             self._sizes += [1.0] * (content.shape[1] - len(self._sizes))
             return self
         frame = content_frame(content)[0]
         self._sizes = None
         chosen = self._default_kinds(frame, kind) if self.columns is None else self.columns
         for name in chosen:
-            _require_column(frame, name, "asked for as a feature")
-        self._parts = [Column.learn(frame[n], k, self.min_count, self.max_vocabulary) for n, k in chosen.items()]
+            _require_column(frame, name, "named as a feature")
+        self._columns = [Column.learn(frame[n], k, self.min_count, self.max_vocabulary) for n, k in chosen.items()]
         return self
 
     def _default_kinds(self, frame: pl.DataFrame, kind: str) -> dict[str, Kind]:
@@ -132,43 +137,44 @@ class FeatureEncoder:
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return sum(part.width for part in self._parts) if self._sizes is None else len(self._sizes)
+        return sum(column.width for column in self._columns) if self._sizes is None else len(self._sizes)
 
     @property
     def has_content(self) -> bool:
-        """Whether there was anything to read in training: a column, be it without values."""
-        return bool(self._parts or self._sizes)
+        """Whether the training data had any column, even one without values."""
+        return bool(self._columns or self._sizes)
 
     @property
     def names(self) -> list[str]:
         """One name per feature; those of a matrix are numbers."""
         if self._sizes is not None:
             return [str(number) for number in range(len(self._sizes))]
-        return [name for part in self._parts for name in part.names]
+        return [name for column in self._columns for name in column.names]
 
-    def encode(self, content: Any) -> Encoded:
+    def encode(self, content: IntoFeatures) -> Encoded:
         """The features of a frame or matrix of the kind that was fitted, row by row."""
         if self._sizes is not None:
             return Encoded(self._scaled(content, np.array(self._sizes)))
         if is_matrix(content):
             raise DataError(
                 f"given a matrix of {content.shape[1]:,} features, but the model was fitted with the columns "
-                f"{', '.join(repr(part.name) for part in self._parts)}. Give a frame with these columns."
+                f"{', '.join(repr(column.name) for column in self._columns)}. Give a frame with these columns."
             )
         frame = content_frame(content)[0]
-        blocks, unseen, told = [sp.csr_array((len(frame), 0), dtype=np.float32)], {}, np.zeros(len(frame), dtype=bool)
-        for part in self._parts:
-            _require_column(frame, part.name, "which was a feature in training")
-            block, lost, said = part.encode(frame[part.name])
+        blocks, unseen = [sp.csr_array((len(frame), 0), dtype=np.float32)], {}
+        has_value = np.zeros(len(frame), dtype=bool)
+        for column in self._columns:
+            _require_column(frame, column.name, "which was a feature in training")
+            block, n_unseen, known_rows = column.encode(frame[column.name])
             blocks.append(block)
-            told |= said
-            if lost:
-                unseen[part.name] = lost
+            has_value |= known_rows
+            if n_unseen:
+                unseen[column.name] = n_unseen
         matrix = sp.csr_array(sp.hstack(blocks, format="csr", dtype=np.float32))
         matrix.sort_indices()
-        return Encoded(matrix, unseen, told)
+        return Encoded(matrix, unseen, has_value)
 
-    def _scaled(self, content: Any, sizes: NDArray[np.float64]) -> sp.csr_array:
+    def _scaled(self, content: IntoFeatures, sizes: NDArray[np.float64]) -> sp.csr_array:
         if not is_matrix(content):
             raise DataError(
                 f"given a {type(content).__name__}, but the model was fitted with a matrix of {len(sizes):,} features. "
@@ -185,14 +191,14 @@ class FeatureEncoder:
     def to_plain(self) -> dict[str, Any]:
         """Everything that `from_plain` needs, as plain values."""
         settings = {"columns": self.columns, "min_count": self.min_count, "max_vocabulary": self.max_vocabulary}
-        return {"settings": settings, "sizes": self._sizes, "parts": [vars(part) for part in self._parts]}
+        return {"settings": settings, "sizes": self._sizes, "parts": [vars(column) for column in self._columns]}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> FeatureEncoder:
         """The encoder that `to_plain` wrote down."""
         encoder = cls(**plain["settings"])
         encoder._sizes = plain["sizes"]
-        encoder._parts = [Column(**part) for part in plain["parts"]]
+        encoder._columns = [Column(**column) for column in plain["parts"]]
         return encoder
 
 
@@ -211,7 +217,7 @@ def _finite(content: Any) -> sp.csr_array:
             f"the matrix of features has the type {content.dtype}, expected real numbers. Turn it into float32, or "
             "give a frame with named columns."
         )
-    with np.errstate(over="ignore"):  # told below
+    with np.errstate(over="ignore"):  # refused below
         matrix = sp.csr_array(content, dtype=np.float32, copy=True)
     matrix.sum_duplicates()
     bad = ~np.isfinite(matrix.data)
@@ -225,18 +231,23 @@ def _finite(content: Any) -> sp.csr_array:
     return matrix
 
 
-def is_matrix(content: Any) -> bool:
+def is_matrix(content: object) -> TypeGuard[Any]:
     """Whether content is a two-dimensional array, sparse or dense, rather than a frame."""
     return sp.issparse(content) or (isinstance(content, np.ndarray) and content.ndim == 2)
 
 
-def content_frame(content: Any) -> tuple[pl.DataFrame, str]:
+def content_frame(content: IntoFeatures) -> tuple[pl.DataFrame, str]:
     """Content as a polars frame, with the name of the library it came from; a dict of columns is a frame, too."""
     try:
-        return to_polars(pl.DataFrame(dict(content), strict=False) if isinstance(content, Mapping) else content)
+        frame: Any = pl.DataFrame(dict(content), strict=False) if isinstance(content, Mapping) else content
+        return to_polars(frame)
     except (DataError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
+        import narwhals as nw
+
         if isinstance(content, Mapping):
-            raise DataError(f"the dict of features is no table ({problem}): expected columns of one length.") from None
+            raise DataError(
+                f"the dict of features is not a table ({problem}): expected columns of one length."
+            ) from None
         if nw.dependencies.is_into_dataframe(content):
             raise
         shape = f" of shape {content.shape}" if isinstance(content, np.ndarray) else ""
@@ -247,7 +258,7 @@ def content_frame(content: Any) -> tuple[pl.DataFrame, str]:
 
 
 def encoder_for(
-    content: Any, side: str, columns: Mapping[str, Kind] | None, min_count: int, max_vocabulary: int
+    content: IntoFeatures, side: str, columns: Mapping[str, Kind] | None, min_count: int, max_vocabulary: int
 ) -> FeatureEncoder:
     """An encoder for the content of a model's users or items; columns that are named need a frame."""
     if columns is not None and not isinstance(columns, Mapping):
@@ -263,7 +274,7 @@ def encoder_for(
     return FeatureEncoder(columns, min_count=min_count, max_vocabulary=max_vocabulary)
 
 
-def learn_content(encoder: FeatureEncoder, content: Any, side: str) -> sp.csr_array:
+def learn_content(encoder: FeatureEncoder, content: IntoFeatures, side: str) -> sp.csr_array:
     """Fit an encoder to the content of training; gives the features."""
     encoded = encoder.fit(content, side).encode(content)
     if encoded.n_empty and encoder.n_features:
@@ -271,12 +282,12 @@ def learn_content(encoder: FeatureEncoder, content: Any, side: str) -> sp.csr_ar
     return encoded.matrix
 
 
-def encode_newcomers(encoder: FeatureEncoder, content: Any, side: str) -> sp.csr_array:
-    """Features of newcomers, with warnings of all that the model cannot know."""
+def encode_new(encoder: FeatureEncoder, content: IntoFeatures, side: str) -> sp.csr_array:
+    """Features of cold-start users or items; values that training did not have are logged as warnings."""
     if not (encoder.has_content or (is_matrix(content) and not content.shape[1])):
         raise ParameterError(
-            f"the model has no {side} content: it was fitted without features of {side}s, so new ones cannot be placed "
-            f"by theirs. Fit it with {side}_features=" + (", or give histories." if side == "user" else ".")
+            f"the model has no {side} content: it was fitted without features of {side}s, so features of new ones "
+            f"cannot be used. Fit it with {side}_features=" + (", or give histories." if side == "user" else ".")
         )
     encoded = encoder.encode(content)
     for column, count in encoded.unseen.items():
@@ -286,18 +297,18 @@ def encode_newcomers(encoder: FeatureEncoder, content: Any, side: str) -> sp.csr
     return encoded.matrix
 
 
-def content_for(data: Interactions, side: str, given: Any) -> Any:
-    """What is known of the users or items of ``data``, a row for each: what was given, else the attributes it carries.
+def content_for(data: Interactions, side: str, given: IntoFeatures | None) -> Any:
+    """Content of the users or items of ``data``, a row for each: what was given, else the attributes of ``data``.
 
-    Nothing at all is a matrix without columns.
+    Without either it is a matrix without columns.
     """
-    ids, carried = (data.users, data.user_attributes) if side == "user" else (data.items, data.item_attributes)
+    ids, attributes = (data.users, data.user_attributes) if side == "user" else (data.items, data.item_attributes)
     if given is not None:
         return rows_for(given, ids, side)
-    return sp.csr_array((len(ids), 0), dtype=np.float32) if carried is None else carried
+    return sp.csr_array((len(ids), 0), dtype=np.float32) if attributes is None else attributes
 
 
-def rows_for(content: Any, ids: IdMap, kind: str) -> Any:
+def rows_for(content: IntoFeatures, ids: IdMap, kind: str) -> Any:
     """Content with one row per id, in the order of ``ids``: a matrix as it is, a frame joined by its column of ids."""
     if is_matrix(content):
         if content.shape[0] != len(ids):
@@ -311,8 +322,8 @@ def rows_for(content: Any, ids: IdMap, kind: str) -> Any:
     place = ids.find(given)
     missing = np.setdiff1d(np.arange(len(ids)), place)
     if len(missing):
-        strange = given.filter(pl.Series(place < 0)).head(_EXAMPLES).to_list()
-        other = f"; {int((place < 0).sum()):,} rows are of others, such as {_shown(strange)}" if strange else ""
+        others = given.filter(pl.Series(place < 0)).head(_EXAMPLES).to_list()
+        other = f"; {int((place < 0).sum()):,} rows are of others, such as {_shown(others)}" if others else ""
         raise DataError(
             f"{len(missing):,} of {len(ids):,} {kind}s have no row of features, such as "
             f"{_shown(ids.take(missing[:_EXAMPLES]).to_list())}{other}. Give every {kind} a row, with nulls where "

@@ -85,7 +85,7 @@ class IdMap:
         return found
 
     def _as_own_type(self, externals: Iterable[Any] | pl.Series) -> pl.Series | None:
-        """The ids asked for in the type of the ids known; None where no value can be one of them."""
+        """The given ids in the type of the known ids; None where no value can be one of them."""
         own = self._ids.dtype
         try:
             given = externals if isinstance(externals, pl.Series) else plain_series("id", externals)
@@ -96,7 +96,7 @@ class IdMap:
             return given
         if (given.dtype.is_numeric() and own.is_numeric()) or given.dtype == pl.Null:
             cast = given.cast(own, strict=False)
-            # 3.5 must not become 3: what does not survive the way back is unknown.
+            # 3.5 must not become 3: an id that changes by the round trip is unknown.
             return pl.select(pl.when(cast.cast(given.dtype, strict=False) == given).then(cast)).to_series()
         if given.dtype.is_temporal() and own.is_temporal():
             return given.cast(own, strict=False)

@@ -1,12 +1,13 @@
-"""`Interactions`: who took what, as compressed rows plus the ids and attributes of both sides."""
+"""`Interactions`: which user has which item, as compressed rows (CSR) plus the ids and attributes of both sides."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from tastespace.data.ids import IdMap
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,9 @@ class Interactions:
     indices: NDArray[np.int32]
     """Shape ``(n_interactions,)``."""
     weights: NDArray[np.float32] | None = None
-    """One per interaction, where a weight column was given."""
+    """How strong each interaction is (play counts, hours, ...), where ``weight=`` was given; None: all count alike."""
     timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
-    """One per interaction, where a timestamp column was given; dates count microseconds since 1970."""
+    """When each interaction happened, where ``timestamp=`` was given; dates count microseconds since 1970."""
     item_attributes: pl.DataFrame | None = None
     """One row per item in the order of `items`, first column ``item``."""
     user_attributes: pl.DataFrame | None = None
@@ -79,12 +83,12 @@ class Interactions:
     cleaning: Cleaning = field(default_factory=Cleaning)
     """What building from a table dropped."""
 
-    # ---- ways in -----------------------------------------------------------------------------------------
+    # ---- building ---------------------------------------------------------------------------------------
 
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: IntoFrame,
         *,
         user: str = "user",
         item: str = "item",
@@ -96,9 +100,9 @@ class Interactions:
         min_item: int = 1,
         core: bool = False,
         duplicates: str = "sum",
-        catalog: Any = None,
-        item_attributes: Any = None,
-        user_attributes: Any = None,
+        catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
+        item_attributes: IntoFrame | None = None,
+        user_attributes: IntoFrame | None = None,
         threads: int = 0,
     ) -> Interactions:
         """Build from a pandas, polars, pyarrow or any other frame that narwhals understands.
@@ -107,26 +111,36 @@ class Interactions:
             frame: One row per event.
             user, item: Names of the id columns. Ids may be whole numbers, strings, dates, ... and come back
                 as they went in.
-            rating, min_rating: Keep only rows whose rating is at least ``min_rating``.
-            weight: Column of weights (play counts, say); may be the rating's column.
-            timestamp: Column of times, kept for `split.by_time`. The latest of repeated pairs counts.
+            rating, min_rating: Column of ratings, which only selects rows: those with at least ``min_rating``
+                are kept. The ratings themselves are not: for that name the column in ``weight``, too.
+            weight: Column of finite numbers that say how strong an interaction is (play counts, hours, ...);
+                may be the column of ratings. Models that can use weights do, the others refuse them
+                (`without_weights`).
+            timestamp: Column of times (numbers, dates or dates as text) for `split.by_time` and
+                `split.leave_k_out`; models do not see it. Of a repeated pair the latest time is kept.
             min_user, min_item: Drop users and items with fewer interactions: users first, then items, once;
                 with ``core=True`` again and again until both hold for all (the k-core).
-            duplicates: What the weight of a repeated pair is: ``"sum"``, ``"last"`` (by time, else by row)
-                or ``"max"``; ``"error"`` refuses repeats.
-            catalog: Item ids that exist although nobody may have taken them; with it, no item is dropped
+            duplicates: A pair of user and item in several rows is one interaction. Its weight is their
+                ``"sum"``, the ``"last"`` (by time, else by row) or the ``"max"``; ``"error"`` refuses repeats.
+                Without ``weight`` the first three mean the same: the pair counts once.
+            catalog: Item ids that exist even where no user has them; with it, no item is dropped
                 from the id map. Items outside it are an error.
             item_attributes, user_attributes: Frames with the id in column ``item`` (``user``) or in a column
                 named as in ``frame``, and any other columns (title, genres, ...).
             threads: 0 means all cores.
+
+        >>> import polars as pl
+        >>> plays = pl.DataFrame({"who": ["ann", "ann", "bob"], "song": ["a", "a", "b"], "n": [2, 3, 1]})
+        >>> Interactions.from_frame(plays, user="who", item="song", weight="n").weights.tolist()
+        [5.0, 1.0]
         """
-        from tastespace.data.builder import Recipe, build
+        from tastespace.data.builder import BuildOptions, build
         from tastespace.data.tables import FrameTable
 
-        recipe = Recipe(
+        options = BuildOptions(
             user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
         )
-        return build(FrameTable(frame), recipe, catalog, item_attributes, user_attributes)
+        return build(FrameTable(frame), options, catalog, item_attributes, user_attributes)
 
     @classmethod
     def from_file(
@@ -143,43 +157,55 @@ class Interactions:
         min_item: int = 1,
         core: bool = False,
         duplicates: str = "sum",
-        catalog: Any = None,
-        item_attributes: Any = None,
-        user_attributes: Any = None,
+        catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
+        item_attributes: IntoFrame | None = None,
+        user_attributes: IntoFrame | None = None,
         delimiter: str | None = None,
         header: bool | None = None,
         threads: int = 0,
     ) -> Interactions:
         """Build from a Parquet, CSV or TSV file; arguments as in `from_frame`.
 
-        Parquet is read one column at a time. For text, ``delimiter`` and ``header`` are recognized unless given; a
-        file without a header has the columns ``column_1``, ``column_2``, ... Ids in text become whole numbers only
-        where that loses nothing (007 stays text).
+        ``path`` names one file: ``clicks[1].csv`` is that file, not a pattern. Parquet is read one column at a time.
+        For text, ``delimiter`` and ``header`` are recognized unless given; a file without a header has the columns
+        ``column_1``, ``column_2``, ... Ids in text become whole numbers only where that loses nothing (007 stays text).
         """
-        from tastespace.data.builder import Recipe, build
+        from tastespace.data.builder import BuildOptions, build
         from tastespace.data.tables import open_file
 
-        recipe = Recipe(
+        options = BuildOptions(
             user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
         )
         others = [name for name in (rating, weight, timestamp) if name is not None]
         table = open_file(path, delimiter, header, (user, item), others)
-        return build(table, recipe, catalog, item_attributes, user_attributes)
+        return build(table, options, catalog, item_attributes, user_attributes)
 
     @classmethod
     def from_scipy(
-        cls, matrix: Any, *, users: Any = None, items: Any = None, keep_weights: bool = False
+        cls,
+        matrix: sp.sparray | sp.spmatrix,
+        *,
+        users: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
+        items: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
+        weight: bool = False,
     ) -> Interactions:
         """Build from any SciPy sparse matrix or array of shape ``(n_users, n_items)``.
 
-        Explicit zeros are no interactions. Without ``users`` and ``items`` the ids are 0 ... n-1; empty rows
-        and columns are kept.
+        Args:
+            matrix: Every value but 0 is an interaction; explicit zeros are none.
+            users, items: Ids of the rows and columns; None: 0 ... n-1. Empty rows and columns are kept.
+            weight: Whether the values are weights; without it every interaction counts alike. Values of the
+                same cell are summed, as SciPy does.
+
+        >>> import scipy.sparse as sp
+        >>> Interactions.from_scipy(sp.csr_array([[2.0, 0.0], [0.0, 3.0]]), weight=True).weights.tolist()
+        [2.0, 3.0]
         """
         from tastespace.data.builder import build_from_scipy
 
-        return build_from_scipy(matrix, users, items, keep_weights)
+        return build_from_scipy(matrix, users, items, weight)
 
-    # ---- plain facts -------------------------------------------------------------------------------------
+    # ---- properties -------------------------------------------------------------------------------------
 
     @property
     def n_users(self) -> int:
@@ -233,7 +259,7 @@ class Interactions:
         row = int(self.users.index_of([user])[0])
         return self.items.take(self.indices[self.offsets[row] : self.offsets[row + 1]]).to_list()
 
-    # ---- ways out ----------------------------------------------------------------------------------------
+    # ---- conversion -------------------------------------------------------------------------------------
 
     def to_frame(self) -> Any:
         """All interactions as a frame (user, item and, where there are any, weight and timestamp)."""
@@ -264,12 +290,12 @@ class Interactions:
         )
 
     def without_weights(self) -> Interactions:
-        """The same interactions, each with weight 1.
+        """The same interactions, all of which count alike: for models that cannot use weights.
 
-        >>> import polars as pl
-        >>> frame = pl.DataFrame({"user": ["ann", "bob"], "item": [7, 9], "plays": [3, 40]})
-        >>> Interactions.from_frame(frame, weight="plays").without_weights().weights is None
-        True
+        >>> import scipy.sparse as sp
+        >>> weighted = Interactions.from_scipy(sp.csr_array([[2.0, 0.0], [0.0, 3.0]]), weight=True)
+        >>> weighted.without_weights().matrix.toarray().tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
         """
         return replace(self, weights=None)
 

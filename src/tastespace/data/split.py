@@ -1,7 +1,6 @@
 """Splits of `Interactions` into parts that share the same users and items.
 
-Every split is a partition: each interaction lands in exactly one part. All are seeded, and a user's part
-depends only on the seed and on the user's own row, never on threads.
+Every split is a partition: each interaction is in exactly one part. The same data and seed give the same parts.
 """
 
 from __future__ import annotations
@@ -10,15 +9,19 @@ import logging
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.checks import require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import FrameTable, require_columns
 from tastespace.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +56,9 @@ def leave_k_out(data: Interactions, k: int = 1, *, seed: int = 0, latest: bool =
 
     Returns ``[train, test]``.
     """
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ParameterError(f"k={k!r}: expected a whole number of items to hold out, 1 or more.")
+    require_whole("k", k)
     if latest:
-        # Stable by time within the user: the k last places are the k latest items.
+        # Stable by time within the user: the last k positions are the k latest items.
         order = np.lexsort((np.arange(data.n_interactions), _times(data), data.row_of_each()))
         position = np.empty(data.n_interactions, dtype=np.int64)
         position[order] = np.arange(data.n_interactions) - np.repeat(data.offsets[:-1], data.user_counts)
@@ -104,20 +106,20 @@ def by_time(
 
 
 def cold_users(data: Interactions, fraction: float = 0.2, *, seed: int = 0) -> list[Interactions]:
-    """Hold out a fraction of the users with everything they have. Returns ``[warm, cold]``."""
+    """Hold out a fraction of the users with all their interactions. Returns ``[warm, cold]``."""
     chosen = _draw(data.n_users, fraction, seed, "users")
     return _parts(data, np.repeat(chosen, data.user_counts).astype(np.int8), 2)
 
 
 def cold_items(data: Interactions, fraction: float = 0.2, *, seed: int = 0) -> list[Interactions]:
-    """Hold out a fraction of the items with everybody who has them. Returns ``[warm, cold]``."""
+    """Hold out a fraction of the items with all their interactions. Returns ``[warm, cold]``."""
     chosen = _draw(data.n_items, fraction, seed, "items")
     return _parts(data, chosen[data.indices].astype(np.int8), 2)
 
 
 def by_column(
     data: Interactions,
-    frame: Any,
+    frame: IntoFrame,
     column: str = "split",
     *,
     parts: Sequence[Any] = ("train", "valid", "test"),
@@ -134,10 +136,10 @@ def by_column(
     require_columns(table, {"user": user, "item": item, "column": column})
     rows, columns = data.users.find(table.read(user)), data.items.find(table.read(item))
     label = table.read(column)
-    strange = [value for value in label.unique(maintain_order=True).to_list() if value not in parts]
-    if strange:
+    unknown = [value for value in label.unique(maintain_order=True).to_list() if value not in parts]
+    if unknown:
         raise DataError(
-            f"column {column!r} holds {', '.join(map(repr, strange[:5]))}; expected only "
+            f"column {column!r} holds {', '.join(map(repr, unknown[:5]))}; expected only "
             f"{', '.join(map(repr, parts))}. Name all its values in parts=."
         )
     known = (rows >= 0) & (columns >= 0)
@@ -167,7 +169,7 @@ def by_column(
 
 
 def _shuffled_position(data: Interactions, seed: int) -> NDArray[np.int64]:
-    """A random place 0 ... n_u - 1 for each of a user's interactions; every order is equally likely."""
+    """A random position 0 ... n_u - 1 for each of a user's interactions; every order is equally likely."""
     keys = _rng(seed).random(data.n_interactions)
     order = np.lexsort((keys, data.row_of_each()))
     position = np.empty(data.n_interactions, dtype=np.int64)
@@ -188,7 +190,7 @@ def _check_ratios(ratios: Sequence[float]) -> list[Fraction]:
     for ratio in ratios:
         if isinstance(ratio, bool) or not isinstance(ratio, (int, float, np.floating)) or not 0 < ratio < 1:
             raise ParameterError(f"ratios={tuple(ratios)}: each must lie between 0 and 1.")
-        # The decimal that the user typed, not the binary number beside it.
+        # The decimal that was typed, not the nearest binary number.
         shares.append(Fraction(repr(float(ratio))).limit_denominator(10**9))
     if len(shares) < 2 or abs(float(sum(shares)) - 1) > 1e-6:
         raise ParameterError(
@@ -210,8 +212,7 @@ def _draw(n: int, fraction: float, seed: int, what: str) -> NDArray[np.bool_]:
 
 
 def _rng(seed: Any) -> np.random.Generator:
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ParameterError(f"seed={seed!r}: expected a whole number, 0 or more.")
+    require_whole("seed", seed, 0)
     return np.random.default_rng(seed)
 
 

@@ -1,7 +1,7 @@
-"""Synthetic worlds whose ground truth is known.
+"""Synthetic data sets whose ground truth is known.
 
-`multi_interest` builds a town of people with several planted interests of unequal weight, so that a test can
-ask what no real data set answers: does a model serve a person's minority interest?
+`multi_interest` plants several interests of unequal weight in each user, so that a test can measure what no real data
+set tells: whether a model serves a user's minority interests.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native, threads
+from tastespace.checks import require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
@@ -27,15 +28,15 @@ _MAX_ROUNDS = 40
 
 
 @dataclass(frozen=True, eq=False)
-class World:
-    """Interactions together with the truth behind them."""
+class SyntheticData:
+    """Interactions together with the planted interests that produced them."""
 
     interactions: Interactions
     categories: tuple[str, ...]
     item_category: NDArray[np.int32]
     """Category of each item, shape ``(n_items,)``."""
     interest_offsets: NDArray[np.int64]
-    """User ``u`` holds the interests ``interest_offsets[u]:interest_offsets[u + 1]``, the strongest first."""
+    """User ``u`` has the interests ``interest_offsets[u]:interest_offsets[u + 1]``, the strongest first."""
     interest_categories: NDArray[np.int32]
     """Category of each planted interest."""
     interest_weights: NDArray[np.float64]
@@ -44,10 +45,10 @@ class World:
     def interests_of(self, user: int) -> dict[str, float]:
         """The planted interests of the user with this id: category -> weight, the strongest first."""
         row = int(self.interactions.users.index_of([user])[0])
-        mine = slice(self.interest_offsets[row], self.interest_offsets[row + 1])
+        own = slice(self.interest_offsets[row], self.interest_offsets[row + 1])
         return {
             self.categories[c]: float(w)
-            for c, w in zip(self.interest_categories[mine], self.interest_weights[mine], strict=True)
+            for c, w in zip(self.interest_categories[own], self.interest_weights[own], strict=True)
         }
 
 
@@ -65,31 +66,30 @@ def multi_interest(
     noise: float = 0.05,
     category_names: Sequence[str] | None = None,
     seed: int = 0,
-) -> World:
-    """A town of people with several interests each.
+) -> SyntheticData:
+    """Users with several interests each, and the items they chose.
 
     Args:
-        n_users, n_items: Size of the town and of its catalog; ids are 0 ... n-1.
-        n_interactions: Wanted number of distinct pairs; a little less comes out where people run out of items
-            they like.
+        n_users, n_items: Number of users and size of the catalog; ids are 0 ... n-1.
+        n_interactions: Wanted number of distinct pairs; a little less comes out where a user has no further item
+            of the own interests.
         n_categories: Every item belongs to exactly one category.
-        n_interests: Fewest and most interests per person, drawn evenly.
+        n_interests: Fewest and most interests per user, drawn uniformly.
         dominance: Weight of an interest relative to the next stronger one, in (0, 1]: with 0.5 and three
             interests the shares are 4/7, 2/7 and 1/7; with 1 all are equal.
         category_skew: How unequal the categories' sizes are: category c gets a share ~ (c + 1) ** -skew.
         popularity_skew: The same for the popularity of items within a category.
-        activity_spread: Standard deviation of the log of the number of items per person.
+        activity_spread: Standard deviation of the log of the number of items per user.
         noise: Share of choices made from the whole catalog instead of from an interest.
         category_names: Names for the categories; invented ones by default.
-        seed: The same seed gives the same world.
+        seed: The same seed gives the same data.
 
     >>> town = multi_interest(n_users=40, n_items=60, n_interactions=500, seed=3)
     >>> sum(town.interests_of(7).values())
     1.0
     """
     _check(n_users, n_items, n_interactions, n_categories, n_interests, dominance, noise)
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ParameterError(f"seed={seed!r}: expected a whole number, 0 or more.")
+    require_whole("seed", seed, 0)
     rng = np.random.default_rng(seed)
     names = tuple(category_names) if category_names else _category_names(n_categories)
     if len(names) != n_categories:
@@ -100,8 +100,8 @@ def multi_interest(
     offsets, wanted, weights = _plant_interests(rng, n_users, item_category, n_categories, n_interests, dominance)
     quota = _quotas(rng, n_users, n_items, n_interactions, activity_spread)
 
-    shop = _Shop(item_category, popularity, n_categories)
-    users, items = _choose(rng, quota, shop, offsets, wanted, weights, noise)
+    sampler = _ItemSampler(item_category, popularity, n_categories)
+    users, items = _choose(rng, quota, sampler, offsets, wanted, weights, noise)
     row_starts, indices = _native.build_csr(users, items, n_users, threads.available())
     attributes = pl.DataFrame(
         {
@@ -117,13 +117,14 @@ def multi_interest(
         indices,
         item_attributes=attributes,
     )
-    return World(data, names, item_category, offsets, wanted, weights)
+    return SyntheticData(data, names, item_category, offsets, wanted, weights)
 
 
-class _Shop:
+class _ItemSampler:
     """Draws items by popularity, from one category or from all, by inverting cumulative sums."""
 
     def __init__(self, item_category: NDArray[np.int32], popularity: NDArray[np.float64], n_categories: int) -> None:
+        self.n_items = len(item_category)
         self._order = np.argsort(item_category, kind="stable").astype(np.int32)
         self._total = np.concatenate([[0.0], np.cumsum(popularity[self._order])])
         edges = np.searchsorted(item_category[self._order], np.arange(n_categories + 1))
@@ -131,46 +132,46 @@ class _Shop:
 
     def draw(self, rng: np.random.Generator, category: NDArray[np.int32]) -> NDArray[np.int32]:
         """One item per entry of ``category``; -1 stands for the whole catalog."""
-        anything = category < 0
-        low = np.where(anything, 0.0, self._low[category])
-        high = np.where(anything, self._total[-1], self._high[category])
+        whole_catalog = category < 0
+        low = np.where(whole_catalog, 0.0, self._low[category])
+        high = np.where(whole_catalog, self._total[-1], self._high[category])
         point = low + rng.random(len(category)) * (high - low)
         at = np.searchsorted(self._total, point, side="right") - 1
-        return self._order[np.minimum(at, len(self._order) - 1)]
+        return self._order[np.minimum(at, self.n_items - 1)]
 
 
 def _choose(
     rng: np.random.Generator,
     quota: NDArray[np.int64],
-    shop: _Shop,
+    sampler: _ItemSampler,
     offsets: NDArray[np.int64],
     wanted: NDArray[np.int32],
     weights: NDArray[np.float64],
     noise: float,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Let every user choose distinct items until the quota is full: draw, drop repeats, draw again."""
-    n_items = len(shop._order)
+    """Draw distinct items for every user until the quota is full: draw, drop repeats, draw again."""
+    n_items = sampler.n_items
     # Weights of one user after another on one line: user u's lie in [u, u + 1).
     line = np.cumsum(weights) - weights
     taken = np.empty(0, dtype=np.int64)
     missing = quota.copy()
     for _ in range(_MAX_ROUNDS):
-        hungry = np.flatnonzero(missing)
-        if not len(hungry):
+        unfilled = np.flatnonzero(missing)
+        if not len(unfilled):
             break
-        tries = missing[hungry] + missing[hungry] // 2 + 1
-        users = np.repeat(hungry, tries)
+        tries = missing[unfilled] + missing[unfilled] // 2 + 1
+        users = np.repeat(unfilled, tries)
         interest = np.searchsorted(line, users + rng.random(len(users)) * (1 - 1e-9), side="right") - 1
         interest = np.clip(interest, offsets[users], offsets[users + 1] - 1)
         category = np.where(rng.random(len(users)) < noise, -1, wanted[interest]).astype(np.int32)
-        pairs = users * n_items + shop.draw(rng, category)
+        pairs = users * n_items + sampler.draw(rng, category)
         fresh = pairs[np.sort(np.unique(pairs, return_index=True)[1])]  # first appearances, in order of drawing
         if len(taken):
             at = np.minimum(np.searchsorted(taken, fresh), len(taken) - 1)
             fresh = fresh[taken[at] != fresh]
         owner = fresh // n_items
-        first = np.searchsorted(owner, hungry)
-        place = np.arange(len(fresh)) - first[np.searchsorted(hungry, owner)]
+        first = np.searchsorted(owner, unfilled)
+        place = np.arange(len(fresh)) - first[np.searchsorted(unfilled, owner)]
         fresh = fresh[place < missing[owner]]
         missing -= np.bincount(fresh // n_items, minlength=len(quota))
         taken = np.sort(np.concatenate([taken, fresh]))
@@ -212,14 +213,14 @@ def _plant_interests(
     race = rng.exponential(size=(n_users, n_categories)) / size
     ranked = np.argsort(race, axis=1)
     rank = np.arange(n_categories)
-    mine = rank[None, :] < count[:, None]
-    strength = np.where(mine, dominance ** rank[None, :].astype(np.float64), 0.0)
-    # Shuffle who is strongest, or large categories would always be the majority interest.
-    shuffled = np.argsort(np.where(mine, rng.random((n_users, n_categories)), 2.0), axis=1)
+    planted = rank[None, :] < count[:, None]
+    strength = np.where(planted, dominance ** rank[None, :].astype(np.float64), 0.0)
+    # Shuffle which one is strongest, or large categories would always be the majority interest.
+    shuffled = np.argsort(np.where(planted, rng.random((n_users, n_categories)), 2.0), axis=1)
     wanted = np.take_along_axis(ranked, shuffled, axis=1)
     strength /= strength.sum(axis=1, keepdims=True)
     offsets = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    return offsets, wanted[mine].astype(np.int32), strength[mine]
+    return offsets, wanted[planted].astype(np.int32), strength[planted]
 
 
 def _quotas(
@@ -232,8 +233,8 @@ def _quotas(
     quota = _MIN_PER_USER + np.floor(spare * activity / activity.sum()).astype(np.int64)
     quota = np.minimum(quota, ceiling)
     while (rest := n_interactions - int(quota.sum())) > 0:
-        open_to_more = np.flatnonzero(quota < ceiling)
-        quota[rng.choice(open_to_more, min(rest, len(open_to_more)), replace=False)] += 1
+        below_ceiling = np.flatnonzero(quota < ceiling)
+        quota[rng.choice(below_ceiling, min(rest, len(below_ceiling)), replace=False)] += 1
     return quota
 
 

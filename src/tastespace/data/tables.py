@@ -1,7 +1,7 @@
-"""Tables of any kind seen as named columns: data frames of any library, Parquet, CSV and TSV files.
+"""Tables as named columns: data frames of any library, Parquet, CSV and TSV files.
 
-A table is read one column at a time where its kind allows that, so that building `Interactions` never holds
-more than the column at hand.
+A table is read one column at a time where its format allows that, so that building `Interactions` never holds
+more than the column being read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tastespace.errors import DataError, ParameterError, nearest, require_path
 
 if TYPE_CHECKING:
     import narwhals as nw
+    from narwhals.typing import IntoFrame
 
 
 class Table(Protocol):
@@ -27,21 +28,21 @@ class Table(Protocol):
     name: str
     """For messages: the file's path or the kind of frame."""
     backend: str
-    """Library in which answers go back: ``"polars"``, ``"pandas"`` or ``"pyarrow"``."""
+    """Library of the frames that are returned: ``"polars"``, ``"pandas"`` or ``"pyarrow"``."""
     columns: list[str]
 
     def read(self, column: str) -> pl.Series:
         """One column."""
 
     def row(self, position: int) -> str:
-        """How a person finds that row again: "row 7", or "line 9" of a text file."""
+        """The row in words, for messages: "row 7", or "line 9" of a text file."""
 
 
 class FrameTable:
     """A data frame that narwhals understands (pandas, polars, pyarrow, ...), lazy ones included."""
 
-    def __init__(self, frame: Any) -> None:
-        import narwhals as nw
+    def __init__(self, frame: IntoFrame) -> None:
+        import narwhals as nw  # here, because it would make `import tastespace` a tenth slower
 
         try:
             wrapped = nw.from_native(frame)
@@ -90,14 +91,16 @@ class ParquetTable:
         self.name = str(path)
         self._path = path
         try:
-            self.columns = list(pl.read_parquet_schema(path))
+            # An open file, because polars takes a path such as a[1].parquet for a pattern.
+            with path.open("rb") as file:
+                self.columns = list(pl.read_parquet_schema(file))
         except (pl.exceptions.PolarsError, OSError) as problem:
             raise _unreadable(path, "Parquet file", problem) from problem
 
     def read(self, column: str) -> pl.Series:
         """One column."""
         try:
-            return pl.read_parquet(self._path, columns=[column]).to_series()
+            return pl.read_parquet(self._path, columns=[column], glob=False).to_series()
         except (pl.exceptions.PolarsError, OSError) as problem:
             raise _unreadable(self._path, "Parquet file", problem) from problem
 
@@ -139,19 +142,19 @@ def require_columns(table: Table, wanted: dict[str, str | None]) -> None:
             raise ParameterError(f"{role}={column!r}: expected the name of a column, as text.")
         if column is not None and column not in table.columns:
             raise DataError(
-                f"{table.name} has no column {column!r} (asked for as {role}=); its columns are "
+                f"{table.name} has no column {column!r} (given as {role}=); its columns are "
                 f"{', '.join(map(repr, table.columns))}.{nearest(column, table.columns)}"
             )
 
 
-def to_polars(frame: Any) -> tuple[pl.DataFrame, str]:
+def to_polars(frame: IntoFrame) -> tuple[pl.DataFrame, str]:
     """Any frame as polars, with the name of the library it came from."""
     table = FrameTable(frame)
     return pl.DataFrame([table.read_any(name).alias(name) for name in table.columns]), table.backend
 
 
 def from_polars(frame: pl.DataFrame, backend: str) -> Any:
-    """A polars frame in the library that the user works with."""
+    """A polars frame in the library that the caller works with."""
     if backend == "pandas":
         import pandas as pd
 
@@ -177,7 +180,8 @@ def _from_pandas_like(name: str, native: Any) -> pl.Series:
         known = _from_pandas_like(name, native.cat.categories.to_series())
         codes = pl.Series(native.cat.codes.to_numpy().astype(np.int64))
         return known.gather(pl.select(pl.when(codes >= 0).then(codes)).to_series()).alias(name)
-    return plain_series(name, [None if gone else v for v, gone in zip(native.tolist(), missing, strict=True)])
+    values = zip(native.tolist(), missing, strict=True)
+    return plain_series(name, [None if is_missing else value for value, is_missing in values])
 
 
 def _unreadable(path: Path, kind: str, problem: Exception) -> DataError:

@@ -21,7 +21,7 @@ _LONG_DELIMITERS = ("::",)
 
 
 class TextTable:
-    """A text file as a table; only the columns asked for are kept.
+    """A text file as a table; only the named columns are kept.
 
     Columns of ids are read as text and become whole numbers only where that loses nothing: 7 does, 007 does not.
     A file without a header has the columns ``column_1``, ``column_2``, ... Blank lines are skipped. Files that end
@@ -29,7 +29,7 @@ class TextTable:
 
     Args:
         path: The file.
-        delimiter, header: Recognised unless given.
+        delimiter, header: Recognized unless given.
         ids: Columns of ids that will be read.
         others: Other columns that will be read.
     """
@@ -86,7 +86,7 @@ class TextTable:
         wanted = [name for name in self.columns if name in self._ids + self._others] or self.columns
         text = {name: pl.String for name in self._ids if name in self.columns}
         problem: Exception | None = None
-        for looked_at in (10_000, None):  # a type that shows late is found by reading everything again
+        for n_rows in (10_000, None):  # a type that shows only in a later row is found by reading everything again
             try:
                 return pl.read_csv(
                     self._path,
@@ -95,16 +95,17 @@ class TextTable:
                     new_columns=self.columns,
                     columns=[self.columns.index(name) for name in wanted],
                     schema_overrides=text,
-                    infer_schema_length=looked_at,
+                    infer_schema_length=n_rows,
                     row_index_name="_line",
                     try_parse_dates=True,
+                    glob=False,
                 )
             except (pl.exceptions.PolarsError, OSError) as caught:
                 problem = caught
         where = self._first_long_line()
         raise DataError(
             f"{self._path}{where}: cannot be read as text with delimiter {self._delimiter!r} "
-            f"({str(problem).splitlines()[0]}). Mend the file, or give delimiter= and header=."
+            f"({str(problem).splitlines()[0]}). Correct the file, or give delimiter= and header=."
         ) from problem
 
     def _parse_long_delimiter(self) -> pl.DataFrame:
@@ -145,7 +146,7 @@ class TextTable:
                     return f", line {reader.line_num}: {len(fields)} fields, expected {len(self.columns)}"
         return ""
 
-    # ---- looking at the file -------------------------------------------------------------------------------
+    # ---- reading lines -----------------------------------------------------------------------------------
 
     def _open(self) -> IO[str]:
         if _is_gzip(self._path):
@@ -157,7 +158,7 @@ class TextTable:
         try:
             return raw.decode("utf-8-sig")
         except UnicodeDecodeError:
-            return raw.decode("latin-1")  # every byte is a letter there: nothing merges
+            return raw.decode("latin-1")  # every byte is a letter there, so no two ids become one
 
     def _head(self) -> list[str]:
         lines = []

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.checks import require_unweighted
-from tastespace.data.concat import combine
+from tastespace.data.concat import concat
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, NotFittedError, ParameterError, nearest
@@ -229,7 +229,7 @@ def _as_interactions(train: Any, valid: Any) -> tuple[Interactions, Interactions
     if valid is None:
         return data, None
     held_out = _from_frame("valid", valid)
-    whole = combine(data, held_out)
+    whole = concat(data, held_out)
     return _with_ids(data, whole.users, whole.items), _with_ids(held_out, whole.users, whole.items)
 
 
@@ -250,7 +250,7 @@ def _kind(name: str, data: Any) -> str:
 
 def _from_sparse(matrix: Any) -> Interactions:
     values = sp.csr_array(matrix).data
-    return Interactions.from_scipy(matrix, keep_weights=bool(((values != 0) & (values != 1)).any()))
+    return Interactions.from_scipy(matrix, weight=bool(((values != 0) & (values != 1)).any()))
 
 
 def _from_frame(name: str, frame: Any) -> Interactions:

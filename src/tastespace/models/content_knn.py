@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.checks import require_whole
-from tastespace.data.append_ids import enlarged, new_ids
+from tastespace.data.append_ids import append_ids, new_ids
 from tastespace.data.feature_columns import Kind
-from tastespace.data.features import FeatureEncoder, content_for, encode_newcomers, encoder_for, learn_content
+from tastespace.data.features import FeatureEncoder, content_for, encode_new, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender, TrainingData
 
@@ -148,7 +148,9 @@ class ContentKNN(Recommender):
         coords = old.coords[0], added.old[old.coords[1]]
         self.item_weights_ = sp.csr_array((old.data, coords), shape=(old.shape[0], added.whole.n_items))
         self._popularity_source = (
-            None if self._popularity_source is None else enlarged(self._popularity_source, "item", added.ids, features)
+            None
+            if self._popularity_source is None
+            else append_ids(self._popularity_source, "item", added.ids, features)
         )
         return self._add(added)
 
@@ -163,8 +165,8 @@ class ContentKNN(Recommender):
     def _added(self, side: str, features: Any, ids: Any) -> _Added:
         self.require_fitted()
         new = new_ids(self.train_, side, features, ids)
-        content = self._scaled(side, encode_newcomers(self.encoders_[side], features, side))
-        whole = enlarged(self.train_, side, new, features)
+        content = self._scaled(side, encode_new(self.encoders_[side], features, side))
+        whole = append_ids(self.train_, side, new, features)
         old, all_ids = (self.train_.users, whole.users) if side == "user" else (self.train_.items, whole.items)
         return _Added(side, new, content, whole, all_ids.index_of(old.series), all_ids.index_of(new))
 
@@ -188,7 +190,7 @@ class ContentKNN(Recommender):
         return self._fold_in_content(histories, empty)
 
     def _fold_in_with(self, histories: Interactions, features: Any) -> ContentKNN:
-        content = encode_newcomers(self.encoders_["user"], features, "user")
+        content = encode_new(self.encoders_["user"], features, "user")
         return self._fold_in_content(histories, self._scaled("user", content))
 
     def _fold_in_content(self, histories: Interactions, content: sp.csr_array) -> ContentKNN:

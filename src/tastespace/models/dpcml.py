@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace import threads as threading
 from tastespace.checks import require_unweighted
-from tastespace.data.concat import combine
+from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.initializers import grow, spread_over_items, start_items, start_users
@@ -112,7 +112,7 @@ class DPCML(MetricParameters, TrainedRecommender):
                 f"dim={self.dim}: the model was fitted with dim={self.item_vectors_.shape[1]} and goes on with that. "
                 "Restore it, or call fit."
             )
-        whole = combine(self.train_, new)
+        whole = concat(self.train_, new)
         if valid is not None and (valid.users != whole.users or valid.items != whole.items):
             raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({whole!r}).")
         counts = interests_per_user(whole.user_counts, self.n_interests, self.min_interests, self.log_base)

@@ -1,4 +1,4 @@
-"""A loopback server that misbehaves on demand, tiny made-up publishers' files, and a private cache."""
+"""A loopback server that fails on demand, small made-up publishers' files, and a private cache."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 
 from tastespace.data import datasets
 from tastespace.data.datasets.catalog import DATASETS
-from tastespace.data.datasets.declaration import Dataset, Download
+from tastespace.data.datasets.definition import Dataset, Download
 
 
 class Loopback:
-    """Serves ``body`` at every path; ``manner`` says how well. Counts the requests."""
+    """Serves ``body`` at every path; ``manner`` says how. Counts the requests."""
 
     def __init__(self) -> None:
         self.body = b""
@@ -53,6 +53,8 @@ class Loopback:
         if manner == "silent":
             time.sleep(1)
             return
+        if manner == "slow":
+            time.sleep(0.3)
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(self.body)))
         handler.end_headers()
@@ -83,14 +85,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and no memory of terms shown; waits between attempts are cut short."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("TASTESPACE_CACHE", str(folder))
-    monkeypatch.setattr(datasets, "_told", set())
-    monkeypatch.setattr("tastespace.data.datasets.fetch._PAUSE", 0.0)
+    monkeypatch.setattr(datasets, "_terms_logged", set())
+    monkeypatch.setattr("tastespace.data.datasets.fetch._RETRY_SECONDS", 0.0)
     return folder
 
 
 @pytest.fixture
 def declare(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Dataset]:
-    """Change a declaration of the catalog for one test."""
+    """Change a definition of the catalog for one test."""
 
     def change(name: str, **changes: Any) -> Dataset:
         monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], **changes))
@@ -132,4 +134,4 @@ def tiny_10m(declare: Callable[..., Dataset], server: Loopback, tiny_zip: bytes)
     """ml-10m with the tiny archive on the loopback server as its only remote source."""
     server.body = tiny_zip
     checksum = f"md5:{hashlib.md5(tiny_zip).hexdigest()}"
-    return declare("ml-10m", rows=36, remotes=(Download(f"{server.url}/ml-10m.zip", checksum),))
+    return declare("ml-10m", n_rows=36, remotes=(Download(f"{server.url}/ml-10m.zip", checksum),))

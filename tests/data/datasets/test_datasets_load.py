@@ -101,7 +101,7 @@ def test_a_full_disk_is_a_reason_too(tiny_10m: object, monkeypatch: pytest.Monke
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tastespace.data.datasets.cache._flush", full)
+    monkeypatch.setattr("tastespace.atomic._flush", full)
     with pytest.raises(DatasetError, match="No space left on device"):
         datasets.load("ml-10m", data_dirs=())
 
@@ -115,12 +115,12 @@ def test_terms_are_logged_once_per_machine(
 ) -> None:
     (tmp_path / "ml-10m.zip").write_bytes(tiny_zip)
     for process in range(3):
-        monkeypatch.setattr(datasets, "_told", set())  # as in a new process
+        monkeypatch.setattr(datasets, "_terms_logged", set())  # as in a new process
         datasets.load("ml-10m", data_dirs=tmp_path)
         assert caplog.text.count("no commercial use") == 1, process
 
 
-def test_terms_nobody_could_hear_are_not_taken_as_shown(
+def test_terms_without_a_handler_do_not_count_as_shown(
     tmp_path: Path, tiny_10m: object, tiny_zip: bytes, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "ml-10m.zip").write_bytes(tiny_zip)
@@ -138,7 +138,7 @@ def test_nothing_is_printed(
 
 
 def test_the_table_says_what_is_where(tmp_path: Path) -> None:
-    rows = {entry.name: entry for entry in datasets.table(data_dirs=tmp_path)}
+    rows = {entry.name: entry for entry in datasets.describe_all(data_dirs=tmp_path)}
     assert list(rows) == list(datasets.names())
     assert rows["ml-1m"].where == "can be fetched"
     assert not rows["ml-1m"].present

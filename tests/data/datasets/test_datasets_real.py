@@ -14,7 +14,7 @@ import pytest
 from tastespace import Interactions
 from tastespace.data import datasets
 from tastespace.data.datasets.catalog import DATASETS
-from tastespace.data.datasets.declaration import Package
+from tastespace.data.datasets.definition import Package
 from tastespace.errors import DatasetError
 
 Find = Callable[[str], Path]

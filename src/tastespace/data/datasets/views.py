@@ -1,11 +1,10 @@
-"""What a source holds, in one shape for all sources, and the rules that make `Interactions` of it.
+"""The tables of a source, alike for all sources, and the views: rules that make `Interactions` of them.
 
-A rule sees only `Tables`, never where they came from: that is why every source gives the same result.
+A view depends on `Tables` only, not on the source, so that every source gives the same result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError
 
 SPLIT_NAMES = (("train",), ("val", "vali"), ("test",))
-"""How the published lists spell the three parts."""
+"""Names of the three parts in the published lists."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +32,22 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Rule:
+class View:
     """One view of a data set: which of its rows count, and which items exist."""
 
-    about: str
-    """For people, in a few words."""
+    description: str
+    """In a few words."""
     min_rating: float | None = None
     min_user: int = 1
     n_items: int | None = None
-    """The catalog is 0 ... n_items - 1, items that nobody has included; None: the items that occur."""
-    without: tuple[int, int] | None = None
+    """The catalog is 0 ... n_items - 1, items without interactions included; None: the items that occur."""
+    without_pair: tuple[int, int] | None = None
     """A pair (user, item) to leave out."""
     warm_only: bool = False
-    """Leave out the held-out new items."""
+    """Leave out the held-out cold-start items."""
     from_authors: bool = False
     """Take the authors' own list where the source has it; the other fields say how to rebuild it."""
-    values: bool = False
+    weights_and_times: bool = False
     """Keep weights and timestamps."""
 
     def build(self, tables: Tables) -> Interactions:
@@ -58,8 +57,8 @@ class Rule:
         if tables.events is None:
             raise DataError("only the authors' list is here, and this view needs the publisher's whole file")
         rows = tables.events
-        if self.without is not None:
-            user, item = self.without
+        if self.without_pair is not None:
+            user, item = self.without_pair
             rows = rows.filter((pl.col("user") != user) | (pl.col("item") != item))
         if self.warm_only:
             rows = rows.filter(~pl.col("cold_item"))
@@ -87,8 +86,8 @@ class Rule:
             rows,
             rating=None if min_rating is None else "weight",
             min_rating=min_rating,
-            weight="weight" if self.values and "weight" in rows.columns else None,
-            timestamp="timestamp" if self.values and "timestamp" in rows.columns else None,
+            weight="weight" if self.weights_and_times and "weight" in rows.columns else None,
+            timestamp="timestamp" if self.weights_and_times and "timestamp" in rows.columns else None,
             min_user=min_user,
             duplicates="last",
             catalog=None if self.n_items is None else pl.Series(np.arange(self.n_items)),
@@ -97,13 +96,11 @@ class Rule:
         )
 
 
-def checked(parse: Callable[[], Tables], rows: int | None, listed: int | None) -> Tables:
-    """The tables, once their number of rows is what it should be: a cut-off or another file is refused.
+def require_row_counts(tables: Tables, n_rows: int | None, n_listed: int | None) -> None:
+    """Raise unless the tables have as many rows as they should: a file may be cut off, or that of another data set.
 
-    ``rows`` and ``listed`` are the expected lengths of `Tables.events` and `Tables.authors`; None: not known.
+    ``n_rows`` and ``n_listed`` are the expected lengths of `Tables.events` and `Tables.authors`; None: not known.
     """
-    tables = parse()
-    for frame, expected in ((tables.events, rows), (tables.authors, listed)):
+    for frame, expected in ((tables.events, n_rows), (tables.authors, n_listed)):
         if frame is not None and expected is not None and frame.height != expected:
             raise DataError(f"{frame.height:,} rows, expected {expected:,}: cut off, or the file of another data set")
-    return tables

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.checks import require_number, require_whole
-from tastespace.data.append_ids import enlarged, new_ids
+from tastespace.data.append_ids import append_ids, new_ids
 from tastespace.data.feature_columns import Kind
-from tastespace.data.features import FeatureEncoder, encode_newcomers
+from tastespace.data.features import FeatureEncoder, encode_new
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.dropoutnet.networks import FusionNetwork, SparseRows, batch_normalize, find_extractor
@@ -259,23 +259,21 @@ class FusionRecommender(FusionParameters, NeuralRecommender):
         new = new_ids(self.train_, side, features, ids)
         old = self.train_.users if side == "user" else self.train_.items
         added = self._cold_vectors(side, self._encoded(side, features)).reshape(len(new), -1)
-        whole = enlarged(self.train_, side, new, features)
-        world = (
-            None
-            if self._popularity_source is None or side == "user"
-            else enlarged(self._popularity_source, side, new, features)
-        )
+        whole = append_ids(self.train_, side, new, features)
+        source = self._popularity_source
+        if source is not None and side == "item":
+            source = append_ids(source, side, new, features)
         both = whole.users if side == "user" else whole.items
         before = (self.user_vectors_ if side == "user" else self.item_vectors_).reshape(len(old), -1)
         vectors = np.empty((len(both), before.shape[1]), dtype=np.float32)
         vectors[both.index_of(old.series)] = before
         vectors[both.index_of(new)] = added
         setattr(self, f"{side}_vectors_", vectors.reshape(-1, self.dim))
-        self.train_, self._popularity_source = whole, source or self._popularity_source
+        self.train_, self._popularity_source = whole, source
         return self
 
     def _encoded(self, side: str, features: Any) -> sp.csr_array:
-        return encode_newcomers(self.encoders_[side], features, side)
+        return encode_new(self.encoders_[side], features, side)
 
     def _cold_vectors(self, side: str, content: sp.csr_array) -> NDArray[np.float32]:
         """Vectors from content alone, shape ``(n, C, dim)``."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.data import Interactions
-from tastespace.data.concat import combine
+from tastespace.data.concat import concat
 from tastespace.evaluation.preference import preference_diversity
 from tastespace.paper.figures.declaration import Material
 from tastespace.paper.figures.style import BLUE, VERMILION, name_axes, panels, quiet
@@ -83,7 +83,7 @@ def draw_history(material: Material) -> Any:
 
 def _everything(dataset: str) -> Interactions:
     parts = load_parts(dataset)
-    return combine(combine(parts.train, parts.valid), parts.test)
+    return concat(concat(parts.train, parts.valid), parts.test)
 
 
 def _diversity(data: Interactions, keep_all: bool = False) -> NDArray[np.float64]:

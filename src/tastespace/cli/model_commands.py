@@ -1,4 +1,4 @@
-"""`tastespace evaluate`, `export` and `inspect`: what can be done with a saved model besides asking it."""
+"""`tastespace evaluate`, `export` and `inspect`: measure a saved model, write its vectors, show what is in its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tastespace import store
-from tastespace.cli.asking import ModelArgument, in_types_of, open_model
+from tastespace.cli.arguments import ModelArgument, cast_ids, open_model
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people
 from tastespace.data import Interactions
 from tastespace.errors import ParameterError
@@ -22,7 +22,7 @@ from tastespace.evaluation import evaluate as measure
 
 def evaluate(
     model: ModelArgument,
-    test: Annotated[Path, typer.Argument(help="Parquet, CSV or TSV file with what people took afterwards.")],
+    test: Annotated[Path, typer.Argument(help="Parquet, CSV or TSV file with held-out interactions.")],
     user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
     item: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
     protocol: Annotated[str, typer.Option(help="full or paper.")] = "full",
@@ -32,9 +32,9 @@ def evaluate(
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
-    """How well a saved model ranks held-out interactions."""
+    """How well a saved model ranks held-out interactions; accuracy is given as fractions from 0 to 1."""
     opened = open_model(model)
-    held_out = in_types_of(opened.train_, Interactions.from_file(test, user=user, item=item, threads=threads))
+    held_out = cast_ids(Interactions.from_file(test, user=user, item=item, threads=threads), opened.train_)
     report = measure(
         opened,
         held_out,
@@ -51,7 +51,7 @@ def evaluate(
     table = Table(title=f"{test}, protocol {protocol!r}", title_justify="left")
     for row in rows:
         table.add_column(str(row["metric"]), justify="right")
-    table.add_row(*(f"{row['value']:.2f}" for row in rows))
+    table.add_row(*(f"{row['value']:.3f}" for row in rows))
     Console().print(table)
 
 

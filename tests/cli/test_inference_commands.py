@@ -63,7 +63,7 @@ def test_in_a_pipe_lists_are_csv(told, shop):
     assert len(lines) == 3
 
 
-def test_people_get_a_table_with_titles(told, shop, model):
+def test_a_table_has_titles(told, shop, model):
     text = told("recommend", shop.model, "u03", "-k", 3, "--format", "table")
     attributes = model.train_.item_attributes
     for item in model.recommend(["u03"], k=3)["item"]:
@@ -73,7 +73,7 @@ def test_people_get_a_table_with_titles(told, shop, model):
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "json"])
-def test_everybody_goes_into_a_file(told, shop, model, tmp_path, ending):
+def test_lists_of_all_users_go_into_a_file(told, shop, model, tmp_path, ending):
     path = tmp_path / "new folder" / f"all.{ending}"
     assert told("recommend", shop.model, "-k", 3, "--out", path) == ""
     found = pl.read_parquet(path) if ending == "parquet" else read(path.read_text(encoding="utf-8"), ending)
@@ -81,7 +81,7 @@ def test_everybody_goes_into_a_file(told, shop, model, tmp_path, ending):
     assert found["user"].n_unique() == 60
 
 
-def test_everybody_is_streamed(told, shop, monkeypatch):
+def test_lists_of_all_users_are_streamed(told, shop, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("all lists at once")
 
@@ -111,12 +111,12 @@ def test_filters_and_choices_reach_the_model(told, shop, model):
     assert had < set(items("-k", 50, "--include-seen"))
 
 
-def test_somebody_new_is_known_by_a_history(told, shop, model):
+def test_a_new_user_is_given_by_a_history(told, shop, model):
     text = told("recommend", shop.model, "--history", "i03, i05", "--history", "i07", "-k", 2)
     same_rows(pl.read_csv(text.encode()), model.recommend_for([["i03", "i05"], ["i07"]], k=2))
 
 
-def test_unknown_people_and_items_can_be_left_out(told, shop):
+def test_unknown_users_and_items_can_be_left_out(told, shop):
     def users(*words):
         return pl.read_csv(told("recommend", shop.model, *words, "-k", 1).encode(), infer_schema=False)[
             "user"
@@ -211,7 +211,7 @@ def test_shelves_for_programs_are_the_librarys(told, shop, model):
 def test_shelves_for_people_have_names_reasons_and_titles(told, shop, model):
     text = told("shelves", shop.model, "u03", "-k", 2, "--format", "table")
     for shelf in model.shelves("u03", 2):
-        for word in (shelf.name, f"{100 * shelf.weight:.0f} % of the past", *shelf.titles, *shelf.because_titles):
+        for word in (shelf.name, f"{100 * shelf.weight:.0f} % of the history", *shelf.titles, *shelf.because_titles):
             assert word in text
 
 
@@ -227,7 +227,7 @@ def test_interests_can_be_muted_and_boosted(told, shop, model):
     assert count("--boost", f"{strongest}=1.5") == 6
 
 
-def test_shelves_are_named_by_the_column_asked_for(told, shop):
+def test_shelves_are_named_by_the_given_column(told, shop):
     rows = pl.read_csv(told("shelves", shop.model, "u03", "--column", "title").encode())
     assert rows["label"].null_count() == rows.height  # no title is shared by a fifth of an interest
 
@@ -265,7 +265,7 @@ def test_interests_for_programs_and_for_people(told, shop, model):
 # ---- pictures ----------------------------------------------------------------------------------------------
 
 
-def test_pictures_are_drawn_and_their_place_is_told(told, shop):
+def test_pictures_are_drawn_and_their_path_is_printed(told, shop):
     assert told("map", shop.model, "u03", "--out", "pictures/map.png") == "pictures/map.png\n"
     assert told("shelves", shop.model, "u03", "--picture", "shelves.png") == "shelves.png\n"
     for path in ("pictures/map.png", "shelves.png"):
@@ -306,7 +306,7 @@ def test_explanations_need_known_ids_and_vectors(refused, shop, popular):
     assert "has no explanations" in refused("explain", popular, "u03", "i05")
 
 
-def test_neighbors_of_items_and_of_people(told, shop, model):
+def test_neighbors_of_items_and_of_users(told, shop, model):
     items = pl.read_csv(told("similar", shop.model, "i05", "i01", "-k", 3).encode())
     assert items["similar"].to_list() == model.similar_items(["i05", "i01"], 3)["similar"].to_list()
     users = pl.read_csv(told("similar", shop.model, "u05", "--users", "-k", 3).encode())
@@ -317,7 +317,7 @@ def test_neighbors_of_items_and_of_people(told, shop, model):
     assert users["similar"][0] in told("similar", shop.model, "u05", "--users", "-k", 1, "--format", "table")
 
 
-def test_neighbors_of_strangers(refused, shop):
+def test_neighbors_of_unknown_ids_are_an_error(refused, shop):
     assert "item ids are unknown" in refused("similar", shop.model, "u05")
     assert "user ids are unknown" in refused("similar", shop.model, "i05", "--users")
 
@@ -328,12 +328,12 @@ def test_lists_without_scores_cannot_be_re_ranked(refused, shop):
     assert "no --history holds an item" in refused(*lists, "skip", "--history", "cake")
 
 
-# ---- newcomers by content ----------------------------------------------------------------------------------
+# ---- cold-start users by features ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def by_content(shop, tmp_path_factory):
-    """A model that knows people by their town, and newcomers in a frame."""
+    """A model fitted with a feature of the users, and cold-start users in a frame."""
     path = tmp_path_factory.mktemp("content") / "content.model"
     data = ts.Interactions.from_file(shop.clicks, user="who", item="what", threads=1)
     people = pl.DataFrame({"user": data.users.series, "town": [("Ulm", "Bonn", "Rome")[i % 3] for i in range(60)]})
@@ -342,7 +342,7 @@ def by_content(shop, tmp_path_factory):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
-def test_newcomers_are_known_by_a_file_of_features(told, by_content, tmp_path, ending):
+def test_cold_start_users_are_given_by_a_file_of_features(told, by_content, tmp_path, ending):
     path, new = by_content
     file = tmp_path / f"new.{ending}"
     {"csv": new.write_csv, "parquet": new.write_parquet, "jsonl": new.write_ndjson}[ending](file)
@@ -352,7 +352,7 @@ def test_newcomers_are_known_by_a_file_of_features(told, by_content, tmp_path, e
     assert found.select("user", "item", "rank").rows() == expected.select("user", "item", "rank").rows()
 
 
-def test_newcomers_by_features_may_be_re_ranked(told, by_content, tmp_path):
+def test_lists_of_cold_start_users_may_be_re_ranked(told, by_content, tmp_path):
     path, new = by_content
     new.write_csv(tmp_path / "new.csv")
     text = told("recommend", path, "--features", "new.csv", "-k", 2, "--rerank", "pd", "--weight", 0.5)
@@ -376,7 +376,7 @@ def test_features_that_cannot_be_used_are_refused_in_one_line(refused, by_conten
     assert "knows nothing of features" in refused("recommend", shop.model, "--features", "new.csv")
 
 
-def test_shelves_of_somebody_without_a_past(told, shop, tmp_path):
+def test_shelves_of_a_user_without_a_history(told, shop, tmp_path):
     data = ts.Interactions.from_file(shop.clicks, user="who", item="what", threads=1)
     people = pl.DataFrame({"user": data.users.series, "town": ["Ulm", "Bonn"] * 30})
     setting = {"dim": 4, "n_interests": 2, "layers": (8,), "epochs": 2, "threads": 1}

@@ -38,14 +38,14 @@ def test_ids_of_a_later_file_may_look_like_another_type(run, told, tmp_path):
     flags = ("--model", "ease", "--out", "a.model", "--valid", "0")
     assert run("fit", "clicks.csv", *flags).code == 0
     write("later.csv", "1,12", "2,13")  # whole numbers, where the model has text
-    assert "MRR,100.0,2\n" in told("evaluate", "a.model", "later.csv")
+    assert "MRR,1.0,2\n" in told("evaluate", "a.model", "later.csv")
 
     write("clicks.csv", *(f"{user},{item}" for user in (1, 2, 3) for item in (10, 11)), "2,12", "1,13")
     assert run("fit", "clicks.csv", *flags).code == 0
     pl.DataFrame({"user": ["1", "2"], "item": ["12", "13"]}).write_parquet(
         "later.parquet"
     )  # text, where it has numbers
-    assert "MRR,100.0,2\n" in told("evaluate", "a.model", "later.parquet")
+    assert "MRR,1.0,2\n" in told("evaluate", "a.model", "later.parquet")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(refused, shop, flags, me
     assert message in refused("evaluate", shop.model, shop.later, *COLUMNS, *flags)
 
 
-def test_strangers_in_the_test_are_an_error_or_skipped(told, refused, shop, tmp_path):
+def test_unknown_ids_in_the_test_are_an_error_or_skipped(told, refused, shop, tmp_path):
     more = tmp_path / "more.csv"
     more.write_text(shop.later.read_text(encoding="utf-8") + "zoe,i03\n", encoding="utf-8")
     assert "1 users and 0 items that the model has never seen (for example 'zoe')" in refused(
@@ -72,7 +72,7 @@ def test_strangers_in_the_test_are_an_error_or_skipped(told, refused, shop, tmp_
     assert told("evaluate", shop.model, more, *COLUMNS, "--on-unknown", "skip") == without
 
 
-def test_a_test_that_was_seen_is_told_about(run, shop):
+def test_a_test_that_was_seen_gives_a_warning(run, shop):
     done = run("evaluate", shop.model, shop.clicks, *COLUMNS)
     assert (done.code, done.raw) == (2, b"")
     warned, refused = done.err.splitlines()

@@ -11,8 +11,8 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.datasets.places import Files
-from tastespace.data.datasets.prepared import read_parquet
+from tastespace.data.datasets.folders import Files
+from tastespace.data.datasets.parquet_parsers import read_parquet
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError

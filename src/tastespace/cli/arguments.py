@@ -1,9 +1,9 @@
-"""Ids and models as they are named on the command line."""
+"""Arguments of the commands as the library needs them: models, ids and files of attributes."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 import typer
@@ -17,6 +17,9 @@ from tastespace.models import Recommender
 from tastespace.recommend.labels import Labeler
 from tastespace.store import load
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
 ModelArgument = Annotated[Path, typer.Argument(help="Directory of a saved model.")]
 
 
@@ -29,7 +32,7 @@ def read_attributes(path: Path, column: str, kind: str) -> pl.DataFrame:
     """A file of attributes: Parquet, JSON lines, or text with a header, in which ids stay as they are written."""
     if path.suffix in (".jsonl", ".ndjson") and path.is_file():
         try:
-            return pl.read_ndjson(path)
+            return pl.read_ndjson(path.read_bytes())  # the bytes, because polars takes a[1].jsonl for a pattern
         except pl.exceptions.PolarsError as problem:
             reason = str(problem).partition("\n")[0]
             raise DataError(
@@ -41,8 +44,8 @@ def read_attributes(path: Path, column: str, kind: str) -> pl.DataFrame:
     return pl.DataFrame([table.read(name).alias(name) for name in columns])
 
 
-def read_newcomers(path: Path, train: Interactions, column: str = "user") -> pl.DataFrame:
-    """A file of the content of newcomers, with ids in the type of the model's users where they can be."""
+def read_user_features(path: Path, train: Interactions, column: str = "user") -> pl.DataFrame:
+    """A file with the features of cold-start users, their ids in the type of the model's user ids where possible."""
     frame = read_attributes(path, column, "user")
     if column not in frame.columns:
         raise DataError(
@@ -51,18 +54,18 @@ def read_newcomers(path: Path, train: Interactions, column: str = "user") -> pl.
         )
     if column != "user":
         frame = frame.drop("user", strict=False).rename({column: "user"})
-    return frame.with_columns(_as(train.users, frame["user"]).alias("user"))
+    return frame.with_columns(_cast(train.users, frame["user"]).alias("user"))
 
 
 def parse_ids(ids: IdMap, texts: list[str]) -> list[Any]:
-    """Ids on the command line are text; the model's may be numbers or dates."""
+    """Ids given as text in the type of the model's, which may be numbers or dates."""
     typed = _parsed(pl.Series("id", texts, dtype=pl.String), ids.series.dtype)
-    # What is no number stays text, so that the error names it as it was given.
+    # What cannot be converted stays text, so that the error names it as it was given.
     return [text if value is None else value for text, value in zip(texts, typed.to_list(), strict=True)]
 
 
 def parse_known(ids: IdMap, texts: list[str], on_unknown: str) -> list[Any]:
-    """As `parse_ids`; unknown ids are an error, or left out unless ``on_unknown`` is ``"error"``."""
+    """As `parse_ids`; an unknown id is an error if ``on_unknown`` is ``"error"``, else it is left out."""
     typed = parse_ids(ids, texts)
     if on_unknown == "error":
         ids.index_of(typed)
@@ -70,18 +73,18 @@ def parse_known(ids: IdMap, texts: list[str], on_unknown: str) -> list[Any]:
     return [one for one in typed if one in ids]
 
 
-def in_types_of(train: Interactions, data: Interactions) -> Interactions:
-    """The same interactions with ids in the types of the model's.
+def cast_ids(data: Interactions, train: Interactions) -> Interactions:
+    """The same interactions with ids in the types of those in ``train``.
 
     Ids in a text file are numbers where all of them are written like numbers, which may hold for one file and not for
     the next.
     """
     frame = to_polars(data.to_frame())[0]
-    typed = frame.with_columns(_as(train.users, frame["user"]), _as(train.items, frame["item"]))
+    typed = frame.with_columns(_cast(train.users, frame["user"]), _cast(train.items, frame["item"]))
     return data if typed.schema == frame.schema else Interactions.from_frame(typed)
 
 
-def _as(ids: IdMap, column: pl.Series) -> pl.Series:
+def _cast(ids: IdMap, column: pl.Series) -> pl.Series:
     kind = ids.series.dtype
     if kind == pl.String and column.dtype.is_integer():
         return column.cast(pl.String)
@@ -90,7 +93,7 @@ def _as(ids: IdMap, column: pl.Series) -> pl.Series:
 
 
 def _parsed(texts: pl.Series, kind: Any) -> pl.Series:
-    """Texts as values of this kind, null where they are none."""
+    """Texts as values of this type, null where that is impossible."""
     if kind == pl.Boolean:
         return texts.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
     if isinstance(kind, (pl.Date, pl.Datetime, pl.Time)):
@@ -98,8 +101,8 @@ def _parsed(texts: pl.Series, kind: Any) -> pl.Series:
     return texts.cast(kind, strict=False)
 
 
-def titled(frame: pl.DataFrame, train: Interactions, columns: tuple[str, ...]) -> pl.DataFrame:
-    """A frame with titles in place of ids in these columns of lists of items."""
+def replace_by_titles(frame: pl.DataFrame, train: Interactions, columns: tuple[str, ...]) -> pl.DataFrame:
+    """A frame with titles in place of ids in these columns, which hold lists of items."""
     labeler = Labeler(train)
     for column in columns:
         lists = [labeler.titles(train.items.find(items)) if len(items) else [] for items in frame[column]]
@@ -107,8 +110,8 @@ def titled(frame: pl.DataFrame, train: Interactions, columns: tuple[str, ...]) -
     return frame
 
 
-def with_titles(frame: Any, train: Interactions, of: str = "item") -> pl.DataFrame:
-    """A frame of recommendations with the items' titles, where they have any."""
+def add_titles(frame: IntoFrame, train: Interactions, of: str = "item") -> pl.DataFrame:
+    """A frame of recommendations with the titles of the items in column ``of``, where they have any."""
     found = to_polars(frame)[0]
     attributes = train.item_attributes
     column = title_column(attributes)

@@ -1,4 +1,4 @@
-"""Ids as they are typed (called so because pytest wants file names to differ)."""
+"""Ids given on the command line, and titles in what is printed."""
 
 import datetime as dt
 
@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.cli.asking import in_types_of, open_model, parse_ids, parse_known, titled, with_titles
+from tastespace.cli.arguments import add_titles, cast_ids, open_model, parse_ids, parse_known, replace_by_titles
 from tastespace.data.ids import IdMap
 from tastespace.errors import ModelFileError, UnknownIdError
 
@@ -73,18 +73,18 @@ def test_unknown_ids_are_an_error_or_left_out():
 def test_interactions_take_on_the_types_of_the_models():
     text, numbers = data(["1", "2", "10"], ["a", "b", "a"]), data([1, 2, 10], ["a", "b", "a"])
     for own, other in ((text, numbers), (numbers, text)):
-        found = in_types_of(own, other)
+        found = cast_ids(other, own)
         assert found.users == own.users
         assert found.items == own.items
         assert found.to_frame().equals(own.to_frame())
-    assert in_types_of(text, text) is text
+    assert cast_ids(text, text) is text
 
 
 def test_what_has_no_counterpart_in_the_models_type_stays_as_it_is():
     numbers, mixed = data([1, 2], ["a", "b"]), data(["1", "zoe"], ["a", "b"])
-    assert in_types_of(numbers, mixed) is mixed
+    assert cast_ids(mixed, numbers) is mixed
     halves = data([1.5, 2.5], ["a", "b"])
-    assert in_types_of(data(["1", "2"], ["a", "b"]), halves) is halves
+    assert cast_ids(halves, data(["1", "2"], ["a", "b"])) is halves
 
 
 @pytest.mark.parametrize("column", ["title", "name"])
@@ -92,17 +92,17 @@ def test_titles_stand_beside_ids(column):
     about = pl.DataFrame({"item": ["a", "b"], column: ["Apple", None]})
     train = data(["x", "y"], ["a", "b"], about)
     frame = pl.DataFrame({"item": ["b", "a"], "rank": [1, 2]})
-    shown = with_titles(frame.clone(), train)
+    shown = add_titles(frame.clone(), train)
     assert shown.to_dict(as_series=False) == {"item": ["b", "a"], "title": [None, "Apple"], "rank": [1, 2]}
-    lists = titled(pl.DataFrame({"past": [["b", "a"], []]}), train, ("past",))
+    lists = replace_by_titles(pl.DataFrame({"past": [["b", "a"], []]}), train, ("past",))
     assert lists["past"].to_list() == [["b", "Apple"], []]
 
 
 def test_items_without_titles_go_by_their_ids():
     train = data(["x", "y"], [1, 2])
     frame = pl.DataFrame({"item": [2]})
-    assert with_titles(frame, train).columns == ["item"]
-    assert titled(pl.DataFrame({"past": [[2, 1]]}), train, ("past",))["past"].to_list() == [["2", "1"]]
+    assert add_titles(frame, train).columns == ["item"]
+    assert replace_by_titles(pl.DataFrame({"past": [[2, 1]]}), train, ("past",))["past"].to_list() == [["2", "1"]]
 
 
 def test_a_model_is_opened_by_its_path(shop, tmp_path):

@@ -1,4 +1,4 @@
-"""`tastespace recommend`, `shelves`, `interests`, `explain` and `similar`: what a saved model says."""
+"""`tastespace recommend`, `shelves`, `interests`, `map`, `explain` and `similar`: inference with a saved model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from tastespace.cli.asking import ModelArgument, open_model, parse_ids, parse_known, read_newcomers, titled, with_titles
+from tastespace.cli.arguments import (
+    ModelArgument,
+    add_titles,
+    open_model,
+    parse_ids,
+    parse_known,
+    read_user_features,
+    replace_by_titles,
+)
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
@@ -29,28 +37,30 @@ _User = Annotated[str, typer.Argument(help="Id of a user.")]
 
 def recommend(
     model: ModelArgument,
-    users: Annotated[list[str] | None, typer.Argument(help="User ids; none: everybody.")] = None,
+    users: Annotated[list[str] | None, typer.Argument(help="User ids; none: all users.")] = None,
     k: _K = 10,
     history: Annotated[
-        list[str] | None, typer.Option(help="Item ids of somebody new, separated by commas; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Item ids of a user not in the model, separated by commas; may be repeated."),
     ] = None,
     features: Annotated[
-        Path | None, typer.Option(help="File with the content of newcomers: a column user and those of training.")
+        Path | None,
+        typer.Option(help="File with features of cold-start users: a column user and those of training."),
     ] = None,
     filter: _Filter = None,
     items: Annotated[list[str] | None, typer.Option("--item", help="Only among these items; may be repeated.")] = None,
-    include_seen: Annotated[bool, typer.Option("--include-seen", help="Recommend what people have, too.")] = False,
+    include_seen: Annotated[bool, typer.Option("--include-seen", help="Recommend items that a user has, too.")] = False,
     on_unknown: Annotated[str, typer.Option(help="Unknown users: error, skip or popular.")] = "error",
     rerank: Annotated[
-        str | None, typer.Option(help="Choose the k from a longer list for variety: dd, pd, mmr, dpp or calibrated.")
+        str | None, typer.Option(help="Choose the k from a longer list for diversity: dd, pd, mmr, dpp or calibrated.")
     ] = None,
-    weight: Annotated[float, typer.Option(help="Share of variety when re-ranking, 0 to 1.")] = 0.5,
+    weight: Annotated[float, typer.Option(help="Weight of diversity when re-ranking, 0 to 1.")] = 0.5,
     pool: Annotated[int, typer.Option(help="Length of the list to re-rank.")] = 100,
     format: _Format = Format.auto,
     out: _Out = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
-    """The best items for users, for everybody, or for somebody new."""
+    """The best items for some users, for all, or for users who are not in the model."""
     opened = open_model(model)
     train = opened.train_
     options: dict[str, Any] = {
@@ -60,40 +70,40 @@ def recommend(
         "threads": threads,
     }
     if rerank is not None and on_unknown == "popular":
-        raise ParameterError("--on-unknown popular gives lists without scores, which --rerank cannot weigh: use skip.")
+        raise ParameterError("--on-unknown popular gives lists without scores, which --rerank needs: use skip.")
     if sum(map(bool, (history, users, features))) > 1:
         raise ParameterError("give user ids, --history or --features, not several of them.")
-    everybody = not users and not history and features is None
-    if out is not None and everybody and rerank is None and format is Format.auto and out.suffix in STREAMED:
-        opened.recommend_to(out, k=k, **options)  # block by block: everybody may be many
+    all_users = not users and not history and features is None
+    if out is not None and all_users and rerank is None and format is Format.auto and out.suffix in STREAMED:
+        opened.recommend_to(out, k=k, **options)  # block by block: all lists may not fit into memory
         return
     n = k if rerank is None else max(k, pool)
-    people = [
+    histories = [
         parse_known(train.items, [one.strip() for one in text.split(",") if one.strip()], on_unknown)
         for text in history or []
     ]
     wanted = parse_ids(train.users, users) if users else None
     if wanted and on_unknown == "skip":
         wanted = [one for one in wanted if one in train.users] or wanted
-    if people and rerank is not None:
-        people = [one for one in people if one]
-        if not people:
+    if histories and rerank is not None:
+        histories = [one for one in histories if one]
+        if not histories:
             raise ParameterError("no --history holds an item that the model knows: nothing can be re-ranked.")
-        opened, people = opened.fold_in(people), []  # the re-ranker asks a model that knows these people
-    newcomers = None if features is None else read_newcomers(features, train)
-    if newcomers is not None and rerank is not None:
-        opened, newcomers = opened.fold_in(features=newcomers), None
-    if newcomers is not None:
-        found = opened.recommend_for(None, n, features=newcomers, on_unknown=on_unknown, **options)
-    elif people:
-        found = opened.recommend_for(people, n, on_unknown=on_unknown, **options)
+        opened, histories = opened.fold_in(histories), []  # re-ranking needs a model with vectors of these users
+    user_features = None if features is None else read_user_features(features, train)
+    if user_features is not None and rerank is not None:
+        opened, user_features = opened.fold_in(features=user_features), None
+    if user_features is not None:
+        found = opened.recommend_for(None, n, features=user_features, on_unknown=on_unknown, **options)
+    elif histories:
+        found = opened.recommend_for(histories, n, on_unknown=on_unknown, **options)
     else:
         found = opened.recommend(wanted, n, on_unknown=on_unknown, **options)
     if rerank is not None:
         found = rerank_lists(found, opened, rerank, k, weight)
     frame = to_polars(found)[0]
     if for_people(format, out):
-        show(with_titles(frame, train).drop("score" if "distance" in frame.columns else []))
+        show(add_titles(frame, train).drop("score" if "distance" in frame.columns else []))
     else:
         emit(frame, format, out)
 
@@ -111,13 +121,13 @@ def shelves(
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
-    """One list for each of a person's interests."""
+    """A row of items for each of a user's interests."""
     opened = open_model(model)
-    person = parse_ids(opened.train_.users, [user])[0]
-    n_interests = len(to_polars(opened.interests(person, 1))[0])
+    user_id = parse_ids(opened.train_.users, [user])[0]
+    n_interests = len(to_polars(opened.interests(user_id, 1))[0])
     lengths = {**dict.fromkeys(range(n_interests), k), **_by_interest("--each", each or [], int, "0=12")}
     boosts = _by_interest("--boost", boost or [], float, "2=1.5")
-    found = opened.shelves(person, lengths, mute=mute or (), boost=boosts, filter=filter, column=column)
+    found = opened.shelves(user_id, lengths, mute=mute or (), boost=boosts, filter=filter, column=column)
     if picture is not None:
         from tastespace.plots import draw_shelves
 
@@ -128,10 +138,11 @@ def shelves(
         emit(to_polars(found.to_frame())[0], format, out)
         return
     console = Console()
-    whose = "of the past; " if any(shelf.because for shelf in found) else "of the interests; "
+    share_of = "history" if any(shelf.because for shelf in found) else "interests"
     for shelf in found:
         numbers = ", ".join(map(str, shelf.interests))
-        console.print(f"\n[bold]{escape(shelf.name)}[/]  [dim]{100 * shelf.weight:.0f} % {whose}interest {numbers}[/]")
+        share = f"{100 * shelf.weight:.0f} % of the {share_of}"
+        console.print(f"\n[bold]{escape(shelf.name)}[/]  [dim]{share}; interest {numbers}[/]")
         if shelf.because_titles:
             console.print(f"[dim]because of {escape(', '.join(shelf.because_titles))}[/]")
         for rank, title in enumerate(shelf.titles, 1):
@@ -146,11 +157,11 @@ def interests(
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
-    """A person's interests: weight, label, past items and nearest items of each."""
+    """A user's interests: weight, label, past items and nearest items of each."""
     opened = open_model(model)
     frame = to_polars(opened.interests(parse_ids(opened.train_.users, [user])[0], k, column=column))[0]
     if for_people(format, out):
-        show(titled(frame, opened.train_, ("past", "nearest")))
+        show(replace_by_titles(frame, opened.train_, ("past", "nearest")))
     else:
         emit(frame, format, out)
 
@@ -161,7 +172,7 @@ def taste_map(
     out: Annotated[Path, typer.Option(help="The picture: a .png, .svg or .pdf file.")],
     filter: _Filter = None,
 ) -> None:
-    """Draw a person's taste map: all items in the plane, the interests, what was taken, what is recommended."""
+    """Draw a user's taste map: all items in the plane, the interests, the history, the recommendations."""
     from tastespace import plots
 
     opened = open_model(model)
@@ -176,7 +187,7 @@ def explain(
     k: _K = 5,
     format: _Format = Format.auto,
 ) -> None:
-    """Why an item stands where it stands for a person."""
+    """Why an item has its rank for a user."""
     opened = open_model(model)
     train = opened.train_
     found = opened.explain(parse_ids(train.users, [user])[0], parse_ids(train.items, [item])[0], k)
@@ -206,7 +217,7 @@ def similar(
     else:
         frame = to_polars(opened.similar_items(parse_ids(train.items, ids), k))[0]
     if for_people(format, out):
-        shown = frame if users else with_titles(frame, train, "similar")
+        shown = frame if users else add_titles(frame, train, "similar")
         show(shown.drop("score" if "distance" in frame.columns else []))
     else:
         emit(frame, format, out)

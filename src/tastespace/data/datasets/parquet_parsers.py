@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from tastespace.data.datasets.places import Files
-from tastespace.data.datasets.publishers import steam_events, with_lists
+from tastespace.data.datasets.folders import Files
+from tastespace.data.datasets.publisher_parsers import steam_events, with_lists
 from tastespace.data.datasets.views import Tables
 from tastespace.errors import DataError
 
@@ -57,10 +57,10 @@ def steam(files: Files) -> Tables:
         names = {"item": "index", "title": "item", "genres": "genres", "tags": "tags"}
         items = with_lists(read_parquet(files, "items.parquet", names), ("genres", "tags"))
     if items is not None and files.has("interactions.parquet") and files.has("users.parquet"):
-        people = read_parquet(files, "users.parquet", {"user": "index", "steam_user_id": "steam_id"})
+        steam_users = read_parquet(files, "users.parquet", {"user": "index", "steam_user_id": "steam_id"})
         listed = _listed(files, {"user": "user", "item": "item"}).rename({"user": "u", "item": "i"})
         titles = items.select(pl.col("index").alias("i"), "item")
-        authors = listed.join(people.select(pl.col("index").alias("u"), pl.col("steam_id").alias("user")), on="u")
+        authors = listed.join(steam_users.select(pl.col("index").alias("u"), pl.col("steam_id").alias("user")), on="u")
         authors = authors.join(titles, on="i").drop("u", "i")
     if items is not None:
         items = items.select("item", pl.col("item").alias("title"), "genres", "tags")

@@ -1,4 +1,4 @@
-"""Folders and archives seen alike: named files that can be read."""
+"""Folders and zip archives with one interface: named files that can be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ARCHIVES = (".zip", ".whl")
 
 
 class Files(Protocol):
-    """Named files, wherever they lie."""
+    """Named files in a folder or an archive."""
 
     label: str
     """For messages: the path of the folder or archive."""
@@ -28,7 +28,7 @@ class Files(Protocol):
 
 
 class Folder:
-    """The files that lie directly in a folder."""
+    """The files directly in a folder."""
 
     def __init__(self, path: Path) -> None:
         self.label = str(path)
@@ -80,8 +80,8 @@ class Archive:
         return self._names
 
 
-def open_place(path: Path) -> Files:
-    """A file as the place that holds it: an archive is opened, any other file stands in its folder."""
+def open_files(path: Path) -> Files:
+    """The files that a path gives: those of an archive, or for any other file those of its folder."""
     return Archive(path) if path.suffix in _ARCHIVES else Folder(path.parent)
 
 
@@ -94,8 +94,8 @@ def user_folders(given: str | Path | Sequence[str | Path] | None) -> tuple[Path,
     return tuple(Path(folder).expanduser() for folder in given)
 
 
-def places_in(folder: Path, names: Sequence[str], archives: Sequence[str]) -> Iterator[Files]:
-    """Where in a user's folder a data set may lie.
+def search_folder(folder: Path, names: Sequence[str], archives: Sequence[str]) -> Iterator[Files]:
+    """The folders and archives below ``folder`` that may hold a data set.
 
     Subfolders called by one of ``names`` come first (with any archive in them), then the folder itself
     with the archives of known names.

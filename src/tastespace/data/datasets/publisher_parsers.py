@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from tastespace.data.datasets.places import Files
+from tastespace.data.datasets.folders import Files
 from tastespace.data.datasets.views import Tables
 from tastespace.errors import DataError
 
@@ -18,73 +18,14 @@ _GENRES_100K = (
     "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama",
     "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
 )
-# fmt: on
 # The package names movies by title, in the order of movies.dat, which is ascending and lacks only these ids.
-_UNUSED_IDS_1M = frozenset(
-    (
-        91,
-        221,
-        323,
-        622,
-        646,
-        677,
-        686,
-        689,
-        740,
-        817,
-        883,
-        995,
-        1048,
-        1072,
-        1074,
-        1182,
-        1195,
-        1229,
-        1239,
-        1338,
-    )
-    + (
-        1402,
-        1403,
-        1418,
-        1435,
-        1451,
-        1452,
-        1469,
-        1478,
-        1481,
-        1491,
-        1492,
-        1505,
-        1506,
-        1512,
-        1521,
-        1530,
-        1536,
-        1540,
-    )
-    + (
-        1560,
-        1576,
-        1607,
-        1618,
-        1634,
-        1637,
-        1638,
-        1691,
-        1700,
-        1712,
-        1736,
-        1737,
-        1745,
-        1751,
-        1761,
-        1763,
-        1766,
-        1775,
-    )
-    + (1778, 1786, 1790, 1800, 1802, 1803, 1808, 1813, 1818, 1823, 1828, 1838, 3815)
-)
+_UNUSED_IDS_1M = frozenset((
+    91, 221, 323, 622, 646, 677, 686, 689, 740, 817, 883, 995, 1048, 1072, 1074, 1182, 1195, 1229, 1239, 1338,
+    1402, 1403, 1418, 1435, 1451, 1452, 1469, 1478, 1481, 1491, 1492, 1505, 1506, 1512, 1521, 1530, 1536, 1540,
+    1560, 1576, 1607, 1618, 1634, 1637, 1638, 1691, 1700, 1712, 1736, 1737, 1745, 1751, 1761, 1763, 1766, 1775,
+    1778, 1786, 1790, 1800, 1802, 1803, 1808, 1813, 1818, 1823, 1828, 1838, 3815,
+))
+# fmt: on
 _LAST_ID_1M = 3952
 
 

@@ -1,19 +1,19 @@
-"""What the catalog declares of a data set: its files, views, addresses and terms."""
+"""The definition of a data set in the catalog: its files, views, addresses and terms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tastespace.data.datasets.content import Content
-from tastespace.data.datasets.places import Files
-from tastespace.data.datasets.views import Rule, Tables
+from tastespace.data.datasets.content_matrices import Content
+from tastespace.data.datasets.folders import Files
+from tastespace.data.datasets.views import Tables, View
 from tastespace.data.interactions import Interactions
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One way in which the data set lies in a folder or archive."""
+    """One set of files in which a folder or archive holds the data set."""
 
     files: tuple[str, ...]
     """Names of the files that must be there."""
@@ -56,7 +56,7 @@ Remote = Download | Package
 
 @dataclass(frozen=True)
 class Dataset:
-    """All that is known of a named data set before it is read."""
+    """Everything about a named data set that is known without reading it."""
 
     name: str
     title: str
@@ -65,14 +65,14 @@ class Dataset:
     license: str
     """In a few words, for a table."""
     terms: str
-    """In whole sentences, shown once."""
+    """In whole sentences, logged once."""
     page: str
-    """Where a person gets it by hand."""
+    """Where it can be fetched by hand."""
     layouts: tuple[Layout, ...]
-    views: Mapping[str, Rule]
-    rows: int | None
+    views: Mapping[str, View]
+    n_rows: int | None
     """Rows of the publisher's file (distinct purchases for Steam); None: not checked."""
-    listed: int | None = None
+    n_listed: int | None = None
     """Rows of the authors' list."""
     split: bool = False
     """Whether a train/validation/test split was published."""
@@ -81,4 +81,4 @@ class Dataset:
     aliases: tuple[str, ...] = ()
     """Other names of its folder, as the publisher's archive unpacks."""
     archives: tuple[str, ...] = ()
-    """Names of further archives a person may have fetched by hand."""
+    """Names of further archives that may have been fetched by hand."""
