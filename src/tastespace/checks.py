@@ -45,3 +45,17 @@ def require_seed(seed: Any) -> None:
     """Raise unless the seed is a whole number of 64 bits."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
         raise ParameterError(f"seed={seed!r}: expected a whole number from 0 to 2**64 - 1.")
+
+
+def require_k(k: Any) -> int:
+    """Raise unless ``k`` is a number of items, 1 or more; gives it as an int."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ParameterError(f"k={k!r}: expected how many items to recommend, 1 or more.")
+    return int(k)
+
+
+def require_on_unknown(on_unknown: Any, *, popular: bool = True) -> None:
+    """Raise unless this says what to do with unknown ids: "error", "skip" or, where that is possible, "popular"."""
+    if on_unknown not in ("error", "skip", *(("popular",) if popular else ())):
+        choices = "'error', 'skip' (leave out) or 'popular' (what most people take)" if popular else "'error' or 'skip'"
+        raise ParameterError(f"on_unknown={on_unknown!r}: expected {choices}.")

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from by_hand import Given, by_vector, past_rows, space_of, taken
+from toy_models import Given, by_vector, past_rows, space_of, taken
 
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.models import VectorSpace
@@ -50,7 +50,7 @@ def test_what_a_person_has_is_ranked_among_what_is_new(dpcml):
         assert found.seen
         assert found.rank == 1 + sum(best[other] > best[place] for other in range(90) if other not in past)
         assert item not in [one for one, _, _ in found.beside]  # it does not stand beside itself
-        assert "The person already has it." in str(found)
+        assert "The user already has it." in str(found)
     assert "already has it" not in str(dpcml.explain("u003", dpcml.recommend("u003", k=1)["item"][0]))
 
 

@@ -10,7 +10,7 @@ import faiss
 import numpy as np
 import polars as pl
 import pytest
-from by_hand import Given, by_vector, in_order, lists_of, past_rows, space_of, taken
+from toy_models import Given, by_vector, in_order, lists_of, past_rows, space_of, taken
 
 from tastespace import Interactions
 from tastespace.errors import DataError, ParameterError

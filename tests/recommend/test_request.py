@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from by_hand import lists_of
+from toy_models import lists_of
 
 from tastespace import EASE, Interactions
 from tastespace.errors import DataError, ParameterError, UnknownIdError
@@ -175,7 +175,7 @@ def test_users_may_come_in_any_collection(model, kind):
 
 
 def test_an_empty_question_is_refused(model):
-    with pytest.raises(DataError, match="the list of users is empty; leave users out for everybody"):
+    with pytest.raises(DataError, match="the list of users is empty; leave users out for all users"):
         model.recommend([])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from by_hand import Given, by_vector, in_order, past_rows, space_of, taken
+from toy_models import Given, by_vector, in_order, past_rows, space_of, taken
 
 from tastespace import CML
 from tastespace.errors import DataError, ParameterError, UnknownIdError
@@ -190,7 +190,7 @@ def test_who_has_everything_has_no_shelves():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"mute": [3]}, "interest 3 was named, but this person has the interests 0 to 2; model.interests"),
+        ({"mute": [3]}, "interest 3 was named, but this user has the interests 0 to 2; model.interests"),
         ({"mute": "0"}, "interest '0' was named"),
         ({"boost": {7: 2}}, "interest 7 was named"),
         ({"boost": {-1: 2}}, "interest -1 was named"),

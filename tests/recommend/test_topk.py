@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from by_hand import Given, assert_best, by_vector, in_order, lists_of, past_rows, space_of, taken
 from polars.testing import assert_frame_equal
+from toy_models import Given, assert_best, by_vector, in_order, lists_of, past_rows, space_of, taken
 
 from tastespace import CML, DPCML, EASE, Interactions, MostPopular
 from tastespace.errors import DataError, NotFittedError, ParameterError, UnknownIdError
@@ -411,7 +411,7 @@ MEASURED = """
 import resource, sys
 import numpy as np, scipy.sparse as sp
 sys.path.insert(0, sys.argv[1])
-from by_hand import Given
+from toy_models import Given
 from tastespace import Interactions
 from tastespace.models import VectorSpace
 

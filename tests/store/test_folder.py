@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from likeness import assert_same_model, names
+from model_equality import assert_same_model, names
 
 from tastespace.errors import ModelFileError
 from tastespace.store import inspect, load, save

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from likeness import assert_same_model, is_same_model, names
+from model_equality import assert_same_model, is_same_model, names
 
 from tastespace.errors import ModelFileError
 from tastespace.store import load, save

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from likeness import assert_same_data
+from model_equality import assert_same_data
 
 from tastespace import Interactions, MostPopular
 from tastespace.errors import DataError, ModelFileError

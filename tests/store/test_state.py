@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from likeness import assert_same_model, assert_same_value
+from model_equality import assert_same_model, assert_same_value
 
 from tastespace import CML, EASE, MostPopular, models
 from tastespace.errors import DataError, ModelFileError, NotFittedError

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from likeness import assert_same_value
+from model_equality import assert_same_value
 
 from tastespace.errors import DataError, ModelFileError
 from tastespace.store.values import decode, encode

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.recommend.user_view import space_of
+from tastespace.recommend.scoring import require_vectors
 
 KINDS = ("npz", "parquet", "faiss")
 
@@ -36,7 +36,7 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
     """
     if kind not in KINDS:
         raise ParameterError(f"kind={kind!r}: expected one of {', '.join(KINDS)}.{nearest(kind, KINDS)}")
-    space = space_of(model, "vectors to export")
+    space = require_vectors(model, "vectors to export")
     faiss = _import_faiss() if kind == "faiss" else None  # before anything is written
     users, items = _plain(space)
     train = model.train_

@@ -53,7 +53,7 @@ class Labeler:
         return ", ".join(names[c] for c in best) or None
 
     def titles(self, rows: NDArray[np.integer[Any]]) -> list[str]:
-        """How a person calls these items: their titles where there are any, else their ids."""
+        """Titles of these items where there are any, else their ids."""
         at = pl.Series(np.ascontiguousarray(rows), dtype=pl.UInt32)
         ids = [str(item) for item in self._train.items.take(rows).to_list()]
         column = title_column(self._frame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from by_hand import Given, assert_best, lists_of, own_vectors, space_of, taken
+from toy_models import Given, assert_best, lists_of, own_vectors, space_of, taken
 
 from tastespace import EASE
 from tastespace.errors import DataError, ParameterError, UnknownIdError
@@ -105,7 +105,7 @@ def test_similar_users_of_inner_products_look_in_the_same_directions(dots):
         np.testing.assert_allclose(frame.filter(frame["user"] == user)["score"], likeness[rows], atol=1e-6)
 
 
-def test_twins_are_at_no_distance_and_nobody_is_similar_to_oneself():
+def test_duplicates_are_at_no_distance_and_nothing_is_similar_to_itself():
     """Far from the origin the expanded square has few digits left; distances that people see have all of them."""
     far = np.array([1000.3, -2000.7])
     space = space_of(
@@ -140,7 +140,7 @@ def test_neighbors_in_pandas(pandas_shop):
 
 
 def test_models_that_compare_nothing_say_so(popular, ease):
-    with pytest.raises(ParameterError, match="MostPopular does not compare items, so it knows no similar ones"):
+    with pytest.raises(ParameterError, match="MostPopular does not compare items, so it has no similar ones"):
         popular.similar_items("i41")
     for model in (popular, ease):
         with pytest.raises(ParameterError, match="has no vectors, so it has no similar users"):
