@@ -11,7 +11,7 @@ from tastespace import CML, EASE, MostPopular, models
 from tastespace.errors import DataError, ModelFileError, NotFittedError
 from tastespace.models import Recommender
 from tastespace.store import inspect, load, save
-from tastespace.store.state import class_name, find_class
+from tastespace.store.model_state import class_name, find_class
 
 
 class Learner(MostPopular):
