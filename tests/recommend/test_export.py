@@ -22,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("one_core")
 def dots():
     """A model of inner products with a bias, in whole numbers: sums are exact."""
     rng = np.random.default_rng(8)
-    people = [rng.integers(-9, 10, size=(1 + number % 3, 5)) for number in range(15)]
-    space = space_of(people, rng.integers(-9, 10, size=(40, 5)), "dot", rng.integers(-20, 21, 40))
+    users = [rng.integers(-9, 10, size=(1 + number % 3, 5)) for number in range(15)]
+    space = space_of(users, rng.integers(-9, 10, size=(40, 5)), "dot", rng.integers(-20, 21, 40))
     histories = {number: rng.choice(40, 6, replace=False).tolist() for number in range(15)}
     return Given(space).fit(taken(histories, range(40)))
 

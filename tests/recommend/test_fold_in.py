@@ -1,4 +1,4 @@
-"""People who were not in training."""
+"""Fold-in: users who were not in training."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ndcg(model, test, users, k=10):
 
 
 def there_and_new(data, seed, **parameters):
-    """NDCG@10 of a fifth of the people, had they been in training, and folded in."""
+    """NDCG@10 of a fifth of the users, had they been in training, and folded in."""
     train, test = split.per_user(data, (0.8, 0.2), seed=seed)
     warm, cold = split.cold_users(train, 0.2, seed=seed)
     model = DPCML(seed=seed, threads=1, **parameters)
@@ -227,7 +227,7 @@ def test_histories_may_come_in_many_forms(model):
     found = model.recommend_for(pd.DataFrame(plain), k=4)
     assert isinstance(found, pd.DataFrame)
     assert_frame_equal(pl.DataFrame(found.to_dict("list")), expected, check_dtypes=False)
-    # Interactions know no order of people but that of their ids.
+    # Interactions know no order of users but that of their ids.
     interactions = Interactions.from_frame(pl.DataFrame(plain))
     by_id = pl.concat([expected[4:], expected[:4]])
     assert_frame_equal(model.recommend_for(interactions, k=4), by_id)
@@ -269,7 +269,7 @@ def test_unknown_items_may_be_left_out(model):
 
 
 @pytest.mark.parametrize("nothing", [["new", "newer"], []])
-def test_people_of_whom_nothing_is_known(model, shop, nothing):
+def test_users_without_a_known_item(model, shop, nothing):
     histories = {"zoe": nothing, "ann": HISTORY, "eve": nothing}
     known = model.recommend_for({"ann": HISTORY}, k=3)
     assert model.recommend_for(histories, k=3, on_unknown="skip").equals(known)

@@ -12,7 +12,7 @@ from model_equality import assert_same_data
 from tastespace import Interactions, MostPopular
 from tastespace.errors import DataError, ModelFileError
 from tastespace.store import load, save
-from tastespace.store.interactions_io import summary_of, read_table, restore, seen_tensors, table_bytes
+from tastespace.store.interactions_io import read_table, restore, seen_tensors, summary_of, table_bytes
 
 N = 6
 NUMBERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.Float32, pl.Float64)
