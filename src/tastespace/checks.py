@@ -57,5 +57,7 @@ def require_k(k: Any) -> int:
 def require_on_unknown(on_unknown: Any, *, popular: bool = True) -> None:
     """Raise unless this says what to do with unknown ids: "error", "skip" or, where that is possible, "popular"."""
     if on_unknown not in ("error", "skip", *(("popular",) if popular else ())):
-        choices = "'error', 'skip' (leave out) or 'popular' (what most people take)" if popular else "'error' or 'skip'"
+        choices = (
+            "'error', 'skip' (leave out) or 'popular' (the most popular items)" if popular else "'error' or 'skip'"
+        )
         raise ParameterError(f"on_unknown={on_unknown!r}: expected {choices}.")

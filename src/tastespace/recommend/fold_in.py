@@ -59,7 +59,7 @@ def recommend_for(
     if len(empty) and on_unknown == "error":
         raise DataError(
             f"{len(empty):,} histories are empty, the first is that of {empty[0]!r}. Leave them out, or give "
-            "on_unknown='popular' for what most people take."
+            "on_unknown='popular' for the most popular items."
         )
     parts = []
     if known.n_users:

@@ -66,7 +66,7 @@ class UserView:
 def user_view(model: Recommender, user: Any, what: str) -> UserView:
     """The view of the user with this id; ``what`` needs it, for the error of a model without vectors."""
     require_vectors(model, what)
-    index = ScoringIndex(model)
+    index = ScoringIndex(model, threads=1)  # to start threads takes longer than to rank for one user
     row = row_of(model.train_.users, user)
     past = index.seen(row)
     return UserView(index, row, past, index.interest_scores(row, past))
