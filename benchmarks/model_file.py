@@ -6,10 +6,10 @@ The model is a DPCML with 4 random vectors of 100 dimensions per user and 40 int
 
 * numpy: `np.load` of one uncompressed .npz with all arrays and the ids as fixed-width text, each array read: how
   factor models are usually kept (implicit's `save`, for one). No checks, no id map.
-* tastespace: `store.load`, with `verify=True` in a row of its own. The last column is the time from nothing to the
+* tastespace: `store.load`, with `verify=True` in a row of its own. The last column is the time from start to the
   first list of ten for one user.
 
-Each measurement runs in a process of its own, after the imports, alternating between the contestants; files are in the
+Each measurement runs in a process of its own, after the imports, alternating between the libraries; files are in the
 page cache. The best of the repeats counts. All arrays are compared before any time is shown.
 """
 
@@ -70,13 +70,13 @@ def arrays_of(model: DPCML) -> dict[str, np.ndarray]:
     }
 
 
-def child(contestant: str, folder: Path) -> dict[str, float]:
+def child(library: str, folder: Path) -> dict[str, float]:
     start = time.perf_counter()
-    if contestant == "numpy":
+    if library == "numpy":
         with np.load(folder / "arrays.npz") as file:
             _ = {name: file[name] for name in file.files}
         return {"load": time.perf_counter() - start}
-    model = store.load(folder / "model", verify=contestant == "tastespace, verify")
+    model = store.load(folder / "model", verify=library == "tastespace, verify")
     loaded = time.perf_counter() - start
     assert len(model.recommend(["user-0000007"], k=10)) == 10
     return {"load": loaded, "first": time.perf_counter() - start}
@@ -109,15 +109,15 @@ def main() -> None:
         size = sum(found["files"].values()) / 1e6
         print(f"{size:.0f} MB: {found['users']:,} users, {found['vectors']:,} vectors, {found['interactions']:,} seen")
         for _ in range(arguments.repeats):
-            for contestant, results in runs.items():
-                command = [sys.executable, __file__, "--child", contestant, name]
+            for library, results in runs.items():
+                command = [sys.executable, __file__, "--child", library, name]
                 results.append(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
-    print(f"{'contestant':20} {'load':>10} {'ratio':>7} {'to the first list':>18}")
+    print(f"{'library':20} {'load':>10} {'ratio':>7} {'to the first list':>18}")
     baseline = min(run["load"] for run in runs["numpy"])
-    for contestant, results in runs.items():
+    for library, results in runs.items():
         load = min(run["load"] for run in results)
         first = f"{1e3 * min(run['first'] for run in results):.1f} ms" if "first" in results[0] else "-"
-        print(f"{contestant:20} {1e3 * load:7.1f} ms {baseline / load:6.1f}x {first:>18}")
+        print(f"{library:20} {1e3 * load:7.1f} ms {baseline / load:6.1f}x {first:>18}")
 
 
 if __name__ == "__main__":

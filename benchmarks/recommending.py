@@ -4,10 +4,10 @@
 
 needs implicit beside the package (the `bench` extra).
 
-Vectors are random: what is timed is the way from vectors to lists. implicit has one vector per user and computes a dot
+Vectors are random: what is timed is ranking: from vectors to lists. implicit has one vector per user and computes a dot
 product per user and item; ours has 5 and computes 5 distances, so times are compared per distance or dot product, and
 as they are. Both leave out the train items. Ours is timed twice: `recommend_indices`, which gives arrays as implicit's
-does, and `recommend`, which gives a frame of ids with distances and interests. Contestants take turns; the best of the
+does, and `recommend`, which gives a frame of ids with distances and interests. Libraries take turns; the best of the
 repeats counts.
 """
 
@@ -54,28 +54,28 @@ def main() -> None:
     theirs = AlternatingLeastSquares(factors=DIM, use_gpu=False)
     theirs.user_factors = np.ascontiguousarray(ours.space_.user_vectors[::INTERESTS])
     theirs.item_factors = ours.space_.item_vectors
-    everybody, seen = np.arange(train.n_users), sp.csr_matrix(train.matrix)
+    all_users, seen = np.arange(train.n_users), sp.csr_matrix(train.matrix)
     pairs = train.n_users * train.n_items
 
     def implicit_lists() -> None:
         with threadpool_limits(1, "blas"):  # as implicit itself advises
-            theirs.recommend(everybody, seen, N=K, filter_already_liked_items=True)
+            theirs.recommend(all_users, seen, N=K, filter_already_liked_items=True)
 
-    contestants: dict[str, tuple[Callable[[], object], int]] = {
+    timed: dict[str, tuple[Callable[[], object], int]] = {
         "implicit, recommend": (implicit_lists, pairs),
         "tastespace, recommend_indices": (lambda: ours.recommend_indices(k=K), INTERESTS * pairs),
         "tastespace, recommend": (lambda: ours.recommend(k=K), INTERESTS * pairs),
     }
-    best = dict.fromkeys(contestants, np.inf)
+    best = dict.fromkeys(timed, np.inf)
     for _ in range(repeats):
-        for name, (make, _) in contestants.items():
+        for name, (make, _) in timed.items():
             start = time.perf_counter()
             make()
             best[name] = min(best[name], time.perf_counter() - start)
     print(f"{train!r}, k = {K}, d = {DIM}; implicit 1 vector per user, tastespace {INTERESTS}")
     print(f"{'':32}{'seconds':>8}{'ns per distance':>17}{'implicit / this':>17}{'per distance':>14}")
     first = best["implicit, recommend"]
-    for name, (_, work) in contestants.items():
+    for name, (_, work) in timed.items():
         each = 1e9 * best[name] / work
         ratio = (1e9 * first / pairs) / each
         print(f"{name:32}{best[name]:8.3f}{each:17.2f}{first / best[name]:16.1f}x{ratio:13.1f}x")

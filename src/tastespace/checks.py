@@ -67,3 +67,19 @@ def require_nonnegative_weights(model: str, weights: Any) -> None:
             f"{model} needs weights of 0 or more, given {int(np.sum(np.less(weights, 0))):,} negative ones, the "
             f"smallest {np.min(weights):g}. Shift them, or drop them with Interactions.without_weights()."
         )
+
+
+def require_k(k: Any) -> int:
+    """Raise unless ``k`` is a number of items, 1 or more; gives it as an int."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ParameterError(f"k={k!r}: expected how many items to recommend, 1 or more.")
+    return int(k)
+
+
+def require_on_unknown(on_unknown: Any, *, popular: bool = True) -> None:
+    """Raise unless this says what to do with unknown ids: "error", "skip" or, where that is possible, "popular"."""
+    if on_unknown not in ("error", "skip", *(("popular",) if popular else ())):
+        choices = (
+            "'error', 'skip' (leave out) or 'popular' (the most popular items)" if popular else "'error' or 'skip'"
+        )
+        raise ParameterError(f"on_unknown={on_unknown!r}: expected {choices}.")

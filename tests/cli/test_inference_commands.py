@@ -368,12 +368,12 @@ def test_features_that_cannot_be_used_are_refused_in_one_line(refused, by_conten
     for words, message in (
         (("u03", "--features", "new.csv"), "give user ids, --history or --features, not several"),
         (("--features", "unnamed.csv"), "no column 'user' of user ids; its columns are 'usr', 'town'. Did you mean"),
-        (("--features", "known.csv"), "1 of 2 people with features are known to the model already, such as 'u03'"),
+        (("--features", "known.csv"), "1 of 2 users with features are known to the model already, such as 'u03'"),
         (("--features", "broken.jsonl"), "cannot be read as JSON lines"),
         (("--features", "none.csv"), "no such file"),
     ):
         assert message in refused("recommend", path, *words)
-    assert "knows nothing of features" in refused("recommend", shop.model, "--features", "new.csv")
+    assert "does not learn from features" in refused("recommend", shop.model, "--features", "new.csv")
 
 
 def test_shelves_of_a_user_without_a_history(told, shop, tmp_path):

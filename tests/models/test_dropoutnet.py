@@ -453,7 +453,7 @@ def test_users_and_items_that_cannot_be_added(model, town, caplog):
         model.recommend_for(
             {"ann": [town.train.items.series[0]]}, features=pl.DataFrame({"user": ["bob"], "likes": [[]]})
         )
-    with pytest.raises(ParameterError, match="knows nothing of features"):
+    with pytest.raises(ParameterError, match="does not learn from features"):
         ts.MostPopular().fit(town.train).recommend_for(features=town.new_user_features)
     with pytest.raises(NotFittedError):
         CMLDN().add_items(known)
@@ -521,7 +521,7 @@ def test_a_model_without_content_of_users_says_so(town):
 def test_new_users_with_known_ids_and_without_input(model, town):
     known = pl.DataFrame({"user": [int(town.train.users[3]), 9_001], "likes": [["Jazz"], ["Jazz"]]})
     for ask in (model.recommend_for, model.fold_in):
-        with pytest.raises(DataError, match=rf"1 of 2 people with features are known .* such as {town.train.users[3]}"):
+        with pytest.raises(DataError, match=rf"1 of 2 users with features are known .* such as {town.train.users[3]}"):
             ask(features=known)
         with pytest.raises(DataError, match=r"expected histories .* or features="):
             ask()

@@ -1,4 +1,4 @@
-"""Models whose vectors are known, and how to look at a picture."""
+"""Models whose vectors are known, and the texts of a picture."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pytest
 import tastespace as ts
 from tastespace.models.trained import Candidate
 from tastespace.models.vectors import VectorSpace
+from tastespace.plots import draw_shelves, taste_map
 
 
 @pytest.fixture(scope="session")
 def fans():
-    """People with up to four interests, items with titles and genres."""
+    """Users with up to four interests, items with titles and genres."""
     town = ts.synthetic.multi_interest(n_users=40, n_items=80, n_interactions=900, n_categories=5, seed=2)
     kinds = ("Drama", "Comedy", "Western", "Noir", "Science Fiction")
     about = pl.DataFrame(
@@ -35,14 +36,23 @@ def dpcml(fans):
     return ts.DPCML(dim=8, epochs=15, n_interests=4, threads=1, seed=1).fit(fans)
 
 
+@pytest.fixture(scope="session")
+def draw(dpcml):
+    """Either picture of the same user."""
+    return {
+        "shelves": lambda path: draw_shelves(dpcml.shelves(7), path),
+        "map": lambda path: taste_map(dpcml, 7, path),
+    }
+
+
 @pytest.fixture
 def placed():
-    """A model with one person, whose interests and items stand where the test says, and zoe, who has everything."""
+    """A model of one user whose interests and items are at given positions, and of zoe, who has every item."""
 
-    def make(interests, items, past, titles=None, person="ann"):
+    def make(interests, items, past, titles=None, user="ann"):
         items, interests = np.asarray(items, dtype=np.float32), np.asarray(interests, dtype=np.float32)
         names = [f"i{row:03d}" for row in range(len(items))]
-        taken = [(person, names[row]) for row in past] + [("zoe", name) for name in names]
+        taken = [(user, names[row]) for row in past] + [("zoe", name) for name in names]
         about = None if titles is None else pl.DataFrame({"item": names, "title": titles})
         frame = pl.DataFrame(taken, schema=["user", "item"], orient="row")
         train = ts.Interactions.from_frame(frame, item_attributes=about, threads=1)

@@ -1,4 +1,4 @@
-"""Why an item stands where it stands, against the lists themselves."""
+"""Why an item has its rank, against the lists themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from by_hand import Given, by_vector, past_rows, space_of, taken
+from toy_models import Given, by_vector, past_rows, space_of, taken
 
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.models import VectorSpace
@@ -40,7 +40,7 @@ def test_ranks_are_the_places_in_the_lists(dpcml, user):
     assert len(whole) == 90 - len(past_rows(data, row))
 
 
-def test_what_a_person_has_is_ranked_among_what_is_new(dpcml):
+def test_what_a_user_has_is_ranked_among_what_is_new(dpcml):
     row, data = 3, dpcml.train_
     past = past_rows(data, row)
     best = by_vector(dpcml.vectors(), row).max(axis=0)
@@ -50,11 +50,11 @@ def test_what_a_person_has_is_ranked_among_what_is_new(dpcml):
         assert found.seen
         assert found.rank == 1 + sum(best[other] > best[place] for other in range(90) if other not in past)
         assert item not in [one for one, _, _ in found.beside]  # it does not stand beside itself
-        assert "The person already has it." in str(found)
+        assert "The user already has it." in str(found)
     assert "already has it" not in str(dpcml.explain("u003", dpcml.recommend("u003", k=1)["item"][0]))
 
 
-def test_past_items_stand_beside_it_the_nearest_first(dpcml):
+def test_past_items_beside_it_are_the_nearest_first(dpcml):
     data, vectors = dpcml.train_, dpcml.item_vectors_.astype(np.float64)
     for item in ("i05", "i41", "i77"):
         place = data.items.index_of([item])[0]
@@ -110,7 +110,7 @@ def test_inner_products_have_no_distance():
     assert "score 4.000" in str(found)
 
 
-def test_a_person_without_other_items_has_nothing_beside():
+def test_a_user_without_other_items_has_nothing_beside():
     model = Given(space_of([[[0.0]], [[1.0]]], [[0.0], [1.0], [2.0]])).fit(taken({"ann": "a", "bob": "bc"}, "abc"))
     found = model.explain("ann", "a")
     assert found.beside == []
@@ -118,7 +118,7 @@ def test_a_person_without_other_items_has_nothing_beside():
     assert "Beside it" not in str(found)
 
 
-def test_questions_that_make_no_sense_are_refused(dpcml):
+def test_bad_arguments_are_refused(dpcml):
     with pytest.raises(UnknownIdError, match=r"the first is 'I41'.*Did you mean i41"):
         dpcml.explain("u003", "I41")
     with pytest.raises(UnknownIdError, match="the first is 'nobody'"):

@@ -10,7 +10,7 @@ import faiss
 import numpy as np
 import polars as pl
 import pytest
-from by_hand import Given, by_vector, in_order, lists_of, past_rows, space_of, taken
+from toy_models import Given, by_vector, in_order, lists_of, past_rows, space_of, taken
 
 from tastespace import Interactions
 from tastespace.errors import DataError, ParameterError
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("one_core")
 def dots():
     """A model of inner products with a bias, in whole numbers: sums are exact."""
     rng = np.random.default_rng(8)
-    people = [rng.integers(-9, 10, size=(1 + number % 3, 5)) for number in range(15)]
-    space = space_of(people, rng.integers(-9, 10, size=(40, 5)), "dot", rng.integers(-20, 21, 40))
+    users = [rng.integers(-9, 10, size=(1 + number % 3, 5)) for number in range(15)]
+    space = space_of(users, rng.integers(-9, 10, size=(40, 5)), "dot", rng.integers(-20, 21, 40))
     histories = {number: rng.choice(40, 6, replace=False).tolist() for number in range(15)}
     return Given(space).fit(taken(histories, range(40)))
 

@@ -1,4 +1,4 @@
-"""People who were not in training."""
+"""Fold-in: users who were not in training."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from by_hand import Given, assert_best, by_vector, lists_of, past_rows, space_of, taken
 from polars.testing import assert_frame_equal
+from toy_models import Given, assert_best, by_vector, lists_of, past_rows, space_of, taken
 
 from tastespace import CML, DPCML, EASE, Interactions, datasets, split, synthetic
 from tastespace.errors import DataError, ParameterError, UnknownIdError
@@ -27,7 +27,7 @@ def model(request):
 # ---- as good as if they had been there ---------------------------------------------------------------------
 
 
-def test_ease_treats_a_newcomer_exactly_as_somebody_with_the_same_history(ease):
+def test_ease_treats_a_new_user_exactly_as_somebody_with_the_same_history(ease):
     users = ["u003", "u117", "u040"]
     known = ease.recommend(users, k=20)
     new = ease.recommend_for({user: ease.train_.items_of(user) for user in users}, k=20)
@@ -36,7 +36,7 @@ def test_ease_treats_a_newcomer_exactly_as_somebody_with_the_same_history(ease):
     assert_frame_equal(again, ease.recommend(users, k=20, exclude_seen=False), check_exact=True)
 
 
-def test_most_popular_offers_what_the_newcomer_does_not_have(popular, shop):
+def test_most_popular_offers_what_the_new_user_does_not_have(popular, shop):
     best = [item for _, item in sorted(zip(-shop.item_counts, shop.items.series, strict=True))]
     found = popular.recommend_for([best[:3], best[1:2], best[-1:]], k=3)
     assert lists_of(found) == {0: best[3:6], 1: [best[0], *best[2:4]], 2: best[:3]}
@@ -55,7 +55,7 @@ def ndcg(model, test, users, k=10):
 
 
 def there_and_new(data, seed, **parameters):
-    """NDCG@10 of a fifth of the people, had they been in training, and folded in."""
+    """NDCG@10 of a fifth of the users, had they been in training, and folded in."""
     train, test = split.per_user(data, (0.8, 0.2), seed=seed)
     warm, cold = split.cold_users(train, 0.2, seed=seed)
     model = DPCML(seed=seed, threads=1, **parameters)
@@ -65,7 +65,7 @@ def there_and_new(data, seed, **parameters):
     return ndcg(model.fit(train), test, users), ndcg(new, test, users)
 
 
-def test_newcomers_of_a_town_are_served_nearly_as_well_as_if_they_had_been_there():
+def test_fold_in_is_nearly_as_good_as_training_on_synthetic_data():
     figures = []
     for seed in (0, 1):
         town = synthetic.multi_interest(n_users=300, n_items=200, n_interactions=9_000, seed=seed).interactions
@@ -76,7 +76,7 @@ def test_newcomers_of_a_town_are_served_nearly_as_well_as_if_they_had_been_there
 
 
 @pytest.mark.slow
-def test_newcomers_of_ml_100k_are_served_nearly_as_well_as_if_they_had_been_there(dataset_dir):
+def test_fold_in_is_nearly_as_good_as_training_on_ml_100k(dataset_dir):
     data = datasets.load("ml-100k", data_dirs=dataset_dir("ml-100k").parent, download=False)
     there, new = np.sum([there_and_new(data, seed, dim=32, epochs=60) for seed in (0, 1)], axis=0)
     assert there > 0.5
@@ -96,7 +96,7 @@ def test_newcomers_of_ml_100k_are_served_nearly_as_well_as_if_they_had_been_ther
     ],
     ids=str,
 )
-def test_every_way_of_learning_takes_newcomers_in(shop, parameters):
+def test_every_way_of_learning_has_a_fold_in(shop, parameters):
     model = DPCML(dim=8, epochs=5, threads=1, **parameters).fit(shop)
     new = model.fold_in([HISTORY, OTHER])
     vectors = new.vectors()
@@ -144,7 +144,7 @@ def test_the_order_and_repeats_of_a_history_do_not_matter(model):
     assert model.recommend_for([[*HISTORY, *HISTORY[1:3]]], k=20).equals(expected)
 
 
-def test_threads_do_not_change_newcomers(shop, monkeypatch):
+def test_threads_do_not_change_new_users(shop, monkeypatch):
     monkeypatch.setattr("tastespace.models.dpcml._FOLD_ALONE", 0)  # a second thread joins in at once
     model = DPCML(dim=8, epochs=3, threads=1).fit(shop)
     histories = shop.subset(shop.row_of_each() < 20)
@@ -166,7 +166,7 @@ def test_the_number_of_vectors_follows_the_history(shop):
     assert np.diff(one.vectors().user_offsets).tolist() == [1] * 5
 
 
-def test_newcomers_lists_are_the_best_by_their_vectors(dpcml):
+def test_new_users_lists_are_the_best_by_their_vectors(dpcml):
     new = dpcml.fold_in({"ann": HISTORY, "bob": OTHER})
     for row, (user, past) in enumerate((("ann", HISTORY), ("bob", OTHER))):
         found = new.train_.items.index_of(new.recommend([user], k=12)["item"]).tolist()
@@ -176,7 +176,7 @@ def test_newcomers_lists_are_the_best_by_their_vectors(dpcml):
     assert new.recommend(k=12).equals(dpcml.recommend_for({"ann": HISTORY, "bob": OTHER}, k=12))
 
 
-def test_newcomers_have_shelves_and_explanations(dpcml):
+def test_new_users_have_shelves_and_explanations(dpcml):
     new = dpcml.fold_in({"ann": HISTORY})
     shelves = new.shelves("ann", k=90)
     assert sum(shelf.weight for shelf in shelves) == pytest.approx(1)
@@ -192,7 +192,7 @@ def test_newcomers_have_shelves_and_explanations(dpcml):
     assert new.similar_items("i41").equals(dpcml.similar_items("i41"))
 
 
-def test_newcomers_wishes_are_heard(model):
+def test_options_of_a_request_hold_for_new_users(model):
     whole = model.recommend_for([HISTORY], k=90)["item"].to_list()
     assert not set(whole) & set(HISTORY)
     assert len(whole) == 85
@@ -227,7 +227,7 @@ def test_histories_may_come_in_many_forms(model):
     found = model.recommend_for(pd.DataFrame(plain), k=4)
     assert isinstance(found, pd.DataFrame)
     assert_frame_equal(pl.DataFrame(found.to_dict("list")), expected, check_dtypes=False)
-    # Interactions know no order of people but that of their ids.
+    # Interactions know no order of users but that of their ids.
     interactions = Interactions.from_frame(pl.DataFrame(plain))
     by_id = pl.concat([expected[4:], expected[:4]])
     assert_frame_equal(model.recommend_for(interactions, k=4), by_id)
@@ -269,7 +269,7 @@ def test_unknown_items_may_be_left_out(model):
 
 
 @pytest.mark.parametrize("nothing", [["new", "newer"], []])
-def test_people_of_whom_nothing_is_known(model, shop, nothing):
+def test_users_without_a_known_item(model, shop, nothing):
     histories = {"zoe": nothing, "ann": HISTORY, "eve": nothing}
     known = model.recommend_for({"ann": HISTORY}, k=3)
     assert model.recommend_for(histories, k=3, on_unknown="skip").equals(known)
@@ -310,7 +310,7 @@ def test_empty_histories_are_an_error_unless_told_otherwise(model):
 )
 def test_no_histories_at_all_are_an_error(model, histories):
     for ask in (model.recommend_for, model.fold_in):
-        with pytest.raises(DataError, match="histories is empty: expected at least one person"):
+        with pytest.raises(DataError, match="histories is empty: expected at least one user"):
             ask(histories)
 
 
@@ -334,14 +334,14 @@ def test_histories_that_make_no_sense_are_refused(model):
         model.fold_in([HISTORY], on_unknown="popular")
 
 
-def test_models_that_cannot_take_newcomers_in_say_so():
+def test_models_without_fold_in_say_so():
     model = Given(space_of([[[0]], [[1]]], [[0], [1], [2]])).fit(taken({"ann": "ab", "bob": "c"}, "abc"))
     for ask in (model.recommend_for, model.fold_in):
-        with pytest.raises(ParameterError, match="Given has no way to take in people who were not in training; fit it"):
+        with pytest.raises(ParameterError, match="Given has no fold-in for users who were not in training; fit it"):
             ask([["a"]])
 
 
-def test_a_newcomer_gets_the_same_list_whoever_else_is_folded_in():
+def test_a_new_user_gets_the_same_list_whoever_else_is_folded_in():
     town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
     for gamma in ("statistic", "random"):
         model = DPCML(dim=12, epochs=4, sampler="dihars", n_negatives=20, beta=0.05, gamma=gamma, seed=1).fit(town)
@@ -352,7 +352,7 @@ def test_a_newcomer_gets_the_same_list_whoever_else_is_folded_in():
         assert alone["score"].to_list() == among["score"].to_list()
 
 
-def test_popularity_is_the_worlds_for_newcomers_too():
+def test_popularity_is_that_of_training_for_new_users_too():
     town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
     model = EASE().fit(town)
     new = model.fold_in([[3, 17, 21]])
@@ -372,7 +372,7 @@ def test_shelf_names_do_not_depend_on_who_else_is_new():
 
 
 @pytest.mark.parametrize("first", [EASE(), CML(dim=8, epochs=3, seed=0)])
-def test_two_stages_serve_newcomers(first):
+def test_two_stages_have_a_fold_in(first):
     town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
     model = Reranked.around(first.fit(town), how="mmr", weight=0.6, pool=30)
     lists = model.recommend_for([[3, 17, 21], [40, 41]], k=6)

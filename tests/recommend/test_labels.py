@@ -7,7 +7,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from by_hand import taken
+from toy_models import taken
 
 from tastespace.errors import DataError
 from tastespace.recommend.labels import Labeler

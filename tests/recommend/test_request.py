@@ -1,4 +1,4 @@
-"""What people ask for: how many, for whom, among which items; and what they are told when it makes no sense."""
+"""Arguments of a request: how many items, for which users, among which items; and the errors of bad ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from by_hand import lists_of
+from toy_models import lists_of
 
 from tastespace import EASE, Interactions
 from tastespace.errors import DataError, ParameterError, UnknownIdError
@@ -77,21 +77,21 @@ def test_where_nothing_is_known_of_an_item_no_condition_holds_for_it(model, shop
 
 
 def test_a_function_is_given_the_library_that_the_data_came_from(shop_frames, pandas_shop, shop):
-    met = []
+    frames_given = []
 
     def keep(items):
-        met.append(items)
+        frames_given.append(items)
         return items["year"] >= 1990
 
     expected = EASE(threads=1).fit(shop).recommend(filter="year >= 1990")
     found = EASE(threads=1).fit(pandas_shop).recommend(filter=keep)
-    assert isinstance(met[0], pd.DataFrame)
-    assert met[0]["item"].tolist() == shop.items.series.to_list()
+    assert isinstance(frames_given[0], pd.DataFrame)
+    assert frames_given[0]["item"].tolist() == shop.items.series.to_list()
     assert isinstance(found, pd.DataFrame)
     assert found["item"].tolist() == expected["item"].to_list()
     arrow = Interactions.from_frame(shop_frames[0].to_arrow())
-    EASE(threads=1).fit(arrow).recommend(filter=lambda items: met.append(items) or [True] * arrow.n_items)
-    assert isinstance(met[1], pa.Table)
+    EASE(threads=1).fit(arrow).recommend(filter=lambda items: frames_given.append(items) or [True] * arrow.n_items)
+    assert isinstance(frames_given[1], pa.Table)
 
 
 def test_items_without_attributes_are_filtered_by_their_ids():
@@ -174,8 +174,8 @@ def test_users_may_come_in_any_collection(model, kind):
     assert found.equals(pl.concat([model.recommend(user, k=2) for user in asked]))  # one id alone is a question, too
 
 
-def test_an_empty_question_is_refused(model):
-    with pytest.raises(DataError, match="the list of users is empty; leave users out for everybody"):
+def test_an_empty_list_of_users_is_refused(model):
+    with pytest.raises(DataError, match="the list of users is empty; leave users out for all users"):
         model.recommend([])
 
 
@@ -187,7 +187,7 @@ def test_what_to_do_with_unknown_users_must_be_one_of_three(model):
 
 
 @pytest.mark.parametrize("several", [["u003"], ("u003", "u004"), np.array(["u003"]), pl.Series(["u003"])])
-def test_questions_about_one_person_take_one_id(dpcml, several):
+def test_methods_for_one_user_take_one_id(dpcml, several):
     for ask in (dpcml.shelves, dpcml.interests, lambda user: dpcml.explain(user, "i41")):
         with pytest.raises(ParameterError, match="expected one id, given"):
             ask(several)

@@ -396,7 +396,7 @@ def test_stages_can_be_stacked(cml):
     assert mean_spread(outer.recommend(k=8), cml) > mean_spread(inner.recommend(k=8), cml)
 
 
-def test_newcomers_see_items_as_they_were(split):
+def test_new_users_see_items_as_they_were(split):
     train = split[0]
     first = Given(scores=np.random.default_rng(3).normal(size=(train.n_users, train.n_items)).astype(np.float32))
     few = train.subset(train.row_of_each() < 5)

@@ -1,4 +1,4 @@
-"""A person's interests and the shelves that serve them."""
+"""A user's interests and the shelves that serve them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from by_hand import Given, by_vector, in_order, past_rows, space_of, taken
+from toy_models import Given, by_vector, in_order, past_rows, space_of, taken
 
 from tastespace import CML
 from tastespace.errors import DataError, ParameterError, UnknownIdError
@@ -190,7 +190,7 @@ def test_who_has_everything_has_no_shelves():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"mute": [3]}, "interest 3 was named, but this person has the interests 0 to 2; model.interests"),
+        ({"mute": [3]}, "interest 3 was named, but this user has the interests 0 to 2; model.interests"),
         ({"mute": "0"}, "interest '0' was named"),
         ({"boost": {7: 2}}, "interest 7 was named"),
         ({"boost": {-1: 2}}, "interest -1 was named"),
@@ -206,7 +206,7 @@ def test_who_has_everything_has_no_shelves():
         ({"merge": float("nan")}, "merge=nan: expected the overlap"),
     ],
 )
-def test_wishes_that_make_no_sense_are_refused(ann, arguments, message):
+def test_bad_arguments_are_refused(ann, arguments, message):
     with pytest.raises(ParameterError, match=message):
         ann.shelves("ann", **arguments)
 
@@ -254,7 +254,7 @@ def test_shelves_in_pandas(pandas_shop):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"merge": 1.5}, {"mute": [0]}, {"merge": 0.7, "mute": [1], "boost": {2: 3}}])
-def test_every_item_stands_on_the_one_shelf_it_is_nearest_to(dpcml, arguments):
+def test_every_item_is_on_the_one_shelf_it_is_nearest_to(dpcml, arguments):
     data, met = dpcml.train_, 0
     for user in PEOPLE:
         row = int(user[1:])
@@ -275,7 +275,7 @@ def test_every_item_stands_on_the_one_shelf_it_is_nearest_to(dpcml, arguments):
     assert met > len(PEOPLE)  # there is more than one shelf to choose from
 
 
-def test_shelves_stand_by_weight_and_cover_the_past(dpcml):
+def test_shelves_are_ordered_by_weight_and_cover_the_past(dpcml):
     for user in PEOPLE:
         shelves = dpcml.shelves(user, merge=1.5)
         weights = [shelf.weight for shelf in shelves]
@@ -284,7 +284,7 @@ def test_shelves_stand_by_weight_and_cover_the_past(dpcml):
 
 
 def test_the_heads_of_all_shelves_are_the_head_of_the_list(dpcml):
-    """The best item for a person leads the shelf of the interest that it serves."""
+    """The best item for a user leads the shelf of the interest that it serves."""
     for user in PEOPLE:
         best = dpcml.recommend([user], k=1)
         shelf = next(s for s in dpcml.shelves(user) if best["interest"][0] in s.interests)
@@ -330,7 +330,7 @@ def test_interests_have_columns_and_labels(dpcml, shop):
         dpcml.interests("u003", k=0)
 
 
-def test_the_order_of_a_persons_vectors_does_not_matter(dpcml):
+def test_the_order_of_a_users_vectors_does_not_matter(dpcml):
     space, data = dpcml.vectors(), dpcml.train_
     first, last = space.user_offsets[3:5]
     turned = space.user_vectors.copy()

@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from by_hand import Given, assert_best, by_vector, in_order, lists_of, past_rows, space_of, taken
 from polars.testing import assert_frame_equal
+from toy_models import Given, assert_best, by_vector, in_order, lists_of, past_rows, space_of, taken
 
 from tastespace import CML, DPCML, EASE, Interactions, MostPopular
 from tastespace.errors import DataError, NotFittedError, ParameterError, UnknownIdError
@@ -90,7 +90,7 @@ def test_distance_is_the_smallest_and_interest_the_vector_it_belongs_to(dpcml):
     assert len(set(frame["interest"])) > 1
 
 
-def test_what_people_have_comes_back_only_where_it_may(dpcml):
+def test_seen_items_come_back_only_where_they_may(dpcml):
     data = dpcml.train_
     had = {(user, item) for user in data.users.series for item in data.items_of(user)}
     assert not had & set(dpcml.recommend(k=90).select("user", "item").iter_rows())
@@ -109,7 +109,7 @@ def test_fewer_candidates_give_fewer_rows():
         assert model.recommend(["few"], items=["a", "d"])["item"].to_list() == ["d"]
 
 
-def test_ties_stand_in_the_order_of_the_items():
+def test_ties_are_in_the_order_of_the_items():
     grid = [[float(x), float(y)] for x in range(-3, 4) for y in range(-3, 4)]
     model = Given(space_of([[[0, 0]], [[1, 0], [-1, 0]]], grid))
     model.fit(Interactions.from_scipy(sp.csr_array(([1, 1], ([0, 1], [48, 48])), shape=(2, 49))))
@@ -117,7 +117,7 @@ def test_ties_stand_in_the_order_of_the_items():
         assert found == in_order(by_vector(model.space, row).max(axis=0), range(48), 48)
 
 
-def test_a_list_does_not_hang_on_who_else_is_asked_for():
+def test_a_list_does_not_depend_on_other_users_of_the_request():
     """Distances far from the origin lose digits in the expanded square; what is shown is in order all the same."""
     here = np.array([47.390625, 57.734375])
     steps = [[-7, -6], [-2, 2], [3, 3], [7, -6], [-6, -3], [-6, 4]]
@@ -137,8 +137,8 @@ def test_a_list_does_not_hang_on_who_else_is_asked_for():
 def test_interests_stay_with_their_items_where_distances_lose_digits():
     rng = np.random.default_rng(2)
     far = np.array([5000.0, -7000.0])
-    people = far + rng.integers(-200, 200, (6, 3, 2)) / 8
-    space = space_of(people, far + rng.integers(-200, 200, (40, 2)) / 8)
+    users = far + rng.integers(-200, 200, (6, 3, 2)) / 8
+    space = space_of(users, far + rng.integers(-200, 200, (40, 2)) / 8)
     model = Given(space).fit(Interactions.from_scipy(sp.csr_array(np.eye(6, 40, dtype=int))))
     for (user,), mine in model.recommend(k=40, exclude_seen=False).group_by("user"):
         gaps = -by_vector(space, user)[:, mine["item"]]
@@ -154,7 +154,7 @@ def test_the_worst_of_all_scores_is_a_score():
         assert model.recommend([0], k=4)["item"].to_list() == [3, 0, 2]
 
 
-def test_lists_of_more_people_than_a_block_holds():
+def test_lists_of_more_users_than_a_block_holds():
     rng = np.random.default_rng(4)
     model = Given(space_of(rng.integers(-9, 9, (5_000, 2, 3)), rng.integers(-9, 9, (30, 3))))
     model.fit(Interactions.from_scipy(sp.random_array((5_000, 30), density=0.1, rng=rng)))
@@ -225,25 +225,25 @@ def test_ids_come_back_in_the_type_in_which_they_went_in():
         assert model.recommend(frame["user"].to_list()[:1], k=2).schema == found.schema
 
 
-# ---- people whom the model does not know -------------------------------------------------------------------
+# ---- users whom the model does not know -------------------------------------------------------------------
 
 
 def most_taken(data, allowed, k):
-    """What most people take: more people first, then by id."""
+    """What most users take: more users first, then by id."""
     count = dict.fromkeys(data.items.series, 0)
     for item in data.to_frame()["item"]:
         count[item] += 1
     return sorted(allowed, key=lambda item: (-count[item], item))[:k]
 
 
-def test_unknown_people_are_an_error_that_offers_the_nearest(model):
+def test_unknown_users_are_an_error_that_offers_the_nearest(model):
     with pytest.raises(UnknownIdError, match=r"1 of 2 user ids are unknown, the first is 'U003'.*Did you mean u003"):
         model.recommend(["u003", "U003"])
     with pytest.raises(UnknownIdError, match=r"the first is 3 \(int\); known are 120 ids such as 'u000'"):
         model.recommend([3])
 
 
-def test_unknown_people_may_be_skipped(model):
+def test_unknown_users_may_be_skipped(model):
     known = model.recommend(["u009", "u003"], k=3)
     assert model.recommend(["u009", "nobody", "u003", "none"], k=3, on_unknown="skip").equals(known)
     assert model.recommend(["u009", "u003"], k=3, on_unknown="skip").equals(known)
@@ -252,7 +252,7 @@ def test_unknown_people_may_be_skipped(model):
     assert nobody.schema == known.schema
 
 
-def test_unknown_people_may_get_what_most_take(model, shop):
+def test_unknown_users_may_get_what_most_take(model, shop):
     asked = ["u009", "nobody", "u003", "u009", "nobody"]
     found = model.recommend(asked, k=3, on_unknown="popular")
     assert found["user"].to_list() == [user for user in asked for _ in range(3)]  # the order of the question
@@ -284,7 +284,7 @@ def test_what_most_take_in_pandas(pandas_shop):
 
 
 @pytest.mark.parametrize("kind", [pl.Int32, pl.UInt16, pl.Int64])
-def test_unknown_people_do_not_change_the_type_of_the_answer(kind):
+def test_unknown_users_do_not_change_the_type_of_the_answer(kind):
     frame = pl.DataFrame({"user": [1, 1, 2, 3], "item": ["a", "b", "b", "c"]}, schema_overrides={"user": kind})
     model = EASE(threads=1).fit(Interactions.from_frame(frame))
     for on_unknown in ("skip", "popular"):
@@ -401,7 +401,7 @@ def test_an_old_file_survives_when_a_new_one_fails(ending, problem, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_files_are_for_people_the_model_knows(model, tmp_path):
+def test_files_are_for_known_users_only(model, tmp_path):
     with pytest.raises(UnknownIdError, match="the first is 'nobody'"):
         model.recommend_to(tmp_path / "lists.csv", ["nobody"])
     assert not list(tmp_path.iterdir())
@@ -411,13 +411,13 @@ MEASURED = """
 import resource, sys
 import numpy as np, scipy.sparse as sp
 sys.path.insert(0, sys.argv[1])
-from by_hand import Given
+from toy_models import Given
 from tastespace import Interactions
 from tastespace.models import VectorSpace
 
 rng, n = np.random.default_rng(0), 60_000
-people, items = rng.normal(size=(n, 2)).astype(np.float32), rng.normal(size=(100, 2)).astype(np.float32)
-model = Given(VectorSpace(people, np.arange(n + 1), items))
+users, items = rng.normal(size=(n, 2)).astype(np.float32), rng.normal(size=(100, 2)).astype(np.float32)
+model = Given(VectorSpace(users, np.arange(n + 1), items))
 model.fit(Interactions.from_scipy(sp.csr_array(([1], ([0], [0])), shape=(n, 100))))
 for asked in (np.arange(10_000), None):
     rows = model.recommend_to(sys.argv[2], asked, k=50, threads=1)
@@ -426,7 +426,7 @@ for asked in (np.arange(10_000), None):
 
 
 @pytest.mark.parametrize("ending", ["parquet", pytest.param("csv", marks=pytest.mark.slow)])
-def test_memory_does_not_grow_with_the_number_of_people(ending, tmp_path):
+def test_memory_does_not_grow_with_the_number_of_users(ending, tmp_path):
     command = [sys.executable, "-c", MEASURED, str(Path(__file__).parent), str(tmp_path / f"lists.{ending}")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     (few_rows, few), (many_rows, many) = (map(int, line.split()) for line in done.stdout.splitlines())

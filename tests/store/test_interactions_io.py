@@ -7,12 +7,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from likeness import assert_same_data
+from model_equality import assert_same_data
 
 from tastespace import Interactions, MostPopular
 from tastespace.errors import DataError, ModelFileError
 from tastespace.store import load, save
-from tastespace.store.interactions_io import facts_of, read_table, restore, seen_tensors, table_bytes
+from tastespace.store.interactions_io import read_table, restore, seen_tensors, summary_of, table_bytes
 
 N = 6
 NUMBERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.Float32, pl.Float64)
@@ -128,14 +128,14 @@ def stored():
     """Facts, arrays and frames of small data, as `restore` takes them."""
     data = Interactions.from_frame(pl.DataFrame({"user": [1, 1, 2, 3], "item": [10, 20, 10, 30]}))
     frames = [pl.read_parquet(table_bytes(data, kind)) for kind in ("user", "item")]
-    return facts_of(data), dict(seen_tensors(data)), *frames
+    return summary_of(data), dict(seen_tensors(data)), *frames
 
 
 def refused(stored, what, verify=False, **changes):
-    facts, tensors, users, items = stored
+    summary, tensors, users, items = stored
     tensors = {name: array for name, array in {**tensors, **changes}.items() if array is not None}
     with pytest.raises(ModelFileError, match=rf"^here: .*{what}"):
-        restore(facts, tensors, users, items, "here", verify)
+        restore(summary, tensors, users, items, "here", verify)
 
 
 def test_what_fits_is_taken(stored):
@@ -168,9 +168,9 @@ def test_indices_that_would_lead_outside(stored, bad):
 def test_verify_looks_at_the_order(stored):
     refused(stored, "items of a user", verify=True, indices=np.array([1, 0, 0, 2], dtype=np.int32))
     refused(stored, "items of a user", verify=True, indices=np.array([1, 1, 0, 2], dtype=np.int32))
-    facts, tensors, users, items = stored
-    refused((facts, tensors, users.reverse(), items), "user ids are not in ascending order", verify=True)
-    refused((facts, tensors, users, items.with_columns(item=10)), "item ids are not in ascending order", verify=True)
+    summary, tensors, users, items = stored
+    refused((summary, tensors, users.reverse(), items), "user ids are not in ascending order", verify=True)
+    refused((summary, tensors, users, items.with_columns(item=10)), "item ids are not in ascending order", verify=True)
 
 
 def test_arrays_are_checked_before_they_are_written():

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from likeness import is_same_model
+from model_equality import is_same_model
 
 import tastespace
 from tastespace import EASE

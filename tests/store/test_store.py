@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from likeness import assert_same_model
+from model_equality import assert_same_model
 
 import tastespace
 from tastespace import evaluate

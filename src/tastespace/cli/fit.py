@@ -17,7 +17,7 @@ from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 from tastespace.models.trained import TrainedRecommender
-from tastespace.store.folder import require_free
+from tastespace.store.model_directory import require_free
 
 log = logging.getLogger(__name__)
 

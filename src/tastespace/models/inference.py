@@ -191,7 +191,7 @@ class InferenceMixin:
 
     def similar_items(self, items: Ids, k: int = 10) -> Frame:
         """The k items nearest to each given item: a frame of item, similar, rank, score (and distance)."""
-        from tastespace.recommend.similar import similar_items
+        from tastespace.recommend.neighbors import similar_items
 
         return similar_items(_recommender(self), items, k)
 
@@ -201,7 +201,7 @@ class InferenceMixin:
         With several vectors each, the distance between two users is the squared distance from a vector to the other's
         nearest one: its mean over the vectors of either user, and the mean of the two.
         """
-        from tastespace.recommend.similar import similar_users
+        from tastespace.recommend.neighbors import similar_users
 
         return similar_users(_recommender(self), users, k)
 

@@ -18,7 +18,7 @@ _ROOMS = ("models", "training", "evaluation")
 itself is part of a cell's key."""
 _OUTSIDE = {"tastespace.models", "tastespace.models.inference"}
 _ALWAYS = ("tastespace.evaluation.evaluator", "tastespace.data.split")
-_TWO_STAGES = ("tastespace.recommend.rerank", "tastespace.recommend.rerank_features", "tastespace.recommend.selection")
+_TWO_STAGES = tuple(f"tastespace.recommend.rerank{part}" for part in ("", "_features", "_algorithms"))
 
 
 _BY_CONTENT = tuple(

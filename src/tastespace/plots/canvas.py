@@ -1,10 +1,11 @@
-"""What all pictures share: a quiet style, a palette that color-blind people can read, texts that fit, files."""
+"""What all pictures share: figure and axes, a palette for color-blind readers, texts that fit, saving to files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from tastespace.atomic import atomic_write
 from tastespace.errors import DataError, ParameterError, require_path
 
 # Okabe and Ito's palette, without black and yellow, which are hard to tell from text and from paper.
@@ -14,7 +15,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 DPI = 150
 # The same picture is the same file, and what is written in an .svg can be searched, copied and read aloud.
 _DATELESS: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-_STEADY: dict[Any, Any] = {"svg.hashsalt": "tastespace", "svg.fonttype": "none", "pdf.fonttype": 42}
+_REPRODUCIBLE: dict[Any, Any] = {"svg.hashsalt": "tastespace", "svg.fonttype": "none", "pdf.fonttype": 42}
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -51,7 +52,7 @@ def deeper(shade: str) -> str:
 
 
 def shorten(text: Any, width: int) -> str:
-    """A text in one line of at most ``width`` characters; where it is cut, after a word if there is one, stands "…".
+    """A text in one line of at most ``width`` characters; a cut, after a word if there is one, ends in "…".
 
     >>> shorten("Streetcar Named Desire, A (1951)", 24)
     'Streetcar Named Desire…'
@@ -73,7 +74,7 @@ def write(axes: Any, x: float, y: float, text: str, size: float, shade: str = IN
 
 def fit_into(text: Any, width: float, height: float) -> None:
     """Make a text smaller until it is no wider and no higher than this, in inches."""
-    for _ in range(5):  # letters stand on whole dots, so they do not shrink evenly
+    for _ in range(5):  # letters are placed on whole pixels, so they do not shrink evenly
         box = text.get_window_extent()
         ratio = min(width * DPI / max(box.width, 1.0), height * DPI / max(box.height, 1.0))
         if ratio >= 1:
@@ -94,9 +95,9 @@ def save_figure(figure: Any, path: str | Path) -> Path:
     check_ending(path)
     path = require_path(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with rc_context(_STEADY):
-            figure.savefig(path, dpi=DPI, metadata=_DATELESS.get(path.suffix.lower()))
+        with atomic_write(path) as temporary, rc_context(_REPRODUCIBLE):
+            ending = path.suffix.lower()
+            figure.savefig(temporary, format=ending[1:], dpi=DPI, metadata=_DATELESS.get(ending))
     except OSError as problem:
         raise DataError(f"{path}: cannot be written ({problem.strerror}).") from problem
     return path

@@ -14,10 +14,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.atomic import atomic_write
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.recommend.user_view import space_of
+from tastespace.recommend.scoring import require_vectors
 
 KINDS = ("npz", "parquet", "faiss")
 
@@ -31,12 +32,12 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
     * ``faiss``: the same folder, with ``items.faiss`` besides: a flat index whose number i is row i of
       ``items.parquet``.
 
-    ``about.json`` in the folders (``metric`` in the npz) says what nearness means: ``"l2"``, or ``"dot"`` for models of
-    inner products. A bias of the items is a last coordinate, 1 for users.
+    ``about.json`` in the folders (``metric`` in the npz) says how vectors are compared: ``"l2"``, or ``"dot"`` for
+    models of inner products. A bias of the items is a last coordinate, 1 for users.
     """
     if kind not in KINDS:
         raise ParameterError(f"kind={kind!r}: expected one of {', '.join(KINDS)}.{nearest(kind, KINDS)}")
-    space = space_of(model, "vectors to export")
+    space = require_vectors(model, "vectors to export")
     faiss = _import_faiss() if kind == "faiss" else None  # before anything is written
     users, items = _plain(space)
     train = model.train_
@@ -48,12 +49,14 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
             return [_npz(path, model, space.metric, items, users, owner, interest)]
         path.mkdir(parents=True, exist_ok=True)
         written = [path / "items.parquet", path / "users.parquet", path / "about.json"]
-        pl.DataFrame([train.items.series.alias("item"), _column(items)]).write_parquet(written[0])
-        pl.DataFrame(
-            [train.users.take(owner).alias("user"), pl.Series("interest", interest), _column(users)]
-        ).write_parquet(written[1])
+        with atomic_write(written[0]) as temporary:
+            pl.DataFrame([train.items.series.alias("item"), _column(items)]).write_parquet(temporary)
+        with atomic_write(written[1]) as temporary:
+            columns = [train.users.take(owner).alias("user"), pl.Series("interest", interest), _column(users)]
+            pl.DataFrame(columns).write_parquet(temporary)
         about = {"metric": space.metric, "dim": items.shape[1], "items": len(items), "user_vectors": len(users)}
-        written[2].write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        with atomic_write(written[2]) as temporary:
+            temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         if faiss is not None:
             written.append(_faiss(faiss, path / "items.faiss", space.metric, items))
     except OSError as problem:
@@ -79,17 +82,17 @@ def _npz(path: Path, model: Recommender, metric: str, items: Any, users: Any, ow
     if path.is_dir():
         raise ParameterError(f"{path} is a folder; kind='npz' writes one file, such as {path / 'vectors.npz'}.")
     path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
-    path.parent.mkdir(parents=True, exist_ok=True)
     train = model.train_
-    np.savez(
-        path,
-        metric=np.array(metric),
-        item_ids=_ids(train.items.series),
-        item_vectors=items,
-        user_ids=_ids(train.users.series)[owner],
-        user_interests=interest,
-        user_vectors=users,
-    )
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.savez(
+            file,
+            metric=np.array(metric),
+            item_ids=_ids(train.items.series),
+            item_vectors=items,
+            user_ids=_ids(train.users.series)[owner],
+            user_interests=interest,
+            user_vectors=users,
+        )
     return path
 
 
@@ -115,7 +118,8 @@ def _faiss(faiss: Any, path: Path, metric: str, items: NDArray[np.float32]) -> P
     index = (faiss.IndexFlatL2 if metric == "l2" else faiss.IndexFlatIP)(items.shape[1])
     index.add(items)
     try:
-        faiss.write_index(index, str(path))
+        with atomic_write(path) as temporary:
+            faiss.write_index(index, str(temporary))
     except RuntimeError as problem:  # how faiss says that a file cannot be opened
         raise OSError(str(problem)) from problem
     return path

@@ -1,4 +1,4 @@
-"""People who were not in training, from a list of what they took, or from their content."""
+"""Users who were not in training (fold-in): from their histories, or from their features."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 import polars as pl
 
 from tastespace import _native
+from tastespace.checks import require_on_unknown
 from tastespace.data.features import content_frame, content_ids, is_matrix, rows_for
 from tastespace.data.ids import IdMap, id_series, plain_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars, to_polars
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
-from tastespace.recommend.request import Asked, Request, as_list, check_unknown
-from tastespace.recommend.topk import Lister
+from tastespace.recommend.request import Request, RequestedUsers, as_list
+from tastespace.recommend.topk import TopKLists
 
 Model = TypeVar("Model", bound=Recommender)
 _EXAMPLES = 3
@@ -26,16 +27,15 @@ _EXAMPLES = 3
 def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: Any = None) -> Model:
     """`Recommender.fold_in`."""
     model.require_fitted()
-    if on_unknown not in ("error", "skip"):
-        raise ParameterError(f"on_unknown={on_unknown!r}: expected 'error' or 'skip'.")
+    require_on_unknown(on_unknown, popular=False)
     if features is not None:
-        return _introduced(model, histories, features, on_unknown)[0]
-    _require_something(histories)
+        return _from_features(model, histories, features, on_unknown)[0]
+    _require_histories(histories)
     known, empty, _ = _read(model.train_, histories, on_unknown)
     if len(empty):
         raise DataError(
             f"{len(empty):,} histories hold no item that the model knows, the first is that of {empty[0]!r}. Leave "
-            "them out, or ask recommend_for with on_unknown='popular'."
+            "them out, or call recommend_for with on_unknown='popular'."
         )
     return folded(model, known)
 
@@ -49,28 +49,28 @@ def recommend_for(
 ) -> Any:
     """`Recommender.recommend_for`."""
     model.require_fitted()
-    check_unknown(on_unknown)
+    require_on_unknown(on_unknown)
     if features is not None:
-        new, given = _introduced(model, histories, features, on_unknown)
-        asked = Asked(given, new.train_.users.index_of(given).astype(np.int32))
-        return from_polars(pl.concat(Lister(new, request).frames(asked)), new.train_.backend)
-    _require_something(histories)
-    known, empty, people = _read(model.train_, histories, on_unknown)
+        new, given = _from_features(model, histories, features, on_unknown)
+        requested = RequestedUsers(given, new.train_.users.index_of(given).astype(np.int32))
+        return from_polars(pl.concat(TopKLists(new, request).frames(requested)), new.train_.backend)
+    _require_histories(histories)
+    known, empty, given = _read(model.train_, histories, on_unknown)
     if len(empty) and on_unknown == "error":
         raise DataError(
             f"{len(empty):,} histories are empty, the first is that of {empty[0]!r}. Leave them out, or give "
-            "on_unknown='popular' for what most people take."
+            "on_unknown='popular' for the most popular items."
         )
     parts = []
     if known.n_users:
-        lister = Lister(folded(model, known), request)
-        parts = list(lister.frames(Asked(known.users.series, np.arange(known.n_users, dtype=np.int32))))
+        lists = TopKLists(folded(model, known), request)
+        parts = list(lists.frames(RequestedUsers(known.users.series, np.arange(known.n_users, dtype=np.int32))))
     if len(empty) and on_unknown == "popular":
-        parts.append(Lister(model, request).popular(empty))
+        parts.append(TopKLists(model, request).popular(empty))
     if not parts:
-        parts = [pl.DataFrame(schema=Lister(model, request).schema(known.users.series))]
+        parts = [pl.DataFrame(schema=TopKLists(model, request).schema(known.users.series))]
     frame = pl.concat(parts)
-    order = people.to_frame("user").with_row_index("__at")
+    order = given.to_frame("user").with_row_index("__at")
     frame = frame.join(order, on="user", how="left").sort("__at", "rank").drop("__at")
     return from_polars(frame, known.backend)
 
@@ -80,18 +80,18 @@ def folded(model: Model, histories: Interactions) -> Model:
     new = model._fold_in(histories)
     if new is None:
         raise ParameterError(
-            f"{type(model).__name__} has no way to take in people who were not in training; fit it with them."
+            f"{type(model).__name__} has no fold-in for users who were not in training; fit it with them."
         )
-    return _for_newcomers(new, histories, model)
+    return _as_fitted(new, histories, model)
 
 
-def _introduced(model: Model, histories: Any, features: Any, on_unknown: str) -> tuple[Model, pl.Series]:
-    """The model for people of whom content is known, and these people in the order in which they were given."""
-    known = people = None
+def _from_features(model: Model, histories: Any, features: Any, on_unknown: str) -> tuple[Model, pl.Series]:
+    """The model for new users with features, and their ids in the order in which they were given."""
+    known = with_history = None
     if histories is not None:
-        known, _, people = _read(model.train_, histories, "skip" if on_unknown == "popular" else on_unknown)
+        known, _, with_history = _read(model.train_, histories, "skip" if on_unknown == "popular" else on_unknown)
     if is_matrix(features):
-        given = pl.Series(np.arange(features.shape[0])) if people is None else people
+        given = pl.Series(np.arange(features.shape[0])) if with_history is None else with_history
         if len(given) != features.shape[0]:
             raise DataError(f"{features.shape[0]:,} rows of features for {len(given):,} histories: expected one each.")
         content: Any = features[given.arg_sort().to_numpy()]
@@ -107,7 +107,7 @@ def _introduced(model: Model, histories: Any, features: Any, on_unknown: str) ->
         if named:
             _require_new(model.train_, given)
     if not len(given):
-        raise DataError("features is empty: expected at least one person.")
+        raise DataError("features is empty: expected at least one user.")
     users = IdMap(given.sort(), "user")
     offsets, indices = np.zeros(len(users) + 1, dtype=np.int64), model.train_.indices[:0]
     if known is not None and known.n_users:
@@ -115,29 +115,29 @@ def _introduced(model: Model, histories: Any, features: Any, on_unknown: str) ->
         if (at < 0).any():
             first = known.users[int(np.flatnonzero(at < 0)[0])]
             raise DataError(
-                f"{int((at < 0).sum()):,} of {len(at):,} histories are of people without a row of features, the first "
+                f"{int((at < 0).sum()):,} of {len(at):,} histories are of users without a row of features, the first "
                 f"is {first!r}. Give them a row, with nulls where nothing is known."
             )
         counts = np.zeros(len(users), dtype=np.int64)
         counts[at] = known.user_counts  # both ascending: the lists keep their order
         offsets, indices = np.concatenate([[0], np.cumsum(counts)]), known.indices
-    people_data = replace(
+    histories_data = replace(
         model.train_, users=users, offsets=offsets, indices=indices, weights=None, timestamps=None,
         user_attributes=None, backend=backend,
     )  # fmt: skip
-    new = model._fold_in_with(people_data, rows_for(content, users, "user"))
+    new = model._fold_in_with(histories_data, rows_for(content, users, "user"))
     if new is None:
         raise ParameterError(
-            f"{type(model).__name__} knows nothing of features. Models that do are dpcml+dn, cml+dn and mgmf+dn."
+            f"{type(model).__name__} does not learn from features. Models that do are dpcml+dn, cml+dn and mgmf+dn."
         )
-    return _for_newcomers(new, people_data, model), given
+    return _as_fitted(new, histories_data, model), given
 
 
-def _require_something(histories: Any) -> None:
+def _require_histories(histories: Any) -> None:
     if histories is None:
         raise DataError(
-            "nothing is given of the newcomers: expected histories (such as [[item, item], ...]), or features= of "
-            "people whom a model that learns from content shall place."
+            "nothing is given of the new users: expected histories (such as [[item, item], ...]), or features= for a "
+            "model that learns from features."
         )
 
 
@@ -145,19 +145,20 @@ def _require_new(train: Interactions, given: pl.Series) -> None:
     known = given.filter(pl.Series(train.users.find(given) >= 0))
     if len(known):
         raise DataError(
-            f"{len(known):,} of {len(given):,} people with features are known to the model already, such as "
-            f"{', '.join(map(repr, known.head(_EXAMPLES).to_list()))}. Ask recommend for them, or give newcomers ids "
-            "of their own."
+            f"{len(known):,} of {len(given):,} users with features are known to the model already, such as "
+            f"{', '.join(map(repr, known.head(_EXAMPLES).to_list()))}. Call recommend for them, or give new "
+            "users ids of their own."
         )
 
 
-def _for_newcomers(new: Model, people: Interactions, model: Model) -> Model:
-    new.train_, new.valid_, new._popularity_source = people, None, model.popularity_source
+def _as_fitted(new: Model, histories: Interactions, model: Model) -> Model:
+    """The folded-in model as a fitted one of the users of ``histories``; popularity stays that of training."""
+    new.train_, new.valid_, new._popularity_source = histories, None, model.popularity_source
     return new
 
 
 def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interactions, pl.Series, pl.Series]:
-    """The histories over the model's items, the people of whom nothing is known, and all people as they were given."""
+    """The histories over the model's items, the users without a known item, and all users as they were given."""
     backend = train.backend
     if isinstance(histories, Interactions):
         if histories.weights is not None:
@@ -173,21 +174,21 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
             "list of lists of item ids."
         )
     if not len(frame):
-        raise DataError("histories is empty: expected at least one person.")
+        raise DataError("histories is empty: expected at least one user.")
     named = id_series(frame["user"], "user")
-    people = named.unique().sort()
+    users = named.unique().sort()
     wanted = frame["item"].drop_nulls()
     rows = (train.items.index_of if on_unknown == "error" else train.items.find)(wanted)
-    owners = people.search_sorted(named.filter(frame["item"].is_not_null())).to_numpy()
-    met = np.zeros(len(people), dtype=bool)
-    met[owners[rows >= 0]] = True
-    number = (np.cumsum(met) - 1)[owners[rows >= 0]].astype(np.int32)
+    owners = users.search_sorted(named.filter(frame["item"].is_not_null())).to_numpy()
+    has_items = np.zeros(len(users), dtype=bool)
+    has_items[owners[rows >= 0]] = True
+    number = (np.cumsum(has_items) - 1)[owners[rows >= 0]].astype(np.int32)
     offsets, indices = _native.build_csr(
-        np.ascontiguousarray(number), rows[rows >= 0].astype(np.int32), int(met.sum()), 1
+        np.ascontiguousarray(number), rows[rows >= 0].astype(np.int32), int(has_items.sum()), 1
     )
     known = replace(
         train,
-        users=IdMap(people.filter(pl.Series(met)), "user"),
+        users=IdMap(users.filter(pl.Series(has_items)), "user"),
         offsets=offsets,
         indices=indices,
         weights=None,
@@ -195,7 +196,7 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
         user_attributes=None,
         backend=backend,
     )
-    return known, people.filter(pl.Series(~met)), named.unique(maintain_order=True)
+    return known, users.filter(pl.Series(~has_items)), named.unique(maintain_order=True)
 
 
 def _from_lists(histories: Any) -> pl.DataFrame:
@@ -203,15 +204,15 @@ def _from_lists(histories: Any) -> pl.DataFrame:
     if named and not isinstance(histories, Mapping) and not any(_is_list(items) for items in named.values()):
         raise DataError(
             f"histories is a list of {type(histories[0]).__name__}, expected a list of lists of item ids: [[...]] for "
-            "one person."
+            "one user."
         )
-    people: list[Any] = []
+    users: list[Any] = []
     taken: list[Any] = []
-    for person, items in named.items():
+    for user, items in named.items():
         mine = items.tolist() if isinstance(items, np.ndarray) else list(as_list(items))
-        people += [person] * max(1, len(mine))
+        users += [user] * max(1, len(mine))
         taken += mine or [None]
-    return pl.DataFrame([plain_series("user", people), plain_series("item", taken)])
+    return pl.DataFrame([plain_series("user", users), plain_series("item", taken)])
 
 
 def _is_list(items: Any) -> bool:

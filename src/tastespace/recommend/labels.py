@@ -25,9 +25,9 @@ class Labeler:
     first column of lists of text, else the first column of text with few distinct values.
     """
 
-    def __init__(self, train: Interactions, column: str | None = None, world: Interactions | None = None) -> None:
+    def __init__(self, train: Interactions, column: str | None = None, popularity_source: Interactions | None = None) -> None:
         self._train = train
-        self._world = world or train  # whose interactions say what is common
+        self._popularity_source = popularity_source or train  # whose interactions say what is common
         self._frame = train.item_attributes
         if column is not None and (self._frame is None or column not in self._frame.columns):
             known = [] if self._frame is None else self._frame.columns
@@ -53,7 +53,7 @@ class Labeler:
         return ", ".join(names[c] for c in best) or None
 
     def titles(self, rows: NDArray[np.integer[Any]]) -> list[str]:
-        """How a person calls these items: their titles where there are any, else their ids."""
+        """Titles of these items where there are any, else their ids."""
         at = pl.Series(np.ascontiguousarray(rows), dtype=pl.UInt32)
         ids = [str(item) for item in self._train.items.take(rows).to_list()]
         column = title_column(self._frame)
@@ -84,6 +84,6 @@ class Labeler:
             return None
         codes = names.search_sorted(pairs["name"]).to_numpy()
         table = sp.csr_array((np.ones(len(pairs)), (pairs["row"].to_numpy(), codes)), shape=(len(lists), len(names)))
-        counts = self._world.item_counts
+        counts = self._popularity_source.item_counts
         base = np.asarray(counts @ table).ravel() / max(1, counts.sum())
         return table, names.to_list(), base

@@ -1,4 +1,4 @@
-"""What a caller asks for, checked: how many, for whom, and among which items."""
+"""The arguments of a request for lists, checked: how many items, for which users, among which candidates."""
 
 from __future__ import annotations
 
@@ -10,39 +10,23 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.checks import require_on_unknown
 from tastespace.data.ids import plain_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.models.inference import Filter
 
-UNKNOWN = ("error", "skip", "popular")
-
 
 @dataclass(frozen=True)
 class Request:
-    """What every list is asked for with; see `Recommender.recommend`."""
+    """The options that all lists share; see `Recommender.recommend`."""
 
     k: int = 10
     exclude_seen: bool = True
     items: Any = None
     filter: Filter | None = None
     threads: int = 0
-
-
-def check_k(k: Any) -> int:
-    """How many items, 1 or more."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ParameterError(f"k={k!r}: expected how many items to recommend, 1 or more.")
-    return int(k)
-
-
-def check_unknown(on_unknown: Any) -> None:
-    """One of `UNKNOWN`."""
-    if on_unknown not in UNKNOWN:
-        raise ParameterError(
-            f"on_unknown={on_unknown!r}: expected 'error', 'skip' (leave out) or 'popular' (what most people take)."
-        )
 
 
 def as_list(ids: Any) -> Any:
@@ -59,34 +43,34 @@ def as_list(ids: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Users as asked for: their ids, and their rows, -1 for those the model does not know."""
+class RequestedUsers:
+    """The users of a request in its order: their ids, and their rows, -1 for those the model does not know."""
 
     ids: pl.Series
     rows: NDArray[np.int32]
 
 
-def asked_users(train: Interactions, users: Any, on_unknown: str) -> Asked:
-    """The users asked for; None means everybody."""
-    check_unknown(on_unknown)
+def requested_users(train: Interactions, users: Any, on_unknown: str) -> RequestedUsers:
+    """The users requested; None means all."""
+    require_on_unknown(on_unknown)
     if users is None:
-        return Asked(train.users.series, np.arange(train.n_users, dtype=np.int32))
+        return RequestedUsers(train.users.series, np.arange(train.n_users, dtype=np.int32))
     wanted = as_list(users)
     if not len(wanted):
-        raise DataError("the list of users is empty; leave users out for everybody.")
+        raise DataError("the list of users is empty; leave users out for all users.")
     if on_unknown == "skip" and not isinstance(wanted, (pl.Series, np.ndarray)):
         wanted = [user for user in wanted if user in train.users]  # ids of other types are unknown ids
         if not wanted:
-            return Asked(train.users.series[:0], np.empty(0, dtype=np.int32))
+            return RequestedUsers(train.users.series[:0], np.empty(0, dtype=np.int32))
     find = train.users.index_of if on_unknown == "error" else train.users.find
     rows = find(wanted).astype(np.int32)
     ids = train.users.take(np.maximum(rows, 0))
     if (rows < 0).any():
         ids = wanted if isinstance(wanted, pl.Series) else plain_series("user", list(wanted))
         if ids.dtype.is_integer() and train.users.series.dtype.is_integer():
-            own = ids.cast(train.users.series.dtype, strict=False)  # as in answers without unknown users
+            own = ids.cast(train.users.series.dtype, strict=False)  # as in lists without unknown users
             ids = own if own.null_count() == ids.null_count() else ids
-    return Asked(ids, rows)
+    return RequestedUsers(ids, rows)
 
 
 def row_of(ids: Any, wanted: Any) -> int:
@@ -104,7 +88,7 @@ def attribute_frame(train: Interactions) -> pl.DataFrame:
 
 
 def candidate_rows(train: Interactions, items: Any, filter: Filter | None) -> NDArray[np.int32] | None:
-    """Ascending rows of the items that may be recommended; None: all of them."""
+    """Ascending rows of the items allowed in the lists; None: all of them."""
     if items is None and filter is None:
         return None
     allowed = np.ones(train.n_items, dtype=bool)

@@ -1,6 +1,6 @@
 """Two-stage recommendation: a model finds a pool of good items per user, an algorithm picks a diverse list from it.
 
-The algorithms themselves, on plain arrays, are in `tastespace.recommend.selection`.
+The algorithms themselves, on plain arrays, are in `tastespace.recommend.rerank_algorithms`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.checks import require_k
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import FrameTable
@@ -19,9 +20,9 @@ from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
 from tastespace.recommend.fold_in import folded
-from tastespace.recommend.request import Request, check_k
-from tastespace.recommend.rerank_features import Stage, category_shares, check_method
-from tastespace.recommend.topk import Lister
+from tastespace.recommend.request import Request
+from tastespace.recommend.rerank_features import PoolReranker, category_shares, check_method
+from tastespace.recommend.topk import TopKLists
 
 _COLUMNS = ("user", "item", "rank", "score")
 _EXACT = 2.0**23  # below, float32 tells whole numbers apart
@@ -36,7 +37,7 @@ def rerank(
 
     ``recommendations`` is what `Recommender.recommend` gives for a k much larger than the one wanted here (a pool), or
     any frame with the columns user, item, rank and score. Back comes a frame of the same library, up to k rows per
-    user: ``rank`` is new, all other columns ride along. ``rank`` decides on the order at the start, ``score`` how much
+    user: ``rank`` is new, all other columns are kept. ``rank`` decides on the order at the start, ``score`` how much
     better one item is than the next; a score above that of a better rank counts as that one's.
 
     ``weight`` in [0, 1] is the share of diversity: 0 gives back the order that came, 1 ignores relevance.
@@ -56,12 +57,12 @@ def rerank(
 
     Relevance: scores, per pool, from 0 for the worst to 1 for the best, so that ``weight`` means the same for all
     models. ``dd`` and ``pd`` follow the paper (its omega is ``weight``) where the model is a metric one and scores are
-    minus squared distances: there relevance is 1 / distance, and distances stand as they are; elsewhere ``dd`` divides
+    minus squared distances: there relevance is 1 / distance, and distances are not scaled; elsewhere ``dd`` divides
     distances by the largest of the pool. How popularity is scaled the paper leaves open.
 
     Args:
         recommendations: The pools; they may differ in length. Pools below k come back whole, in a new order.
-        model: The fitted model that made them; for newcomers, what `Recommender.fold_in` gave.
+        model: The fitted model that made them; for new users, what `Recommender.fold_in` gave.
         how: One of the names above.
         k: Items per user.
         weight: Share of diversity.
@@ -78,11 +79,11 @@ def rerank(
     if not isinstance(model, Recommender):
         raise ParameterError(f"model={model!r}: expected the fitted model that made the recommendations.")
     model.require_fitted()
-    k = check_k(k)
-    stage = Stage(model, how, weight, options)
+    k = require_k(k)
+    reranker = PoolReranker(model, how, weight, options)
     frame = _frame(recommendations)
     users, offsets, items, scores, order = _pools(frame, model.train_)
-    rows = stage.choose(users, offsets, items, scores, k)
+    rows = reranker.choose(users, offsets, items, scores, k)
     kept = np.minimum(np.diff(offsets), k)
     ranks = np.arange(1, len(rows) + 1) - np.repeat(np.cumsum(kept) - kept, kept)
     taken = nw.maybe_reset_index(frame[order[rows]])
@@ -108,7 +109,7 @@ def _frame(recommendations: Any) -> nw.DataFrame[Any]:
 
 
 def _pools(frame: nw.DataFrame[Any], train: Interactions) -> tuple[NDArray[Any], ...]:
-    """Users as they first appear, offsets, and the items and scores of each by rank; last the rows they stand in."""
+    """Users as they first appear, offsets, and the items and scores of each by rank; last their rows in the frame."""
     if not len(frame):
         nothing = np.empty(0, dtype=np.int64)
         return nothing, np.zeros(1, dtype=np.int64), nothing, nothing, nothing
@@ -156,7 +157,7 @@ def _numbers(column: pl.Series) -> NDArray[np.float64]:
 class Reranked(Recommender):
     """Two stages as one recommender: another model's best items, re-ordered by an algorithm of `rerank`.
 
-    It can be fitted, evaluated and asked like every model. The ranking of a user is: the first model's best ``pool``
+    It can be fitted, evaluated and used like every model. The ranking of a user is: the first model's best ``pool``
     items that the user did not have in training, re-ordered; then all other items as the first model orders them. A
     score says no more than that order: whole numbers for the pool, above the first model's scores for the rest.
 
@@ -221,7 +222,7 @@ class Reranked(Recommender):
 
     def _put(self, fitted: Recommender) -> None:
         self.model_ = fitted
-        self._stage = Stage(fitted, self.how, self.weight, self._options())
+        self._reranker = PoolReranker(fitted, self.how, self.weight, self._options())
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check(train)  # before the first stage learns for hours
@@ -233,7 +234,7 @@ class Reranked(Recommender):
         return self.model.supports_fold_in
 
     def _fold_in(self: Own, histories: Interactions) -> Own:
-        """The same two stages for other people; items keep the popularity and the company that they had."""
+        """The same two stages for new users; items keep the popularity and the neighbors that they had."""
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "model"}
         return self.around(folded(self.model_, histories), **parameters)
 
@@ -242,20 +243,20 @@ class Reranked(Recommender):
         self.require_fitted()
         out = np.empty((len(users), self.train_.n_items), dtype=np.float32)
         first = 0
-        for block, lists in Lister(self.model_, Request(self.pool)).blocks(np.asarray(users, dtype=np.int32)):
+        for block, pools in TopKLists(self.model_, Request(self.pool)).blocks(np.asarray(users, dtype=np.int32)):
             scores = out[first : first + len(block.users)]
             first += len(block.users)
             source = block.source
             scores[:] = self.model_.score_block(block.users) if isinstance(source, VectorSpace) else source
-            sizes = np.bincount(lists.owner, minlength=len(block.users))
+            sizes = np.bincount(pools.query, minlength=len(block.users))
             offsets = np.concatenate([[0], np.cumsum(sizes)])
-            rows = self._stage.choose(block.users, offsets, lists.items, lists.scores, self.pool)
+            rows = self._reranker.choose(block.users, offsets, pools.rows, pools.scores, self.pool)
             best = np.maximum(np.ceil(scores.max(axis=1)), 0.0)
             for row in np.flatnonzero(~(best < _EXACT)):  # too large to count on from there
                 scores[row, np.argsort(-scores[row], kind="stable")] = -np.arange(scores.shape[1], dtype=np.float32)
                 best[row] = 0.0
             from_below = np.repeat(offsets[1:], sizes) - np.arange(len(rows))
-            scores[lists.owner, lists.items[rows]] = best[lists.owner] + from_below
+            scores[pools.query, pools.rows[rows]] = best[pools.query] + from_below
         return out
 
     def item_space(self) -> VectorSpace | None:

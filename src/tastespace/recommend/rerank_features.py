@@ -1,4 +1,6 @@
-"""The second stage of re-ranking: what a model knows of its items, as the arrays that the algorithms take."""
+"""Pools of a fitted model re-ranked: distances, popularity and categories of the items as the arrays that the
+algorithms of `rerank_algorithms` take.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation.context import membership_table
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.recommend import selection
-from tastespace.recommend.selection import Positions, Values
+from tastespace.recommend import rerank_algorithms
+from tastespace.recommend.rerank_algorithms import Positions, Values
 
 METHODS = ("dd", "pd", "mmr", "dpp", "calibrated")
 _OPTIONS = {"calibrated": ("column", "smoothing")}
@@ -72,7 +74,7 @@ def category_shares(train: Interactions, column: str | None = None) -> Values:
     return member / np.maximum(member.sum(axis=1, keepdims=True), 1.0)
 
 
-class Stage:
+class PoolReranker:
     """Re-orders pools of a fitted model by one algorithm, some users at a time."""
 
     def __init__(self, model: Recommender, how: str, weight: float, options: dict[str, Any]) -> None:
@@ -142,7 +144,7 @@ class Stage:
 
     def _relevance(self, scores: Values, paper: bool) -> Values:
         if not paper:
-            return selection.unit_range(scores)
+            return rerank_algorithms.unit_range(scores)
         inverse = 1.0 / np.maximum(np.sqrt(-scores), _NEAREST)
         return np.where(np.isnan(scores), -np.inf, inverse)
 
@@ -152,11 +154,11 @@ class Stage:
         weight = self._weight
         if self._shares is not None:
             shares = np.where(there[:, :, None], self._shares[items], 0.0)
-            return selection.calibrated(relevance, shares, self._history(users), weight, k, self._smoothing)
+            return rerank_algorithms.calibrated(relevance, shares, self._history(users), weight, k, self._smoothing)
         if self._how == "pd":
             counts = self._catalog.item_counts
             popularity = counts[items] / max(1, counts.max())
-            return selection.bounded_greedy(
+            return rerank_algorithms.bounded_greedy(
                 relevance, np.abs(popularity[:, :, None] - popularity[:, None, :]), weight, k
             )
         distance = self._distances(items)
@@ -166,13 +168,13 @@ class Stage:
             np.square(distance, out=distance)
             mean = np.sum(distance, axis=(1, 2), where=pairs) / n_pairs
             np.divide(distance, np.where(mean > 0, mean, 1.0)[:, None, None], out=distance)
-            return selection.determinantal(relevance, np.exp(-distance), weight, k)
+            return rerank_algorithms.determinantal(relevance, np.exp(-distance), weight, k)
         if not paper:
             largest = distance.max(axis=(1, 2), keepdims=True)
             distance /= np.where(largest > 0, largest, 1.0)
         if self._how == "dd":
-            return selection.bounded_greedy(relevance, distance, weight, k)
-        return selection.maximal_marginal_relevance(relevance, 1.0 - distance, weight, k)
+            return rerank_algorithms.bounded_greedy(relevance, distance, weight, k)
+        return rerank_algorithms.maximal_marginal_relevance(relevance, 1.0 - distance, weight, k)
 
     def _distances(self, items: NDArray[Any]) -> Values:
         """Euclidean distances within each pool, shape ``(n, P, P)``."""
@@ -203,7 +205,7 @@ def _squares(space: VectorSpace, items: NDArray[Any]) -> Values:
 
 
 class _Cosines:
-    """Cosines between items as vectors over users, 1 for users who took them; kept for the items asked for."""
+    """Cosines between items as vectors over users, 1 for users who took them; kept for the items used so far."""
 
     def __init__(self, train: Interactions) -> None:
         self._train = train

@@ -1,4 +1,4 @@
-"""A person's interests, and one shelf of recommendations for each."""
+"""A user's interests, and one row of recommendations (a shelf) for each."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.checks import require_k
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.inference import Filter
 from tastespace.recommend.labels import Labeler
-from tastespace.recommend.request import candidate_rows, check_k
-from tastespace.recommend.user_view import Person, best_rows, label_of, meet
+from tastespace.recommend.request import candidate_rows
+from tastespace.recommend.user_view import UserView, user_view
 
 _COMPARED = 20  # best items by which two interests are compared
 _BECAUSE = 3  # past items named with a shelf
@@ -33,20 +34,20 @@ class Shelf:
     interests: tuple[int, ...]
     """All interests that share the shelf."""
     weight: float
-    """Share of the person's past items that belong here; of somebody without a past, share of the interests."""
+    """Share of the user's past items that belong here; of a user without a past, share of the interests."""
     label: str | None
     """What its items have in common, from their attributes."""
     items: list[Any]
     """Item ids, best first."""
     scores: list[float]
     because: list[Any]
-    """Ids of the past items that stand nearest."""
+    """Ids of the past items that are nearest."""
     titles: list[str] = field(default_factory=list)
     because_titles: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """The label, or the past items it grew from."""
+        """The label, or the past items that are nearest."""
         if self.label:
             return self.label
         return "like " + ", ".join(self.because_titles[:2]) if self.because_titles else f"interest {self.interest}"
@@ -57,7 +58,7 @@ class Shelf:
 
 @dataclass(frozen=True, eq=False)
 class Shelves:
-    """A person's shelves, the strongest first; a sequence of `Shelf`."""
+    """A user's shelves, the strongest interest first; a sequence of `Shelf`."""
 
     user: Any
     shelves: list[Shelf]
@@ -115,59 +116,54 @@ def shelves(
     column: str | None = None,
 ) -> Shelves:
     """`Recommender.shelves`."""
-    person = meet(model, user, "shelves")
-    lengths, muted, boosts = _checked(person, k, mute, boost, merge)
+    view = user_view(model, user, "shelves")
+    lengths, muted, boosts = _checked(view, k, mute, boost, merge)
     train = model.train_
     labeler = Labeler(train, column, model.popularity_source)
-    allowed = person.allowed(train.n_items, candidate_rows(train, items, filter), exclude_seen)
-    vectors = [x for x in range(person.n_vectors) if x not in muted]
-    weights = person.weights * np.array([boosts.get(x, 1.0) for x in range(person.n_vectors)])
-    groups = _groups(person, vectors, weights, merge)
-    # Which group each item is nearest to; muted interests are as if they were not there.
-    by_group = np.stack([person.scores[group].max(axis=0) for group in groups])
-    nearest = by_group.argmax(axis=0)
-    found = []
-    for at in sorted(range(len(groups)), key=lambda g: -weights[groups[g]].sum()):
-        group = groups[at]
+    candidates = candidate_rows(train, items, filter)
+    vectors = [x for x in range(view.n_interests) if x not in muted]
+    weights = view.weights * np.array([boosts.get(x, 1.0) for x in range(view.n_interests)])
+    groups = sorted(_groups(view, vectors, weights, merge), key=lambda group: -weights[group].sum())
+    sizes = []
+    for group in groups:
         length = max(lengths.get(x, lengths[-1]) for x in group) if len(lengths) > 1 else lengths[-1]
-        length = max(1, round(length * max(boosts.get(x, 1.0) for x in group)))
-        mine = best_rows(by_group[at], allowed & (nearest == at), length)
-        if not len(mine):
+        sizes.append(max(1, round(length * max(boosts.get(x, 1.0) for x in group))))
+    lists = view.index.split_top_k(view.row, groups, sizes, exclude_seen=exclude_seen, candidates=candidates)
+    found = []
+    for group, label, (rows, scores) in zip(groups, view.labels(labeler, groups), lists, strict=True):
+        if not len(rows):
             continue
-        past = person.past_of(group)
+        past = view.past_of(group)[:_BECAUSE]
         shelf = Shelf(
             interest=group[0],
             interests=tuple(sorted(group)),
-            weight=float(person.weights[group].sum()),
-            label=label_of(person, labeler, group),
-            items=train.items.take(mine).to_list(),
-            scores=[float(score) for score in by_group[at][mine]],
-            because=train.items.take(past[:_BECAUSE]).to_list(),
-            titles=labeler.titles(mine),
-            because_titles=labeler.titles(past[:_BECAUSE]),
+            weight=float(view.weights[group].sum()),
+            label=label,
+            items=train.items.take(rows).to_list(),
+            scores=scores.tolist(),
+            because=train.items.take(past).to_list(),
+            titles=labeler.titles(rows),
+            because_titles=labeler.titles(past),
         )
         found.append(shelf)
-    name = train.users[person.row]
     kinds = train.users.series.dtype, train.items.series.dtype
-    return Shelves(name, found, person.by_distance, train.backend, *kinds)
+    return Shelves(train.users[view.row], found, view.index.by_distance, train.backend, *kinds)
 
 
 def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None = None) -> Any:
     """`Recommender.interests`."""
-    k = check_k(k)
-    person = meet(model, user, "interests")
+    k = require_k(k)
+    view = user_view(model, user, "interests")
     train = model.train_
-    labeler = Labeler(train, column, model.popularity_source)
-    unseen = person.allowed(train.n_items, None, exclude_seen=True)
-    weights = person.weights
+    labels = view.labels(Labeler(train, column, model.popularity_source), [[x] for x in range(view.n_interests)])
+    best = view.index.interest_top_k(view.row, k)
     rows: dict[str, list[Any]] = {"interest": [], "weight": [], "label": [], "past": [], "nearest": []}
-    for x in np.argsort(-weights, kind="stable"):
-        past, near = person.past_of([int(x)]), best_rows(person.scores[x], unseen, k)
-        rows["interest"].append(int(x))
-        rows["weight"].append(float(weights[x]))
-        rows["label"].append(label_of(person, labeler, [int(x)]))
-        rows["past"].append(train.items.take(past[:k]).to_list())
-        rows["nearest"].append(train.items.take(near).to_list())
+    for x in np.argsort(-view.weights, kind="stable").tolist():
+        rows["interest"].append(x)
+        rows["weight"].append(float(view.weights[x]))
+        rows["label"].append(labels[x])
+        rows["past"].append(train.items.take(view.past_of([x])[:k]).to_list())
+        rows["nearest"].append(train.items.take(best.of(x)).to_list())
     ids = pl.List(train.items.series.dtype)
     types: dict[str, Any] = {
         "interest": pl.Int32,
@@ -179,24 +175,25 @@ def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None =
     return from_polars(pl.DataFrame(rows, schema=types), train.backend)
 
 
-def _groups(person: Person, vectors: list[int], weights: NDArray[np.float64], merge: float) -> list[list[int]]:
+def _groups(view: UserView, vectors: list[int], weights: NDArray[np.float64], merge: float) -> list[list[int]]:
     """Interests that share a shelf, each group's strongest first."""
-    # Among all that is new to the person, whatever is asked for now: of a narrow choice all interests want the same.
-    unseen = person.allowed(person.scores.shape[1], None, exclude_seen=True)
-    compared = min(_COMPARED, max(1, int(unseen.sum()) // 2))
-    tops = {x: set(best_rows(person.scores[x], unseen, compared).tolist()) for x in vectors}
-    lived = [x for x in sorted(vectors, key=lambda x: -weights[x]) if weights[x] > 0] or vectors[:1]
+    # Compared by all items that the user does not have, whatever is filtered now: within a narrow choice the best items
+    # of all interests are the same.
+    n_unseen = view.index.train.n_items - len(view.past)
+    best = view.index.interest_top_k(view.row, min(_COMPARED, max(1, n_unseen // 2)))
+    tops = {x: set(best.of(x).tolist()) for x in vectors}
+    with_past = [x for x in sorted(vectors, key=lambda x: -weights[x]) if weights[x] > 0] or vectors[:1]
     groups: list[list[int]] = []
-    for x in lived:
+    for x in with_past:
         same = [g for g in groups if _overlap(tops[g[0]], tops[x]) >= merge]
         if same:
             same[0].append(x)
         else:
             groups.append([x])
     for x in vectors:
-        if x not in lived:  # nothing of the past belongs to it: the neighbor that serves its best items takes it in
-            best = list(tops[x])
-            max(groups, key=lambda g: (_overlap(tops[g[0]], tops[x]), person.scores[g[0], best].sum())).append(x)
+        if x not in with_past:  # no past item is assigned to it: it joins the group that scores its best items highest
+            scores = view.index.interest_scores(view.row, best.of(x)).sum(axis=1)
+            max(groups, key=lambda g: (_overlap(tops[g[0]], tops[x]), scores[g[0]])).append(x)
     return groups
 
 
@@ -205,7 +202,7 @@ def _overlap(a: set[int], b: set[int]) -> float:
 
 
 def _checked(
-    person: Person, k: int | Mapping[int, int], mute: Iterable[int], boost: Mapping[int, float] | None, merge: float
+    view: UserView, k: int | Mapping[int, int], mute: Iterable[int], boost: Mapping[int, float] | None, merge: float
 ) -> tuple[dict[int, int], set[int], dict[int, float]]:
     """Lengths by interest (-1: of all others), muted interests, boosts."""
     muted: set[int] = {int(mute)} if isinstance(mute, (int, np.integer)) else set(mute or ())
@@ -214,11 +211,11 @@ def _checked(
     boosts = dict(boost or {})
     lengths = {-1: _DEFAULT_K, **k} if isinstance(k, Mapping) else {-1: k}
     for length in lengths.values():
-        check_k(length)
+        require_k(length)
     for x in (*muted, *boosts, *(k if isinstance(k, Mapping) else ())):
-        if not isinstance(x, (int, np.integer)) or not 0 <= x < person.n_vectors:
+        if not isinstance(x, (int, np.integer)) or not 0 <= x < view.n_interests:
             raise ParameterError(
-                f"interest {x!r} was named, but this person has the interests 0 to {person.n_vectors - 1}; "
+                f"interest {x!r} was named, but this user has the interests 0 to {view.n_interests - 1}; "
                 "model.interests(user) lists them."
             )
     for factor in boosts.values():
@@ -226,6 +223,6 @@ def _checked(
             raise ParameterError(f"boost={boost!r}: expected positive factors; mute= leaves an interest out.")
     if not isinstance(merge, Real) or not merge > 0:
         raise ParameterError(f"merge={merge!r}: expected the overlap from which interests share a shelf, above 0.")
-    if len(muted) == person.n_vectors:
-        raise DataError(f"all {person.n_vectors} interests are muted: nothing is left to recommend.")
+    if len(muted) == view.n_interests:
+        raise DataError(f"all {view.n_interests} interests are muted: nothing is left to recommend.")
     return lengths, muted, boosts

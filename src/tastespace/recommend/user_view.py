@@ -1,105 +1,72 @@
-"""One user of a vector model, seen through the vectors."""
+"""One user of a vector model: the interests, and which past item belongs to which of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
 from tastespace.recommend.labels import Labeler
 from tastespace.recommend.request import row_of
+from tastespace.recommend.scoring import ScoringIndex, require_vectors
 
 _LABELED = 20  # items of an interest, besides the past ones, that help to name it
 
 
 @dataclass(frozen=True, eq=False)
-class Person:
-    """A user's vectors, how each of them sees every item, and which past item belongs to which vector."""
+class UserView:
+    """A user's past items as the user's interests score them."""
 
+    index: ScoringIndex
     row: int
-    scores: NDArray[np.float32]
-    """Score of every item by each vector, larger is better. Shape ``(n_vectors, n_items)``."""
     past: NDArray[np.int32]
     """Rows of the items that the user had in training."""
-    belongs: NDArray[np.int64]
-    """Vector that each past item is nearest to, shape ``(len(past),)``."""
-    by_distance: bool
+    past_scores: NDArray[np.float32]
+    """Score of every past item by each interest, larger is better. Shape ``(n_interests, len(past))``."""
 
     @property
-    def n_vectors(self) -> int:
-        """How many interests."""
-        return len(self.scores)
+    def n_interests(self) -> int:
+        """How many vectors the user has."""
+        return len(self.past_scores)
 
-    @property
+    @cached_property
+    def assigned_interest(self) -> NDArray[np.int64]:
+        """The interest that scores each past item best, shape ``(len(past),)``."""
+        return self.past_scores.argmax(axis=0)
+
+    @cached_property
     def weights(self) -> NDArray[np.float64]:
-        """Share of the past items that belong to each vector, equal ones without a past. Shape ``(n_vectors,)``."""
+        """Share of the past items assigned to each interest, equal ones without a past. Shape ``(n_interests,)``."""
         if not len(self.past):
-            return np.full(self.n_vectors, 1 / self.n_vectors)
-        return np.bincount(self.belongs, minlength=self.n_vectors) / max(1, len(self.past))
+            return np.full(self.n_interests, 1 / self.n_interests)
+        return np.bincount(self.assigned_interest, minlength=self.n_interests) / len(self.past)
 
-    def past_of(self, vectors: list[int]) -> NDArray[np.int32]:
-        """Past items that belong to these vectors, nearest first."""
-        mine = np.isin(self.belongs, vectors)
-        items = self.past[mine]
-        best = self.scores[vectors][:, items].max(axis=0) if len(items) else np.empty(0)
-        return items[np.argsort(-best, kind="stable")]
+    def past_of(self, interests: Sequence[int]) -> NDArray[np.int32]:
+        """Past items assigned to these interests, best score first."""
+        mine = np.isin(self.assigned_interest, interests)
+        best = self.past_scores[list(interests)][:, mine].max(axis=0)
+        return self.past[mine][np.argsort(-best, kind="stable")]
 
-    def allowed(self, n_items: int, candidates: NDArray[np.int32] | None, exclude_seen: bool) -> NDArray[np.bool_]:
-        """Which items may be recommended, shape ``(n_items,)``."""
-        allowed = np.ones(n_items, dtype=bool)
-        if candidates is not None:
-            allowed[:] = False
-            allowed[candidates] = True
-        if exclude_seen:
-            allowed[self.past] = False
-        return allowed
-
-
-def label_of(person: Person, labeler: Labeler, vectors: list[int]) -> str | None:
-    """What these vectors stand for in words: the past and the best other items that belong to them."""
-    unseen = person.allowed(person.scores.shape[1], None, exclude_seen=True)
-    theirs = np.isin(person.scores.argmax(axis=0), vectors)
-    near = best_rows(person.scores[vectors].max(axis=0), unseen & theirs, _LABELED)
-    return labeler.label(np.concatenate([person.past_of(vectors), near]))
+    def labels(self, labeler: Labeler, groups: Sequence[Sequence[int]]) -> list[str | None]:
+        """Names of groups of interests: what their past items and the best items new to the user have in common."""
+        others = [x for x in range(self.n_interests) if not any(x in group for group in groups)]
+        lengths = [_LABELED] * len(groups) + [0]
+        best = self.index.split_top_k(self.row, [*groups, others], lengths)
+        return [
+            labeler.label(np.concatenate([self.past_of(group), rows]))
+            for group, (rows, _) in zip(groups, best, strict=False)
+        ]
 
 
-def space_of(model: Recommender, what: str) -> VectorSpace:
-    """The model's vectors; a model without any is told so."""
-    model.require_fitted()
-    space = model.vectors()
-    if space is None:
-        raise ParameterError(
-            f"{type(model).__name__} has no vectors, so it has no {what}. Models with vectors are DPCML (several per "
-            "user), CML and others."
-        )
-    return space
-
-
-def meet(model: Recommender, user: Any, what: str) -> Person:
-    """The person with this id."""
-    space = space_of(model, what)
-    train = model.train_
-    row = row_of(train.users, user)
-    mine = space.user_vectors[space.user_offsets[row] : space.user_offsets[row + 1]]
-    if space.metric == "l2":
-        # From the differences themselves, as everything that people see.
-        scores = np.stack([-np.square(space.item_vectors - vector).sum(axis=1) for vector in mine])
-    else:
-        scores = mine @ space.item_vectors.T + (0.0 if space.item_bias is None else space.item_bias)
-    past = train.indices[train.offsets[row] : train.offsets[row + 1]]
-    return Person(row, scores, past, scores[:, past].argmax(axis=0), space.metric == "l2")
-
-
-def best_rows(scores: NDArray[np.floating[Any]], allowed: NDArray[np.bool_], k: int) -> NDArray[np.int64]:
-    """Rows of the k best allowed items, equal scores by ascending row."""
-    rows = np.flatnonzero(allowed)
-    mine = scores[rows]
-    if len(rows) > 4 * k:
-        bar = np.partition(mine, len(mine) - k)[len(mine) - k]
-        rows, mine = rows[mine >= bar], mine[mine >= bar]
-    return rows[np.argsort(-mine, kind="stable")[:k]]
+def user_view(model: Recommender, user: Any, what: str) -> UserView:
+    """The view of the user with this id; ``what`` needs it, for the error of a model without vectors."""
+    require_vectors(model, what)
+    index = ScoringIndex(model, threads=1)  # to start threads takes longer than to rank for one user
+    row = row_of(model.train_.users, user)
+    past = index.seen(row)
+    return UserView(index, row, past, index.interest_scores(row, past))

@@ -13,10 +13,10 @@ from typing import Any
 from tastespace.errors import DataError, ModelFileError, require_path
 from tastespace.evaluation.report import Report
 from tastespace.models import Recommender
-from tastespace.store import interactions_io, manifest, state
-from tastespace.store.folder import check_files, write_model
+from tastespace.store import interactions_io, manifest, model_state
+from tastespace.store.json_values import decode, encode
+from tastespace.store.model_directory import check_files, write_model
 from tastespace.store.tensors import map_tensors, safetensors_chunks
-from tastespace.store.values import decode, encode
 
 __all__ = ["inspect", "load", "save"]
 
@@ -34,16 +34,16 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
 
     Args:
         model: Any fitted recommender.
-        path: A new name, an empty directory or an earlier model. Other people's directories are refused.
+        path: A new name, an empty directory or an earlier model. A directory that holds anything else is refused.
         metrics: Figures to keep beside the model: the report of `tastespace.evaluate`, or any dict.
 
     >>> import tempfile
     >>> from tastespace import EASE, synthetic
     >>> model = EASE().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(model, f"{folder}/linear", metrics={"NDCG@10": 12.5})
+    ...     save(model, f"{folder}/linear", metrics={"NDCG@10": 0.125})
     ...     inspect(f"{folder}/linear")["metrics"]
-    {'NDCG@10': 12.5}
+    {'NDCG@10': 0.125}
     """
     if not isinstance(model, Recommender):
         raise DataError(f"save expects a model, given {type(model).__name__}.")
@@ -51,13 +51,13 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
     figures = metrics.metrics if isinstance(metrics, Report) else metrics
     if not isinstance(figures, (Mapping, type(None))):
         raise DataError(f"metrics={figures!r}: expected the report of evaluate, or a dict of figures.")
-    learned, tensors = state.encode_learned(model)
+    learned, tensors = model_state.encode_learned(model)
     space = model.vectors()
     content = {
-        "class": state.class_name(model),
-        "parameters": state.encode_parameters(model),
+        "class": model_state.class_name(model),
+        "parameters": model_state.encode_parameters(model),
         "metrics": None if figures is None else encode({str(k): v for k, v in figures.items()}, "metrics"),
-        "data": interactions_io.facts_of(model.train_),
+        "data": interactions_io.summary_of(model.train_),
         "vectors": None
         if space is None
         else {"count": len(space.user_vectors), "dimension": int(space.item_vectors.shape[1])},
@@ -96,7 +96,7 @@ def load(path: str | Path, verify: bool = False) -> Recommender:
         try:
             return _load(text, folder, verify)
         except ModelFileError:
-            # A save that ended meanwhile has taken the files away: what counts is the new model.
+            # A save that ended meanwhile has deleted the files: read the new model.
             before, text = text, manifest.read_text(folder)
             if text == before:
                 raise
@@ -144,17 +144,17 @@ def inspect(path: str | Path, verify: bool = False) -> dict[str, Any]:
 
 def _load(text: bytes, folder: Path, verify: bool) -> Recommender:
     content = manifest.parse(text, folder)
-    cls = state.find_class(content["class"], str(folder))
-    files, facts = content["files"], content["data"]
+    cls = model_state.find_class(content["class"], str(folder))
+    files, summary = content["files"], content["data"]
     check_files(folder, files, checked=manifest.PARTS if verify else ("users", "items"))
     paths = {part: folder / entry["name"] for part, entry in files.items()}
     train = interactions_io.restore(
-        facts,
+        summary,
         map_tensors(paths["seen"]),
-        interactions_io.read_table(paths["users"], "user", facts),
-        interactions_io.read_table(paths["items"], "item", facts),
+        interactions_io.read_table(paths["users"], "user", summary),
+        interactions_io.read_table(paths["items"], "item", summary),
         str(folder),
         verify,
     )
     tensors = map_tensors(paths["learned"])
-    return state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder))
+    return model_state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder))

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.errors import DataError, ModelFileError
-from tastespace.store.values import Tensors
+from tastespace.store.json_values import Tensors
 
 _TYPES = {"offsets": ("int64",), "indices": ("int32",), "weights": ("float32",), "timestamps": ("int64", "float64")}
 
 
-def facts_of(data: Interactions) -> dict[str, Any]:
-    """What model.json tells about the data."""
+def summary_of(data: Interactions) -> dict[str, Any]:
+    """The counts, fingerprint and column names of the data, for model.json."""
     tables = {"user": data.user_attributes, "item": data.item_attributes}
     return {
         "users": data.n_users,
@@ -65,32 +65,31 @@ def table_bytes(data: Interactions, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def read_table(path: Path, kind: str, facts: Mapping[str, Any]) -> pl.DataFrame:
+def read_table(path: Path, kind: str, summary: Mapping[str, Any]) -> pl.DataFrame:
     """What `table_bytes` gave, checked against model.json."""
     try:
         frame = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as problem:
         reason = next(iter(str(problem).splitlines()), type(problem).__name__)
         raise ModelFileError(f"{path} is damaged: it cannot be read as Parquet ({reason}).") from problem
-    expected = [kind, *(facts[f"{kind}_attributes"] or [])]
+    expected = [kind, *(summary[f"{kind}_attributes"] or [])]
     if frame.columns != expected:
         raise ModelFileError(f"{path} has the columns {frame.columns}, model.json says {expected}.")
-    if len(frame) != facts[f"{kind}s"] or frame[kind].null_count():
-        raise ModelFileError(
-            f"{path} holds {len(frame) - frame[kind].null_count():,} {kind} ids, model.json says {facts[f'{kind}s']:,}."
-        )
+    if len(frame) != summary[f"{kind}s"] or frame[kind].null_count():
+        found = len(frame) - frame[kind].null_count()
+        raise ModelFileError(f"{path} holds {found:,} {kind} ids, model.json says {summary[f'{kind}s']:,}.")
     return frame
 
 
 def restore(
-    facts: Mapping[str, Any], tensors: Tensors, users: pl.DataFrame, items: pl.DataFrame, where: str, verify: bool
+    summary: Mapping[str, Any], tensors: Tensors, users: pl.DataFrame, items: pl.DataFrame, where: str, verify: bool
 ) -> Interactions:
     """The interactions again, on top of the mapped arrays.
 
     The kernels trust offsets and indices, so a number that would send them outside of an array must end here; that
     costs one pass over them. ``verify`` looks at the order of ids and indices as well.
     """
-    _check_arrays(facts, tensors, where)
+    _check_arrays(summary, tensors, where)
     offsets, indices = tensors["offsets"], tensors["indices"]
     if verify:
         starts = np.zeros(len(indices), dtype=bool)
@@ -100,7 +99,7 @@ def restore(
         for kind, frame in (("user", users), ("item", items)):
             if not frame[kind].is_sorted() or frame[kind].n_unique() < len(frame):
                 raise ModelFileError(f"{where}: the {kind} ids are not in ascending order, or one is there twice.")
-    counts = {f.name: facts["cleaning"].get(f.name, 0) for f in fields(Cleaning)}
+    counts = {f.name: summary["cleaning"].get(f.name, 0) for f in fields(Cleaning)}
     return Interactions(
         IdMap(users["user"], "user"),
         IdMap(items["item"], "item"),
@@ -108,15 +107,15 @@ def restore(
         indices,
         tensors.get("weights"),
         tensors.get("timestamps"),
-        item_attributes=None if facts["item_attributes"] is None else items,
-        user_attributes=None if facts["user_attributes"] is None else users,
-        backend=facts["backend"],
+        item_attributes=None if summary["item_attributes"] is None else items,
+        user_attributes=None if summary["user_attributes"] is None else users,
+        backend=summary["backend"],
         cleaning=Cleaning(**counts),
     )
 
 
-def _check_arrays(facts: Mapping[str, Any], tensors: Tensors, where: str) -> None:
-    n_users, n_items, n = facts["users"], facts["items"], facts["interactions"]
+def _check_arrays(summary: Mapping[str, Any], tensors: Tensors, where: str) -> None:
+    n_users, n_items, n = summary["users"], summary["items"], summary["interactions"]
     for name in ("offsets", "indices"):
         if name not in tensors:
             raise ModelFileError(f"{where}: the array {name!r} of the seen interactions is missing.")

@@ -1,4 +1,4 @@
-"""`model.json`: what a model directory holds, and the only file that says which of the others count.
+"""`model.json`: what a model directory holds, and the only file that says which of the others belong to the model.
 
 It carries a checksum of its own text, always checked: one changed digit of a parameter would be another model.
 """
@@ -125,8 +125,8 @@ def parse(text: bytes, folder: Path) -> dict[str, Any]:
             f"{folder} has format {number}, written by tastespace {content.get('tastespace')}; this is tastespace "
             f"{version('tastespace')}, which reads formats up to {FORMAT_VERSION}. Upgrade tastespace to open it."
         )
-    noted = content.get("crc32")
-    if not isinstance(noted, str) or checksum(_with_checksum(text, noted, "0" * 8)) != noted:
+    stored = content.get("crc32")
+    if not isinstance(stored, str) or checksum(_with_checksum(text, stored, "0" * 8)) != stored:
         _damaged(where, "it was changed after it was written, its checksum differs")
     _check_fields(content, where)
     return content
@@ -148,11 +148,11 @@ def _check_fields(content: Mapping[str, Any], where: Path) -> None:
                 _damaged(where, f"{section}.{name} is negative")
     for part, kind in PARTS.items():
         entry = content["files"][part]
-        name, size, noted = (entry.get(key) for key in ("name", "bytes", "crc32"))
+        name, size, stored = (entry.get(key) for key in ("name", "bytes", "crc32"))
         if not (isinstance(name, str) and DATA_FILE.fullmatch(name) and name.startswith(part) and name.endswith(kind)):
             _damaged(where, f"the file of {part} is called {name!r}")
-        if type(size) is not int or not isinstance(noted, str):
-            _damaged(where, f"the file of {part} has the size {size!r} and the checksum {noted!r}")
+        if type(size) is not int or not isinstance(stored, str):
+            _damaged(where, f"the file of {part} has the size {size!r} and the checksum {stored!r}")
 
 
 def _damaged(where: Path, what: str, problem: Exception | None = None) -> NoReturn:

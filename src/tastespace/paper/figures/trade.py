@@ -22,7 +22,7 @@ from tastespace.paper.figures.style import (
     quiet,
 )
 from tastespace.plots.canvas import DPI, INK, QUIET, deeper
-from tastespace.plots.placing import Placer, around
+from tastespace.plots.label_layout import LabelLayout, marker_box
 
 _REACH = (7.0, 9.0, 12.0, 18.0, 26.0)
 
@@ -115,10 +115,10 @@ def _front(axes: Any, points: list[tuple[float, float]]) -> NDArray[np.float64]:
 def _names(axes: Any, points: dict[str, tuple[float, float]], front: NDArray[np.float64]) -> None:
     """In the color of the dot, so that neighbors are not taken for each other."""
     screen = axes.transData.transform
-    marks = [around(screen(point), 70) for point in points.values()]
+    marks = [marker_box(screen(point), 70) for point in points.values()]
     page = axes.get_window_extent()
     inside = (page.x0 + 2, page.y0, page.x1 + 0.25 * DPI, page.y1)
-    placer = Placer(axes, inside, marks, np.concatenate([[screen(point) for point in points.values()], front]))
+    placer = LabelLayout(axes, inside, marks, np.concatenate([[screen(point) for point in points.values()], front]))
     for label, point in sorted(points.items(), key=lambda found: -found[1][1]):
         shade = QUIET if _group(label) == "others" else deeper(_GROUPS[_group(label)])
         placer.write(screen(point), label, 8, shade, _REACH)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tastespace.plots.canvas import new_figure, whole_page
-from tastespace.plots.placing import Placer, around, overlap
+from tastespace.plots.label_layout import LabelLayout, marker_box, overlap
 
 PAGE = (0.0, 0.0, 900.0, 600.0)
 REACH = (6.0, 9.0, 14.0, 30.0)
@@ -18,7 +18,7 @@ def axes():
 
 
 def placer(axes, marks=(), dots=(), page=PAGE):
-    return Placer(axes, page, list(marks), np.array(dots, dtype=np.float64).reshape(-1, 2))
+    return LabelLayout(axes, page, list(marks), np.array(dots, dtype=np.float64).reshape(-1, 2))
 
 
 def test_boxes_overlap_where_they_share_room():
@@ -32,7 +32,7 @@ def test_boxes_overlap_where_they_share_room():
 
 
 def test_the_box_of_a_mark_has_its_size_in_points():
-    left, bottom, right, top = around(np.array([100.0, 50.0]), 36.0)  # 6 points wide, at 150 dots in 72 points
+    left, bottom, right, top = marker_box(np.array([100.0, 50.0]), 36.0)  # 6 points wide, at 150 dots in 72 points
     assert (left + right, bottom + top) == (200, 100)
     assert right - left == top - bottom == pytest.approx(12.5)
 
@@ -81,7 +81,7 @@ def test_where_there_is_no_room_nothing_is_written(axes):
 
 def test_a_name_far_from_its_mark_has_a_line_to_it(axes):
     lines = len(axes.lines)
-    names = placer(axes, marks=[around(np.array([300.0, 300.0]), 900.0)])
+    names = placer(axes, marks=[marker_box(np.array([300.0, 300.0]), 900.0)])
     assert names.write(np.array([300.0, 300.0]), "Tea", 8, "#123456", (6.0, 30.0))
     assert len(axes.lines) == lines + 1
     start = axes.transData.transform(axes.lines[-1].get_xydata())[0]
@@ -92,7 +92,7 @@ def test_a_name_far_from_its_mark_has_a_line_to_it(axes):
 @given(st.lists(st.tuples(st.floats(0, 900), st.floats(0, 600), st.integers(1, 25)), min_size=1, max_size=25))
 def test_names_never_overlap_and_come_out_the_same(spots):
     axes = whole_page(new_figure(6, 4), 6, 4)
-    marks = [around(np.array([x, y]), 80.0) for x, y, _ in spots]
+    marks = [marker_box(np.array([x, y]), 80.0) for x, y, _ in spots]
 
     def write_all():
         names = placer(axes, marks)

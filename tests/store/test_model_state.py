@@ -5,13 +5,13 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from likeness import assert_same_model, assert_same_value
+from model_equality import assert_same_model, assert_same_value
 
 from tastespace import CML, EASE, MostPopular, models
 from tastespace.errors import DataError, ModelFileError, NotFittedError
 from tastespace.models import Recommender
 from tastespace.store import inspect, load, save
-from tastespace.store.state import class_name, find_class
+from tastespace.store.model_state import class_name, find_class
 
 
 class Learner(MostPopular):

@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from likeness import assert_same_value
+from model_equality import assert_same_value
 
 from tastespace.errors import DataError, ModelFileError
-from tastespace.store.values import decode, encode
+from tastespace.store.json_values import decode, encode
 
 
 def there_and_back(value):
@@ -69,7 +69,7 @@ def test_sparse_matrices(kind, shape):
     assert_same_value(there_and_back({"similar": kind(dense)}), {"similar": kind(dense)})
 
 
-def test_arrays_of_one_name_do_not_meet():
+def test_arrays_of_one_name_are_kept_apart():
     value = {"a": {"b": np.zeros(1)}, "a.b": np.ones(2), "c": [np.arange(3)], "c[0]": np.arange(4)}
     assert_same_value(there_and_back(value), value)
     tensors = {}

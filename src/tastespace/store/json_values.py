@@ -1,4 +1,4 @@
-"""Values as strict JSON: what JSON cannot say is an object whose first key starts with a dollar sign.
+"""Values as strict JSON: what JSON cannot express is an object whose first key starts with a dollar sign.
 
 ========================================================  ==============================================
 value                                                     in JSON
@@ -13,8 +13,8 @@ an array                                                  {"$array": tensor, "dt
 a SciPy CSR array (or matrix)                             {"$csr": {"data", "indices", "indptr"}, "shape", "matrix"}
 ========================================================  ==============================================
 
-An array's numbers go to a safetensors file, under the name that is noted. Type and shape are noted as well: a file that
-belongs to another model is found out before its numbers are used.
+An array's numbers go to a safetensors file, under the name given here. Type and shape are stored as well: a file that
+belongs to another model is detected before its numbers are used.
 """
 
 from __future__ import annotations

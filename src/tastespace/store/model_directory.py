@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tastespace.atomic import atomic_write
 from tastespace.errors import ModelFileError
 from tastespace.store.manifest import DATA_FILE, FORMAT, NAME, PARTS, checksum, manifest_text
 
 log = logging.getLogger(__name__)
 
-_PARTIAL = ".partial"
 _PIECE = 1 << 24
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -41,14 +41,14 @@ def write_model(
         _make(folder, made)
         with _locked(folder):
             require_free(folder)
-            saving = _Saving(folder)
+            save = _Save(folder)
             try:
-                files = {part: saving.write_part(part, chunks) for part, chunks in parts.items()}
-                saving.commit(manifest_text({**content, "files": files}))
+                files = {part: save.write_part(part, chunks) for part, chunks in parts.items()}
+                save.commit(manifest_text({**content, "files": files}))
             except BaseException:
-                saving.undo()
+                save.undo()
                 raise
-            saving.tidy({entry["name"] for entry in files.values()})
+            save.delete_old({entry["name"] for entry in files.values()})
     except BaseException as problem:
         for path in made:
             with contextlib.suppress(OSError):  # only those that are still empty
@@ -59,8 +59,8 @@ def write_model(
     return files
 
 
-class _Saving:
-    """One save on its way."""
+class _Save:
+    """One save in progress."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,42 +73,45 @@ class _Saving:
         return {"name": name, "bytes": size, "crc32": f"{crc:08x}"}
 
     def commit(self, text: bytes) -> None:
-        """Put model.json in place: from here on the new model counts."""
-        _sync(self._folder)  # the names of the data files must be on disk before the name that refers to them
-        self._write(NAME, [text])
+        """Put model.json in place: from here on the directory holds the new model.
+
+        Each data file and its name are on disk by now; model.json, which refers to them, must not be there before.
+        """
         try:
-            _sync(self._folder)
+            self._write(NAME, [text])
         except OSError as problem:
+            if not self._is_committed():
+                raise
             raise ModelFileError(
                 f"{self._folder}: the new model is in place, but the system could not confirm that it has reached the "
                 f"disk ({problem.strerror or problem}). Save it again before you rely on it."
             ) from problem
 
     def _write(self, name: str, chunks: Iterable[bytes | memoryview]) -> tuple[int, int]:
-        partial, size, crc = self._folder / (name + _PARTIAL), 0, 0
-        with partial.open("wb") as file:
+        size, crc = 0, 0
+        with atomic_write(self._folder / name) as temporary, temporary.open("wb") as file:
             for chunk in chunks:
                 for first in range(0, len(chunk), _PIECE):
                     piece = memoryview(chunk)[first : first + _PIECE]
                     file.write(piece)
                     size, crc = size + len(piece), zlib.crc32(piece, crc)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self._folder / name)
         return size, crc
 
     def undo(self) -> None:
-        """Remove what a failed save has written, unless the new model counts already."""
-        with contextlib.suppress(OSError):  # what stays behind, the next save tidies up
-            present = {path.name: path for path in self._folder.iterdir()}
-            # The file itself is asked: Ctrl-C may come right after the rename.
-            if NAME in present and self._token in present[NAME].read_text(encoding="utf-8", errors="replace"):
+        """Remove what a failed save has written, unless the new model is in place already."""
+        with contextlib.suppress(OSError):  # what is left, the next save deletes
+            if self._is_committed():  # Ctrl-C may come right after the rename
                 return
-            for name, path in present.items():
-                if self._token in name or name == NAME + _PARTIAL:
+            for path in self._folder.iterdir():
+                if self._token in path.name:
                     path.unlink()
 
-    def tidy(self, named: set[str]) -> None:
+    def _is_committed(self) -> bool:
+        """Whether model.json is the one of this save."""
+        path = self._folder / NAME
+        return path.exists() and self._token in path.read_text(encoding="utf-8", errors="replace")
+
+    def delete_old(self, named: set[str]) -> None:
         """Delete our files that model.json does not name: those of the model before, and of saves that were killed."""
         try:
             for path in self._folder.iterdir():
@@ -196,8 +199,10 @@ def _is_file(path: Path) -> ModelFileError:
 
 
 def _is_ours(path: Path) -> bool:
-    name = path.name.removesuffix(_PARTIAL)
-    return (DATA_FILE.fullmatch(name) is not None or path.name == NAME + _PARTIAL) and path.is_file()
+    """Whether this is a data file, or a temporary file of `atomic_write` that a killed save left."""
+    temporary = path.name.startswith(".") and path.name.endswith(".partial")
+    name = path.name[1:].removesuffix(".partial") if temporary else path.name
+    return (DATA_FILE.fullmatch(name) is not None or (temporary and name == NAME)) and path.is_file()
 
 
 def _sync(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from by_hand import Given, assert_best, lists_of, own_vectors, space_of, taken
+from toy_models import Given, assert_best, lists_of, own_vectors, space_of, taken
 
 from tastespace import EASE
 from tastespace.errors import DataError, ParameterError, UnknownIdError
@@ -27,10 +27,10 @@ def user_gap(space, row, other, near=lambda a, b: ((a - b) ** 2).sum()):
 
 @pytest.fixture(scope="module")
 def dots():
-    """A model of inner products, by hand: 12 people of one to three vectors, 20 items with a bias."""
+    """A model of inner products, by hand: 12 users of one to three vectors, 20 items with a bias."""
     rng = np.random.default_rng(3)
-    people = [rng.normal(size=(1 + number % 3, 4)) for number in range(12)]
-    space = space_of(people, rng.normal(size=(20, 4)) * rng.random((20, 1)), "dot", rng.normal(size=20))
+    users = [rng.normal(size=(1 + number % 3, 4)) for number in range(12)]
+    space = space_of(users, rng.normal(size=(20, 4)) * rng.random((20, 1)), "dot", rng.normal(size=20))
     histories = {f"p{number:02d}": [f"x{number:02d}", "x19"] for number in range(12)}
     return Given(space).fit(taken(histories, [f"x{number:02d}" for number in range(20)]))
 
@@ -63,18 +63,18 @@ def test_similar_items_of_inner_products_are_those_of_the_same_direction(dots):
         np.testing.assert_allclose(frame.filter(frame["item"] == item)["score"], likeness[rows], atol=1e-6)
 
 
-def test_similar_items_of_ease_are_those_that_speak_for_it(ease):
+def test_similar_items_of_ease_have_the_largest_weights(ease):
     rows = np.arange(90)
     frame = ease.similar_items(ease.train_.items.series, k=6)
     assert frame.columns == ["item", "similar", "rank", "score"]
     for item, found in lists_of(frame, "similar", "item").items():
         row = int(item[1:])
-        speaks = ease.weights_[:, row].astype(np.float64)  # B_ij: what having i adds to the score of j
-        assert_best(ease.train_.items.index_of(found).tolist(), speaks, rows[rows != row].tolist(), 6)
+        weights = ease.weights_[:, row].astype(np.float64)  # B_ij: what having i adds to the score of j
+        assert_best(ease.train_.items.index_of(found).tolist(), weights, rows[rows != row].tolist(), 6)
 
 
 def test_similar_items_of_ease_follow_its_recommendations():
-    """Whoever took one thing alone is recommended what it speaks for; with two things, the closer one counts."""
+    """Whoever took one thing alone is recommended what it weights for; with two things, the closer one counts."""
     data = taken({"a": [1, 2], "b": [1, 2], "c": [1, 2, 3], "d": [3, 4], "e": [4, 3]}, [1, 2, 3, 4])
     model = EASE(regularization=1.0, threads=1).fit(data)
     assert model.similar_items([1, 4], k=1)["similar"].to_list() == [2, 3]
@@ -83,7 +83,7 @@ def test_similar_items_of_ease_follow_its_recommendations():
 @pytest.mark.parametrize("k", [1, 9, 500])
 def test_similar_users_are_the_nearest(dpcml, k):
     data, space = dpcml.train_, dpcml.vectors()
-    assert len(set(np.diff(space.user_offsets))) > 1  # people differ in the number of their vectors
+    assert len(set(np.diff(space.user_offsets))) > 1  # users differ in the number of their vectors
     frame = dpcml.similar_users(["u040", "u003"], k=k)
     assert frame.columns == ["user", "similar", "rank", "score", "distance"]
     for user, found in lists_of(frame, "similar").items():
@@ -105,8 +105,8 @@ def test_similar_users_of_inner_products_look_in_the_same_directions(dots):
         np.testing.assert_allclose(frame.filter(frame["user"] == user)["score"], likeness[rows], atol=1e-6)
 
 
-def test_twins_are_at_no_distance_and_nobody_is_similar_to_oneself():
-    """Far from the origin the expanded square has few digits left; distances that people see have all of them."""
+def test_duplicates_are_at_no_distance_and_nothing_is_similar_to_itself():
+    """Far from the origin the expanded square has few digits left; distances that users see have all of them."""
     far = np.array([1000.3, -2000.7])
     space = space_of(
         [[far, far + 5], [far + 5, far], [far + 0.01, far + 5.01]],
@@ -140,14 +140,14 @@ def test_neighbors_in_pandas(pandas_shop):
 
 
 def test_models_that_compare_nothing_say_so(popular, ease):
-    with pytest.raises(ParameterError, match="MostPopular does not compare items, so it knows no similar ones"):
+    with pytest.raises(ParameterError, match="MostPopular does not compare items, so it has no similar ones"):
         popular.similar_items("i41")
     for model in (popular, ease):
         with pytest.raises(ParameterError, match="has no vectors, so it has no similar users"):
             model.similar_users("u003")
 
 
-def test_questions_that_make_no_sense_are_refused(dpcml):
+def test_bad_arguments_are_refused(dpcml):
     with pytest.raises(UnknownIdError, match=r"the first is 'I41'.*Did you mean i41"):
         dpcml.similar_items(["i40", "I41"])
     with pytest.raises(UnknownIdError, match="the first is 'nobody'"):

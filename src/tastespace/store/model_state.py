@@ -16,9 +16,9 @@ from typing import Any
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ModelFileError, ParameterError, nearest
 from tastespace.models import Recommender, create, registry
-from tastespace.store.values import Tensors, decode, encode
+from tastespace.store.json_values import Tensors, decode, encode
 
-_NOT_LEARNT = ("train_", "valid_")
+_NOT_LEARNED = ("train_", "valid_")
 
 
 def class_name(model: Recommender) -> str:
@@ -78,20 +78,20 @@ def encode_learned(model: Recommender) -> tuple[dict[str, Any], Tensors]:
     hook = getattr(model, "_learned", None)
     learned = hook() if hook is not None else _learned_attributes(model)
     tensors: Tensors = {}
-    notes = {}
+    encoded = {}
     for name, value in learned.items():
         try:
-            notes[name] = encode(value, name, tensors)
+            encoded[name] = encode(value, name, tensors)
         except DataError as problem:
             raise DataError(f"{type(model).__name__} cannot be saved: {problem}") from problem
-    return notes, tensors
+    return encoded, tensors
 
 
 def _learned_attributes(model: Recommender) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(model).items()
-        if name.endswith("_") and not name.startswith("_") and name not in _NOT_LEARNT
+        if name.endswith("_") and not name.startswith("_") and name not in _NOT_LEARNED
     }
 
 
@@ -99,7 +99,7 @@ def rebuild(
     cls: type[Recommender],
     parameters: Mapping[str, Any],
     train: Interactions,
-    notes: Mapping[str, Any],
+    encoded: Mapping[str, Any],
     tensors: Tensors,
     where: str,
 ) -> Recommender:
@@ -112,7 +112,7 @@ def rebuild(
                 f"{', '.join(known) or 'none'}.{nearest(name, known)}"
             )
     given = {name: decode(value, {}, f"{where}: parameter {name}") for name, value in parameters.items()}
-    learned = {name: decode(value, tensors, f"{where}: {name}") for name, value in notes.items()}
+    learned = {name: decode(value, tensors, f"{where}: {name}") for name, value in encoded.items()}
     try:
         model = cls(**given)
         model.train_, model.valid_ = train, None

@@ -31,10 +31,10 @@ class Given(Recommender):
         return super().score_block(users) if self.scores is None else self.scores[users]
 
 
-def space_of(people, items, metric="l2", bias=None):
-    """Vectors of each person and of each item, as a space."""
-    offsets = np.concatenate([[0], np.cumsum([len(vectors) for vectors in people])]).astype(np.int64)
-    flat = np.array([vector for vectors in people for vector in vectors], dtype=np.float32)
+def space_of(users, items, metric="l2", bias=None):
+    """Vectors of each user and of each item, as a space."""
+    offsets = np.concatenate([[0], np.cumsum([len(vectors) for vectors in users])]).astype(np.int64)
+    flat = np.array([vector for vectors in users for vector in vectors], dtype=np.float32)
     bias = None if bias is None else np.array(bias, dtype=np.float32)
     return VectorSpace(flat, offsets, np.array(items, dtype=np.float32), metric, bias)
 

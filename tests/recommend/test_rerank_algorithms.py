@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tastespace.recommend import selection
+from tastespace.recommend import rerank_algorithms
 
 WEIGHTS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
@@ -88,11 +88,11 @@ def points(rng, n, size, dim=6):
 def test_pairwise_algorithms_choose_what_the_references_choose(seed, n, size, k, weight):
     relevance, distance, similarity = points(np.random.default_rng(seed), n, size)
     pairs = [
-        (selection.bounded_greedy, reference_bounded_greedy, distance),
-        (selection.maximal_marginal_relevance, reference_mmr, similarity - 0.3),  # some below 0
+        (rerank_algorithms.bounded_greedy, reference_bounded_greedy, distance),
+        (rerank_algorithms.maximal_marginal_relevance, reference_mmr, similarity - 0.3),  # some below 0
     ]
     if 0 < weight < 1:
-        pairs.append((selection.determinantal, reference_dpp, similarity))
+        pairs.append((rerank_algorithms.determinantal, reference_dpp, similarity))
     for fast, slow, table in pairs:
         found = fast(relevance, table, weight, k)
         assert found.tolist() == [slow(relevance[u], table[u], weight, k) for u in range(n)], fast.__name__
@@ -104,7 +104,7 @@ def test_pure_diversity_of_a_determinantal_process_is_the_largest_volume():
     def volume(u):
         return lambda j, chosen: np.linalg.slogdet(similarity[u][np.ix_([*chosen, j], [*chosen, j])])[1]
 
-    found = selection.determinantal(relevance, similarity, 1.0, 6)
+    found = rerank_algorithms.determinantal(relevance, similarity, 1.0, 6)
     assert found.tolist() == [greedy(10, 6, volume(u)) for u in range(3)]
 
 
@@ -124,7 +124,7 @@ def test_calibrated_chooses_what_the_reference_chooses(seed, size, n_categories,
     target = rng.random((3, n_categories)) * (rng.random((3, n_categories)) < 0.7)
     target /= np.maximum(target.sum(axis=1, keepdims=True), 1e-9)
     target[2] = 0.0  # a user of whom nothing is known
-    found = selection.calibrated(relevance, shares, target, weight, k, smoothing)
+    found = rerank_algorithms.calibrated(relevance, shares, target, weight, k, smoothing)
     assert found.tolist() == [
         reference_calibrated(relevance[u], shares[u], target[u], weight, k, smoothing) for u in range(3)
     ]
@@ -132,8 +132,10 @@ def test_calibrated_chooses_what_the_reference_chooses(seed, size, n_categories,
 
 def run(name, relevance, table, weight, k):
     if name == "calibrated":
-        return selection.calibrated(relevance, table, np.full((len(relevance), table.shape[2]), 0.25), weight, k)
-    return getattr(selection, name)(relevance, table, weight, k)
+        return rerank_algorithms.calibrated(
+            relevance, table, np.full((len(relevance), table.shape[2]), 0.25), weight, k
+        )
+    return getattr(rerank_algorithms, name)(relevance, table, weight, k)
 
 
 ALL = ("bounded_greedy", "maximal_marginal_relevance", "determinantal", "calibrated")
@@ -170,27 +172,27 @@ def test_no_weight_keeps_the_order_and_equal_values_go_by_place(name):
         assert (run(name, np.full((3, 8), 0.5), same, weight, 8) == np.arange(8)).all(), weight
 
 
-def test_twins_come_last_in_a_determinantal_process_and_by_relevance():
+def test_duplicates_come_last_in_a_determinantal_process_and_by_relevance():
     vectors = np.eye(3)[[0, 0, 1, 1, 2, 0]]
     similarity = (vectors @ vectors.T)[None]
     relevance = np.array([[1.0, 0.9, 0.5, 0.4, 0.1, 0.0]])
-    assert selection.determinantal(relevance, similarity, 0.2, 6).tolist() == [[0, 2, 4, 1, 3, 5]]
-    assert selection.determinantal(relevance, similarity, 0.0, 6).tolist() == [[0, 1, 2, 3, 4, 5]]
+    assert rerank_algorithms.determinantal(relevance, similarity, 0.2, 6).tolist() == [[0, 2, 4, 1, 3, 5]]
+    assert rerank_algorithms.determinantal(relevance, similarity, 0.0, 6).tolist() == [[0, 1, 2, 3, 4, 5]]
 
 
 def test_a_first_place_is_relevance_for_bounded_greedy_unless_weight_is_one():
     relevance = np.array([[0.2, 0.9]])  # not in order: the algorithm looks at values
     apart = np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    assert selection.bounded_greedy(relevance, apart, 0.9, 1).tolist() == [[1]]
-    assert selection.bounded_greedy(relevance, apart, 1.0, 1).tolist() == [[0]]
+    assert rerank_algorithms.bounded_greedy(relevance, apart, 0.9, 1).tolist() == [[1]]
+    assert rerank_algorithms.bounded_greedy(relevance, apart, 1.0, 1).tolist() == [[0]]
 
 
 def test_unit_range_is_linear_per_pool_and_survives_odd_numbers():
     given = np.array([[4.0, 3.0, 0.0, np.nan], [7.0, 7.0, np.nan, np.nan], [np.inf, 2.0, 1.0, -np.inf]])
     expected = [[1.0, 0.75, 0.0, -np.inf], [1.0, 1.0, -np.inf, -np.inf], [1.0, 1.0, 0.0, 0.0]]
-    assert selection.unit_range(given).tolist() == expected
-    assert selection.unit_range(np.array([[np.inf, -np.inf]])).tolist() in ([[1.0, 0.0]], [[1.0, 1.0]])
-    assert selection.unit_range(np.array([[np.nan]])).tolist() == [[-np.inf]]
+    assert rerank_algorithms.unit_range(given).tolist() == expected
+    assert rerank_algorithms.unit_range(np.array([[np.inf, -np.inf]])).tolist() in ([[1.0, 0.0]], [[1.0, 1.0]])
+    assert rerank_algorithms.unit_range(np.array([[np.nan]])).tolist() == [[-np.inf]]
     for scale, shift in ((3.0, -8.0), (1e-3, 1e3)):
         scores = np.array([[0.9, 0.4, 0.1]])
-        assert np.allclose(selection.unit_range(scores * scale + shift), selection.unit_range(scores))
+        assert np.allclose(rerank_algorithms.unit_range(scores * scale + shift), rerank_algorithms.unit_range(scores))

@@ -1,8 +1,7 @@
-"""Pictures of one person: the shelves, and the taste map."""
+"""The taste map: all items in the plane, with the interests, past items and recommendations of one user."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.plots.canvas import (
     DPI,
@@ -28,95 +26,46 @@ from tastespace.plots.canvas import (
     whole_page,
     write,
 )
-from tastespace.plots.placing import Placer, around
-from tastespace.recommend.shelves import Shelf, Shelves
-from tastespace.recommend.user_view import meet, space_of
+from tastespace.plots.label_layout import LabelLayout, marker_box
+from tastespace.recommend.shelves import Shelf
+from tastespace.recommend.user_view import user_view
 
-# Shelves, in inches.
-_WIDTH, _EDGE, _HEAD, _ROW = 11.0, 0.25, 0.7, 1.7
-_BOARD = _WIDTH - 2 * _EDGE
-_CARDS, _CARD_WIDTH, _CARD_HEIGHT, _GAP = 6, 1.62, 0.78, 0.156
-
-# The map, in inches, and the areas of its marks in square points.
+# In inches, and the areas of the markers in square points.
 _MAP_WIDTH, _MAP_HEIGHT, _MAP_HEAD, _MAP_FOOT, _MARGIN = 9.0, 7.0, 0.55, 0.4, 0.35
 _ROOM = np.array([_MAP_WIDTH - 2 * _MARGIN, _MAP_HEIGHT - _MAP_HEAD - _MAP_FOOT - 2 * _MARGIN])
 _INTEREST, _STAR, _PAST, _OTHER = 190.0, 80.0, 16.0, 5.0
-_SHOWN = 8  # recommendations of each interest that are lit
+_SHOWN = 8  # recommendations drawn for each interest
 _NAMED = 3  # of them, those whose titles are written
 _NEAR, _FAR = (6.0, 9.0), (9.0, 12.0, 18.0, 26.0, 36.0, 50.0, 70.0, 100.0)  # from a mark to its name, in points
 
 
-def draw_shelves(shelves: Shelves, path: str | Path | None = None) -> Any:
-    """A person's shelves as rows of cards; gives the figure, and writes it where ``path`` says so."""
-    check_ending(path)
-    if not isinstance(shelves, Shelves):
-        raise ParameterError(f"expected what model.shelves(user) gives, given {type(shelves).__name__}.")
-    rows = list(shelves)
-    height = _HEAD + _ROW * len(rows)
-    figure = new_figure(_WIDTH, height)
-    axes = whole_page(figure, _WIDTH, height)
-    title = shorten(f"Shelves of {shelves.user}", 80)
-    fit_into(write(axes, _EDGE, height - 0.45, title, 15, fontweight="bold"), _BOARD, 0.4)
-    for at, shelf in enumerate(rows):
-        _draw_shelf(axes, shelf, height - _HEAD - _ROW * at)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
-
-
-def _draw_shelf(axes: Any, shelf: Shelf, top: float) -> None:
-    from matplotlib.patches import FancyBboxPatch, Rectangle
-
-    shade = color(shelf.interest)
-    name = write(axes, _EDGE, top - 0.22, shorten(shelf.name, 80), 11.5, deeper(shade), fontweight="bold")
-    fit_into(name, _BOARD, 0.3)
-    because = f"{100 * shelf.weight:.0f} % of the past"
-    if shelf.because_titles:
-        because += ", beside " + " · ".join(shorten(title, 40) for title in shelf.because_titles)
-    fit_into(write(axes, _EDGE, top - 0.42, because, 8, QUIET), _BOARD, 0.3)
-    bottom = top - 0.57 - _CARD_HEIGHT
-    for number, title in enumerate(shelf.titles[:_CARDS]):
-        left = _EDGE + number * (_CARD_WIDTH + _GAP)
-        card = FancyBboxPatch(
-            (left, bottom), _CARD_WIDTH, _CARD_HEIGHT,
-            boxstyle="round,pad=0,rounding_size=0.07", facecolor=f"{shade}12", edgecolor=shade, linewidth=1.1,
-        )  # fmt: skip
-        axes.add_patch(card)
-        lines = textwrap.wrap(shorten(title, 60), 20, max_lines=3, placeholder="…")
-        middle = left + _CARD_WIDTH / 2, bottom + _CARD_HEIGHT / 2
-        text = write(axes, *middle, "\n".join(lines), 9, ha="center", va="center", linespacing=1.25)
-        fit_into(text, _CARD_WIDTH - 0.16, _CARD_HEIGHT - 0.12)
-    axes.add_patch(Rectangle((_EDGE, bottom - 0.1), _BOARD, 0.035, color=shade, alpha=0.35, linewidth=0))
-
-
 def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, filter: Any = None) -> Any:
-    """All items as dots in the plane, a person's interests drawn in, the past colored, the recommendations lit.
+    """All items as dots, a user's interests as crosses, the past items in color, the recommendations as stars.
 
-    The plane is the one in which this person's interests and past items, each as a whole of the same weight, spread
-    widest (their two principal directions), and both directions have the same scale: what lies far apart here lies far
-    apart in the space; the opposite need not hold. A title for which there is no room is left out. Gives the figure,
-    and writes it where ``path`` says so.
+    The plane is spanned by the two principal components of the user's interests and past items, where the interests
+    together weigh as much as the past items together. Both directions have the same scale: what is far apart in the
+    plane is far apart in the space; the opposite need not hold. A title for which there is no room is left out. Gives
+    the figure, and writes it to ``path`` where one is given.
     """
     check_ending(path)
-    space = space_of(model, "taste map")
-    person = meet(model, user, "taste map")
+    view = user_view(model, user, "taste map")
     shelves = list(model.shelves(user, k=_SHOWN, filter=filter))
     train = model.train_
-    mine = space.user_vectors[space.user_offsets[person.row] : space.user_offsets[person.row + 1]]
-    flat = _plane(space.item_vectors[person.past], mine)
-    items, interests = _turned(flat(space.item_vectors), flat(mine))
+    mine, all_items = view.index.vectors_of(view.row), view.index.item_vectors
+    project = _projection(all_items[view.past], mine)
+    items, interests = _turned(project(all_items), project(mine))
     found = [train.items.index_of(shelf.items) for shelf in shelves]
 
     figure = new_figure(_MAP_WIDTH, _MAP_HEIGHT)
     page = whole_page(figure, _MAP_WIDTH, _MAP_HEIGHT)
-    title = shorten(f"Taste map of {train.users[person.row]}", 60)
+    title = shorten(f"Taste map of {train.users[view.row]}", 60)
     fit_into(write(page, 0.25, _MAP_HEIGHT - 0.4, title, 15, fontweight="bold"), _MAP_WIDTH - 0.5, 0.4)
     _legend(page)
     axes = _field(figure, np.vstack([items, interests]))
     axes.scatter(*items.T, s=_OTHER, color=FAINT, alpha=0.5, linewidths=0)
     for shelf, rows in zip(shelves, found, strict=True):
         shade, group = color(shelf.interest), list(shelf.interests)
-        axes.scatter(*items[person.past_of(group)].T, s=_PAST, color=shade, alpha=0.45, linewidths=0)
+        axes.scatter(*items[view.past_of(group)].T, s=_PAST, color=shade, alpha=0.45, linewidths=0)
         axes.scatter(*items[rows].T, s=_STAR, marker="*", color=shade, edgecolors=INK, linewidths=0.4, zorder=4)
         axes.scatter(
             *interests[group].T, s=_INTEREST, marker="X", color=shade, edgecolors=PAPER, linewidths=1.5, zorder=5
@@ -127,10 +76,10 @@ def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, 
     return figure
 
 
-def _plane(
+def _projection(
     past: NDArray[np.float32], interests: NDArray[np.float32]
 ) -> Callable[[NDArray[np.float32]], NDArray[np.float64]]:
-    """A function from vectors to coordinates in the plane of the two principal directions.
+    """A function from vectors to coordinates in the plane of the two principal components.
 
     The interests together weigh as much as the past items together.
     """
@@ -182,22 +131,22 @@ def _write_names(
 ) -> None:
     """The interests' names, then titles of recommendations: the best of each shelf before the second of any."""
     screen = axes.transData.transform
-    marks = [around(screen(interests[x]), _INTEREST) for shelf in shelves for x in shelf.interests]
-    marks += [around(screen(items[row]), _STAR) for rows in found for row in rows]
+    marks = [marker_box(screen(interests[x]), _INTEREST) for shelf in shelves for x in shelf.interests]
+    marks += [marker_box(screen(items[row]), _STAR) for rows in found for row in rows]
     page = axes.get_window_extent()
     edge = 0.12 * DPI
     inside = (page.x0 + edge, page.y0, page.x1 - edge, page.y1)
-    placer = Placer(axes, inside, marks, screen(items))
+    layout = LabelLayout(axes, inside, marks, screen(items))
     for shelf in shelves:
         name = f"{shorten(shelf.name, 28)} ({100 * shelf.weight:.0f} %)"
         at = screen(interests[shelf.interest])
-        placer.write(at, name, 11, deeper(color(shelf.interest)), _FAR, fontweight="bold")
+        layout.write(at, name, 11, deeper(color(shelf.interest)), _FAR, fontweight="bold")
     written = [0] * len(shelves)
     for rank in range(_SHOWN):
         for at, (shelf, rows) in enumerate(zip(shelves, found, strict=True)):
             if rank < len(rows) and written[at] < _NAMED:
                 where = screen(items[rows[rank]])
-                written[at] += placer.write(where, shorten(shelf.titles[rank], 32), 7.5, INK, _NEAR)
+                written[at] += layout.write(where, shorten(shelf.titles[rank], 32), 7.5, INK, _NEAR)
 
 
 def _legend(page: Any) -> None:

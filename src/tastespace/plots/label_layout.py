@@ -1,4 +1,4 @@
-"""Room for names in a crowded picture: greedy, in a fixed order, so that the same picture comes out every time."""
+"""Layout of text labels beside markers: greedy, in a fixed order, so that the same data gives the same picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AIR = 2 * _POINT  # between two names, and better also between a name and a dot
 _LINED = 12  # from so many points on, a thin line says whose name it is
 
 
-class Placer:
+class LabelLayout:
     """Writes names beside marks so that they cover neither each other nor a mark.
 
     All coordinates are those of the screen. ``page`` is where names may stand, ``marks`` is what no name may cover, and
@@ -91,8 +91,8 @@ def overlap(one: Box, other: Box, air: float = 0.0) -> bool:
     return not apart
 
 
-def around(at: NDArray[np.float64], size: float) -> Box:
-    """The box of a mark whose area is ``size`` square points, as scatter counts."""
+def marker_box(at: NDArray[np.float64], size: float) -> Box:
+    """The box of a marker whose area is ``size`` square points, the unit of matplotlib's scatter."""
     half = np.sqrt(size) / 2 * _POINT
     return float(at[0] - half), float(at[1] - half), float(at[0] + half), float(at[1] + half)
 

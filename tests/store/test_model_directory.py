@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from likeness import assert_same_model, names
+from model_equality import assert_same_model, names
 
 from tastespace.errors import ModelFileError
 from tastespace.store import inspect, load, save
@@ -77,7 +77,14 @@ def test_a_file_is_not_written_over(tmp_path, new):
 
 
 def test_files_of_others_beside_a_model_stay(folder, new):
-    others = ["notes.txt", "users-2024.parquet", "items-0123456789abcdef.csv", "model.json.bak", ".git"]
+    others = [
+        "notes.txt",
+        "users-2024.parquet",
+        "items-0123456789abcdef.csv",
+        "model.json.bak",
+        ".git",
+        ".notes.txt.partial",
+    ]
     for name in others:
         (folder / name).write_text("mine")
     (folder / "seen-0123456789abcdef.safetensors").mkdir()  # a directory, whatever its name
@@ -88,7 +95,11 @@ def test_files_of_others_beside_a_model_stay(folder, new):
 
 
 def test_what_killed_saves_left_is_tidied_up(tmp_path, folder, new):
-    leftovers = ["learned-0123456789abcdef.safetensors.partial", "users-fedcba9876543210.parquet", "model.json.partial"]
+    leftovers = [
+        ".learned-0123456789abcdef.safetensors.partial",
+        "users-fedcba9876543210.parquet",
+        ".model.json.partial",
+    ]
     (tmp_path / "begun").mkdir()
     for place in (folder, tmp_path / "begun"):
         for name in leftovers:

@@ -1,0 +1,324 @@
+"""The one way from a fitted model to ordered lists.
+
+Lists of users, of single interests, of items like an item and of users like a user are all the same question: which k
+rows score best against a query? `models.ranking` finds them in blocks with the native kernels, the scores of what was
+found are then computed again from the differences themselves, and that is the order in which they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tastespace import threads as threading
+from tastespace.data.ids import IdMap
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
+from tastespace.models.base import Recommender
+from tastespace.models.ranking import Block, BlockRanker, no_items
+from tastespace.models.vectors import VectorSpace
+
+Rows = NDArray[np.integer[Any]]
+Scores = Callable[[Rows], NDArray[np.float32]]
+
+_DEEPER = 8  # how much longer a list gets where one group of interests found too few items in it
+
+
+@dataclass(frozen=True, eq=False)
+class TopK:
+    """The lists of several queries, one entry per row found, best first within a query. All of shape ``(n,)``."""
+
+    query: NDArray[np.int64]
+    """Position of the query that the entry answers."""
+    rank: NDArray[np.int32]
+    """From 1 within each query."""
+    rows: NDArray[np.int32]
+    """What was found: rows of items, or of users where users are compared."""
+    scores: NDArray[np.float32]
+    """Larger is better."""
+    interests: NDArray[np.int32] | None
+    """Which of the user's vectors gives the score; None for models without vectors."""
+
+    def of(self, query: int) -> NDArray[np.int32]:
+        """The rows found for one query, best first."""
+        return self.rows[self.query == query]
+
+
+def require_vectors(model: Recommender, what: str) -> VectorSpace:
+    """The model's vectors; for a model without any an error that says what needs them."""
+    model.require_fitted()
+    space = model.vectors()
+    if space is None:
+        raise ParameterError(
+            f"{type(model).__name__} has no vectors, so it has no {what}. Models with vectors are DPCML (several per "
+            "user), CML and others."
+        )
+    return space
+
+
+class ScoringIndex:
+    """Scores and ranks of a fitted model, for every kind of list.
+
+    It only reads the model and keeps nothing but references to its arrays: make a new one when these are replaced
+    (`fit`, `partial_fit`).
+
+    >>> from tastespace import CML, synthetic
+    >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+    >>> index = ScoringIndex(CML(dim=8, epochs=2).fit(town))
+    >>> [len(found.rows) for _, found in index.top_k(np.array([7, 3], dtype=np.int32), k=3)]
+    [6]
+    """
+
+    def __init__(self, model: Recommender, threads: int = 0) -> None:
+        model.require_fitted()
+        self.model = model
+        self.train = model.train_
+        self._threads = threading.resolve(threads)
+
+    @cached_property
+    def space(self) -> VectorSpace | None:
+        """The model's vectors; None for models without any."""
+        return self.model.vectors()
+
+    @property
+    def by_distance(self) -> bool:
+        """Whether scores are minus squared distances."""
+        return self.space is not None and self.space.metric == "l2"
+
+    # ---- lists of users --------------------------------------------------------------------------------------
+
+    def top_k(
+        self,
+        users: NDArray[np.int32],
+        k: int,
+        *,
+        exclude_seen: bool = True,
+        candidates: NDArray[np.int32] | None = None,
+    ) -> Iterator[tuple[Block, TopK]]:
+        """The k best items of the users at these rows, block by block, for any model.
+
+        ``candidates`` are ascending rows of the items allowed in the lists; None allows all.
+        """
+        nothing = no_items(self.train.n_users)
+        excluded = (self.train.offsets, self.train.indices) if exclude_seen else nothing
+        ranker = BlockRanker(self.model, *excluded, *nothing, k, self._threads, candidates)
+        return ((block, self._scored(block)) for block in ranker.blocks(users))
+
+    # ---- lists of one user's interests -----------------------------------------------------------------------
+
+    def vectors_of(self, user: int) -> NDArray[np.float32]:
+        """The vectors of the user at this row, one per interest: ``(n_interests, dim)``."""
+        space = self._vectors()
+        return space.user_vectors[space.user_offsets[user] : space.user_offsets[user + 1]]
+
+    @property
+    def item_vectors(self) -> NDArray[np.float32]:
+        """The vectors of all items, shape ``(n_items, dim)``."""
+        return self._vectors().item_vectors
+
+    def seen(self, user: int) -> NDArray[np.int32]:
+        """Rows of the items that the user had in training, ascending."""
+        return self.train.indices[self.train.offsets[user] : self.train.offsets[user + 1]]
+
+    def interest_scores(self, user: int, items: Rows) -> NDArray[np.float32]:
+        """Score of each item by each of a user's interests alone: ``(n_interests, len(items))``."""
+        n = len(self.vectors_of(user))
+        space = self._queries(user, [[x] for x in range(n)])
+        scores, _ = space.pair_scores(np.repeat(np.arange(n), len(items)), np.tile(items, n), self._threads)
+        return scores.reshape(n, len(items))
+
+    def interest_top_k(
+        self,
+        user: int,
+        k: int,
+        interests: Sequence[Sequence[int]] | None = None,
+        *,
+        exclude_seen: bool = True,
+        candidates: NDArray[np.int32] | None = None,
+    ) -> TopK:
+        """The k best items of a user by each of these sets of interests, as if the user had no others.
+
+        Query q of the answer is ``interests[q]``; by default each interest is a set of its own. ``interests`` of the
+        answer are the numbers of the user's interests.
+        """
+        sets = [[x] for x in range(len(self.vectors_of(user)))] if interests is None else interests
+        seen = self.seen(user) if exclude_seen else self.seen(user)[:0]
+        found = self._lists(self._queries(user, sets), self.train.items, [seen] * len(sets), k, candidates)
+        assert found.interests is not None  # they come from vectors
+        first = np.cumsum([0, *map(len, sets)])[:-1]
+        numbers = np.concatenate([np.asarray(one, dtype=np.int32) for one in sets])
+        interests_found = numbers[first[found.query] + found.interests]
+        return TopK(found.query, found.rank, found.rows, found.scores, interests_found)
+
+    def split_top_k(
+        self,
+        user: int,
+        groups: Sequence[Sequence[int]],
+        lengths: Sequence[int],
+        *,
+        exclude_seen: bool = True,
+        candidates: NDArray[np.int32] | None = None,
+    ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+        """One list of a user, split by interests: rows and scores of the best ``lengths[g]`` items of each group.
+
+        An item belongs to the group of the interest that scores it best, so each item is in one list at most.
+        Interests in no group do not take part.
+        """
+        group_of = np.full(len(self.vectors_of(user)), -1)
+        for at, group in enumerate(groups):
+            group_of[list(group)] = at
+        taking_part = [np.flatnonzero(group_of >= 0).tolist()]
+        most = self.train.n_items + 1  # a list shorter than k is complete
+        k = min(most, _DEEPER * max(1, sum(lengths)))
+        while True:
+            found = self.interest_top_k(user, k, taking_part, exclude_seen=exclude_seen, candidates=candidates)
+            assert found.interests is not None
+            of = group_of[found.interests]
+            if len(of) < k or (np.bincount(of, minlength=len(groups)) >= lengths).all():
+                break
+            k = min(most, _DEEPER * k)
+        return [
+            (found.rows[of == at][:length], found.scores[of == at][:length]) for at, length in enumerate(lengths)
+        ]  # fmt: skip
+
+    def rank(self, user: int, item: int, interests: Sequence[int]) -> int:
+        """Rank of an item, from 1, among those that the user does not have, by these interests alone."""
+        space = self._queries(user, [interests])
+        everything = np.arange(self.train.n_items, dtype=np.int32)
+        scores, _ = space.pair_scores(np.zeros(len(everything), dtype=np.int32), everything, self._threads)
+        before = (scores > scores[item]) | ((scores == scores[item]) & (everything < item))
+        before[self.seen(user)] = False
+        return int(before.sum()) + 1
+
+    # ---- neighbors -------------------------------------------------------------------------------------------
+
+    def similar_items(self, items: Rows, k: int) -> TopK:
+        """The k items closest to each of these: by distance, by cosine, or as the model itself compares items."""
+        space = self.model.item_space()
+        if space is None:
+            return self._lists(lambda at: self._item_scores(items[at]), self.train.items, [[row] for row in items], k)
+        return self._lists(_items_as_queries(space, items), self.train.items, [[row] for row in items], k)
+
+    def item_closeness(self, item: int, others: Rows) -> NDArray[np.float32]:
+        """How close other items are to an item: minus the squared distance, or the cosine. Shape ``(len(others),)``."""
+        space = _items_as_queries(self._vectors(), np.array([item]))
+        return space.pair_scores(np.zeros(len(others), dtype=np.int32), others, self._threads)[0]
+
+    def similar_users(self, users: Rows, k: int) -> TopK:
+        """The k users closest to each of these.
+
+        Two users are as close as a vector is to the nearest of the other's (minus the squared distance, or the cosine):
+        the mean over the vectors of either user, and the mean of the two.
+        """
+        space = self._vectors()
+        vectors = space.user_vectors if self.by_distance else _unit(space.user_vectors)
+        as_items = VectorSpace(vectors, space.user_offsets, vectors, space.metric)
+        offsets, counts = space.user_offsets, np.diff(space.user_offsets)
+        all_users, all_vectors = np.arange(len(counts), dtype=np.int32), np.arange(len(vectors), dtype=np.int32)
+
+        def closeness(user: int) -> NDArray[np.float32]:
+            mine = np.arange(offsets[user], offsets[user + 1], dtype=np.int32)
+            there, _ = as_items.pair_scores(
+                np.tile(all_users, len(mine)), np.repeat(mine, len(all_users)), self._threads
+            )
+            back, _ = as_items.pair_scores(np.full(len(all_vectors), user), all_vectors, self._threads)
+            to_them = there.reshape(len(mine), len(all_users)).mean(axis=0)
+            to_me = np.add.reduceat(back, offsets[:-1]) / counts
+            return np.minimum(0.5 * (to_them + to_me), 0.0 if self.by_distance else 1.0).astype(np.float32)
+
+        def scores(at: Rows) -> NDArray[np.float32]:
+            return np.stack([closeness(int(user)) for user in users[at]])
+
+        return self._lists(scores, self.train.users, [[row] for row in users], k)
+
+    # ---- the path that all of them take ----------------------------------------------------------------------
+
+    def _lists(
+        self,
+        source: VectorSpace | Scores,
+        ids: IdMap,
+        excluded: Sequence[Any],
+        k: int,
+        candidates: NDArray[np.int32] | None = None,
+    ) -> TopK:
+        """The k best rows of ``ids`` for each query; ``excluded`` lists rows that a query must not find."""
+        n = len(excluded)
+        offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in excluded])]).astype(np.int64)
+        rows = np.concatenate([np.asarray(rows, dtype=np.int32) for rows in excluded])
+        queries = _Queries(source, Interactions(IdMap(pl.Series(np.arange(n)), "query"), ids, offsets, rows))
+        ranker = BlockRanker(queries, offsets, rows, *no_items(n), min(k, len(ids)), self._threads, candidates)
+        blocks = list(ranker.blocks(np.arange(n, dtype=np.int32)))
+        parts = [self._scored(block) for block in blocks]
+        first = np.cumsum([0, *(len(block.users) for block in blocks)])
+        interests = [part.interests for part in parts if part.interests is not None]
+        return TopK(
+            np.concatenate([part.query + at for part, at in zip(parts, first[:-1], strict=True)]),
+            np.concatenate([part.rank for part in parts]),
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate(interests) if interests else None,
+        )
+
+    def _scored(self, block: Block) -> TopK:
+        """The lists of a block with exact scores, in the order of these."""
+        query, place = np.nonzero(block.top >= 0)
+        rows = block.top[query, place]
+        scores, interests = block.scores_of(query, rows, self._threads)
+        # Ranked by the expanded square, shown by the differences themselves: neighbors may change places.
+        tied = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
+        if (((scores[1:] > scores[:-1]) | tied) & (query[1:] == query[:-1])).any():
+            order = np.lexsort((rows, -scores, query))
+            rows, scores = rows[order], scores[order]
+            interests = None if interests is None else interests[order]
+        return TopK(query, (place + 1).astype(np.int32), rows, scores, interests)
+
+    def _queries(self, user: int, interests: Sequence[Sequence[int]]) -> VectorSpace:
+        """The model's items, and sets of one user's vectors as queries."""
+        space, mine = self._vectors(), self.vectors_of(user)
+        offsets = np.cumsum([0, *map(len, interests)], dtype=np.int64)
+        chosen = mine[[x for one in interests for x in one]]
+        return VectorSpace(chosen, offsets, space.item_vectors, space.metric, space.item_bias)
+
+    def _vectors(self) -> VectorSpace:
+        return require_vectors(self.model, "interests") if self.space is None else self.space
+
+    def _item_scores(self, items: Rows) -> NDArray[np.float32]:
+        scores = self.model.item_scores(items)
+        if scores is None:
+            raise ParameterError(f"{type(self.model).__name__} does not compare items, so it has no similar ones.")
+        return scores
+
+
+class _Queries(Recommender):
+    """Queries in the form that `BlockRanker` takes: a model whose users are the queries."""
+
+    def __init__(self, source: VectorSpace | Scores, train: Interactions) -> None:
+        self._source = source
+        self.train_ = train
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        """Nothing to learn."""
+
+    def vectors(self) -> VectorSpace | None:
+        """The queries' vectors and those they are compared with."""
+        return self._source if isinstance(self._source, VectorSpace) else None
+
+    def score_block(self, users: Rows) -> NDArray[np.float32]:
+        """Scores of everything for the queries at these positions."""
+        return super().score_block(users) if isinstance(self._source, VectorSpace) else self._source(users)
+
+
+def _items_as_queries(space: VectorSpace, items: Rows) -> VectorSpace:
+    """These items as queries with one vector each, against all items: by distance, or by cosine."""
+    vectors = space.item_vectors if space.metric == "l2" else _unit(space.item_vectors)
+    return VectorSpace.single(vectors[items], vectors, space.metric)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

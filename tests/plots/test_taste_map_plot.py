@@ -1,0 +1,150 @@
+"""The taste map."""
+
+import numpy as np
+import pytest
+from picture_checks import LONG, assert_texts_fit, box_of
+
+import tastespace as ts
+from tastespace.errors import ParameterError, UnknownIdError
+from tastespace.plots import taste_map
+from tastespace.plots.canvas import DPI
+from tastespace.plots.label_layout import overlap
+from tastespace.plots.taste_map_plot import _projection
+
+
+def test_a_map_in_words(draw, dpcml, tmp_path, words):
+    draw["map"](tmp_path / "a.svg")
+    found = words(tmp_path / "a.svg")
+    assert found[:5] == ["Taste map of 7", "an interest", "recommended", "had before", "the catalog"]
+    for one in dpcml.shelves(7):
+        assert f"{one.name} ({100 * one.weight:.0f} %)" in found
+        named = [title for title in one.titles[:8] if title in found]
+        assert 1 <= len(named) <= 3
+
+
+@pytest.mark.parametrize("user", range(8))
+def test_nothing_overlaps_and_nothing_is_cut_off(dpcml, user):
+    figure = taste_map(dpcml, user)
+    assert_texts_fit(figure)
+    field = figure.axes[1]
+    width, height = figure.get_size_inches() * DPI
+    for marks in field.collections:
+        x, y = field.transData.transform(marks.get_offsets()).T
+        assert x.min() > 0
+        assert x.max() < width
+        assert y.min() > 0
+        assert y.max() < height
+    stars_and_interests = [
+        (*at - 4, *at + 4)
+        for marks in field.collections
+        if marks.get_sizes()[0] > 50
+        for at in field.transData.transform(marks.get_offsets())
+    ]
+    for text in field.texts:
+        assert not any(overlap(box_of(text), mark) for mark in stars_and_interests), text
+
+
+def test_interests_at_the_same_place_of_the_plane_have_names_apart(placed):
+    # Two far interests span the plane; two others differ only in a third direction, which the plane does not show.
+    interests = [[9, 0, 0], [-9, 0, 0], [0, 7, 0.5], [0, 7, -0.5]]
+    near = np.array([[0.1, 0.2, 0.01], [-0.2, 0.1, 0.02], [0.1, -0.1, -0.01]])
+    items = np.vstack([np.array(at) + step * n for at in interests for step in near for n in range(1, 11)])
+    model = placed(interests, items, past=range(0, 120, 4), titles=[f"A Film of Some Length {n}" for n in range(120)])
+    figure = taste_map(model, "ann")
+    assert_texts_fit(figure)
+    named = [text.get_text() for text in figure.axes[1].texts if text.get_fontweight() == "bold"]
+    assert len(named) == 4
+
+
+def test_titles_without_room_are_left_out(placed):
+    rng = np.random.default_rng(0)
+    crowd = rng.normal(0, 0.01, size=(60, 2)) + [1, 1]
+    far = [[0.0, 0.0], [9.0, 9.0]]  # make the crowd small
+    model = placed([[1, 1]], np.vstack([far, crowd]), past=[0, 1], titles=[LONG] * 62)
+    figure = taste_map(model, "ann")
+    assert_texts_fit(figure)
+    titles = [text for text in figure.axes[1].texts if text.get_fontweight() != "bold"]
+    assert len(titles) < 3
+
+
+def test_the_plane_shows_what_sets_the_interests_apart():
+    rng = np.random.default_rng(0)
+    past = np.zeros((200, 5), dtype=np.float32)
+    past[:, :2] = rng.normal(size=(200, 2))  # many, and wide in two other directions
+    interests = np.zeros((2, 5), dtype=np.float32)
+    interests[:, 3] = 3.0, -3.0
+    one, other = _projection(past, interests)(interests)
+    assert np.linalg.norm(one - other) == pytest.approx(6, rel=0.01)
+
+
+def test_distances_in_the_plane_are_never_larger_than_in_the_space():
+    rng = np.random.default_rng(1)
+    past, interests = rng.normal(size=(30, 6)), rng.normal(size=(3, 6))
+    project = _projection(past.astype(np.float32), interests.astype(np.float32))
+    for a, b in rng.normal(size=(50, 2, 6)):
+        assert np.linalg.norm(project(a) - project(b)) <= np.linalg.norm(a - b) + 1e-9
+
+
+def test_both_directions_have_the_same_scale(dpcml):
+    field = taste_map(dpcml, 3).axes[1]
+    page = field.get_window_extent()
+    across, up = np.ptp(field.get_xlim()) / page.width, np.ptp(field.get_ylim()) / page.height
+    assert across == pytest.approx(up)
+
+
+def test_turning_the_map_keeps_its_distances(placed):
+    # Interests and past spread along a short side of the catalog: unturned, it would stand upright.
+    items = [[n, m] for n in range(40) for m in range(10)]
+    figure = taste_map(placed([[20, 0], [20, 9]], items, past=range(200, 210)), "ann")
+    points = np.asarray(figure.axes[1].collections[0].get_offsets())
+    assert np.ptp(points[:, 0]) > 2 * np.ptp(points[:, 1])
+    assert np.linalg.norm(points[399] - points[0]) == pytest.approx(np.hypot(39, 9), rel=1e-5)
+
+
+def test_a_map_of_one_vector_per_user(fans, tmp_path, words):
+    model = ts.CML(dim=8, epochs=5, threads=1).fit(fans)
+    assert_texts_fit(taste_map(model, 3, tmp_path / "a.svg"))
+    assert any(text.endswith("(100 %)") for text in words(tmp_path / "a.svg"))
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_a_map_of_few_dimensions(placed, dimension):
+    items = np.arange(20 * dimension).reshape(20, dimension)
+    assert_texts_fit(taste_map(placed([[3] * dimension], items, past=[1, 4]), "ann"))
+
+
+def test_a_map_where_everything_is_at_one_point(placed):
+    assert_texts_fit(taste_map(placed([[1, 1, 1]], np.ones((12, 3)), past=[4]), "ann"))
+
+
+def test_items_without_titles_go_by_their_ids(placed, tmp_path, words):
+    rng = np.random.default_rng(4)
+    taste_map(placed([[2, 0], [-2, 0]], rng.normal(size=(40, 2)), past=range(10)), "ann", tmp_path / "a.svg")
+    found = words(tmp_path / "a.svg")
+    assert sum(text.startswith("i0") for text in found) >= 3
+    assert any(text.startswith("like i00") for text in found)
+
+
+def test_long_and_strange_titles_are_written_shortened(placed, tmp_path, words):
+    rng = np.random.default_rng(5)
+    titles = [LONG, "W" * 70, "$x_1$ & <b>costs</b> 5 $"] * 15
+    model = placed([[2, 0], [-2, 0]], rng.normal(size=(45, 2)), past=range(9), titles=titles, user="ann " * 40)
+    figure = taste_map(model, "ann " * 40, tmp_path / "a.svg")
+    assert_texts_fit(figure)
+    found = words(tmp_path / "a.svg")
+    assert found[0].startswith("Taste map of ann ann")
+    assert {"Dr. Strangelove or: How I…", "W" * 31 + "…", "$x_1$ & <b>costs</b> 5 $"} <= set(found)
+
+
+def test_a_filter_chooses_what_is_recommended(dpcml, tmp_path, words):
+    taste_map(dpcml, 7, tmp_path / "a.svg", filter="title LIKE 'Noir%'")
+    titles = [text for text in words(tmp_path / "a.svg") if "Film" in text]
+    assert titles
+    assert all("Noir Film" in text for text in titles)
+
+
+def test_models_and_users_without_a_map_are_refused(fans, dpcml):
+    with pytest.raises(ParameterError, match="MostPopular has no vectors, so it has no taste map"):
+        taste_map(ts.MostPopular().fit(fans), 3)
+    with pytest.raises(UnknownIdError, match="1 of 1 user ids are unknown"):
+        taste_map(dpcml, "nobody")
