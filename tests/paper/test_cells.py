@@ -6,62 +6,62 @@ import pytest
 
 from tastespace.paper import cells as module
 from tastespace.paper import methods
-from tastespace.paper.cells import Cell, Finished, Shelf
+from tastespace.paper.cells import PlannedRun, RunResult, ResultCache
 from tastespace.paper.code_version import _reachable, code_version
 from tastespace.paper.runs import load_parts
 
-POPULAR = Cell("town", "popular")
+POPULAR = PlannedRun("town", "popular")
 
 
 @pytest.fixture
 def finished():
-    return Finished({"metrics": {"P@3": 12.5}, "seconds": 1.0}, {"P@3": np.array([0.0, np.nan, 25.0])})
+    return RunResult({"metrics": {"P@3": 12.5}, "seconds": 1.0}, {"P@3": np.array([0.0, np.nan, 25.0])})
 
 
 def test_a_finished_cell_is_found_again(tmp_path, finished):
-    shelf = Shelf(tmp_path / "new" / "folder")
-    assert shelf.get(POPULAR) is None
-    shelf.put(POPULAR, finished)
-    again = shelf.get(POPULAR)
+    cache = ResultCache(tmp_path / "new" / "folder")
+    assert cache.get(POPULAR) is None
+    cache.put(POPULAR, finished)
+    again = cache.get(POPULAR)
     assert again.result["metrics"] == {"P@3": 12.5}
     assert again.result["cell"]["method"] == "popular"
     np.testing.assert_array_equal(again.per_user["P@3"], finished.per_user["P@3"])
 
 
 def test_everything_that_decides_the_figures_is_in_the_key(monkeypatch):
-    base = Cell("town", "cml+hars")
+    base = PlannedRun("town", "cml+hars")
     others = [
-        Cell("town", "cml+unis"),
-        Cell("town", "cml+hars", seed=1),
-        Cell("town", "cml+hars", split_seed=1),
-        Cell("town", "cml+hars", parameters={"dim": 8}),
-        Cell("town", "cml+hars", parameters={"seed": 7}),
-        Cell("town", "cml+hars", preset="paper"),
-        Cell("town", "cml+hars", protocol="full"),
-        Cell("town", "cml+hars", metrics=("MAP",)),
+        PlannedRun("town", "cml+unis"),
+        PlannedRun("town", "cml+hars", seed=1),
+        PlannedRun("town", "cml+hars", split_seed=1),
+        PlannedRun("town", "cml+hars", parameters={"dim": 8}),
+        PlannedRun("town", "cml+hars", parameters={"seed": 7}),
+        PlannedRun("town", "cml+hars", preset="paper"),
+        PlannedRun("town", "cml+hars", protocol="full"),
+        PlannedRun("town", "cml+hars", metrics=("MAP",)),
     ]
-    keys = {cell.key() for cell in (base, *others)}
+    keys = {planned.key() for planned in (base, *others)}
     assert len(keys) == 1 + len(others)
-    assert Cell("town", "CML+HarS", label="another name").key() == base.key()
+    assert PlannedRun("town", "CML+HarS", label="another name").key() == base.key()
     before = base.key()
     monkeypatch.setattr(module, "code_version", lambda *_: "other code")
     assert base.key() != before
 
 
 def test_defaults_of_the_method_and_what_is_known_of_items_are_in_the_key(monkeypatch):
-    cell = Cell("town", "bpa+hars")
-    before = cell.key()
-    assert Cell("town", "bpa+hars", parameters={"n_interests": 5}).key() == before  # said or not, it is the same run
+    cell = PlannedRun("town", "bpa+hars")
+    before = planned.key()
+    assert PlannedRun("town", "bpa+hars", parameters={"n_interests": 5}).key() == before  # said or not, it is the same run
     with monkeypatch.context() as patch:
         patch.setitem(methods._SELECTION, "monitor", "MAP")
-        assert cell.key() != before
+        assert planned.key() != before
     parts = load_parts("town")
     bare = copy.copy(parts.train)
     object.__setattr__(bare, "item_attributes", None)
     with monkeypatch.context() as patch:
         patch.setattr(module, "load_parts", lambda *_: replace(parts, train=bare))
-        assert cell.key() != before
-    assert cell.key() == before
+        assert planned.key() != before
+    assert planned.key() == before
 
 
 def test_the_code_of_a_model_is_its_own():
@@ -80,8 +80,8 @@ def test_the_code_of_a_figure_is_what_its_model_leads_to():
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "rubbish"])
 def test_a_damaged_cell_counts_as_not_there(tmp_path, finished, damage):
-    shelf = Shelf(tmp_path)
-    path = shelf.put(POPULAR, finished)
+    cache = ResultCache(tmp_path)
+    path = cache.put(POPULAR, finished)
     whole = path.read_bytes()
     if damage == "cut":
         path.write_bytes(whole[: len(whole) // 2])
@@ -90,14 +90,14 @@ def test_a_damaged_cell_counts_as_not_there(tmp_path, finished, damage):
         path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :])
     else:
         path.write_bytes(b"" if damage == "empty" else b"no archive at all")
-    assert shelf.get(POPULAR) is None
-    shelf.put(POPULAR, finished)
-    assert shelf.get(POPULAR) is not None
+    assert cache.get(POPULAR) is None
+    cache.put(POPULAR, finished)
+    assert cache.get(POPULAR) is not None
 
 
 @pytest.mark.parametrize("result", ["no json", "{}", "[1]"])
 def test_a_file_that_holds_something_else_counts_as_not_there(tmp_path, finished, result, caplog):
-    path = Shelf(tmp_path).put(POPULAR, finished)
+    path = ResultCache(tmp_path).put(POPULAR, finished)
     np.savez(path, result=np.array(result))
-    assert Shelf(tmp_path).get(POPULAR) is None
+    assert ResultCache(tmp_path).get(POPULAR) is None
     assert "counts as not there" in caplog.text

@@ -2,7 +2,7 @@ import pytest
 
 from tastespace.errors import ParameterError
 from tastespace.models.dpcml import CML, DPCML
-from tastespace.paper.counted import COUNTED, parameter_mib
+from tastespace.paper.counted import STATISTICS_TABLES, parameter_mib
 from tastespace.paper.numbers import efficiency
 from tastespace.paper.runs import load_parts
 
@@ -10,7 +10,7 @@ from tastespace.paper.runs import load_parts
 @pytest.mark.parametrize("dataset", ["ml-1m", "steam-200k", "citeulike-t"])
 def test_the_parameter_sizes_are_those_of_the_paper(dataset_dir, dataset):
     dataset_dir(dataset)
-    found = COUNTED["size"].entries([dataset])
+    found = STATISTICS_TABLES["size"].table_rows([dataset])
     ours = {entry.label: f"{entry.ours['MiB']:.2f}" for entry in found}
     assert ours == {label: f"{value:.2f}" for label, value in efficiency("parameter_size_mb_C3", dataset).items()}
     assert len(ours) == 3
@@ -19,7 +19,7 @@ def test_the_parameter_sizes_are_those_of_the_paper(dataset_dir, dataset):
 @pytest.mark.parametrize("dataset", ["ml-1m", "steam-200k", "citeulike-t"])
 def test_the_data_sets_are_those_of_the_paper(dataset_dir, dataset):
     dataset_dir(dataset)
-    (found,) = COUNTED["datasets"].entries([dataset])
+    (found,) = STATISTICS_TABLES["datasets"].table_rows([dataset])
     assert {name: round(value, 4) for name, value in found.ours.items()} == pytest.approx(found.theirs, abs=1e-4)
 
 
@@ -27,7 +27,7 @@ def test_a_data_set_that_is_not_here_is_a_marked_gap(monkeypatch, tmp_path):
     monkeypatch.setenv("TASTESPACE_DATA", str(tmp_path))
     monkeypatch.setattr("tastespace.data.datasets.Search.first", _nowhere)
     load_parts.cache_clear()
-    found = COUNTED["size"].entries(["ml-10m"])
+    found = STATISTICS_TABLES["size"].table_rows(["ml-10m"])
     assert {entry.state for entry in found} == {"no data"}
     assert not any(entry.ours for entry in found)
     assert found[0].theirs == {"MiB": 30.21}
@@ -52,4 +52,4 @@ def test_the_size_is_that_of_what_is_learned(town):
 
 def test_a_table_is_refused_for_a_data_set_that_it_is_not_declared_for():
     with pytest.raises(ParameterError, match="ml-1m"):
-        COUNTED["size"].entries(["anime"])
+        STATISTICS_TABLES["size"].table_rows(["anime"])

@@ -2,13 +2,13 @@ import pytest
 
 from tastespace.errors import ParameterError
 from tastespace.paper.ablations import HIGH, LOW, bounds
-from tastespace.paper.experiment import Experiment, Line
+from tastespace.paper.experiment import Experiment, RowSpec
 from tastespace.paper.stored import stored_parameters
 from tastespace.paper.tables import find_table
 
 
 def test_a_line_may_borrow_the_parameters_of_another_method():
-    line = Line("one vector", "cml+hars", {"epochs": 7}, like="bpa+hars")
+    line = RowSpec("one vector", "cml+hars", {"epochs": 7}, like="bpa+hars")
     found = line.parameters("steam-200k")
     stored = stored_parameters("steam-200k", "bpa+hars")
     assert found["epochs"] == 7
@@ -18,24 +18,24 @@ def test_a_line_may_borrow_the_parameters_of_another_method():
 
 
 def test_seeds_are_those_declared_unless_others_are_asked_for():
-    table = Experiment("one", "One", (Line("EASE", "ease"),), ("steam-200k",), seeds=3)
-    assert [cell.seed for cell in table.cells()] == [0, 1, 2]
-    assert len(table.cells(seeds=1)) == 1
+    table = Experiment("one", "One", (RowSpec("EASE", "ease"),), ("steam-200k",), seeds=3)
+    assert [planned.seed for planned in table.planned_runs()] == [0, 1, 2]
+    assert len(table.planned_runs(seeds=1)) == 1
     with pytest.raises(ParameterError, match="steam-200k"):
-        table.cells(["steam"])
+        table.planned_runs(["steam"])
 
 
 @pytest.mark.parametrize("name", ["delta-unis", "delta-hars"])
 def test_the_bounds_of_dcrs_cover_the_whole_map(name):
     table = find_table(name)
-    labels = {line.label for line in table.lines}
+    labels = {line.label for line in table.row_specs}
     assert labels == {bounds(low, high) for low in LOW for high in HIGH}
-    for cell in table.cells(["steam-200k"]):
-        assert cell.parameters.get("min_spread", 0.0) <= cell.parameters.get("max_spread", 1.0)
+    for planned in table.planned_runs(["steam-200k"]):
+        assert planned.parameters.get("min_spread", 0.0) <= planned.parameters.get("max_spread", 1.0)
 
 
 def test_hardest_candidates_may_be_more_than_one():
-    cells = find_table("u-hars").cells(["steam-200k"])
-    assert {cell.parameters["n_hardest"] for cell in cells} == {1, 5, 10, 15, 20, 25}
-    assert {cell.parameters["n_negatives"] for cell in cells} == {40, 50}
-    assert all(cell.key() for cell in find_table("u-hars").cells(["town"])[:1])
+    cells = find_table("u-hars").planned_runs(["steam-200k"])
+    assert {planned.parameters["n_hardest"] for planned in cells} == {1, 5, 10, 15, 20, 25}
+    assert {planned.parameters["n_negatives"] for planned in cells} == {40, 50}
+    assert all(planned.key() for planned in find_table("u-hars").planned_runs(["town"])[:1])

@@ -2,7 +2,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.paper.minorities import category_shares, large_enough
+from tastespace.paper.minorities import category_shares, minority_categories
 from tastespace.paper.runs import load_parts
 
 
@@ -20,7 +20,7 @@ def test_a_minority_has_less_than_half_an_even_share():
         pl.DataFrame(pairs, schema=["user", "item"], orient="row"),
         item_attributes=pl.DataFrame({"item": list(taken), "genres": [[kind] for kind in taken]}),
     )
-    names, shares, small = large_enough(data)
+    names, shares, small = minority_categories(data)
     assert names.tolist() == ["big", "fair", "small"]  # one taker says nothing
     assert shares[2] == pytest.approx(60 / 861)
     assert small.tolist() == [False, False, True]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tastespace.paper.cells import Finished
+from tastespace.paper.cells import RunResult
 from tastespace.paper.pairs import holm, of_run, over_genres, over_seeds, paired
 
 
@@ -11,7 +11,7 @@ def test_paired_differences_are_those_of_scipy():
     rng = np.random.default_rng(0)
     a, b = rng.normal(1, 1, (3, 200)), rng.normal(0.8, 1, (3, 200))
     a[:, :5] = np.nan
-    runs = [[Finished({}, {"P@3": values}) for values in side] for side in (a, b)]
+    runs = [[RunResult({}, {"P@3": values}) for values in side] for side in (a, b)]
     found = paired(*runs, "P@3")
     expected = stats.ttest_rel(a[:, 5:].mean(axis=0), b[:, 5:].mean(axis=0))
     assert found.n == 195
@@ -32,7 +32,7 @@ def test_holm_is_never_below_the_plain_value_and_keeps_the_order():
 def run(loss, valid, test, genres=()):
     history = [{"loss": 9.0}, {"loss": loss + 7, "hinge": loss}, {"loss": 0.0}]  # the second epoch was kept
     metrics = {"MRR": test, **{f"MAP[{name}]": value for name, value in genres}}
-    return Finished(
+    return RunResult(
         {"history": history, "best_epoch": 2, "valid_metrics": {"MRR": valid}, "metrics": metrics}, {}
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_over_genres_each_genre_counts_once():
 
 
 def test_the_same_gap_everywhere_is_no_test():
-    one, other = ([Finished({}, {"P@3": np.array([0.1, 0.2, 0.7]) + gain})] for gain in (0.2, 0.0))
+    one, other = ([RunResult({}, {"P@3": np.array([0.1, 0.2, 0.7]) + gain})] for gain in (0.2, 0.0))
     found = paired(one, other, "P@3")
     assert found.mean == pytest.approx(0.2)
     assert found.p_value == 1.0

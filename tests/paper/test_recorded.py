@@ -1,6 +1,6 @@
 import pytest
 
-from tastespace.paper.cells import EVERYTHING, Cell
+from tastespace.paper.cells import ALL_METRICS, PlannedRun
 from tastespace.paper.runs import execute
 
 SMALL = {"dim": 8, "epochs": 3}
@@ -8,7 +8,7 @@ SMALL = {"dim": 8, "epochs": 3}
 
 @pytest.fixture(scope="module")
 def trained():
-    return execute(Cell("town", "bpa+hars", parameters=SMALL), threads=1, progress=False)[0]
+    return execute(PlannedRun("town", "bpa+hars", parameters=SMALL), threads=1, progress=False)[0]
 
 
 def test_a_run_writes_down_how_training_went(trained):
@@ -23,8 +23,8 @@ def test_a_run_writes_down_how_training_went(trained):
 
 def test_everything_is_measured_that_can_be(trained):
     assert {"P@3", "MaxDiv@20", "ILS@3", "Coverage@10", "MAP[Jazz]"} <= set(trained["metrics"])
-    popular = execute(Cell("town", "popular"), threads=1)[0]
+    popular = execute(PlannedRun("town", "popular"), threads=1)[0]
     assert "Coverage@10" in popular["metrics"]
     assert "MaxDiv@20" not in popular["metrics"]
     assert popular["history"] == []
-    assert EVERYTHING[0] == "P"
+    assert ALL_METRICS[0] == "P"

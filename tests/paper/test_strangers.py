@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tastespace.data import cold_start
-from tastespace.paper.cells import Cell
+from tastespace.paper.cells import PlannedRun
 from tastespace.paper.code_version import code_version
-from tastespace.paper.runs import Setting, execute, load_parts, run
+from tastespace.paper.runs import RunSpec, execute, load_parts, run
 from tastespace.paper.strangers import COLD_FIGURES, dataset_for, fingerprints_of
 from tastespace.paper.tables import find_table
 
@@ -20,31 +20,31 @@ def test_methods_that_learn_from_content_meet_strangers():
     assert dataset_for("town", "dpcml+dn") == "town-cold"
     assert dataset_for("town", "dpcml") == "town"
     assert dataset_for("steam-200k", "dpcml+dn") == "steam-200k"
-    result, report = execute(Setting("town", "dpcml+dn", parameters=QUICK), threads=1)
+    result, report = execute(RunSpec("town", "dpcml+dn", parameters=QUICK), threads=1)
     assert set(COLD_FIGURES) <= set(result["metrics"])
-    assert len(report.per_user["cold user P@3"]) == load_parts("town-cold").strangers.new_users.n_users
+    assert len(report.per_user["cold user P@3"]) == load_parts("town-cold").cold_start.new_users.n_users
     assert result["parameters"]["layers"] == (8,)
 
 
 def test_other_methods_are_measured_on_strangers_where_asked():
-    result, _ = execute(Setting("town-cold", "popular"), threads=1)
+    result, _ = execute(RunSpec("town-cold", "popular"), threads=1)
     assert "cold user P@3" in result["metrics"]
     assert "cold item P@3" not in result["metrics"]
-    plain, _ = execute(Setting("town", "popular"), threads=1)
+    plain, _ = execute(RunSpec("town", "popular"), threads=1)
     assert "cold user P@3" not in plain["metrics"]
 
 
 def test_cells_know_the_strangers():
-    keys = {Cell(dataset, "popular").key() for dataset in ("town", "town-cold")}
+    keys = {PlannedRun(dataset, "popular").key() for dataset in ("town", "town-cold")}
     assert len(keys) == 2
-    assert Cell("town", "cml+dn").key() == Cell("town-cold", "cml+dn").key()
+    assert PlannedRun("town", "cml+dn").key() == PlannedRun("town-cold", "cml+dn").key()
 
 
 def test_every_row_of_the_cold_table_runs_on_one_split():
-    cells = find_table("cold").cells(["town"], quick=True)
-    assert {cell.dataset for cell in cells} == {"town-cold"}
-    assert {"popular", "contentknn", "cml+hars", "bpa+hars", "cml+dn"} <= {cell.method for cell in cells}
-    plain, _ = execute(Setting("town-cold", "cml+unis", parameters={"epochs": 1, "dim": 4}), threads=1)
+    cells = find_table("cold").planned_runs(["town"], quick=True)
+    assert {planned.dataset for planned in cells} == {"town-cold"}
+    assert {"popular", "contentknn", "cml+hars", "bpa+hars", "cml+dn"} <= {planned.method for planned in cells}
+    plain, _ = execute(RunSpec("town-cold", "cml+unis", parameters={"epochs": 1, "dim": 4}), threads=1)
     assert "P@3" in plain["metrics"]
     assert not set(COLD_FIGURES) & set(plain["metrics"])
 
@@ -55,7 +55,7 @@ def test_content_is_part_of_what_a_cell_is_known_by():
     assert fingerprints_of(town) == fingerprints_of(cold_start.load("town"))
     assert fingerprints_of(town) != fingerprints_of(other)
     assert fingerprints_of(town) != fingerprints_of(replace(town, settings={"min_count": 5}))
-    assert code_version("cml+dn") != code_version("cml+dn", strangers=True)
+    assert code_version("cml+dn") != code_version("cml+dn", cold_start=True)
 
 
 @pytest.mark.slow

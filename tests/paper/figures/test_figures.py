@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from tastespace.errors import ParameterError
-from tastespace.paper.cells import Finished
+from tastespace.paper.cells import RunResult
 from tastespace.paper.figures import FIGURES, NothingToDrawError, find_figure
 from tastespace.paper.figures.files import draw_to
-from tastespace.paper.runner import Row
+from tastespace.paper.runner import RunStatus
 from tastespace.plots.canvas import DPI
 
 
 def rows_of(picture, done):
-    return {name: done(cells) for name, cells in picture.cells("town", 2).items()}
+    return {name: done(cells) for name, cells in picture.planned_runs("town", 2).items()}
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -28,7 +28,7 @@ def test_gaps_are_left_open_and_nothing_leaves_the_page(name, done):
     """Most of the cells are enough for a figure, none is not."""
     picture = find_figure(name)
     found = {
-        key: [Row(row.cell, "cut") if number % 4 == 3 else row for number, row in enumerate(rows)]
+        key: [RunStatus(row.planned, "cut") if number % 4 == 3 else row for number, row in enumerate(rows)]
         for key, rows in rows_of(picture, done).items()
     }
     figure = picture.paint("town", found)
@@ -40,14 +40,14 @@ def test_gaps_are_left_open_and_nothing_leaves_the_page(name, done):
         assert box.x1 <= width + 1
         assert box.y1 <= height + 1
     with pytest.raises(NothingToDrawError, match="town"):
-        picture.paint("town", {key: [Row(row.cell, "cut") for row in rows] for key, rows in found.items()})
+        picture.paint("town", {key: [RunStatus(row.planned, "cut") for row in rows] for key, rows in found.items()})
 
 
 def test_a_figure_says_what_it_cannot_be():
     with pytest.raises(ParameterError, match="vectors"):
         find_figure("vector")
     with pytest.raises(ParameterError, match="steam-200k"):
-        find_figure("vectors").cells("ml-1m")
+        find_figure("vectors").planned_runs("ml-1m")
 
 
 def test_the_map_of_bounds_shows_the_figures(done):
@@ -55,9 +55,9 @@ def test_the_map_of_bounds_shows_the_figures(done):
     rows = rows_of(picture, done)
     figure = picture.paint("town", rows)
     texts = [text.get_text() for text in figure.axes[1].texts]
-    metrics = {row.cell.title: [] for row in rows["delta-hars"]}
+    metrics = {row.planned.title: [] for row in rows["delta-hars"]}
     for row in rows["delta-hars"]:
-        metrics[row.cell.title].append(row.finished.result["metrics"]["P@3"])
+        metrics[row.planned.title].append(row.found.result["metrics"]["P@3"])
     for label in ("0.05 to 0.25", "0.5 to 0.8"):
         assert f"{np.mean(metrics[label]):.1f}" in texts
     assert texts.count(f"{np.mean(metrics['no DCRS']):.1f}") >= 7  # wherever the lower bound is above the upper
@@ -74,7 +74,7 @@ def test_methods_without_epochs_are_no_box(done):
     picture = find_figure("training-time")
     rows = rows_of(picture, done)
     bare = [
-        Row(row.cell, "done", Finished({**row.finished.result, "history": []}, {})) for row in rows["results1"]
+        RunStatus(row.planned, "done", RunResult({**row.found.result, "history": []}, {})) for row in rows["results1"]
     ]  # fmt: skip
     with pytest.raises(NothingToDrawError, match="learns by epochs"):
         picture.paint("town", {"results1": bare})

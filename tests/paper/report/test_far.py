@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tastespace.paper.entries import Entry
+from tastespace.paper.entries import TableRow
 from tastespace.paper.report.collecting import Section
 from tastespace.paper.report.far import remarks
 from tastespace.paper.tables import find_table
@@ -12,7 +12,7 @@ from tastespace.paper.tables import find_table
 
 @pytest.fixture
 def entry():
-    return Entry(dataset="ml-1m", label="TransCF", method="transcf", ours={"P@3": 19.6, "MRR": 24.0},
+    return TableRow(dataset="ml-1m", label="TransCF", method="transcf", ours={"P@3": 19.6, "MRR": 24.0},
                  theirs={"P@3": 10.0, "MRR": 24.0}, spread={}, seeds=1, seconds=1.0, state="complete")  # fmt: skip
 
 

@@ -5,11 +5,11 @@ import re
 import polars as pl
 import pytest
 
-from tastespace.paper.cells import Shelf
+from tastespace.paper.cells import ResultCache
 from tastespace.paper.claims import CLAIMS
 from tastespace.paper.report import write_report
 from tastespace.paper.report.twin import by_claim
-from tastespace.paper.runner import run_cells
+from tastespace.paper.runner import run_all
 from tastespace.paper.tables import find_table
 from tastespace.paper.verdicts import judge
 
@@ -18,17 +18,17 @@ from tastespace.paper.verdicts import judge
 def report(done, tmp_path_factory):
     """Two seeds of a part of the overall table, and the forms of DCRS, on the town."""
     folder = tmp_path_factory.mktemp("report")
-    shelf = Shelf(folder / "cells")
-    overall = [cell for cell in find_table("results1").cells(["town"], 2) if cell.method in ("ease", "cml+hars")]
-    for row in done([*overall, *find_table("dcrs-hars").cells(["town"], 1)]):
-        shelf.put(row.cell, row.finished)
-    run_cells(
-        [cell for cell in find_table("results1").cells(["town"], 1) if cell.method == "mlp"], shelf.folder, minutes=0
+    cache = ResultCache(folder / "cells")
+    overall = [planned for planned in find_table("results1").planned_runs(["town"], 2) if planned.method in ("ease", "cml+hars")]
+    for row in done([*overall, *find_table("dcrs-hars").planned_runs(["town"], 1)]):
+        cache.put(row.planned, row.found)
+    run_all(
+        [planned for planned in find_table("results1").planned_runs(["town"], 1) if planned.method == "mlp"], cache.folder, minutes=0
     )
     with pytest.MonkeyPatch.context() as patch:
         # Figures of data and of trained models need no cells; they are tested with the figures.
         patch.setattr("tastespace.paper.report.collecting.FIGURES", _with_cells())
-        paths = write_report(folder / "out", shelf.folder, datasets=["town"])
+        paths = write_report(folder / "out", cache.folder, datasets=["town"])
     return {path.name: path for path in paths}
 
 
@@ -93,7 +93,7 @@ def test_figures_and_rows_are_files_too(report):
 
 def test_a_figure_of_which_cells_are_missing_says_so(report):
     twin = report["report.md"].read_text(encoding="utf-8")
-    assert "Drawn from 3 of 34 runs." in twin  # accuracy-time; what stands in both of its tables counts once
+    assert "DrawnFigure from 3 of 34 runs." in twin  # accuracy-time; what stands in both of its tables counts once
 
 
 def test_every_table_says_by_which_command_and_in_what_time(report):

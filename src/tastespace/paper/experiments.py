@@ -1,4 +1,4 @@
-"""What an experiment is: a small piece of data that says which methods run, with which changes, on which data sets."""
+"""What an experiment is: which methods run, with which changes, on which data sets; and what a finished row is."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.models import registry
-from tastespace.paper.cells import Cell
+from tastespace.paper.experiment_data import TOWN
 from tastespace.paper.methods import find_method
-from tastespace.paper.numbers import published
-from tastespace.paper.runs import TOWN
-from tastespace.paper.stored import stored_parameters
+from tastespace.paper.published_numbers import published_accuracy
+from tastespace.paper.result_cache import PlannedRun
+from tastespace.paper.stored_parameters import stored_parameters
 
 Figures = dict[str, float]
 _QUICK_EPOCHS = 2
 
 
 @dataclass(frozen=True)
-class Line:
+class RowSpec:
     """A row of a table, or a point of a figure."""
 
     label: str
@@ -41,8 +41,8 @@ class Line:
         return {**{name: value for name, value in borrowed.items() if name in known}, **self.changes, **few}
 
 
-def _accuracy(dataset: str, line: Line) -> Figures:
-    return published(dataset, line.method)
+def _accuracy(dataset: str, spec: RowSpec) -> Figures:
+    return published_accuracy(dataset, spec.method)
 
 
 def _metrics(result: Mapping[str, Any]) -> Figures:
@@ -52,46 +52,84 @@ def _metrics(result: Mapping[str, Any]) -> Figures:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table: its rows, where they are measured, and what the paper says."""
+    """A table: its rows, the data sets, and the published figures."""
 
     name: str
     title: str
-    lines: tuple[Line, ...]
+    row_specs: tuple[RowSpec, ...]
     datasets: tuple[str, ...]
-    theirs: Callable[[str, Line], Figures] = _accuracy
-    """The paper's figures of a row."""
+    published: Callable[[str, RowSpec], Figures] = _accuracy
+    """The published figures of a row."""
     ours: Callable[[Mapping[str, Any]], Figures] = _metrics
-    """Our figures, from what a run found."""
+    """Our figures, from the result of a run."""
     shown: tuple[str, ...] = ("P@3", "NDCG@3", "P@5", "NDCG@5", "MAP", "MRR")
-    """Which of them stand in the table."""
+    """Metrics that the table shows."""
     seeds: int = 1
-    """Runs of each row, unless the reader asks for another number."""
+    """Runs of each row, unless another number is given."""
     town: str = TOWN
-    """How the synthetic town is called here; a table about strangers needs a town with strangers."""
+    """Name of the synthetic data set here; a table about cold start needs it with cold-start users and items."""
 
-    def cells(self, datasets: Sequence[str] = (), seeds: int | None = None, quick: bool = False) -> list[Cell]:
+    def planned_runs(
+        self, datasets: Sequence[str] = (), seeds: int | None = None, quick: bool = False
+    ) -> list[PlannedRun]:
         """Everything that the table needs, one data set after the other."""
         wanted = checked_datasets(self.name, datasets or self.datasets, self.datasets, self.town)
         if seeds is not None and seeds < 1:
-            raise ParameterError(f"seeds={seeds}: expected how many runs of each cell, 1 or more.")
-        lines = [line for line in self.lines if line.quick] if quick else self.lines
+            raise ParameterError(f"seeds={seeds}: expected how many runs of each row, 1 or more.")
+        specs = [spec for spec in self.row_specs if spec.quick] if quick else self.row_specs
         return [
-            Cell(
+            PlannedRun(
                 dataset,
-                line.method,
+                spec.method,
                 seed=seed,
-                parameters=line.parameters(dataset, quick),
-                label=line.label,
+                parameters=spec.parameters(dataset, quick),
+                label=spec.label,
                 quick=quick,
             )
             for dataset in wanted
-            for line in lines
+            for spec in specs
             for seed in range(self.seeds if seeds is None else seeds)
         ]
 
 
+@dataclass(frozen=True)
+class TableRow:
+    """A row of a finished table."""
+
+    dataset: str
+    label: str
+    method: str
+    ours: Figures
+    """Mean over the seeds that were run."""
+    spread: Figures
+    """Standard deviation over them; empty for one."""
+    published: Figures
+    """The paper's figures."""
+    seeds: int
+    seconds: float
+    """Of one run."""
+    state: str
+    """complete, partial (some seeds are missing), cut, failed, no data, or missing."""
+    problem: str = ""
+    note: str = ""
+    """A remark that stands behind its name."""
+    trials: int = 0
+    """Made to choose its parameters on validation; 0 where no search is stored."""
+    made: str = ""
+    """Date of its runs, or the first and the last; empty for what is counted in the data."""
+    version: str = ""
+    """Of tastespace, by which its runs were made."""
+    archived: bool = False
+    """Whether it comes from an archive of finished results and not from the result cache."""
+
+
+def row_without_data(dataset: str, label: str, published: Figures, problem: str) -> TableRow:
+    """The row of a data set that is not on this machine."""
+    return TableRow(dataset, label, "", {}, {}, published, 0, 0.0, "no data", problem)
+
+
 def checked_datasets(name: str, datasets: Sequence[str], declared: Sequence[str], town: str = TOWN) -> list[str]:
-    """The data sets asked for; one for which a table or figure is not declared is refused. The town is good for all.
+    """The requested data sets; one that is not declared for a table or figure is refused, but for the synthetic one.
 
     >>> checked_datasets("cold", ["town"], ["xing-2017-cold"], "town-cold")
     ['town-cold']
@@ -106,11 +144,11 @@ def checked_datasets(name: str, datasets: Sequence[str], declared: Sequence[str]
 
 def only(experiment: Experiment, methods: Sequence[str]) -> Experiment:
     """The same table with some of its rows; case does not matter."""
-    known = list(dict.fromkeys(line.method for line in experiment.lines))
+    known = list(dict.fromkeys(spec.method for spec in experiment.row_specs))
     wanted = [method.lower() for method in methods]
     for method in wanted:
         if method not in known:
             raise ParameterError(
                 f"{experiment.name} has no method {method!r}; it has {', '.join(known)}." + nearest(method, known)
             )
-    return replace(experiment, lines=tuple(line for line in experiment.lines if line.method in wanted))
+    return replace(experiment, row_specs=tuple(spec for spec in experiment.row_specs if spec.method in wanted))

@@ -1,12 +1,20 @@
-"""What the paper's figures share: panels with a heading, quiet axes, and one color for each family of methods."""
+"""What the figures share: how a figure is declared, what it is drawn from, panels, axes, colors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from tastespace.plots.canvas import FAINT, INK, PALETTE, QUIET, fit_into, new_figure, write
+from tastespace.errors import DataError
+from tastespace.paper.experiment_data import TOWN
+from tastespace.paper.experiments import Experiment, TableRow, checked_datasets
+from tastespace.paper.rendering import table_rows
+from tastespace.paper.result_cache import PlannedRun, RunResult
+from tastespace.paper.runner import RunStatus
+from tastespace.plots.canvas import FAINT, INK, PALETTE, QUIET, fit_into, new_figure, save_figure, write
 
 BLUE, VERMILION, GREEN, PINK, AMBER, SKY, BROWN, GREY = PALETTE
 FAMILY = {"CML": BLUE, "BPA": VERMILION, "APA": GREEN}
@@ -18,6 +26,92 @@ _TIMES = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0)
 # Inches around and between panels.
 _LEFT, _RIGHT, _BOTTOM, _HEAD = 0.75, 0.3, 0.65, 1.05
 _ACROSS, _DOWN = 0.8, 0.95
+
+
+class NothingToDrawError(DataError):
+    """None of the runs that a figure needs has been made."""
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """What a drawing function gets: a data set's name, and what was run on it."""
+
+    dataset: str
+    tables: Mapping[str, Mapping[str, TableRow]] = field(default_factory=dict)
+    """Name of a table -> label of a row -> the row, of those that have been run."""
+    runs: Mapping[str, Mapping[str, list[RunResult]]] = field(default_factory=dict)
+    """The same with the finished runs behind each row, one per seed."""
+    quick: bool = False
+
+    def rows(self, table: str) -> Mapping[str, TableRow]:
+        """Rows of one table by label, of those that have been run."""
+        return self.tables.get(table, {})
+
+    def value(self, table: str, label: str, metric: str) -> float:
+        """One figure of one row, NaN where it was not run: a gap in the figure."""
+        entry = self.rows(table).get(label)
+        return math.nan if entry is None else entry.ours.get(metric, math.nan)
+
+    def published(self, table: str, label: str, metric: str) -> float:
+        """The paper's figure, NaN where it gives none."""
+        entry = self.rows(table).get(label)
+        return math.nan if entry is None else entry.published.get(metric, math.nan)
+
+    def spread(self, table: str, label: str, metric: str) -> float:
+        """Standard deviation over seeds, 0 of a single one."""
+        entry = self.rows(table).get(label)
+        return 0.0 if entry is None else entry.spread.get(metric, 0.0)
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """A figure: the tables whose runs it shows, and how it is drawn."""
+
+    name: str
+    title: str
+    datasets: tuple[str, ...]
+    draw: Callable[[FigureData], Any]
+    """Gives a matplotlib figure."""
+    tables: tuple[Experiment, ...] = ()
+    caption: str = ""
+    """What the reader should lookup for."""
+
+    def planned_runs(self, dataset: str, seeds: int | None = None, quick: bool = False) -> dict[str, list[PlannedRun]]:
+        """Everything that the figure needs on a data set, by table."""
+        (wanted,) = checked_datasets(self.name, [dataset], self.datasets, self.town)
+        return {table.name: table.planned_runs([wanted], seeds, quick) for table in self.tables}
+
+    @property
+    def town(self) -> str:
+        """Name of the synthetic data set in its tables."""
+        return self.tables[0].town if self.tables else TOWN
+
+    def draw_from(self, dataset: str, statuses: Mapping[str, Sequence[RunStatus]], quick: bool = False) -> Any:
+        """The figure from the runs of its tables, by name; those without a result are left out."""
+        done = {name: [row for row in found if row.found is not None] for name, found in statuses.items()}
+        if self.tables and not any(done.values()):
+            problem = next((row.problem for found in statuses.values() for row in found if row.problem), "")
+            raise NothingToDrawError(f"{self.name}: nothing of it has been run on {dataset}. {problem}".rstrip())
+        tables = {
+            table.name: {entry.label: entry for entry in table_rows(table, done.get(table.name, []))}
+            for table in self.tables
+        }
+        runs: dict[str, dict[str, list[RunResult]]] = {}
+        for name, found in done.items():
+            for row in found:
+                assert row.found is not None
+                runs.setdefault(name, {}).setdefault(row.planned.title, []).append(row.found)
+        figure = self.draw(FigureData(dataset, tables, runs, quick))
+        if quick:
+            figure.text(0.99, 0.01, "a quick run of few epochs: only to see that it works", ha="right", fontsize=7)
+        return figure
+
+    def write(
+        self, folder: Path, dataset: str, statuses: Mapping[str, Sequence[RunStatus]], quick: bool = False
+    ) -> list[Path]:
+        """Draw the figure and write it as NAME-DATASET.svg and .png; gives the paths."""
+        drawn = self.draw_from(dataset, statuses, quick)
+        return [save_figure(drawn, folder / f"{self.name}-{dataset}{kind}") for kind in (".svg", ".png")]
 
 
 def panels(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tastespace.errors import ParameterError
 from tastespace.paper.methods import Method
-from tastespace.paper.proposals import Space
-from tastespace.paper.stored import PRETRAINED
+from tastespace.paper.stored_parameters import PRETRAINED
 
-# Ranges in which this implementation is searched, in order, so that neighbors are alike; "diversity" stands for
+Space = dict[str, tuple[Any, ...]]
+"""Name of a parameter -> its values in order."""
+
+# Ranges in which this implementation is searched, in order, so that neighbors are alike; "spread" stands for
 # (min_spread, max_spread). A search starts from what is stored for this data set or another, else from the
 # middle of each.
 _COMMON: Space = {
@@ -20,12 +24,12 @@ _COMMON: Space = {
 }
 _SEVERAL: Space = {
     "spread_weight": (1.0, 3.0, 10.0, 30.0),
-    "diversity": ((0.0, 0.1), (0.05, 0.15), (0.05, 0.25), (0.1, 0.35), (0.2, 0.5)),
+    "spread": ((0.0, 0.1), (0.05, 0.15), (0.05, 0.25), (0.1, 0.35), (0.2, 0.5)),
 }
 # Vectors on the sphere are farther from each other, and the loss is one of inner products.
 _SEVERAL_ON_THE_SPHERE: Space = {
     "spread_weight": (0.1, 0.3, 1.0, 3.0, 10.0),
-    "diversity": ((0.0, 0.1), (0.05, 0.25), (0.1, 0.35), (0.1, 1.0), (0.5, 2.0)),
+    "spread": ((0.0, 0.1), (0.05, 0.25), (0.1, 0.35), (0.1, 1.0), (0.5, 2.0)),
 }
 _BY_SAMPLER: dict[str, Space] = {
     "uniform": {"n_negatives": (5, 10, 20, 50)},
@@ -47,7 +51,7 @@ _BPA: Space = {"n_interests": (2, 3, 5, 8, 12)}
 _PAPER: Space = {"margin": (1.0, 1.5, 2.0), "learning_rate": (3e-4, 5e-4, 1e-3, 3e-3, 1e-2)}
 _PAPER_SEVERAL: Space = {
     "spread_weight": (10.0, 20.0, 30.0),
-    "diversity": tuple(
+    "spread": tuple(
         (low, high) for low in (0.0, 0.05, 0.1, 0.2, 0.5) for high in (0.1, 0.25, 0.35, 0.5, 0.8) if low <= high
     ),
 }
@@ -104,8 +108,9 @@ _RECNET: Space = {
     "patience": (8,),
 }
 
-# What strangers are placed by takes most of the time: small networks come first. With the paper's known="fused" the
-# warm lost a third of their accuracy on two data sets; `--set known=fused --set both_hidden=true` searches it.
+# The networks that place cold-start users and items take most of the time: small ones come first. With the paper's
+# known="fused" warm users lost a third of their accuracy on two data sets; `--set known=fused --set both_hidden=true`
+# searches it.
 _DROPOUTNET: Space = {
     **_NEURAL,
     "training": ("joint",),
@@ -125,7 +130,7 @@ _SEVERAL_DN: Space = {"n_interests": (2, 3, 5)}
 
 _OTHERS: dict[str, Space] = {
     "cml+dn": _METRIC_DN,
-    "dpcml+dn": {**_METRIC_DN, **_SEVERAL_DN, "diversity": ((0.0, 0.04), (0.0, 0.1), (0.05, 0.25))},
+    "dpcml+dn": {**_METRIC_DN, **_SEVERAL_DN, "spread": ((0.0, 0.04), (0.0, 0.1), (0.05, 0.25))},
     "mgmf+dn": {**_DROPOUTNET, **_SEVERAL_DN},
     "contentknn": {"n_neighbors": (20, 50, 100, 200, 400, 800, 1500)},
     "ease": {"regularization": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
@@ -268,5 +273,5 @@ def space_of(method: Method, grid: str = "ours") -> Space:
         if method.fixed.get("dcrs", "mean") is not None:
             space |= _SEVERAL if ours else _PAPER_SEVERAL
         if ours and method.fixed.get("geometry") == "sphere":
-            space |= _ON_THE_SPHERE | (_SEVERAL_ON_THE_SPHERE if "diversity" in space else {})
+            space |= _ON_THE_SPHERE | (_SEVERAL_ON_THE_SPHERE if "spread" in space else {})
     return space
