@@ -6,8 +6,8 @@ import time
 import pytest
 
 from tastespace.cli import paper as module
-from tastespace.paper.entries import TableRow
-from tastespace.paper.tables import find_table
+from tastespace.paper.experiments import TableRow
+from tastespace.paper.paper_tables import find_table
 
 pytestmark = pytest.mark.usefixtures("one_core")
 

@@ -1,4 +1,4 @@
-"""RunResult cells that nobody trained, so that tables, figures and reports can be made in no time."""
+"""Made-up results, so that tables, figures and reports can be tested without training."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from tastespace.paper.cells import ACCURACY, LIST_DIVERSITY, PlannedRun, RunResult
+from tastespace.paper.experiment_data import load_parts
+from tastespace.paper.result_cache import LIST_DIVERSITY, PlannedRun, RunResult
 from tastespace.paper.runner import RunStatus
-from tastespace.paper.runs import load_parts
+from tastespace.paper.runs import ACCURACY
 
 N_USERS = 40
 METRICS = [f"{name}@{k}" for name in ACCURACY[:3] for k in (3, 5)] + ["MAP", "MRR"]
@@ -23,7 +24,7 @@ def _categories() -> list[str]:
 
 
 def untrained_result(planned: PlannedRun) -> RunResult:
-    """Figures that depend on the cell alone."""
+    """Figures that depend on the planned run alone."""
     rng = np.random.default_rng(zlib.crc32(f"{planned.title} {planned.seed} {planned.dataset}".encode()))
     level = rng.uniform(20, 30)
     per_user = {name: level + rng.normal(0, 5, N_USERS) for name in (*METRICS, *LIST_DIVERSITY)}
@@ -47,5 +48,11 @@ def untrained_result(planned: PlannedRun) -> RunResult:
 
 @pytest.fixture(scope="session")
 def done() -> Callable[[Sequence[PlannedRun]], list[RunStatus]]:
-    """Rows as if all these cells had been run."""
-    return lambda cells: [RunStatus(planned, "done", untrained_result(planned)) for planned in cells]
+    """Statuses as if all of these had been run."""
+    return lambda planned_runs: [RunStatus(planned, "done", untrained_result(planned)) for planned in planned_runs]
+
+
+@pytest.fixture(autouse=True)
+def _own_parameters(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or writes the parameters of whoever runs it."""
+    monkeypatch.setenv("TASTESPACE_PARAMETERS", str(tmp_path_factory.getbasetemp() / "parameters.json"))

@@ -3,13 +3,13 @@ import pytest
 from tastespace.errors import ParameterError
 from tastespace.paper.claims import CLAIMS, find_claim
 from tastespace.paper.methods import find_method
-from tastespace.paper.tables import EXPERIMENTS
+from tastespace.paper.paper_tables import EXPERIMENTS
 
 
 def test_cells_of_a_claim():
-    cells = CLAIMS["dcrs"].planned_runs("steam-200k", 3)
-    assert len(cells) == 6 * 3
-    assert {planned.parameters.get("dcrs", "stored") for planned in cells} == {"stored", None}
+    planned_runs = CLAIMS["dcrs"].planned_runs("steam-200k", 3)
+    assert len(planned_runs) == 6 * 3
+    assert {planned.parameters.get("dcrs", "stored") for planned in planned_runs} == {"stored", None}
     with pytest.raises(ParameterError, match="apa-bpa"):
         find_claim("apa-bpaa")
 

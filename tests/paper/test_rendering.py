@@ -2,10 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tastespace.paper.cells import PlannedRun, RunResult
-from tastespace.paper.entries import table_rows
-from tastespace.paper.experiment import Experiment, RowSpec
-from tastespace.paper.rendering import to_markdown, to_rows
+from tastespace.paper.experiments import Experiment, RowSpec
+from tastespace.paper.rendering import table_rows, to_markdown, to_rows
+from tastespace.paper.result_cache import PlannedRun, RunResult
 from tastespace.paper.runner import RunStatus
 
 
@@ -25,7 +24,7 @@ GOLDEN = Path(__file__).with_name("golden") / "two-methods.md"
 @pytest.fixture(autouse=True)
 def _searched(monkeypatch):
     monkeypatch.setattr(
-        "tastespace.paper.entries.stored_trials", lambda dataset, method: {"cml+hars": 6}.get(method, 0)
+        "tastespace.paper.rendering.stored_trials", lambda dataset, method: {"cml+hars": 6}.get(method, 0)
     )
 
 
@@ -50,7 +49,7 @@ def test_rows_for_programs_have_the_difference():
 
 
 def test_differences_and_tests_can_stand_in_the_table():
-    found = to_markdown(TWO, table_rows(TWO, ROWS), p_values={"HarS": 0.00123}, difference=True)
+    found = to_markdown(TWO, table_rows(TWO, ROWS), p_values={"HarS": "0.001"}, difference=True)
     assert "| P@3 | NDCG@3 | P@5 | NDCG@5 | MAP | MRR | p | seeds | trials | seconds |" in found
     assert "| 26.50 ± 0.71 (26.66, -0.16) |" in found
     assert found.rstrip().endswith("| 0.001 | 2 | 6 | 10 |")

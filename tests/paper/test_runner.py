@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tastespace.errors import DatasetError
-from tastespace.paper.cells import PlannedRun, ResultCache
+from tastespace.paper.result_cache import PlannedRun, ResultCache
 from tastespace.paper.runner import run_all, why_missing
 
 TWO = [PlannedRun("town", "popular"), PlannedRun("town", "cml+hars", parameters={"dim": 8, "epochs": 2})]
@@ -17,23 +17,23 @@ def states(rows):
     return [row.state for row in rows]
 
 
-def test_cells_run_once_and_are_kept(tmp_path):
+def test_runs_are_made_once_and_kept(tmp_path):
     assert states(run_all(TWO, tmp_path, workers=2)) == ["done", "done"]
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npz")}
     again = run_all([*TWO, PlannedRun("town", "popular", seed=1)], tmp_path, workers=2)
     assert states(again) == ["kept", "kept", "done"]
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
-    assert again[1].finished.result["metrics"]["P@3"] > 0
+    assert again[1].found.result["metrics"]["P@3"] > 0
 
 
-def test_a_damaged_cell_is_run_again(tmp_path):
+def test_a_damaged_result_is_run_again(tmp_path):
     run_all(TWO[:1], tmp_path)
     path = next(tmp_path.glob("*.npz"))
     path.write_bytes(path.read_bytes()[:100])
     assert states(run_all(TWO[:1], tmp_path)) == ["done"]
 
 
-def test_a_failing_cell_says_why_and_the_others_go_on(tmp_path):
+def test_a_failing_run_says_why_and_the_others_go_on(tmp_path):
     bad = PlannedRun("town", "cml+hars", parameters={"margin": -1.0})
     rows = run_all([bad, TWO[0]], tmp_path, workers=1)
     assert states(rows) == ["failed", "done"]
@@ -41,7 +41,7 @@ def test_a_failing_cell_says_why_and_the_others_go_on(tmp_path):
     assert why_missing(bad, ResultCache(tmp_path)) == ("failed", rows[0].problem)
 
 
-def test_an_error_of_any_kind_leaves_word_and_an_old_word_is_forgotten(tmp_path):
+def test_an_error_of_any_kind_is_kept_and_replaces_an_older_one(tmp_path):
     bad = PlannedRun("town", "cml+hars", parameters={"no_such": 1})
     run_all([bad], tmp_path, minutes=0.0)
     assert why_missing(bad, ResultCache(tmp_path))[0] == "cut"
@@ -53,7 +53,7 @@ def test_an_error_of_any_kind_leaves_word_and_an_old_word_is_forgotten(tmp_path)
 
 def test_what_a_budget_ends_is_marked(tmp_path):
     assert states(run_all(TWO, tmp_path, minutes=0.0)) == ["cut", "cut"]
-    assert {why_missing(planned, ResultCache(tmp_path))[0] for planned in TWO} == {"cut"}  # a report made later can say so
+    assert {why_missing(planned, ResultCache(tmp_path))[0] for planned in TWO} == {"cut"}  # for a later report
     assert not list(tmp_path.glob("*.npz"))
 
 
@@ -64,7 +64,7 @@ def test_a_data_set_that_is_not_here_is_marked_and_looked_for_once(tmp_path, mon
         asked.append(dataset)
         raise DatasetError(f"{dataset} is not on this machine")
 
-    monkeypatch.setattr("tastespace.paper.cells.load_parts", nowhere)
+    monkeypatch.setattr("tastespace.paper.result_cache.load_parts", nowhere)
     rows = run_all([PlannedRun("ml-10m", "ease"), PlannedRun("ml-10m", "popular")], tmp_path)
     assert states(rows) == ["no data", "no data"]
     assert rows[1].problem == "ml-10m is not on this machine"
@@ -73,10 +73,10 @@ def test_a_data_set_that_is_not_here_is_marked_and_looked_for_once(tmp_path, mon
 
 SCRIPT = """
 import sys
-from tastespace.paper.cells import PlannedRun
+from tastespace.paper.result_cache import PlannedRun
 from tastespace.paper.runner import run_all, why_missing
-cells = [PlannedRun("town", "cml+hars", seed, {"dim": 8, "epochs": 3}) for seed in range(6)]
-rows = run_all(cells, sys.argv[1], workers=1)
+planned_runs = [PlannedRun("town", "cml+hars", seed, {"dim": 8, "epochs": 3}) for seed in range(6)]
+rows = run_all(planned_runs, sys.argv[1], workers=1)
 print(" ".join(row.state for row in rows))
 """
 

@@ -279,7 +279,8 @@ class _Collector:
         self._add_section(Section(table, dataset, in_declared_order(table, list(rows.values())), p_values))
 
     def _archived_p_values(self, table: Experiment, dataset: str, labels: set[str]) -> dict[str, str]:
-        assert self._archive is not None
+        if self._archive is None:
+            return {}
         texts = {label: self._archive.p_value(table.name, dataset, label) for label in labels}
         return {label: text for label, text in texts.items() if text}
 
@@ -386,7 +387,8 @@ def _write_rows(found: Contents, folder: Path) -> list[Path]:
             paths.append(folder / name)
             floats = pl.selectors.float()
             p_values = pl.selectors.matches("^p( |$)") & floats
-            rounded = (p_values.round_sig_figs(4), (floats - p_values).round(4))
+            # Six digits, so that a table of archived rows shows the same two or three as one of the runs themselves.
+            rounded = (p_values.round_sig_figs(4), (floats - p_values).round(6))
             pl.DataFrame(rows, infer_schema_length=None).with_columns(*rounded).write_csv(paths[-1])
     return paths
 

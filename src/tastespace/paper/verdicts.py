@@ -1,4 +1,4 @@
-"""What the measurements say: verdicts on the paper's claims, the paired tests behind them, deviations from the paper."""
+"""Verdicts on the paper's claims, the paired tests behind them, and deviations from the published figures."""
 
 from __future__ import annotations
 
@@ -246,9 +246,7 @@ def _paired_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> Difference:
     gap = a[known] - b[known]
     if not len(gap) or not gap.any():
         return Difference(0.0, 1.0, len(gap))
-    if (
-        np.ptp(gap) <= _SAME * np.abs(gap).max()
-    ):  # one pair, or the same difference everywhere: there is no variance to test against
+    if np.ptp(gap) <= _SAME * np.abs(gap).max():  # one pair, or the same difference everywhere: no variance
         return Difference(float(gap.mean()), 1.0, len(gap))
     return Difference(float(gap.mean()), float(stats.ttest_rel(a[known], b[known]).pvalue), len(gap))
 

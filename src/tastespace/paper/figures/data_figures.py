@@ -54,7 +54,8 @@ def draw_diversity(data: FigureData) -> Any:
     left.set_ylim(top=1.12 * left.get_ylim()[1])
     write(left, middle + 0.015, left.get_ylim()[1] * 0.985, f"median {middle:.2f}", 9, va="top")
     name_axes(left, "Preference diversity", "share of a user's pairs of items without a common genre", "users")
-    names, shares, small = (one[:_MAX_CATEGORIES][::-1] for one in (names, shares, few))
+    last = slice(_MAX_CATEGORIES - 1, None, -1)  # the largest stands at the top
+    names, shares, small = names[last], shares[last], few[last]
     quiet(right, "x")
     right.grid(axis="y", visible=False)
     right.barh(names, 100 * shares, color=np.where(small, VERMILION, BLUE).tolist(), height=0.72)

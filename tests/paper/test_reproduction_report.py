@@ -1,16 +1,15 @@
-"""The report of cells that nobody trained: what it shows, and what it marks as missing."""
+"""The report of made-up results: what it shows, and what it marks as missing."""
 
 import re
 
 import polars as pl
 import pytest
 
-from tastespace.paper.cells import ResultCache
 from tastespace.paper.claims import CLAIMS
-from tastespace.paper.report import write_report
-from tastespace.paper.report.twin import by_claim
+from tastespace.paper.paper_tables import find_table
+from tastespace.paper.reproduction_report import by_claim, write_report
+from tastespace.paper.result_cache import ResultCache
 from tastespace.paper.runner import run_all
-from tastespace.paper.tables import find_table
 from tastespace.paper.verdicts import judge
 
 
@@ -18,21 +17,27 @@ from tastespace.paper.verdicts import judge
 def report(done, tmp_path_factory):
     """Two seeds of a part of the overall table, and the forms of DCRS, on the town."""
     folder = tmp_path_factory.mktemp("report")
-    cache = ResultCache(folder / "cells")
-    overall = [planned for planned in find_table("results1").planned_runs(["town"], 2) if planned.method in ("ease", "cml+hars")]
+    cache = ResultCache(folder / "results")
+    overall = [
+        planned
+        for planned in find_table("results1").planned_runs(["town"], 2)
+        if planned.method in ("ease", "cml+hars")
+    ]
     for row in done([*overall, *find_table("dcrs-hars").planned_runs(["town"], 1)]):
         cache.put(row.planned, row.found)
     run_all(
-        [planned for planned in find_table("results1").planned_runs(["town"], 1) if planned.method == "mlp"], cache.folder, minutes=0
+        [planned for planned in find_table("results1").planned_runs(["town"], 1) if planned.method == "mlp"],
+        cache.folder,
+        minutes=0,
     )
     with pytest.MonkeyPatch.context() as patch:
-        # Figures of data and of trained models need no cells; they are tested with the figures.
-        patch.setattr("tastespace.paper.report.collecting.FIGURES", _with_cells())
+        # Figures of data and of trained models need no runs; they are tested with the figures.
+        patch.setattr("tastespace.paper.reproduction_report.FIGURES", _with_runs())
         paths = write_report(folder / "out", cache.folder, datasets=["town"])
     return {path.name: path for path in paths}
 
 
-def _with_cells():
+def _with_runs():
     from tastespace.paper.figures import FIGURES
 
     return {name: FIGURES[name] for name in ("dcrs", "accuracy-time", "sampling")}
@@ -49,28 +54,28 @@ def test_the_page_is_self_contained_and_whole(report):
 
 
 def test_tables_show_both_seeds_and_mark_what_is_missing(report):
-    twin = report["report.md"].read_text(encoding="utf-8")
-    row = next(line for line in twin.splitlines() if line.startswith("| EASE *not in the paper, defaults* |"))
+    text = report["report.md"].read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if line.startswith("| EASE *not in the paper, defaults* |"))
     assert " ± " in row
     assert row.endswith("| 2 |  | 2 |")  # seeds, trials, seconds
-    assert "### Overall performance, town (`results1`)" in twin
-    assert "| HLR *missing* | - |" in twin
-    assert "| MLP *cut* | - |" in twin
-    assert "| 22 of 25 rows of table results1 | town | cut, not run |" in twin.partition("## Gaps")[2]
+    assert "### Overall performance, town (`results1`)" in text
+    assert "| HLR *missing* | - |" in text
+    assert "| MLP *cut* | - |" in text
+    assert "| 22 of 25 rows of table results1 | town | cut, not run |" in text.partition("## Gaps")[2]
     page = report["report.html"].read_text(encoding="utf-8")
     assert '<td>HLR <span class="gap">missing</span></td>' in page
 
 
 def test_what_was_not_run_is_a_gap(report):
-    twin = report["report.md"].read_text(encoding="utf-8")
-    assert "| table competitors | town | not run |" in twin
-    assert "| figure sampling | town | not run |" in twin
-    assert "| table results1 |" not in twin.partition("## Gaps")[2]
+    text = report["report.md"].read_text(encoding="utf-8")
+    assert "| table competitors | town | not run |" in text
+    assert "| figure sampling | town | not run |" in text
+    assert "| table results1 |" not in text.partition("## Gaps")[2]
 
 
 def test_claims_stand_one_by_one(report):
-    twin = report["report.md"].read_text(encoding="utf-8")
-    lines = {line.split(" | ")[0].strip("| "): line for line in twin.splitlines() if line.startswith("| ")}
+    text = report["report.md"].read_text(encoding="utf-8")
+    lines = {line.split(" | ")[0].strip("| "): line for line in text.splitlines() if line.startswith("| ")}
     assert lines["claim"] == "| claim | town |"
     judged = lines["Several vectors with diversity control (DCRS) do better than without."]
     assert re.search(
@@ -91,25 +96,25 @@ def test_figures_and_rows_are_files_too(report):
     assert rows.filter((pl.col("table") == "results1") & (pl.col("label") == "EASE"))["seeds"].to_list() == [2] * 6
 
 
-def test_a_figure_of_which_cells_are_missing_says_so(report):
-    twin = report["report.md"].read_text(encoding="utf-8")
-    assert "DrawnFigure from 3 of 34 runs." in twin  # accuracy-time; what stands in both of its tables counts once
+def test_a_figure_with_missing_runs_says_so(report):
+    text = report["report.md"].read_text(encoding="utf-8")
+    assert "DrawnFigure from 3 of 34 runs." in text  # accuracy-time; what stands in both of its tables counts once
 
 
 def test_every_table_says_by_which_command_and_in_what_time(report):
-    twin, page = (report[name].read_text(encoding="utf-8") for name in ("report.md", "report.html"))
+    text, page = (report[name].read_text(encoding="utf-8") for name in ("report.md", "report.html"))
     overall = r"`tastespace paper table results1 --dataset town`: (\d+) runs on one core, (\d+) seconds in all\."
-    (found,) = re.findall(overall, twin)
+    (found,) = re.findall(overall, text)
     seeds = pl.read_csv(report["results.csv"], infer_schema_length=None).filter(pl.col("table") == "results1")
     assert int(found[0]) == seeds.unique("label")["seeds"].sum()
     assert f"({found[0]} runs on one core, {found[1]} seconds in all)" in page
-    assert "`tastespace paper table size`" in twin
+    assert "`tastespace paper table size`" in text
 
 
 def test_where_it_was_made_is_said(report):
-    twin = report["report.md"].read_text(encoding="utf-8")
+    text = report["report.md"].read_text(encoding="utf-8")
     for word in ("processor", "memory", "Python", "tastespace", "page made 2", "runs made 2"):
-        assert word in twin
+        assert word in text
 
 
 def test_a_claim_about_other_data_has_an_empty_place():

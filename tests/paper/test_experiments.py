@@ -1,10 +1,9 @@
 import pytest
 
 from tastespace.errors import ParameterError
-from tastespace.paper.ablations import HIGH, LOW, bounds
-from tastespace.paper.experiment import Experiment, RowSpec
-from tastespace.paper.stored import stored_parameters
-from tastespace.paper.tables import find_table
+from tastespace.paper.experiments import Experiment, RowSpec
+from tastespace.paper.paper_tables import HIGH, LOW, bounds, find_table
+from tastespace.paper.stored_parameters import stored_parameters
 
 
 def test_a_line_may_borrow_the_parameters_of_another_method():
@@ -35,7 +34,7 @@ def test_the_bounds_of_dcrs_cover_the_whole_map(name):
 
 
 def test_hardest_candidates_may_be_more_than_one():
-    cells = find_table("u-hars").planned_runs(["steam-200k"])
-    assert {planned.parameters["n_hardest"] for planned in cells} == {1, 5, 10, 15, 20, 25}
-    assert {planned.parameters["n_negatives"] for planned in cells} == {40, 50}
+    planned_runs = find_table("u-hars").planned_runs(["steam-200k"])
+    assert {planned.parameters["n_hardest"] for planned in planned_runs} == {1, 5, 10, 15, 20, 25}
+    assert {planned.parameters["n_negatives"] for planned in planned_runs} == {40, 50}
     assert all(planned.key() for planned in find_table("u-hars").planned_runs(["town"])[:1])
