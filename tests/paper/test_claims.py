@@ -31,7 +31,7 @@ def test_a_claim_is_judged_by_runs_of_the_tables(name):
     assert {planned.key() for planned in claim.planned_runs("town", 1)} <= declared
 
 
-def test_the_claim_about_strangers_is_judged_where_there_are_strangers():
+def test_the_claim_about_cold_start_is_judged_on_cold_start_data():
     claim = CLAIMS["cold"]
     assert claim.datasets == ("xing-2017-cold",)
     assert {metric.rpartition(" ")[0] for metric in claim.metrics} == {"cold user", "cold item"}

@@ -1,10 +1,12 @@
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from tastespace.errors import DataError
 from tastespace.paper.experiments import Experiment, RowSpec
-from tastespace.paper.rendering import table_rows, to_markdown, to_rows
-from tastespace.paper.result_cache import PlannedRun, RunResult
+from tastespace.paper.rendering import Archive, archived_rows, marks_of, table_rows, to_markdown, to_rows
+from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
 from tastespace.paper.runner import RunStatus
 
 
@@ -75,3 +77,40 @@ def test_quick_rows_are_marked():
         )
     ]
     assert "quick" in table_rows(TWO, rows)[0].note
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """What a report of the rows above would have written."""
+    rows = [{"table": "two", **one} for one in to_rows(TWO, table_rows(TWO, ROWS), {"EASE": "best", "HarS": "0.001"})]
+    pl.DataFrame(rows, infer_schema_length=None).with_columns(
+        made=pl.lit("2026-01-02"), version=pl.lit("0.1.0")
+    ).write_csv(tmp_path / "results.csv")
+    return Archive(tmp_path)
+
+
+def test_an_archived_row_has_the_figures_of_the_runs_and_says_where_it_is_from(archive):
+    (ease, hars) = table_rows(TWO, ROWS)
+    found = archive.row("two", "steam-200k", "HarS", hars.published)
+    assert (found.ours, found.spread, found.seeds, found.trials) == (hars.ours, hars.spread, 2, 6)
+    assert marks_of(found) == ["archive, 2026-01-02, version 0.1.0"]
+    assert archive.row("two", "steam-200k", "no such row", {}) is None
+    assert archive.row("two", "ml-1m", "EASE", ease.published) is None
+    assert archive.p_value("two", "steam-200k", "HarS") == "0.001"
+
+
+def test_archived_rows_stand_in_for_runs_that_are_not_in_the_cache(archive, tmp_path, monkeypatch):
+    cache = ResultCache(tmp_path / "cache")
+    monkeypatch.setattr(PlannedRun, "key", lambda self: f"{self.method}-{self.seed}")
+    names = [row.label for row in archived_rows(TWO, TWO.planned_runs(seeds=2), cache, archive)]
+    assert names == ["HarS"]  # of EASE the archive has one seed
+    assert len(archived_rows(TWO, TWO.planned_runs(), cache, archive)) == 2
+    cache.put(ROWS[1].planned, ROWS[1].found)
+    assert [row.label for row in archived_rows(TWO, TWO.planned_runs(), cache, archive)] == ["EASE"]
+    assert archived_rows(TWO, TWO.planned_runs(quick=True), cache, archive) == []
+    assert archived_rows(TWO, TWO.planned_runs(), cache, None) == []
+
+
+def test_a_folder_without_results_is_no_archive(tmp_path):
+    with pytest.raises(DataError, match=r"has no results\.csv"):
+        Archive(tmp_path / "nothing").row("two", "steam-200k", "EASE", {})

@@ -1,8 +1,11 @@
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +72,49 @@ def test_a_data_set_that_is_not_here_is_marked_and_looked_for_once(tmp_path, mon
     assert states(rows) == ["no data", "no data"]
     assert rows[1].problem == "ml-10m is not on this machine"
     assert asked == ["ml-10m"]
+
+
+def test_a_killed_worker_does_not_lose_the_others(tmp_path):
+    long = PlannedRun("town", "cml+hars", parameters={"dim": 64, "epochs": 5000, "patience": 0})
+
+    def kill_the_first():
+        while not (children := multiprocessing.active_children()):
+            time.sleep(0.01)
+        children[0].kill()
+
+    killer = threading.Thread(target=kill_the_first)
+    killer.start()
+    rows = run_all([long, TWO[0]], tmp_path, workers=1)
+    killer.join()
+    assert states(rows) == ["failed", "done"]
+    assert rows[0].problem == "its process ended with code -9"
+
+
+LONG = """
+import sys
+from tastespace.paper.result_cache import PlannedRun
+from tastespace.paper.runner import run_all
+if __name__ == "__main__":
+    long = [PlannedRun("town", "cml+hars", seed, {"dim": 64, "epochs": 100000, "patience": 0}) for seed in range(2)]
+    run_all([PlannedRun("town", "popular"), *long], sys.argv[1], workers=1)
+"""
+
+
+def test_control_c_ends_the_workers_and_keeps_what_is_finished(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(LONG)
+    child = subprocess.Popen([sys.executable, str(script), str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    while not (list(tmp_path.glob("*.npz")) and len(children.read_text().split()) > 1) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    workers = [int(pid) for pid in children.read_text().split()]
+    child.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in child.communicate(timeout=60)[1]
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert len(list(tmp_path.glob("*.npz"))) == 1
 
 
 SCRIPT = """

@@ -5,9 +5,11 @@ import pytest
 
 from tastespace.data import datasets
 from tastespace.errors import DataError
+from tastespace.models.dpcml import DPCML
 from tastespace.paper import stored_parameters as module
 from tastespace.paper.methods import find_method
 from tastespace.paper.stored_parameters import store, stored_entries, stored_parameters
+from tastespace.recommend.rerank import Reranked
 
 
 def test_storing_adds_and_replaces(tmp_path):
@@ -63,13 +65,9 @@ def test_cold_start_data_has_parameters_that_were_found_without_its_cold_start_p
     table["ml-1m"]["dpcml+dn"] = {"parameters": {"epochs": 3}}
     monkeypatch.setattr("tastespace.paper.stored_parameters.stored_entries", lambda: table)
     assert stored_parameters("ml-1m", "bpa+hars") == {"margin": 0.5}
-    assert (
-        stored_parameters("ml-1m-cold", "bpa+hars") == {}
-    )  # another split: its cold-start users had a history
+    assert stored_parameters("ml-1m-cold", "bpa+hars") == {}  # another split: its cold-start users had a history
     assert stored_parameters("xing-2017-cold", "bpa+hars") == {"margin": 0.5}  # the same split
-    assert stored_parameters("ml-1m-cold", "dpcml+dn") == {
-        "epochs": 3
-    }  # searched on the cold-start split
+    assert stored_parameters("ml-1m-cold", "dpcml+dn") == {"epochs": 3}  # searched on the cold-start split
 
 
 def test_pre_training_has_its_own_parameters_or_those_of_joint_training(monkeypatch):
@@ -88,7 +86,11 @@ ENTRIES = [(d, m) for d, methods in stored_entries().items() for m in methods]
 def test_stored_parameters_belong_to_their_method_and_tell_their_budget(dataset, method):
     entry = stored_entries()[dataset][method]
     assert dataset in datasets.names()
-    find_method(method).build(entry["parameters"], seed=0)  # raises if they would make it another method
+    model = find_method(method).build(entry["parameters"], seed=0)  # raises if they would make it another method
+    if hasattr(model, "_check") and not isinstance(model, Reranked):
+        model._check()  # nothing that fit would refuse
+    for value in entry["parameters"].values():
+        assert not isinstance(value, dict) or set(value) <= set(DPCML._parameter_names())
     assert entry["trials"] >= 1
     assert entry["seconds"] > 0
     cold_start = "+dn" in method or method == "contentknn"

@@ -215,8 +215,8 @@ CLAIMS = {
         ),
         Claim(
             "vectors",
-            "With several vectors, C = 2 ... 5, training fits better than with one, and so does what is new "
-            "(Corollary 1).",
+            "With several vectors, C = 2 ... 5, the training loss is lower than with one, and validation and test MRR "
+            "are higher (Corollary 1).",
             _vector_pairs(),
             ("train loss", "validation MRR", "test MRR"),
             default=False,

@@ -1,7 +1,7 @@
 """The methods of the paper's tables by name: what each name fixes, and what may be tuned.
 
 ``cml+hars`` is one vector per user with hard sampling, ``bpa+...`` the same number of vectors (two or more) for
-everybody, ``apa+...`` an adaptive number, ``gfja`` the joint-accessibility form on the sphere, ``gfja+dcrs`` the same
+every user, ``apa+...`` an adaptive number, ``gfja`` the joint-accessibility form on the sphere, ``gfja+dcrs`` the same
 with diversity control. Any model of the registry is a method under its own name. ``+pt`` behind a model with content,
 ``dpcml+dn+pt``, means that its preferences were trained before. Any method with ``+dd`` or ``+pd`` behind its name is
 followed by that re-ranker.
@@ -69,7 +69,7 @@ class Method:
             raise ParameterError(
                 f"n_interests={parameters['n_interests']!r}: {self.name} means the same number of vectors, two or "
                 "more, "
-                "for everybody."
+                "for every user."
             )
         if "+hars" in self.name and parameters.get("n_hardest", 1) != 1:
             raise ParameterError(

@@ -352,7 +352,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "inference",
-            "Inference time, lists for everybody on one thread",
+            "Inference time, lists for all users on one thread",
             _INFERENCE,
             ("steam-200k", "ml-1m", "citeulike-t", "ml-10m"),
             published=_published_inference,

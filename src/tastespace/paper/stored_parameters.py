@@ -13,10 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from platformdirs import user_data_path
 
 from tastespace.data.cold_start import SUFFIX
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import DataError
 from tastespace.models import registry
 
 Table = dict[str, dict[str, Any]]
@@ -69,7 +70,7 @@ def store(dataset: str, method: str, entry: dict[str, Any], file: str | Path | N
     """
     path = user_file() if file is None else Path(file).expanduser()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _file_lock(path):
+    with FileLock(path.with_name(path.name + ".lock")):
         table = _read(path)
         table.setdefault(dataset, {})[method] = entry
         ordered = {name: dict(sorted(table[name].items())) for name in sorted(table)}
@@ -107,13 +108,3 @@ def _read(file: Path) -> Table:
             f"{file} should hold stored parameters, but it is no JSON: {problem}. Mend it or remove it."
         ) from problem
     return table
-
-
-def _file_lock(path: Path) -> Any:
-    try:
-        from filelock import FileLock
-    except ImportError as problem:
-        raise ParameterError(
-            "storing parameters needs filelock, which is not installed: pip install 'tastespace[tune]'."
-        ) from problem
-    return FileLock(path.with_name(path.name + ".lock"))

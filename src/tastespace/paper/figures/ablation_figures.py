@@ -20,10 +20,10 @@ from tastespace.paper.figures.drawing import (
     FigureData,
     FigureSpec,
     bars_with_spread,
-    from_near_zero,
     legend_above,
     name_axes,
     panels,
+    zoom_to_values,
 )
 from tastespace.paper.paper_tables import (
     EXPERIMENTS,
@@ -98,9 +98,9 @@ def draw_weights(data: FigureData) -> Any:
             panel = axes[2 * number + column]
             labels = [f"eta = {weight:g}" for weight in WEIGHTS]
             ours = [data.value(table, label, metric) for label in labels]
-            theirs = [data.published(table, label, metric) for label in labels]
+            published = [data.published(table, label, metric) for label in labels]
             _curve(panel, places, ours, VERMILION, "ours")
-            panel.plot(places, theirs, color=GREY, linestyle=":", marker="o", markersize=3.5, label="the paper")
+            panel.plot(places, published, color=GREY, linestyle=":", marker="o", markersize=3.5, label="the paper")
             panel.set_xticks(places, [f"{weight:g}" for weight in WEIGHTS])
             name_axes(panel, f"BPA+{sampler}, {metric}", "η" if number else "")
     legend_above(figure, axes[0])
@@ -122,7 +122,7 @@ def draw_hard_sampling(data: FigureData) -> Any:
             everything += values
         panel.set_xticks(range(2), ["one vector (CML)", "several (DPCML, BPA)"])
         panel.set_xlim(-0.6, 1.6)
-        from_near_zero(panel, everything)
+        zoom_to_values(panel, everything)
         name_axes(panel, metric)
     legend_above(figure, axes[0])
     return figure
@@ -135,20 +135,20 @@ def draw_forms(data: FigureData) -> Any:
     metrics = ("P@3", "R@3", "NDCG@3", "MAP", "MRR")
     title = f"What diversity control brings: {data.dataset}"
     subtitle = (
-        "bars are ours, rings the paper's, in percent, axes not from 0; δ₁ keeps a person's vectors apart, δ₂ together"
+        "bars are ours, rings the paper's, in percent, axes not from 0; δ₁ keeps a user's vectors apart, δ₂ together"
     )
     figure, axes = panels(title, subtitle, 10, size=(1.95, 2.2), columns=5, legend=True)
     for row, (sampler, table) in enumerate((("UniS", "dcrs-unis"), ("HarS", "dcrs-hars"))):
         for column, metric in enumerate(metrics):
             panel = axes[5 * row + column]
             ours = [data.value(table, name, metric) for name in FORMS]
-            theirs = [data.published(table, name, metric) for name in FORMS]
+            published = [data.published(table, name, metric) for name in FORMS]
             for place, (value, shade, label) in enumerate(zip(ours, shades, shown, strict=True)):
                 spread = data.spread(table, FORMS[place], metric)
                 bars_with_spread(panel, [place], [value], [spread], 0.72, shade, label)
-            panel.scatter(range(4), theirs, s=34, facecolors="white", edgecolors=INK, linewidths=1.2, zorder=4,
+            panel.scatter(range(4), published, s=34, facecolors="white", edgecolors=INK, linewidths=1.2, zorder=4,
                           label="the paper")  # fmt: skip
-            from_near_zero(panel, [*ours, *theirs])
+            zoom_to_values(panel, [*ours, *published])
             panel.set_xticks([])
             name_axes(panel, f"BPA+{sampler}, {metric}")
     legend_above(figure, axes[0])
@@ -216,7 +216,7 @@ def draw_vectors(data: FigureData) -> Any:
     """Train loss, validation and test against C, a panel of each for three samplers; shades are one deviation."""
     runs = data.runs["vectors"]
     seeds = max(len(found) for found in runs.values())
-    title = f"One to five vectors for everybody: {data.dataset}"
+    title = f"One to five vectors for every user: {data.dataset}"
     subtitle = f"BPA; {seeds} seed{'s' if seeds > 1 else ''}, the shade is one standard deviation to either side"
     figure, axes = panels(title, subtitle, 6, size=(3.5, 2.0), columns=3, legend=True)
     for column, sampler in enumerate(SAMPLERS.values()):
@@ -226,7 +226,7 @@ def draw_vectors(data: FigureData) -> Any:
             values = [_values_of(runs.get(f"{sampler}, C = {count}", []), label) for count in VECTORS]
             _band(panel, values, shade, label)
         name_axes(above, sampler, "", "train loss" if column == 0 else "")
-        name_axes(below, "", "vectors per person, C", f"{_VECTORS_METRIC}, %" if column == 0 else "")
+        name_axes(below, "", "vectors per user, C", f"{_VECTORS_METRIC}, %" if column == 0 else "")
     handles = axes[3].get_legend_handles_labels()
     if handles[0]:
         legend_above(figure, axes[3])
@@ -269,7 +269,7 @@ ABLATION_FIGURES = (
         STEAM,
         draw_vectors,
         (EXPERIMENTS["vectors"],),
-        "Corollary 1: with more vectors the training loss falls, and what is new is ranked better as well.",
+        "Corollary 1: with more vectors the training loss falls, and test items are ranked better as well.",
     ),
     *(
         FigureSpec(

@@ -198,11 +198,11 @@ def draw_training(data: FigureData) -> Any:
 
 
 def draw_inference(data: FigureData) -> Any:
-    """Seconds for lists of everybody, ours and the paper's."""
+    """Seconds for the lists of all users, ours and the paper's."""
     rows = data.rows("inference")
     labels = list(rows)[::-1]
     title = f"Inference time: {data.dataset}"
-    subtitle = "seconds for lists of everybody; ours on one processor thread, the paper's machine is another"
+    subtitle = "seconds for the lists of all users; ours on one processor thread, the paper's machine is another"
     figure, (axes,) = panels(title, subtitle, 1, size=(6.6, 0.5 + 0.45 * len(labels)), left=1.3, legend=True)
     quiet(axes, "x")
     axes.grid(axis="y", visible=False)
@@ -230,7 +230,7 @@ def draw_inference(data: FigureData) -> Any:
 def draw_genres(data: FigureData) -> Any:
     """Test MAP over the items of each category, the most popular category first."""
     rows = data.rows("results1")
-    methods = {label: lookup for label, lookup in _GENRE_METHODS.items() if label in rows}
+    methods = {label: style for label, style in _GENRE_METHODS.items() if label in rows}
     names, shares, small = minority_categories(load_parts(data.dataset).train)
     known = np.array([any(f"MAP[{name}]" in rows[label].ours for label in methods) for name in names], dtype=bool)
     names, shares, small = names[known], shares[known], small[known]
@@ -295,8 +295,8 @@ def draw_cold(data: FigureData) -> Any:
             values = [data.value("cold", label, metric) for label in labels]
             spread = [data.spread("cold", label, metric) for label in labels]
             bars_with_spread(panel, places, values, spread, 0.25, shade, method)
-            theirs = [data.published("cold", label, metric) for label in labels]
-            panel.scatter(places, theirs, s=34, facecolors="white", edgecolors=INK, linewidths=1.2, zorder=4)
+            published = [data.published("cold", label, metric) for label in labels]
+            panel.scatter(places, published, s=34, facecolors="white", edgecolors=INK, linewidths=1.2, zorder=4)
         panel.set_xticks(range(len(trainings)), [_TICKS[training] for training in trainings])
         panel.set_xlim(-0.6, len(trainings) - 0.4)
         name_axes(panel, _NAMES[situation])
@@ -327,7 +327,8 @@ COMPARISON_FIGURES = (
         BOTH,
         draw_training,
         (EXPERIMENTS["results1"],),
-        "Seconds per epoch on one thread. Other work on the machine lengthens them: trust factors, no close calls.",
+        "Seconds per epoch on one thread. Other work on the machine lengthens them: large factors count, small "
+        "differences do not.",
     ),
     FigureSpec(
         "inference-time",
@@ -335,8 +336,8 @@ COMPARISON_FIGURES = (
         BOTH,
         draw_inference,
         (EXPERIMENTS["inference"],),
-        "Seconds for lists of everybody on one thread. Other work on the machine lengthens them: trust factors, "
-        "no close calls.",
+        "Seconds for the lists of all users on one thread. Other work on the machine lengthens them: large factors "
+        "count, small differences do not.",
     ),
     FigureSpec(
         "cold",
@@ -344,7 +345,7 @@ COMPARISON_FIGURES = (
         EXPERIMENTS["cold"].datasets,
         draw_cold,
         (EXPERIMENTS["cold"],),
-        "The paper: DPCML serves new people and new items better than CML and MGMF.",
+        "The paper: DPCML does better for cold-start users and items than CML and MGMF.",
     ),
     FigureSpec(
         "accuracy-time",
@@ -352,6 +353,6 @@ COMPARISON_FIGURES = (
         BOTH,
         draw_accuracy_time,
         (_OVERALL, EXPERIMENTS["competitors"]),
-        "The picture a practitioner wants: what is gained by waiting.",
+        "What longer training gains.",
     ),
 )

@@ -74,7 +74,7 @@ class FigureSpec:
     """Gives a matplotlib figure."""
     tables: tuple[Experiment, ...] = ()
     caption: str = ""
-    """What the reader should lookup for."""
+    """What to look for."""
 
     def planned_runs(self, dataset: str, seeds: int | None = None, quick: bool = False) -> dict[str, list[PlannedRun]]:
         """Everything that the figure needs on a data set, by table."""
@@ -201,7 +201,7 @@ def bars_with_spread(
     axes.bar_label(bars, texts, fontsize=7.5, color=QUIET, padding=2)
 
 
-def from_near_zero(axes: Any, values: Sequence[float], room: float = 0.25) -> None:
+def zoom_to_values(axes: Any, values: Sequence[float], room: float = 0.25) -> None:
     """Bars that begin below the smallest value rather than at zero, and say so: differences are small."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
