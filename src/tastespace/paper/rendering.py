@@ -179,13 +179,14 @@ def archived_rows(
     experiment: Experiment, planned_runs: Sequence[PlannedRun], cache: ResultCache, archive: Archive | None
 ) -> list[TableRow]:
     """Rows of the archive with at least as many seeds as are planned, where the cache lacks one of the planned runs."""
+    if archive is None:
+        return []
     specs = {spec.label: spec for spec in experiment.row_specs}
     groups: dict[tuple[str, str], list[PlannedRun]] = {}
     for planned in planned_runs:
         groups.setdefault((planned.dataset, planned.title), []).append(planned)
     found = []
-    for (dataset, label), group in groups.items() if archive else ():
-        assert archive is not None
+    for (dataset, label), group in groups.items():
         row = archive.row(experiment.name, dataset, label, experiment.published(dataset, specs[label]))
         if row is not None and row.seeds >= len(group) and not group[0].quick and not _all_cached(group, cache):
             found.append(row)

@@ -32,12 +32,13 @@ ALL_METRICS = (*ACCURACY, *(f"{name}?" for name in LIST_DIVERSITY), "CategoryMAP
 """What a run of a table measures, as far as model and data can give it: training takes the time, so one run serves all
 tables."""
 
-VERSIONS: dict[str, int] = {"evaluation": 1, "reranking": 1, "cold start": 1, "result": 1}
-"""Raise a number where a change of the code changes figures: ``evaluation`` (metrics, protocols, splits: concerns all
-runs), ``reranking`` (second stages), ``cold start`` (content, cold-start metrics), ``result`` (what a result holds)."""
+VERSIONS: dict[str, int] = {"kernels": 1, "evaluation": 1, "reranking": 1, "cold start": 1, "result": 1}
+"""Raise a number where a change of the code changes figures: ``kernels`` (native code, of all models), ``evaluation``
+(metrics, protocols, splits), ``reranking`` (second stages), ``cold start`` (content, cold-start metrics), ``result``
+(what a result holds)."""
 MODEL_VERSIONS: dict[str, int] = {}
-"""Name in the registry -> version, where it is not 1. Raise it where a change of the model, of its training or of the
-kernels changes the figures that it reaches."""
+"""Name in the registry -> version, where it is not 1. Raise it where a change of the model or of its training changes
+the figures that it reaches."""
 RENAMED_PARAMETERS: dict[str, str] = {}
 """Present name of a parameter -> its name in the keys of results that were kept before it was renamed."""
 _WITHOUT_EFFECT = ("checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file")
@@ -80,10 +81,10 @@ def code_versions(method: Method, cold_start: bool = False) -> dict[str, int]:
     """The version numbers that concern a method's figures; a change to another model leaves them as they are.
 
     >>> code_versions(find_method("cml+hars"))
-    {'model': 1, 'evaluation': 1, 'result': 1}
+    {'model': 1, 'kernels': 1, 'evaluation': 1, 'result': 1}
     """
-    concerned = {"evaluation": True, "reranking": method.second_stage is not None, "cold start": cold_start}
-    found = {name: VERSIONS[name] for name, wanted in (concerned | {"result": True}).items() if wanted}
+    optional = {"reranking": method.second_stage is not None, "cold start": cold_start}
+    found = {name: version for name, version in VERSIONS.items() if optional.get(name, True)}
     return {"model": MODEL_VERSIONS.get(method.model, 1), **found}
 
 

@@ -154,7 +154,7 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
-    os._exit(3)
+        os._exit(3)
 
 
 def why_missing(planned: PlannedRun, cache: ResultCache) -> tuple[str, str]:
