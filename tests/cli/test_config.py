@@ -26,7 +26,7 @@ COMMANDS = {
     "export": ("a.model", "vectors", "--kind", "parquet"),
     "inspect": ("a.model", "--verify", "--format", "json"),
     "run": ("--dataset", "town", "--method", "cml+hars", "--set", "dim=4", "--metric", "P", "--json", "result.json"),
-    "tune": ("--dataset", "town", "--method", "cml", "--trials", "2", "--minutes", "0.5", "--record", "r", "--store"),
+    "tune": ("--dataset", "town", "--method", "cml", "--trials", "2", "--minutes", "0.5", "--journal", "j", "--store"),
     "datasets": ("ml-1m", "--format", "csv"),
     "doctor": (),
 }  # fmt: skip

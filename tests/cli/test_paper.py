@@ -1,13 +1,17 @@
 """`tastespace paper`."""
 
 import json
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tastespace.cli import paper as module
-from tastespace.paper.entries import Entry
-from tastespace.paper.tables import find_table
+from tastespace.paper import stored_parameters
+from tastespace.paper.experiments import TableRow
+from tastespace.paper.paper_tables import find_table
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -28,7 +32,7 @@ def test_without_a_command_everything_is_listed(told):
 def test_people_see_all_columns_and_the_spread(monkeypatch, capsys, width):
     table = find_table("diversity")
     figures = {name: 10.0 + at for at, name in enumerate(table.shown)}
-    entry = Entry(
+    entry = TableRow(
         "town", "CML, HarS", "cml+hars", figures, dict.fromkeys(figures, 0.5), {"MaxDiv@3": 9.0}, 2, 1.0, "complete"
     )
     monkeypatch.setenv("COLUMNS", width)
@@ -39,7 +43,7 @@ def test_people_see_all_columns_and_the_spread(monkeypatch, capsys, width):
     assert "21.00 ± 0.50" in said  # the last of twelve
 
 
-def test_a_counted_table_runs_nothing(told):
+def test_a_table_counted_in_the_data_runs_nothing(told):
     rows = json.loads(told("paper", "table", "size", "--dataset", "town", "--format", "json"))
     assert [row["label"] for row in rows] == ["CML+HarS", "DPCML+HarS", "DPCML+DiHarS"]
     assert all(row["ours"] > 0 and row["paper"] is None for row in rows)
@@ -55,17 +59,17 @@ def test_a_figure_is_drawn(told, tmp_path):
 def test_the_quick_table_of_steam(run, tmp_path, dataset_dir):
     """Few epochs of few methods, in under three minutes, and the report of them."""
     dataset_dir("steam-200k")
-    cells = tmp_path / "cells"
+    results = tmp_path / "results"
     start = time.monotonic()
     done = run(
-        "paper", "table", "results1", "--dataset", "steam-200k", "--quick", "--results", cells, "--format", "json"
+        "paper", "table", "results1", "--dataset", "steam-200k", "--quick", "--results", results, "--format", "json"
     )
     assert time.monotonic() - start < 180
     rows = {row["label"]: row for row in json.loads(done.out) if row["metric"] == "P@3"}
     assert {row["state"] for row in rows.values()} == {"complete"}
     assert rows["EASE"]["ours"] > rows["most popular"]["ours"] > 10
     assert rows["BPA+HarS"]["paper"] == 29.88
-    said = run("paper", "report", "--quick", "--dataset", "steam-200k", "--results", cells, "--out", tmp_path / "out")
+    said = run("paper", "report", "--quick", "--dataset", "steam-200k", "--results", results, "--out", tmp_path / "out")
     assert "report.html" in said.out
     assert "accuracy-time-steam-200k.png" in said.out
 
@@ -81,3 +85,53 @@ def test_the_quick_table_of_steam(run, tmp_path, dataset_dir):
 )
 def test_mistakes_are_explained(refused, command, word):
     assert word in refused("paper", *command)
+
+
+LOADED = """
+import sys
+from tastespace.cli import app
+app(sys.argv[1:], standalone_mode=False)
+print()
+print(sorted(name for name in sys.modules if name.startswith("tastespace.paper")))
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["paper", "--help"], ["run", "--help"], ["datasets"]])
+def test_the_papers_experiments_are_not_loaded_by(arguments):
+    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_archived_rows_are_shown_without_running_anything(told, tmp_path):
+    archive = Path(__file__).parents[2] / "docs" / "results"
+    said = told(
+        "paper", "table", "results1", "--dataset", "steam-200k", "--method", "apa+dihars", "--archive", archive,
+        "--results", tmp_path / "empty", "--format", "json",
+    )  # fmt: skip
+    rows = {row["metric"]: row for row in json.loads(said)}
+    assert (rows["P@3"]["ours"], rows["P@3"]["seeds"], rows["P@3"]["made"]) == (34.0925, 3, "2026-11-16")
+    assert not list(tmp_path.glob("empty/*"))
+
+
+def test_a_folder_that_is_no_archive_is_refused(refused, tmp_path):
+    assert "--archive" in refused("paper", "report", "--archive", tmp_path, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_tuned_parameters_go_to_the_users_file_or_the_one_named(run, tmp_path, monkeypatch):
+    own = tmp_path / "data" / "parameters.json"
+    monkeypatch.setenv("TASTESPACE_PARAMETERS", str(own))
+    before = stored_parameters._PACKAGE_FILE.read_bytes()
+    search = ("tune", "--dataset", "town", "--method", "ease", "--trials", "1", "--store")
+    assert str(own) in run(*search).err.replace("\n", "")
+    assert json.loads(own.read_text())["town"]["ease"]["trials"] == 1
+    assert stored_parameters.stored_trials("town", "ease") == 1
+    named = tmp_path / "named.json"
+    run(*search, "--params-file", named)
+    assert list(json.loads(named.read_text())) == ["town"]
+    assert stored_parameters._PACKAGE_FILE.read_bytes() == before
+
+
+def test_a_file_for_parameters_without_store_is_refused(refused, tmp_path):
+    said = refused("tune", "--dataset", "town", "--method", "ease", "--params-file", tmp_path / "p.json")
+    assert "--store" in said

@@ -58,7 +58,7 @@ COMMANDS = [
         "Load, split, train, select on validation, evaluate on test.",
     ),
     LazyCommand(
-        "run:tune", "tune --dataset ml-100k --method cml+hars --trials 5 --record trials.jsonl",
+        "run:tune", "tune --dataset ml-100k --method cml+hars --trials 5 --journal trials.journal",
         "Search parameters on validation data only.",
     ),
     LazyCommand(

@@ -25,7 +25,9 @@ class Labeler:
     first column of lists of text, else the first column of text with few distinct values.
     """
 
-    def __init__(self, train: Interactions, column: str | None = None, popularity_source: Interactions | None = None) -> None:
+    def __init__(
+        self, train: Interactions, column: str | None = None, popularity_source: Interactions | None = None
+    ) -> None:
         self._train = train
         self._popularity_source = popularity_source or train  # whose interactions say what is common
         self._frame = train.item_attributes
