@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.data.categories import item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 
@@ -17,16 +17,10 @@ def category_shares(data: Interactions) -> tuple[NDArray[np.str_], NDArray[np.fl
     """Categories by their share of the interactions, the largest first; an item of two counts for both."""
     if data.item_attributes is None or "genres" not in data.item_attributes.columns:
         raise ParameterError("genres are asked for, but the items of this data set have none: choose one with genres.")
-    per_item = pl.DataFrame({"genres": data.item_attributes["genres"], "count": data.item_counts})
-    found = (
-        per_item.explode("genres")
-        .drop_nulls()
-        .group_by("genres")
-        .agg(pl.col("count").sum())
-        .sort("count", "genres", descending=[True, False])
-    )
-    counts = found["count"].to_numpy().astype(float)
-    return found["genres"].cast(pl.String).to_numpy().astype(str), counts / counts.sum()
+    genres = item_categories(data.item_attributes["genres"])
+    counts = np.asarray(data.item_counts @ genres.membership)
+    order = np.argsort(-counts, kind="stable")  # of equal ones the first by name
+    return np.array(genres.names, dtype=str)[order], counts[order] / counts.sum()
 
 
 def large_enough(data: Interactions) -> tuple[NDArray[np.str_], NDArray[np.float64], NDArray[np.bool_]]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tastespace.data import Interactions
 from tastespace.data.concat import combine
-from tastespace.evaluation.preference import preference_diversity
+from tastespace.evaluation.user_diversity import preference_diversity
 from tastespace.paper.figures.declaration import Material
 from tastespace.paper.figures.style import BLUE, VERMILION, name_axes, panels, quiet
 from tastespace.paper.minorities import large_enough

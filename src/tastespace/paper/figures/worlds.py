@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.data import Interactions, synthetic
-from tastespace.evaluation.preference import preference_diversity
+from tastespace.evaluation.user_diversity import preference_diversity
 from tastespace.models.dpcml import CML, DPCML
 from tastespace.paper.figures.declaration import Material, NothingToDrawError
 from tastespace.paper.figures.style import LIGHT, legend_above, panels
