@@ -6,8 +6,8 @@ import time
 import pytest
 
 from tastespace.cli import paper as module
-from tastespace.paper.entries import Entry
-from tastespace.paper.tables import find_table
+from tastespace.paper.experiments import TableRow
+from tastespace.paper.paper_tables import find_table
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -28,7 +28,7 @@ def test_without_a_command_everything_is_listed(told):
 def test_people_see_all_columns_and_the_spread(monkeypatch, capsys, width):
     table = find_table("diversity")
     figures = {name: 10.0 + at for at, name in enumerate(table.shown)}
-    entry = Entry(
+    entry = TableRow(
         "town", "CML, HarS", "cml+hars", figures, dict.fromkeys(figures, 0.5), {"MaxDiv@3": 9.0}, 2, 1.0, "complete"
     )
     monkeypatch.setenv("COLUMNS", width)

@@ -1,4 +1,4 @@
-"""Finished cells that nobody trained, so that tables, figures and reports can be made in no time."""
+"""Made-up results, so that tables, figures and reports can be tested without training."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from tastespace.paper.cells import ACCURACY, SPREAD, Cell, Finished
-from tastespace.paper.runner import Row
-from tastespace.paper.runs import load_parts
+from tastespace.paper.experiment_data import load_parts
+from tastespace.paper.result_cache import LIST_DIVERSITY, PlannedRun, RunResult
+from tastespace.paper.runner import RunStatus
+from tastespace.paper.runs import ACCURACY
 
 N_USERS = 40
 METRICS = [f"{name}@{k}" for name in ACCURACY[:3] for k in (3, 5)] + ["MAP", "MRR"]
@@ -22,16 +23,16 @@ def _categories() -> list[str]:
     return sorted({name for names in attributes["genres"] for name in names})
 
 
-def finished_cell(cell: Cell) -> Finished:
-    """Figures that depend on the cell alone."""
-    rng = np.random.default_rng(zlib.crc32(f"{cell.title} {cell.seed} {cell.dataset}".encode()))
+def untrained_result(planned: PlannedRun) -> RunResult:
+    """Figures that depend on the planned run alone."""
+    rng = np.random.default_rng(zlib.crc32(f"{planned.title} {planned.seed} {planned.dataset}".encode()))
     level = rng.uniform(20, 30)
-    per_user = {name: level + rng.normal(0, 5, N_USERS) for name in (*METRICS, *SPREAD)}
+    per_user = {name: level + rng.normal(0, 5, N_USERS) for name in (*METRICS, *LIST_DIVERSITY)}
     metrics = {name: float(values.mean()) for name, values in per_user.items()}
     metrics |= {f"MAP[{name}]": float(rng.uniform(5, 20)) for name in _categories()}
     metrics |= {f"{who} {name}": float(rng.uniform(5, 20)) for who in ("cold user", "cold item") for name in METRICS}
     history = [{"epoch": n + 1, "loss": 1 / (n + 1), "seconds": float(rng.uniform(0.1, 0.2))} for n in range(4)]
-    return Finished(
+    return RunResult(
         {
             "metrics": metrics,
             "valid_metrics": {"P@3": level, "MAP": level, "MRR": level},
@@ -46,6 +47,12 @@ def finished_cell(cell: Cell) -> Finished:
 
 
 @pytest.fixture(scope="session")
-def done() -> Callable[[Sequence[Cell]], list[Row]]:
-    """Rows as if all these cells had been run."""
-    return lambda cells: [Row(cell, "done", finished_cell(cell)) for cell in cells]
+def done() -> Callable[[Sequence[PlannedRun]], list[RunStatus]]:
+    """Statuses as if all of these had been run."""
+    return lambda planned_runs: [RunStatus(planned, "done", untrained_result(planned)) for planned in planned_runs]
+
+
+@pytest.fixture(autouse=True)
+def _own_parameters(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or writes the parameters of whoever runs it."""
+    monkeypatch.setenv("TASTESPACE_PARAMETERS", str(tmp_path_factory.getbasetemp() / "parameters.json"))

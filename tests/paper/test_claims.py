@@ -3,13 +3,13 @@ import pytest
 from tastespace.errors import ParameterError
 from tastespace.paper.claims import CLAIMS, find_claim
 from tastespace.paper.methods import find_method
-from tastespace.paper.tables import EXPERIMENTS
+from tastespace.paper.paper_tables import EXPERIMENTS
 
 
 def test_cells_of_a_claim():
-    cells = CLAIMS["dcrs"].cells("steam-200k", 3)
-    assert len(cells) == 6 * 3
-    assert {cell.parameters.get("dcrs", "stored") for cell in cells} == {"stored", None}
+    planned_runs = CLAIMS["dcrs"].planned_runs("steam-200k", 3)
+    assert len(planned_runs) == 6 * 3
+    assert {planned.parameters.get("dcrs", "stored") for planned in planned_runs} == {"stored", None}
     with pytest.raises(ParameterError, match="apa-bpa"):
         find_claim("apa-bpaa")
 
@@ -17,7 +17,7 @@ def test_cells_of_a_claim():
 def test_claims_of_diversity_are_judged_by_it():
     claim = CLAIMS["diverse"]
     assert all(metric.startswith("MaxDiv") for metric in claim.metrics)
-    assert [one.name for one in CLAIMS.values() if one.asked] == [
+    assert [one.name for one in CLAIMS.values() if one.default] == [
         "apa-bpa", "bpa-cml", "dihars-hars", "hars-unis", "dcrs", "ndihars", "diverse", "dihars-diverse", "joint",
     ]  # fmt: skip
     assert len(CLAIMS["competitors"].pairs) == 17
@@ -27,8 +27,8 @@ def test_claims_of_diversity_are_judged_by_it():
 @pytest.mark.parametrize("name", ["halves", "eta", "sizes", "dcrs", "dd", "plain-diverse", "mf", "ease"])
 def test_a_claim_is_judged_by_runs_of_the_tables(name):
     claim = CLAIMS[name]
-    declared = {cell.key() for table in EXPERIMENTS.values() for cell in table.cells(["town"], 1)}
-    assert {cell.key() for cell in claim.cells("town", 1)} <= declared
+    declared = {planned.key() for table in EXPERIMENTS.values() for planned in table.planned_runs(["town"], 1)}
+    assert {planned.key() for planned in claim.planned_runs("town", 1)} <= declared
 
 
 def test_the_claim_about_strangers_is_judged_where_there_are_strangers():

@@ -2,21 +2,20 @@ from pathlib import Path
 
 import pytest
 
-from tastespace.paper.cells import Cell, Finished
-from tastespace.paper.entries import entries
-from tastespace.paper.experiment import Experiment, Line
-from tastespace.paper.rendering import to_markdown, to_rows
-from tastespace.paper.runner import Row
+from tastespace.paper.experiments import Experiment, RowSpec
+from tastespace.paper.rendering import table_rows, to_markdown, to_rows
+from tastespace.paper.result_cache import PlannedRun, RunResult
+from tastespace.paper.runner import RunStatus
 
 
 def row(label, method, seed, p3=None, state="done"):
     finished = None
     if p3 is not None:
-        finished = Finished({"metrics": {"P@3": p3, "MRR": 2 * p3}, "seconds": 10.0 + seed}, {})
-    return Row(Cell("steam-200k", method, seed, label=label), state, finished)
+        finished = RunResult({"metrics": {"P@3": p3, "MRR": 2 * p3}, "seconds": 10.0 + seed}, {})
+    return RunStatus(PlannedRun("steam-200k", method, seed, label=label), state, finished)
 
 
-TWO = Experiment("two", "Two methods", (Line("EASE", "ease"), Line("HarS", "cml+hars")), ("steam-200k",))
+TWO = Experiment("two", "Two methods", (RowSpec("EASE", "ease"), RowSpec("HarS", "cml+hars")), ("steam-200k",))
 ROWS = [row("EASE", "ease", 0, 34.0), row("HarS", "cml+hars", 0, 26.0), row("HarS", "cml+hars", 1, 27.0)]
 
 GOLDEN = Path(__file__).with_name("golden") / "two-methods.md"
@@ -25,54 +24,54 @@ GOLDEN = Path(__file__).with_name("golden") / "two-methods.md"
 @pytest.fixture(autouse=True)
 def _searched(monkeypatch):
     monkeypatch.setattr(
-        "tastespace.paper.entries.stored_trials", lambda dataset, method: {"cml+hars": 6}.get(method, 0)
+        "tastespace.paper.rendering.stored_trials", lambda dataset, method: {"cml+hars": 6}.get(method, 0)
     )
 
 
 def test_the_rendered_table():
-    assert to_markdown(TWO, entries(TWO, ROWS)) == GOLDEN.read_text(encoding="utf-8")
+    assert to_markdown(TWO, table_rows(TWO, ROWS)) == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_what_is_missing_is_marked_and_never_invented():
     rows = [ROWS[0], row("HarS", "cml+hars", 0, 26.0), row("HarS", "cml+hars", 1, state="cut")]
-    assert [entry.state for entry in entries(TWO, rows)] == ["complete", "partial"]
+    assert [entry.state for entry in table_rows(TWO, rows)] == ["complete", "partial"]
     rows = [row("EASE", "ease", 0, state="failed"), row("HarS", "cml+hars", 0, state="cut")]
-    found = entries(TWO, rows)
+    found = table_rows(TWO, rows)
     assert [entry.state for entry in found] == ["failed", "cut"]
     assert "| HarS *cut* | - (26.66)" in to_markdown(TWO, found)
 
 
 def test_rows_for_programs_have_the_difference():
-    by = {(r["label"], r["metric"]): r for r in to_rows(TWO, entries(TWO, ROWS))}
+    by = {(r["label"], r["metric"]): r for r in to_rows(TWO, table_rows(TWO, ROWS))}
     assert by["HarS", "P@3"]["difference"] == pytest.approx(26.5 - 26.66)
     assert by["EASE", "P@3"]["paper"] is None
     assert by["HarS", "NDCG@3"]["ours"] is None
 
 
 def test_differences_and_tests_can_stand_in_the_table():
-    found = to_markdown(TWO, entries(TWO, ROWS), p_values={"HarS": 0.00123}, difference=True)
+    found = to_markdown(TWO, table_rows(TWO, ROWS), p_values={"HarS": "0.001"}, difference=True)
     assert "| P@3 | NDCG@3 | P@5 | NDCG@5 | MAP | MRR | p | seeds | trials | seconds |" in found
     assert "| 26.50 ± 0.71 (26.66, -0.16) |" in found
     assert found.rstrip().endswith("| 0.001 | 2 | 6 | 10 |")
-    titled = to_markdown(TWO, entries(TWO, ROWS), dataset_in_title=True)
+    titled = to_markdown(TWO, table_rows(TWO, ROWS), dataset_in_title=True)
     assert titled.startswith("### Two methods, steam-200k (`two`)\n\n| method |")
 
 
 def test_a_table_of_which_nothing_was_run_says_why():
-    rows = [Row(Cell("town", "ease", label="EASE"), "failed", problem="no memory\nlooked in /home/ann")]
-    text = to_markdown(TWO, entries(TWO, rows))
+    rows = [RunStatus(PlannedRun("town", "ease", label="EASE"), "failed", problem="no memory\nlooked in /home/ann")]
+    text = to_markdown(TWO, table_rows(TWO, rows))
     assert "| EASE *failed*" in text
     assert "* EASE, town: no memory" in text
-    (first, *_) = to_rows(TWO, entries(TWO, rows))
+    (first, *_) = to_rows(TWO, table_rows(TWO, rows))
     assert (first["state"], first["problem"]) == ("failed", "no memory")
 
 
 def test_quick_rows_are_marked():
     rows = [
-        Row(
-            Cell("town", "ease", label="EASE", quick=True),
+        RunStatus(
+            PlannedRun("town", "ease", label="EASE", quick=True),
             "done",
-            Finished({"metrics": {"P@3": 1.0}, "seconds": 1}, {}),
+            RunResult({"metrics": {"P@3": 1.0}, "seconds": 1}, {}),
         )
     ]
-    assert "quick" in entries(TWO, rows)[0].note
+    assert "quick" in table_rows(TWO, rows)[0].note

@@ -7,53 +7,53 @@ import time
 import pytest
 
 from tastespace.errors import DatasetError
-from tastespace.paper.cells import Cell, Shelf
-from tastespace.paper.runner import run_cells, why_missing
+from tastespace.paper.result_cache import PlannedRun, ResultCache
+from tastespace.paper.runner import run_all, why_missing
 
-TWO = [Cell("town", "popular"), Cell("town", "cml+hars", parameters={"dim": 8, "epochs": 2})]
+TWO = [PlannedRun("town", "popular"), PlannedRun("town", "cml+hars", parameters={"dim": 8, "epochs": 2})]
 
 
 def states(rows):
     return [row.state for row in rows]
 
 
-def test_cells_run_once_and_are_kept(tmp_path):
-    assert states(run_cells(TWO, tmp_path, workers=2)) == ["done", "done"]
+def test_runs_are_made_once_and_kept(tmp_path):
+    assert states(run_all(TWO, tmp_path, workers=2)) == ["done", "done"]
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npz")}
-    again = run_cells([*TWO, Cell("town", "popular", seed=1)], tmp_path, workers=2)
+    again = run_all([*TWO, PlannedRun("town", "popular", seed=1)], tmp_path, workers=2)
     assert states(again) == ["kept", "kept", "done"]
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
-    assert again[1].finished.result["metrics"]["P@3"] > 0
+    assert again[1].found.result["metrics"]["P@3"] > 0
 
 
-def test_a_damaged_cell_is_run_again(tmp_path):
-    run_cells(TWO[:1], tmp_path)
+def test_a_damaged_result_is_run_again(tmp_path):
+    run_all(TWO[:1], tmp_path)
     path = next(tmp_path.glob("*.npz"))
     path.write_bytes(path.read_bytes()[:100])
-    assert states(run_cells(TWO[:1], tmp_path)) == ["done"]
+    assert states(run_all(TWO[:1], tmp_path)) == ["done"]
 
 
-def test_a_failing_cell_says_why_and_the_others_go_on(tmp_path):
-    bad = Cell("town", "cml+hars", parameters={"margin": -1.0})
-    rows = run_cells([bad, TWO[0]], tmp_path, workers=1)
+def test_a_failing_run_says_why_and_the_others_go_on(tmp_path):
+    bad = PlannedRun("town", "cml+hars", parameters={"margin": -1.0})
+    rows = run_all([bad, TWO[0]], tmp_path, workers=1)
     assert states(rows) == ["failed", "done"]
     assert "margin=-1.0" in rows[0].problem
-    assert why_missing(bad, Shelf(tmp_path)) == ("failed", rows[0].problem)
+    assert why_missing(bad, ResultCache(tmp_path)) == ("failed", rows[0].problem)
 
 
-def test_an_error_of_any_kind_leaves_word_and_an_old_word_is_forgotten(tmp_path):
-    bad = Cell("town", "cml+hars", parameters={"no_such": 1})
-    run_cells([bad], tmp_path, minutes=0.0)
-    assert why_missing(bad, Shelf(tmp_path))[0] == "cut"
-    (row,) = run_cells([bad], tmp_path)
+def test_an_error_of_any_kind_is_kept_and_replaces_an_older_one(tmp_path):
+    bad = PlannedRun("town", "cml+hars", parameters={"no_such": 1})
+    run_all([bad], tmp_path, minutes=0.0)
+    assert why_missing(bad, ResultCache(tmp_path))[0] == "cut"
+    (row,) = run_all([bad], tmp_path)
     assert row.state == "failed"
     assert "no_such" in row.problem
-    assert why_missing(bad, Shelf(tmp_path))[0] == "failed"
+    assert why_missing(bad, ResultCache(tmp_path))[0] == "failed"
 
 
 def test_what_a_budget_ends_is_marked(tmp_path):
-    assert states(run_cells(TWO, tmp_path, minutes=0.0)) == ["cut", "cut"]
-    assert {why_missing(cell, Shelf(tmp_path))[0] for cell in TWO} == {"cut"}  # a report made later can say so
+    assert states(run_all(TWO, tmp_path, minutes=0.0)) == ["cut", "cut"]
+    assert {why_missing(planned, ResultCache(tmp_path))[0] for planned in TWO} == {"cut"}  # for a later report
     assert not list(tmp_path.glob("*.npz"))
 
 
@@ -64,8 +64,8 @@ def test_a_data_set_that_is_not_here_is_marked_and_looked_for_once(tmp_path, mon
         asked.append(dataset)
         raise DatasetError(f"{dataset} is not on this machine")
 
-    monkeypatch.setattr("tastespace.paper.cells.load_parts", nowhere)
-    rows = run_cells([Cell("ml-10m", "ease"), Cell("ml-10m", "popular")], tmp_path)
+    monkeypatch.setattr("tastespace.paper.result_cache.load_parts", nowhere)
+    rows = run_all([PlannedRun("ml-10m", "ease"), PlannedRun("ml-10m", "popular")], tmp_path)
     assert states(rows) == ["no data", "no data"]
     assert rows[1].problem == "ml-10m is not on this machine"
     assert asked == ["ml-10m"]
@@ -73,10 +73,10 @@ def test_a_data_set_that_is_not_here_is_marked_and_looked_for_once(tmp_path, mon
 
 SCRIPT = """
 import sys
-from tastespace.paper.cells import Cell
-from tastespace.paper.runner import run_cells, why_missing
-cells = [Cell("town", "cml+hars", seed, {"dim": 8, "epochs": 3}) for seed in range(6)]
-rows = run_cells(cells, sys.argv[1], workers=1)
+from tastespace.paper.result_cache import PlannedRun
+from tastespace.paper.runner import run_all, why_missing
+planned_runs = [PlannedRun("town", "cml+hars", seed, {"dim": 8, "epochs": 3}) for seed in range(6)]
+rows = run_all(planned_runs, sys.argv[1], workers=1)
 print(" ".join(row.state for row in rows))
 """
 
@@ -96,4 +96,4 @@ def test_killed_in_the_middle_nothing_is_lost_and_nothing_runs_twice(tmp_path):
     assert said.count("kept") == len(kept)
     assert said.count("done") == 6 - len(kept)
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())
-    assert all(Shelf(tmp_path).get(Cell("town", "cml+hars", s, {"dim": 8, "epochs": 3})) for s in range(6))
+    assert all(ResultCache(tmp_path).get(PlannedRun("town", "cml+hars", s, {"dim": 8, "epochs": 3})) for s in range(6))

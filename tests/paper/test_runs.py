@@ -7,7 +7,9 @@ import tastespace as ts
 from tastespace.cli import app
 from tastespace.errors import ParameterError
 from tastespace.paper import run
-from tastespace.paper.runs import load_parts
+from tastespace.paper.experiment_data import load_parts
+from tastespace.paper.result_cache import ALL_METRICS, PlannedRun
+from tastespace.paper.runs import execute
 
 SMALL = {"dim": 16, "epochs": 3}
 KEYS = {"dataset", "method", "parameters", "metrics", "seconds_per_epoch", "epochs", "seconds", "peak_mb", "version"}
@@ -20,11 +22,12 @@ def test_a_run_reports_what_it_did():
     assert result["epochs"] == 3
     assert set(result["metrics"]) == {"P@3", "R@3", "NDCG@3", "P@5", "R@5", "NDCG@5", "MAP", "MRR"}
     json.dumps(result)
+    assert result["unit"] == "%"
     # The figures are those of the model fitted by hand, in percent.
     parts = load_parts("town", 0)
     model = ts.DPCML(sampler="hars", n_interests=5, monitor="P@3", monitor_protocol="paper", **SMALL)
     by_hand = ts.evaluate(model.fit(parts.train, parts.valid), parts.test, seen=parts.train, protocol="paper")
-    assert result["metrics"] == by_hand.metrics
+    assert result["metrics"] == by_hand.in_percent().metrics
 
 
 def test_the_seed_changes_training_only_and_the_split_seed_the_split_only():
@@ -64,6 +67,8 @@ def test_run_from_the_command_line(tmp_path):
     written = json.loads(file.read_text())
     assert set(written) >= KEYS
     assert (written["seed"], written["parameters"]["epochs"]) == (4, 2)
+    assert written["unit"] == "%"
+    assert 1 < written["metrics"]["MRR"] < 100
 
 
 def test_settings_without_a_value_are_refused():
@@ -71,3 +76,27 @@ def test_settings_without_a_value_are_refused():
     done = CliRunner().invoke(app, arguments)
     assert isinstance(done.exception, ParameterError)
     assert "expected key=value" in str(done.exception)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return execute(PlannedRun("town", "bpa+hars", parameters={"dim": 8, "epochs": 3}), threads=1, progress=False)[0]
+
+
+def test_a_run_records_its_training(trained):
+    assert [row["epoch"] for row in trained["history"]] == [1, 2, 3]
+    assert all(row["loss"] > 0 and row["seconds"] > 0 for row in trained["history"])
+    assert 0 < trained["inference_seconds"] < trained["seconds"] + 3
+    assert trained["train_seconds"] < trained["seconds"]
+    assert set(trained["valid_metrics"]) == {"P@3", "MAP", "MRR"}
+    best = trained["history"][trained["best_epoch"] - 1]
+    assert best["P@3"] == pytest.approx(trained["valid_metrics"]["P@3"])
+
+
+def test_all_possible_metrics_are_measured(trained):
+    assert {"P@3", "MaxDiv@20", "ILS@3", "Coverage@10", "MAP[Jazz]"} <= set(trained["metrics"])
+    popular = execute(PlannedRun("town", "popular"), threads=1)[0]
+    assert "Coverage@10" in popular["metrics"]
+    assert "MaxDiv@20" not in popular["metrics"]
+    assert popular["history"] == []
+    assert ALL_METRICS[0] == "P"

@@ -42,7 +42,7 @@ _COMMANDS = (
     (files.export, "export shop.model vectors --kind parquet"),
     (files.inspect, "inspect shop.model --verify"),
     (experiments.run, "run --dataset steam-200k --method apa+dihars --json result.json"),
-    (experiments.tune, "tune --dataset ml-100k --method cml+hars --trials 5 --record trials.jsonl"),
+    (experiments.tune, "tune --dataset ml-100k --method cml+hars --trials 5 --journal trials.journal"),
     (datasets.datasets, "datasets --format json"),
     (doctor.doctor, "doctor"),
 )

@@ -1,11 +1,14 @@
-"""`tastespace paper`: the paper's tables and figures, ours beside theirs."""
+"""`tastespace paper`: the paper's tables, figures and claims, ours beside the published ones.
+
+The package `tastespace.paper` is imported when one of these commands runs, not when the command line starts.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 import typer
@@ -18,37 +21,34 @@ from tastespace.cli.config import configured
 from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, require_writable, show
 from tastespace.data.datasets.cache import cache_root
 from tastespace.errors import ParameterError, nearest
-from tastespace.paper.claims import CLAIMS, find_claim
-from tastespace.paper.counted import Counted
-from tastespace.paper.entries import Entry, entries
-from tastespace.paper.experiment import Experiment, only
-from tastespace.paper.figures import FIGURES, find_figure
-from tastespace.paper.rendering import as_text, chance, marks_of, problems_of, shown_metrics, to_markdown, to_rows
-from tastespace.paper.report import write_report
-from tastespace.paper.runner import run_cells
-from tastespace.paper.runs import TOWN
-from tastespace.paper.tables import TABLES, find_table
-from tastespace.paper.verdicts import run_claims
+
+if TYPE_CHECKING:
+    from tastespace.paper.dataset_statistics import StatisticsTable
+    from tastespace.paper.experiments import Experiment, TableRow
+    from tastespace.paper.rendering import Archive
 
 paper = typer.Typer(
     name="paper",
-    help="The paper's tables and figures: list them, run them, see ours beside theirs.",
+    help="The paper's tables, figures and claims: list them, run them, see ours beside the published ones.",
     invoke_without_command=True,
 )
 
-_NAMES, _FIGURE = 44, 16
-"""Room on the terminal for names, marks and seconds, and for one figure; what has no room stands below."""
+_NAME_WIDTH, _FIGURE_WIDTH = 44, 16
+"""Columns of the terminal for names, marks and seconds, and for one figure; further figures follow below."""
 
-_Results = Annotated[Path | None, typer.Option(help="Folder of finished cells; by default in the cache.")]
+_Results = Annotated[Path | None, typer.Option(help="Result cache: folder of finished runs; by default in the cache.")]
+_Archive = Annotated[
+    Path | None, typer.Option(help="Folder of an earlier report; its rows are used where a run is not in the cache.")
+]
 _Quick = Annotated[bool, typer.Option("--quick", help="Few epochs of few methods: to see that it works.")]
-_Seeds = Annotated[int | None, typer.Option(help="Runs of each cell; by default as declared, mostly 1.")]
+_Seeds = Annotated[int | None, typer.Option(help="Runs of each row; by default as declared, mostly 1.")]
 _Workers = Annotated[int, typer.Option(help="Processes at a time; 0: one per core.")]
-_Minutes = Annotated[float | None, typer.Option(help="Stop after so long; what is missing is marked.")]
+_Minutes = Annotated[float | None, typer.Option(help="Stop after so many minutes; what is missing is marked.")]
 
 
 @paper.callback()
 def _paper(context: typer.Context) -> None:
-    """The paper's tables and figures: list them, run them, see ours beside theirs."""
+    """The paper's tables, figures and claims: list them, run them, see ours beside the published ones."""
     if context.invoked_subcommand is None:
         list_()
         if for_people(Format.auto):
@@ -56,7 +56,11 @@ def _paper(context: typer.Context) -> None:
 
 
 def list_(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto) -> None:
-    """What can be reproduced."""
+    """List the tables, figures and claims that can be reproduced."""
+    from tastespace.paper.claims import CLAIMS
+    from tastespace.paper.figures import FIGURES
+    from tastespace.paper.paper_tables import TABLES
+
     rows = [
         {"kind": kind, "name": one.name, "title": one.title, "data sets": ", ".join(one.datasets)}
         for kind, found in (("table", TABLES), ("figure", FIGURES))
@@ -81,28 +85,57 @@ def table(
     workers: _Workers = 0,
     minutes: _Minutes = None,
     results: _Results = None,
+    archive: _Archive = None,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     out: Annotated[Path | None, typer.Option(help="Write the table as Markdown (.md) or rows (.csv, ...).")] = None,
 ) -> None:
     """Run what is missing of a table and show it."""
-    found_table = find_table(name)
-    if isinstance(found_table, Counted):
+    from tastespace.paper.dataset_statistics import StatisticsTable
+    from tastespace.paper.experiments import only
+    from tastespace.paper.paper_tables import find_table
+    from tastespace.paper.rendering import statistics_rows, to_markdown, to_rows
+
+    declared = find_table(name)
+    earlier = _open_archive(archive)
+    if isinstance(declared, StatisticsTable):
         if method:
-            raise ParameterError(f"--method: the table {name!r} is counted from the data and has no methods.")
-        found = found_table.entries(dataset or ())
+            raise ParameterError(f"--method: the table {name!r} is counted in the data and has no methods.")
+        found = statistics_rows(declared, dataset or (), earlier)
     else:
-        found_table = only(found_table, method) if method else found_table
-        cells = found_table.cells(dataset or (), seeds, quick)
+        declared = only(declared, method) if method else declared
         _check(minutes, out, results)
-        rows = run_cells(cells, results or _shelf(), workers=workers, minutes=minutes)
-        found = entries(found_table, rows)
+        found = _measured(declared, dataset or [], seeds, quick, workers, minutes, results, earlier)
     if out is not None and out.suffix == ".md":
         require_writable("--out", out)
-        out.write_text(to_markdown(found_table, found) + "\n", encoding="utf-8")
+        out.write_text(to_markdown(declared, found) + "\n", encoding="utf-8")
     elif not for_people(format, out):
-        emit(pl.DataFrame(to_rows(found_table, found), infer_schema_length=None), format, out)
+        emit(pl.DataFrame(to_rows(declared, found), infer_schema_length=None), format, out)
     else:
-        _show(found_table, found)
+        _show(declared, found)
+
+
+def _measured(
+    declared: Experiment,
+    datasets: list[str],
+    seeds: int | None,
+    quick: bool,
+    workers: int,
+    minutes: float | None,
+    results: Path | None,
+    archive: Archive | None,
+) -> list[TableRow]:
+    """Rows of the cache, of the archive, and of what had to be run."""
+    from tastespace.paper.rendering import archived_rows, in_declared_order, table_rows
+    from tastespace.paper.result_cache import ResultCache
+    from tastespace.paper.runner import run_all
+
+    folder = results or _default_cache()
+    planned = declared.planned_runs(datasets, seeds, quick)
+    earlier = archived_rows(declared, planned, ResultCache(folder), archive)
+    archived = {(row.dataset, row.label) for row in earlier}
+    missing = [one for one in planned if (one.dataset, one.title) not in archived]
+    statuses = run_all(missing, folder, workers=workers, minutes=minutes)
+    return in_declared_order(declared, [*table_rows(declared, statuses), *earlier])
 
 
 def figure(
@@ -116,20 +149,22 @@ def figure(
     results: _Results = None,
 ) -> None:
     """Run what is missing of a figure and draw it."""
-    from tastespace.paper.figures.files import draw_to
+    from tastespace.paper.experiment_data import TOWN
+    from tastespace.paper.figures import FIGURES, find_figure
+    from tastespace.paper.runner import run_all
 
     _check(minutes, None, results)
-    pictures = list(FIGURES.values()) if name == "all" else [find_figure(name)]
+    specs = list(FIGURES.values()) if name == "all" else [find_figure(name)]
     start = time.monotonic()
-    for picture in pictures:
-        for one in dataset or picture.datasets[:1]:
-            if name == "all" and dataset and one not in (*picture.datasets, TOWN):
+    for spec in specs:
+        for one in dataset or spec.datasets[:1]:
+            if name == "all" and dataset and one not in (*spec.datasets, TOWN):
                 continue
-            rows = {}
-            for key, cells in picture.cells(one, seeds, quick).items():
+            statuses = {}
+            for key, planned in spec.planned_runs(one, seeds, quick).items():
                 left = None if minutes is None else max(0.0, minutes - (time.monotonic() - start) / 60)
-                rows[key] = run_cells(cells, results or _shelf(), workers=workers, minutes=left)
-            for path in draw_to(out, picture, one, rows, quick):
+                statuses[key] = run_all(planned, results or _default_cache(), workers=workers, minutes=left)
+            for path in spec.write(out, one, statuses, quick):
                 typer.echo(path)
 
 
@@ -145,12 +180,16 @@ def claims(
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     out: Annotated[Path | None, typer.Option(help="Write the differences to this file.")] = None,
 ) -> None:
-    """The orderings that the paper claims, measured: do they hold here?"""
-    wanted = [find_claim(name) for name in claim or [one.name for one in CLAIMS.values() if one.asked]]
+    """Test whether the orderings that the paper claims hold here."""
+    from tastespace.paper.claims import CLAIMS, find_claim
+    from tastespace.paper.rendering import p_text
+    from tastespace.paper.verdicts import run_claims
+
+    wanted = [find_claim(name) for name in claim or [one.name for one in CLAIMS.values() if one.default]]
     _check(minutes, out, results)
     if seeds is not None and seeds < 1:
         raise ParameterError(f"--seeds {seeds}: expected how many runs of each method, 1 or more.")
-    verdicts = run_claims(wanted, dataset, results or _shelf(), seeds=seeds, workers=workers, minutes=minutes)
+    verdicts = run_claims(wanted, dataset, results or _default_cache(), seeds=seeds, workers=workers, minutes=minutes)
     if not for_people(format, out):
         measured = [row for verdict in verdicts for row in verdict.rows()]
         if not measured:
@@ -163,7 +202,7 @@ def claims(
         for column in ("better", "worse", "metric", "difference", "p after Holm", verdict.claim.over):
             shown.add_column(column)
         for row in verdict.rows():
-            figures = f"{row['difference']:+.2f}", chance(row["p after Holm"]), f"{row['n']:,}"
+            figures = f"{row['difference']:+.2f}", p_text(row["p after Holm"]), f"{row['n']:,}"
             shown.add_row(row["better"], row["worse"], row["metric"], *figures)
         Console().print(shown)
 
@@ -175,19 +214,37 @@ def report(
     dataset: Annotated[list[str] | None, typer.Option(help="Only this data set; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Of what was run with --quick.")] = False,
     results: _Results = None,
+    archive: _Archive = None,
 ) -> None:
-    """Everything that has been run, on one page; nothing is run for it, and what was not run is a marked gap."""
+    """Report everything that has been run. Nothing is run for it; what was not run is a marked gap."""
+    from tastespace.paper.experiment_data import TOWN
+    from tastespace.paper.figures import FIGURES
+    from tastespace.paper.paper_tables import TABLES
+    from tastespace.paper.reproduction_report import write_report
+
     known = {TOWN, *(one for found in (*TABLES.values(), *FIGURES.values()) for one in found.datasets)}
     for one in dataset or ():
         if one not in known:
             raise ParameterError(f"--dataset {one}: nothing is declared for it.{nearest(one, known)}")
+    _open_archive(archive)
     require_writable("--out", out / "report.md")
-    for path in write_report(out, results or _shelf(), datasets=dataset or (), quick=quick):
+    found = write_report(out, results or _default_cache(), datasets=dataset or (), quick=quick, archive=archive)
+    for path in found:
         typer.echo(path)
 
 
+def _open_archive(folder: Path | None) -> Archive | None:
+    from tastespace.paper.rendering import Archive
+
+    if folder is None:
+        return None
+    if not (folder / "results.csv").is_file():
+        raise ParameterError(f"--archive {folder}: expected the folder of an earlier report, with results.csv in it.")
+    return Archive(folder)
+
+
 def _check(minutes: float | None, out: Path | None, results: Path | None) -> None:
-    """What can go wrong at once shall not go wrong after an hour."""
+    """Refuse mistakes before hours of training, not after."""
     if minutes is not None and not 0 <= minutes < math.inf:
         raise ParameterError(f"--minutes {minutes}: expected a budget in minutes.")
     if out is not None:
@@ -196,43 +253,50 @@ def _check(minutes: float | None, out: Path | None, results: Path | None) -> Non
         require_writable("--results", results / "writable.tmp", keep=False)
 
 
-def _shelf() -> Path:
+def _default_cache() -> Path:
     return cache_root() / "paper"
 
 
-def _show(table: Experiment | Counted, found: list[Entry]) -> None:
+def _show(table: Experiment | StatisticsTable, found: list[TableRow]) -> None:
+    from tastespace.paper.experiments import Experiment
+    from tastespace.paper.rendering import problems_of, shown_metrics
+
     metrics = shown_metrics(table, found)
-    for dataset in dict.fromkeys(entry.dataset for entry in found):
-        rows = [entry for entry in found if entry.dataset == dataset]
-        title = f"{table.title}, {dataset} (the paper's in brackets)"
-        at_once = max(2, (Console().width - _NAMES) // _FIGURE)
+    for dataset in dict.fromkeys(row.dataset for row in found):
+        rows = [row for row in found if row.dataset == dataset]
+        title = f"{table.title}, {dataset} (published figures in parentheses)"
+        at_once = max(2, (Console().width - _NAME_WIDTH) // _FIGURE_WIDTH)
         for first in range(0, len(metrics), at_once):
             some = metrics[first : first + at_once]
-            Console().print(_rows(title if first == 0 else f"{table.title}, {dataset}, continued", rows, some))
+            Console().print(_as_table(title if first == 0 else f"{table.title}, {dataset}, continued", rows, some))
     for problem in problems_of(found) if isinstance(table, Experiment) else ():
         Console(stderr=True).print(escape(problem), highlight=False)
 
 
-def _rows(title: str, rows: list[Entry], metrics: list[str]) -> Table:
+def _as_table(title: str, rows: list[TableRow], metrics: list[str]) -> Table:
+    from tastespace.paper.rendering import marks_of
+
     shown = Table(title=title, title_justify="left")
     shown.add_column("method", style="bold")
     shown.add_column("")
     for name in (*metrics, "seconds"):
         shown.add_column(name, justify="right")
-    for entry in rows:
-        marks = ", ".join(marks_of(entry))
-        style = "red" if not entry.ours else "dim"
-        cells = [_figure(entry, metric) for metric in metrics]
-        shown.add_row(entry.label, f"[{style}]{marks}[/]", *cells, f"{entry.seconds:.0f}")
+    for row in rows:
+        marks = ", ".join(marks_of(row))
+        style = "red" if not row.ours else "dim"
+        values = [_figure_text(row, metric) for metric in metrics]
+        shown.add_row(row.label, f"[{style}]{marks}[/]", *values, f"{row.seconds:.0f}")
     return shown
 
 
-def _figure(entry: Entry, metric: str) -> str:
-    """Ours, its spread over seeds, and theirs."""
-    ours, theirs, spread = (kind.get(metric) for kind in (entry.ours, entry.theirs, entry.spread))
+def _figure_text(row: TableRow, metric: str) -> str:
+    """Ours, its deviation over seeds, and the published figure."""
+    from tastespace.paper.rendering import as_text
+
+    ours, published, spread = (kind.get(metric) for kind in (row.ours, row.published, row.spread))
     text = "-" if ours is None else as_text(ours)
     text += "" if spread is None or ours is None else f" ± {as_text(spread, ours)}"
-    return text + ("" if theirs is None else f" [dim]({as_text(theirs)})[/]")
+    return text + ("" if published is None else f" [dim]({as_text(published)})[/]")
 
 
 paper.command("list", epilog="Example: tastespace paper list")(configured(list_, "list"))

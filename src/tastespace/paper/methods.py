@@ -14,12 +14,12 @@ from typing import Any
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.models import Recommender, create, registry
-from tastespace.paper.stored import PRETRAINED
+from tastespace.paper.stored_parameters import PRETRAINED
 from tastespace.recommend.rerank import Reranked
 from tastespace.training.samplers import SAMPLERS
 
 # As the paper selects epochs: best validation P@3 under its own protocol.
-_SELECTION: dict[str, Any] = {"monitor": "P@3", "monitor_protocol": "paper"}
+SELECTION: dict[str, Any] = {"monitor": "P@3", "monitor_protocol": "paper"}
 _ALIASES = {"2st": "2sts", "bpa+2st": "bpa+2sts", "dpcml1": "bpa+unis", "dpcml2": "bpa+hars", "graphdiv": "gcn-accdiv"}
 
 
@@ -99,18 +99,18 @@ def _methods() -> dict[str, Method]:
             ("apa", "dpcml", {"n_interests": "adaptive"}, {}),
         ):
             name = f"{family}+{sampler}"
-            found[name] = Method(name, model, {**fixed, "sampler": kind.name}, {**_SELECTION, **defaults})
+            found[name] = Method(name, model, {**fixed, "sampler": kind.name}, {**SELECTION, **defaults})
     sphere = {"geometry": "sphere"}
-    common = {**_SELECTION, "n_interests": 5, "sampler": "uniform"}
+    common = {**SELECTION, "n_interests": 5, "sampler": "uniform"}
     found["gfja"] = Method("gfja", "dpcml", {**sphere, "dcrs": None}, common)
     found["gfja+dcrs"] = Method("gfja+dcrs", "dpcml", {**sphere, "dcrs": "mean"}, common)
-    found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, _SELECTION)
+    found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, SELECTION)
     for name in registry():
         if not name.endswith("+dn"):
             found[name] = Method(name, name)
         else:
-            found[name] = Method(name, name, {"training": "joint"}, _SELECTION)
-            found[f"{name}{PRETRAINED}"] = Method(f"{name}{PRETRAINED}", name, {"training": "pretrained"}, _SELECTION)
+            found[name] = Method(name, name, {"training": "joint"}, SELECTION)
+            found[f"{name}{PRETRAINED}"] = Method(f"{name}{PRETRAINED}", name, {"training": "pretrained"}, SELECTION)
     return found
 
 

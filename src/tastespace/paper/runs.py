@@ -1,45 +1,56 @@
-"""One run of one method on one data set: load, split, train, select on validation, evaluate on test."""
+"""One run of one method on one data set: load, split, train, select on validation, evaluate on test.
+
+All accuracy in a run's result is in percent, as in the paper's tables: test and validation metrics and the monitored
+metric in the training history. MaxDiv, ILS and Coverage are in their own units.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import datetime
 import logging
+import os
+import platform
 import resource
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import tastespace
-from tastespace.data import Interactions, datasets, split, synthetic
+from tastespace import _native
+from tastespace.data import Interactions
 from tastespace.data.cold_start import ColdStart
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
-from tastespace.models import Recommender
+from tastespace.evaluation.cold_start import evaluate_cold
+from tastespace.evaluation.metrics import METRICS
+from tastespace.models import Recommender, registry
 from tastespace.models.dpcml import DPCML
-from tastespace.paper.machine import surroundings
+from tastespace.paper.experiment_data import Parts, content_arguments, content_settings, dataset_for, load_parts
 from tastespace.paper.methods import Method, find_method
-from tastespace.paper.recorded import history, inference_seconds, possible_metrics, validation_figures
-from tastespace.paper.stored import stored_parameters
-from tastespace.paper.strangers import (
-    content_arguments,
-    content_settings,
-    dataset_for,
-    fingerprints_of,
-    load_strangers,
-    with_strangers,
-)
+from tastespace.paper.stored_parameters import stored_parameters
 
 log = logging.getLogger(__name__)
 
-TOWN = "town"
-"""Name of the synthetic town, which needs no data."""
 ACCURACY = ("P", "R", "NDCG", "MAP", "MRR")
+VALIDATION = ("P@3", "MAP", "MRR")
+COLD_START_METRICS = ("P@3", "R@3", "NDCG@3")
+"""What the paper's table has of each situation."""
+COLD_START_FIGURES = tuple(
+    f"{situation} {metric}"
+    for situation in ("cold user", "cold item", "cold item (all)")
+    for metric in COLD_START_METRICS
+)
+"""Cold-start items are ranked among the new ones, and (all) among the whole catalog."""
+_TIMED_K = 20  # items in each list whose computation is timed
+_REPEATS, _MAX_SECONDS = 10, 3.0  # as often as the paper, but no longer than so many seconds
+_PACKAGES = ("numpy", "scipy", "polars", "torch", "matplotlib")
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSpec:
     """What a run does; see `run`."""
 
     dataset: str
@@ -51,44 +62,6 @@ class Setting:
     split_seed: int = 0
     protocol: str = "paper"
     metrics: tuple[str, ...] = ACCURACY
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A data set split for an experiment."""
-
-    name: str
-    train: Interactions
-    valid: Interactions
-    test: Interactions
-    strangers: ColdStart | None = None
-    """Users and items to be met by content alone, where the data set has any."""
-
-    @cached_property
-    def fingerprints(self) -> list[str]:
-        """Of everything that decides figures; what is known of the items decides those by category."""
-        own = [part.fingerprint() for part in (self.train, self.valid, self.test)]
-        known = self.train.item_attributes
-        if known is not None:
-            own.append(hashlib.sha256(known.write_json().encode()).hexdigest())
-        return own if self.strangers is None else [*own, *fingerprints_of(self.strangers)]
-
-
-@lru_cache(maxsize=6)
-def load_parts(dataset: str, split_seed: int = 0) -> Parts:
-    """The authors' split where they published one (Steam-200k, ML-100K), else the paper's rule with this seed."""
-    strangers = load_strangers(dataset, split_seed)
-    if strangers is not None:
-        return Parts(dataset, strangers.train, strangers.valid, strangers.test, strangers)
-    if dataset == TOWN:
-        world = synthetic.multi_interest(n_users=600, n_items=400, n_interactions=20_000, seed=0)
-        parts = split.per_user(world.interactions, (0.6, 0.2, 0.2), seed=split_seed)
-    elif dataset in ("steam-200k", "ml-100k"):
-        parts = list(datasets.load_split(dataset))
-    else:
-        parts = split.per_user(datasets.load(dataset), (0.6, 0.2, 0.2), seed=split_seed)
-    train, valid, test = parts
-    return Parts(dataset, train, valid, test)
 
 
 def run(
@@ -104,7 +77,7 @@ def run(
     threads: int = 0,
     progress: bool | None = None,
 ) -> dict[str, Any]:
-    """Run a method of the paper and report its test figures in percent.
+    """Run a method of the paper and give its test metrics in percent.
 
     Args:
         dataset: A name of `tastespace.datasets`, or ``"town"``.
@@ -116,48 +89,75 @@ def run(
         split_seed: Of the split, where the data set has no published one.
 
     Returns:
-        ``dataset, method, parameters, metrics, valid_metrics, seconds_per_epoch, epochs, history, seconds,
-        train_seconds, inference_seconds, peak_mb, version`` and the seeds.
+        ``dataset, method, parameters, unit, metrics, valid_metrics, seconds_per_epoch, epochs, history, seconds,
+        train_seconds, inference_seconds, peak_mb, version`` and the seeds. ``unit`` is ``"%"``: that of accuracy.
     """
-    setting = Setting(dataset, method, seed, parameters or {}, preset, split_seed, protocol, metrics)
-    return execute(setting, threads, progress)[0]
+    spec = RunSpec(dataset, method, seed, parameters or {}, preset, split_seed, protocol, metrics)
+    return execute(spec, threads, progress)[0]
 
 
-def execute(setting: Setting, threads: int = 0, progress: bool | None = None) -> tuple[dict[str, Any], Report]:
+def execute(spec: RunSpec, threads: int = 0, progress: bool | None = None) -> tuple[dict[str, Any], Report]:
     """As `run`, with the report behind the figures."""
     start = time.perf_counter()
-    found = find_method(setting.method)
-    parts = load_parts(dataset_for(setting.dataset, found.model), setting.split_seed)
-    if setting.preset is None and not stored_parameters(setting.dataset, found.name):
-        log.warning("no parameters are stored for %s on %s: the defaults are used", found.name, setting.dataset)
-    chosen = chosen_parameters(found, setting.dataset, setting.preset, dict(setting.parameters))
-    model = found.build({**chosen, **understood(found, {"threads": threads})}, setting.seed)
+    method = find_method(spec.method)
+    parts = load_parts(dataset_for(spec.dataset, method.model), spec.split_seed)
+    if spec.preset is None and not stored_parameters(spec.dataset, method.name):
+        log.warning("no parameters are stored for %s on %s: the defaults are used", method.name, spec.dataset)
+    chosen = chosen_parameters(method, spec.dataset, spec.preset, dict(spec.parameters))
+    model = method.build({**chosen, **known_parameters(method, {"threads": threads})}, spec.seed)
     trained = fit(model, parts, progress)
-    metrics = possible_metrics(model, parts.train, setting.metrics)
-    report = measure(model, parts, setting.protocol, metrics, threads)
+    metrics = possible_metrics(model, parts.train, spec.metrics)
+    report = measure(model, parts, spec.protocol, metrics, threads)
     seconds = time.perf_counter() - start
     result = {
-        "dataset": setting.dataset,
-        "method": found.name,
+        "dataset": spec.dataset,
+        "method": method.name,
         "parameters": plain_parameters(model),
+        "unit": "%",
         "metrics": report.metrics,
         **trained,
-        "valid_metrics": validation_figures(model, parts.train, parts.valid, threads),
-        "inference_seconds": inference_seconds(model, threads),
+        "valid_metrics": _validation_metrics(model, parts.train, parts.valid, threads),
+        "inference_seconds": _inference_seconds(model, threads),
         "seconds": seconds,
-        "peak_mb": peak_mb(),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "version": tastespace.__version__,
-        "made": surroundings(),
-        "seed": setting.seed,
-        "split_seed": setting.split_seed,
-        "protocol": setting.protocol,
+        "made": environment(),
+        "seed": spec.seed,
+        "split_seed": spec.split_seed,
+        "protocol": spec.protocol,
     }
     return result, report
 
 
 def chosen_parameters(method: Method, dataset: str, preset: str | None, parameters: dict[str, Any]) -> dict[str, Any]:
     """What a run changes of a model's defaults: the preset, or what is stored, and the caller's own changes."""
-    return {**_base(method, dataset, preset), **parameters}
+    return {**_base_parameters(method, dataset, preset), **parameters}
+
+
+def _base_parameters(method: Method, dataset: str, preset: str | None) -> dict[str, Any]:
+    if preset is None:
+        found = stored_parameters(dataset, method.name)
+        if method.second_stage is not None:
+            found = {**stored_parameters(dataset, method.first_stage), **found}
+        return found
+    if preset == "default":
+        return {}
+    if preset != "paper":
+        raise ParameterError(f"preset={preset!r}: expected 'paper' or 'default', or none for the stored parameters.")
+    return published_parameters(method)
+
+
+def published_parameters(method: Method) -> dict[str, Any]:
+    """The plain published setting of a method of the paper; empty for a competitor."""
+    if method.model not in ("cml", "dpcml"):
+        return {}
+    return {name: value for name, value in DPCML.published().items() if name not in method.fixed}
+
+
+def known_parameters(method: Method, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Those of the parameters that the method's model has."""
+    known = registry()[method.model]._parameter_names()
+    return {name: value for name, value in parameters.items() if name in known}
 
 
 def plain_parameters(model: Recommender) -> dict[str, Any]:
@@ -172,52 +172,124 @@ def plain_parameters(model: Recommender) -> dict[str, Any]:
 
 
 def fit(model: Recommender, parts: Parts, progress: bool | None = None) -> dict[str, Any]:
-    """Fit with validation; gives the epochs trained, the seconds each took and the best validation figure."""
+    """Fit with validation; gives the epochs trained, the seconds each took and the training history."""
     start = time.perf_counter()
-    model.set_params(**content_settings(model, parts.strangers))
-    model.fit(parts.train, parts.valid, progress, **content_arguments(model, parts.strangers))
+    model.set_params(**content_settings(model, parts.cold_start))
+    model.fit(parts.train, parts.valid, progress, **content_arguments(model, parts.cold_start))
     seconds = time.perf_counter() - start
-    learned = getattr(model, "model_", model)  # of two stages the first one learns
-    rows = history(learned)
+    trained = getattr(model, "model_", model)  # a re-ranker trains its first stage
+    rows = _history(trained)
     return {
         "epochs": len(rows),
-        "best_epoch": getattr(learned, "best_epoch_", 0),
+        "best_epoch": getattr(trained, "best_epoch_", 0),
         "seconds_per_epoch": sum(row["seconds"] for row in rows) / len(rows) if rows else seconds,
         "train_seconds": seconds,
         "history": rows,
     }
 
 
+def _history(model: Recommender) -> list[dict[str, Any]]:
+    """Loss, seconds and validation, in percent, of each epoch; empty for a model that does not learn by epochs."""
+    rows: list[dict[str, Any]] = getattr(model, "history_", [])
+    return [{name: 100 * value if _is_fraction(name) else value for name, value in row.items()} for row in rows]
+
+
+def _is_fraction(name: str) -> bool:
+    metric = METRICS.get(name.partition("@")[0])
+    return metric is not None and metric.unit == "fraction"
+
+
 def measure(model: Recommender, parts: Parts, protocol: str, metrics: tuple[str, ...], threads: int) -> Report:
-    """The figures on the test part."""
+    """The metrics on the test part, in percent."""
     seen = [parts.train, parts.valid]
     report = evaluate(model, parts.test, seen=seen, protocol=protocol, metrics=metrics, threads=threads).in_percent()
-    return report if parts.strangers is None else with_strangers(report, model, parts.strangers, threads)
+    return report if parts.cold_start is None else _with_cold_start(report, model, parts.cold_start, threads)
 
 
-def peak_mb() -> float:
-    """Largest resident size of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def _with_cold_start(report: Report, model: Recommender, parts: ColdStart, threads: int) -> Report:
+    """The report of warm users with the figures of cold-start users and items beside it, where the model has any."""
+    reports: dict[str, Report] = {}
+    for candidates, situation in (("new", "cold item"), ("all", "cold item (all)")):
+        found = evaluate_cold(
+            model, parts, candidates="new" if candidates == "new" else "all", warm=False, threads=threads
+        )
+        reports |= {situation if name == "cold item" else name: one.in_percent() for name, one in found.items()}
+    metrics, per_user, n_users = dict(report.metrics), dict(report.per_user), dict(report.n_users)
+    units = dict(report.units)
+    for situation, one in reports.items():
+        for metric in COLD_START_METRICS:
+            metrics[f"{situation} {metric}"] = one.metrics[metric]
+            per_user[f"{situation} {metric}"] = one.per_user[metric]
+            n_users[f"{situation} {metric}"] = one.n_users[metric]
+            units[f"{situation} {metric}"] = one.units[metric]
+    return replace(report, metrics=metrics, per_user=per_user, n_users=n_users, units=units)
 
 
-def _base(method: Method, dataset: str, preset: str | None) -> dict[str, Any]:
-    if preset is None:
-        found = stored_parameters(dataset, method.name)
-        if method.second_stage is not None:
-            found = {**stored_parameters(dataset, method.first_stage), **found}
-        return found
-    if preset == "default":
+def possible_metrics(model: Recommender, data: Interactions, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The metrics to measure; one with a question mark is left out where the model or the data cannot give it.
+
+    >>> from tastespace import synthetic
+    >>> from tastespace.models import create
+    >>> town = synthetic.multi_interest(n_users=40, n_items=60, n_interactions=500, seed=3).interactions
+    >>> possible_metrics(create("popular").fit(town), town, ["P", "MaxDiv@3?", "CategoryMAP?"])
+    ('P', 'CategoryMAP')
+    """
+    has_genres = data.item_attributes is not None and "genres" in data.item_attributes.columns
+    available = {"": True, "vectors": model.item_space() is not None, "categories": has_genres}
+    found = []
+    for name in wanted:
+        plain = name.removesuffix("?")
+        if plain == name or available[METRICS[plain.partition("@")[0]].needs]:
+            found.append(plain)
+    return tuple(found)
+
+
+def _validation_metrics(
+    model: Recommender, train: Interactions, valid: Interactions, threads: int
+) -> dict[str, float]:  # fmt: skip
+    """What the fitted model reaches on validation data by the paper's protocol, in percent."""
+    if not valid.n_interactions:
         return {}
-    if preset != "paper":
-        raise ParameterError(f"preset={preset!r}: expected 'paper' or 'default', or none for the stored parameters.")
-    if method.model not in ("cml", "dpcml"):
-        return {}
-    return {k: v for k, v in DPCML.published().items() if k not in method.fixed}
+    report = evaluate(model, valid, seen=train, protocol="paper", metrics=VALIDATION, threads=threads).in_percent()
+    return report.metrics
 
 
-def understood(method: Method, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Those of the parameters that the method's model has."""
-    from tastespace.models import registry
+def _inference_seconds(model: Recommender, threads: int) -> float:
+    """Seconds for the lists of all users, the mean of up to ten repeats."""
+    taken: list[float] = []
+    while len(taken) < _REPEATS and sum(taken) < _MAX_SECONDS:
+        start = time.perf_counter()
+        model.recommend_indices(k=min(_TIMED_K, model.train_.n_items), threads=threads)
+        taken.append(time.perf_counter() - start)
+    return sum(taken) / len(taken)
 
-    known = registry()[method.model]._parameter_names()
-    return {name: value for name, value in parameters.items() if name in known}
+
+def environment() -> dict[str, str]:
+    """Date, processor, memory and versions, each in a few words."""
+    return {
+        "date": datetime.datetime.now(tz=datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "tastespace": tastespace.__version__,
+        "kernels": f"{_native.SIMD}, sources {_native.SOURCES[:12]}",
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.machine()}",
+        "Python": platform.python_version(),
+        **{name: version for name in _PACKAGES if (version := _version(name))},
+    }
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or "unknown"
+    return next(
+        (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")), "unknown"
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

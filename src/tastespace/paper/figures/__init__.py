@@ -1,6 +1,28 @@
-"""The paper's figures and two of our own, each a small declaration and a function that draws it."""
+"""The paper's figures and two of our own: each is declared beside the function that draws it."""
 
-from tastespace.paper.figures.declaration import Material, NothingToDrawError, Picture
-from tastespace.paper.figures.index import FIGURES, find_figure
+from tastespace.errors import ParameterError, nearest
+from tastespace.paper.figures.ablation_figures import ABLATION_FIGURES
+from tastespace.paper.figures.comparison_figures import COMPARISON_FIGURES
+from tastespace.paper.figures.data_figures import DATA_FIGURES
+from tastespace.paper.figures.drawing import FigureData, FigureSpec, NothingToDrawError
 
-__all__ = ["FIGURES", "Material", "NothingToDrawError", "Picture", "find_figure"]
+__all__ = ["FIGURES", "FigureData", "FigureSpec", "NothingToDrawError", "find_figure"]
+
+_ORDER = (
+    "motivation", "preferences", "history", "diversity-accuracy", "sampling", "hard-sampling", "genres", "vectors",
+    "delta-unis", "delta-hars", "eta", "dcrs", "training-time", "inference-time", "cold", "taste-map", "accuracy-time",
+)  # fmt: skip
+_DECLARED = {spec.name: spec for spec in (*DATA_FIGURES, *ABLATION_FIGURES, *COMPARISON_FIGURES)}
+FIGURES = {name: _DECLARED[name] for name in _ORDER}
+"""All figures, in the order of the paper."""
+
+
+def find_figure(name: str) -> FigureSpec:
+    """A figure by name.
+
+    >>> find_figure("vectors").datasets
+    ('steam-200k',)
+    """
+    if name not in FIGURES:
+        raise ParameterError(f"no figure {name!r}; there are {', '.join(FIGURES)}.{nearest(name, FIGURES)}")
+    return FIGURES[name]
