@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tastespace import Interactions
 from tastespace.errors import ParameterError, UnknownIdError
-from tastespace.evaluation.alignment import align, merge_lists, without
+from tastespace.evaluation.alignment import align, merge_lists, subtract_lists
 
 
 def frame(pairs):
@@ -41,7 +41,7 @@ def test_union_and_difference_are_those_of_sets(rows, data):
     assert offsets.dtype == np.int64
     assert items.dtype == np.int32
 
-    (offsets, items), n_repeated = without(lists(rows), lists(other))
+    (offsets, items), n_repeated = subtract_lists(lists(rows), lists(other))
     assert as_sets(offsets, items) == [a - b for a, b in zip(rows, other, strict=True)]
     assert n_repeated == sum(len(a & b) for a, b in zip(rows, other, strict=True))
 
@@ -63,31 +63,31 @@ def test_known_ids_move_to_the_models_indices():
     assert aligned.n_unknown_users == 0
 
 
-STRANGE = frame([("ann", 10), ("ann", 99), ("ann", 98), ("dan", 10), ("dan", 20), ("eve", 97)])
+UNKNOWN = frame([("ann", 10), ("ann", 99), ("ann", 98), ("dan", 10), ("dan", 20), ("eve", 97)])
 
 
 def test_unknown_ids_are_an_error_by_default():
     with pytest.raises(UnknownIdError, match=r"the test data holds 2 users and 3 items .*\(for example 'dan'\)"):
-        align(STRANGE, MODEL, "test", "error")
+        align(UNKNOWN, MODEL, "test", "error")
     with pytest.raises(UnknownIdError, match=r"0 users and 1 items .*\(for example 99\).*on_unknown='skip'"):
         align(frame([("ann", 99), ("bob", 10)]), MODEL, "test", "error")
 
 
-def test_unknown_ids_may_be_skipped_or_counted():
-    skipped = align(STRANGE, MODEL, "test", "skip")
+def test_unknown_ids_may_be_skipped_or_count_as_zero():
+    skipped = align(UNKNOWN, MODEL, "test", "skip")
     assert as_sets(skipped.offsets, skipped.items) == [{0}, set(), set()]
     assert skipped.n_unknown.tolist() == [0, 0, 0]
     assert skipped.n_unknown_users == 0
-    counted = align(STRANGE, MODEL, "test", "zero")
-    assert as_sets(counted.offsets, counted.items) == [{0}, set(), set()]
-    assert counted.n_unknown.tolist() == [2, 0, 0]
-    assert counted.unknown_users.to_list() == ["dan", "eve"]
-    assert counted.unknown_users_n.tolist() == [2, 1]
+    zero = align(UNKNOWN, MODEL, "test", "zero")
+    assert as_sets(zero.offsets, zero.items) == [{0}, set(), set()]
+    assert zero.n_unknown.tolist() == [2, 0, 0]
+    assert zero.unknown_users.to_list() == ["dan", "eve"]
+    assert zero.unknown_user_counts.tolist() == [2, 1]
 
 
 def test_another_choice_is_refused():
     with pytest.raises(ParameterError, match="on_unknown='ignore': expected one of error, skip, zero"):
-        align(STRANGE, MODEL, "test", "ignore")
+        align(UNKNOWN, MODEL, "test", "ignore")
 
 
 def test_users_and_items_that_nobody_took_are_not_unknown(taken):
@@ -97,14 +97,14 @@ def test_users_and_items_that_nobody_took_are_not_unknown(taken):
 
 
 @pytest.mark.parametrize("choice", ["error", "skip", "zero"])
-def test_numbers_never_meet_text(choice):
+def test_numbers_never_match_text(choice):
     """A file read with another type of id would otherwise count as nothing but unknown users, or as "5" = 5."""
     numbered, texts = frame([(5, 10), (6, 20)]), frame([("5", 10), ("7", 20)])
     with pytest.raises(UnknownIdError, match=r"user ids of the test data are String such as '5'.* Int64 such as 5"):
         align(texts, numbered, "test", choice)
 
 
-def test_integers_of_another_width_do_meet():
+def test_integers_of_another_width_do_match():
     narrow = Interactions.from_frame(
         pl.DataFrame({"user": [5, 2**31 - 1], "item": [1, 2]}, schema_overrides={"user": pl.Int32})
     )

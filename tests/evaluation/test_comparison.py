@@ -1,4 +1,4 @@
-"""Significance against SciPy, Holm by hand, and the bootstrap against its promise."""
+"""Two reports user by user: p-values against SciPy, who is compared, and what is printed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rich.console import Console
 
 from tastespace import EASE, MostPopular, compare, evaluate, split
 from tastespace.errors import ParameterError
-from tastespace.evaluation import Report, comparison
-from tastespace.evaluation.comparison import bootstrap_interval, holm
+from tastespace.evaluation import Report, comparison, significance
+from tastespace.evaluation.significance import holm
 
 
 def test_docstring_examples():
@@ -27,13 +27,14 @@ def test_docstring_examples():
     assert result.failed == 0
 
 
-def report(per_user, users=None, protocol="full", model="model", backend="polars"):
+def report(per_user, users=None, protocol="full", model="model", backend="polars", unit="fraction"):
     arrays = {name: np.asarray(values, dtype=np.float64) for name, values in per_user.items()}
     n = len(next(iter(arrays.values())))
     return Report(
         model,
         protocol,
         {name: float(np.nanmean(values)) for name, values in arrays.items()},
+        dict.fromkeys(arrays, unit),
         {name: int((~np.isnan(values)).sum()) for name, values in arrays.items()},
         pl.Series("user", np.arange(n) if users is None else users),
         arrays,
@@ -66,22 +67,6 @@ def test_p_values_are_scipys():
         assert [getattr(row, f"{which}_corrected") for row in found.rows] == holm(plain)
 
 
-def test_few_users_get_the_exact_wilcoxon_test():
-    a = report({"P@3": [0.0, 0.0, 0.0, 0.0, 0.0]})
-    b = report({"P@3": [1.0, 2.0, 3.0, 4.0, 5.0]})
-    assert compare(a, b)["P@3"].p_wilcoxon == pytest.approx(2 / 2**5)  # all five signs alike, either way
-
-
-def test_holm_by_hand():
-    # Ascending 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1: 0.02, 0.03, 0.06, 0.04, which may not fall again.
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    found = holm([0.02, math.nan, 0.03])  # NaN is no test: two remain
-    assert found[::2] == pytest.approx([0.04, 0.04])
-    assert math.isnan(found[1])
-    assert holm([]) == []
-
-
 def test_each_metric_uses_the_users_who_count_in_both():
     nan = math.nan
     a = report({"P@3": [1, 2, nan, 4, 9], "MAP": [1, 1, 1, 1, 1]}, users=["u1", "u2", "u3", "u4", "u5"])
@@ -102,22 +87,21 @@ def test_no_difference_and_the_same_difference_for_all():
         same = compare(a, a)["P@3"]
         assert (same.p_t, same.p_wilcoxon, same.low, same.high) == (1.0, 1.0, 0.0, 0.0)
         shifted = compare(a, report({"P@3": [2.0, 3.0, 4.0]}))["P@3"]
-        assert (shifted.p_t, shifted.low, shifted.high) == (0.0, 1.0, 1.0)
+        assert (shifted.p_t, shifted.low, shifted.high) == (2 / 2**3, 1.0, 1.0)
         alone = compare(report({"P@3": [1.0]}), report({"P@3": [2.0]}))["P@3"]
-        assert math.isnan(alone.p_t)
-        assert math.isnan(alone.p_wilcoxon)
+        assert (alone.p_t, alone.p_wilcoxon, alone.low, alone.high) == (1.0, 1.0, 1.0, 1.0)
 
 
-def test_the_interval_covers_the_truth_about_as_often_as_it_says():
-    rng = np.random.default_rng(1)
-    for confidence, least, most in ((0.95, 0.90, 0.98), (0.5, 0.43, 0.57)):
-        runs = 500
-        covered = 0
-        for seed in range(runs):
-            values = rng.exponential(2.0, 80) - 1.0  # skewed, with mean 1
-            low, high = bootstrap_interval(values, 300, confidence, seed)
-            covered += low <= 1.0 <= high
-        assert least <= covered / runs <= most
+def test_percent_and_fractions_are_never_mixed():
+    a, b = two()
+    with pytest.raises(ParameterError, match=r"P@3 has the unit 'fraction' in one report and '%' in another"):
+        compare(a, b.in_percent())
+    fractions, percent = compare(a, b), compare(a.in_percent(), b.in_percent())
+    for row, other in zip(fractions.rows, percent.rows, strict=True):
+        assert (row.unit, other.unit) == ("fraction", "%")
+        assert other.p_wilcoxon == row.p_wilcoxon
+        for name in ("a", "b", "difference", "low", "high"):
+            assert getattr(other, name) == pytest.approx(100 * getattr(row, name))
 
 
 def test_the_interval_depends_on_the_seed_only(monkeypatch):
@@ -128,7 +112,7 @@ def test_the_interval_depends_on_the_seed_only(monkeypatch):
     wide, narrow = compare(a, b, confidence=0.99)["P@3"], compare(a, b, confidence=0.5)["P@3"]
     assert wide.low < narrow.low < narrow.high < wide.high
     # In small portions, as for millions of users, it is the same.
-    monkeypatch.setattr(comparison, "_DRAWS_AT_ONCE", 500)
+    monkeypatch.setattr(significance, "_DRAWS_AT_ONCE", 500)
     assert compare(a, b, seed=3) == first
 
 
@@ -154,13 +138,16 @@ def test_for_a_person_and_for_a_program():
     found = compare(a, b)
     frame = found.to_frame()
     assert frame["metric"].to_list() == ["P@3", "MAP", "MRR"]
+    assert frame["unit"].to_list() == ["fraction"] * 3
     assert frame["p_t_corrected"].to_list() == [row.p_t_corrected for row in found.rows]
     text = str(found)
     assert text.startswith("a = first\nb = second")
-    assert text.count("(80 users)") == 3
+    assert text.count("(80 users)") == text.count("] fraction") == 3
     console = Console(width=140, record=True, file=io.StringIO())
     console.print(found)
-    assert "95 % interval" in console.export_text()
+    table = console.export_text()
+    assert "95 % interval" in table
+    assert table.count("│ fraction │") == 3
     pandas = compare(replace(a, backend="pandas"), replace(b, backend="pandas"))
     assert isinstance(pandas.to_frame(), pd.DataFrame)
 

@@ -33,8 +33,8 @@ def test_k_larger_than_the_catalog(small):
         with pytest.raises(ParameterError, match="k=6 is larger than the catalog of 5 items"):
             evaluate(model, test, **arguments)
     whole = evaluate(model, test, k=5, metrics=["P", "R"])
-    assert whole["R@5"] == 100.0
-    assert whole.per_user["P@5"].tolist() == [40.0, 20.0]  # divided by k, although there are fewer candidates
+    assert whole["R@5"] == 1.0
+    assert whole.per_user["P@5"].tolist() == [0.4, 0.2]  # divided by k, although there are fewer candidates
 
 
 @pytest.mark.parametrize("k", [0, -1, True, 3.0, "5", [2, 0], [2.5]])
@@ -69,7 +69,7 @@ def test_users_without_a_test_item_do_not_count(small):
     report = evaluate(model, test, k=2, metrics=ALL)
     assert report.users.to_list() == [0, 1]
     assert set(report.n_users.values()) == {2}
-    assert report.per_user["MRR"].tolist() == [100.0, 25.0]
+    assert report.per_user["MRR"].tolist() == [1.0, 0.25]
 
 
 def test_overlap_of_seen_and_test_is_warned_about_with_the_count(taken, scored):
@@ -149,38 +149,38 @@ def test_scores_of_another_shape_are_refused(small, scored):
 
 
 @pytest.fixture(scope="module")
-def strangers():
+def unknown_ids():
     """User 0 with one known and one unknown item, user 7 with one item, user 8 with three."""
     return Interactions.from_frame(pl.DataFrame({"user": [0, 0, 7, 8, 8, 8], "item": [2, 9, 3, 2, 3, 4]}))
 
 
-def test_unknown_ids_are_an_error_by_default(small, strangers):
+def test_unknown_ids_are_an_error_by_default(small, unknown_ids):
     with pytest.raises(UnknownIdError, match="2 users and 1 items that the model has never seen"):
-        evaluate(small[0], strangers, k=2)
+        evaluate(small[0], unknown_ids, k=2)
     with pytest.raises(ParameterError, match="on_unknown='drop'"):
-        evaluate(small[0], strangers, k=2, on_unknown="drop")
+        evaluate(small[0], unknown_ids, k=2, on_unknown="drop")
 
 
-def test_unknown_ids_may_be_skipped(small, strangers, taken):
-    found = evaluate(small[0], strangers, k=2, metrics=ALL, on_unknown="skip")
+def test_unknown_ids_may_be_skipped(small, unknown_ids, taken):
+    found = evaluate(small[0], unknown_ids, k=2, metrics=ALL, on_unknown="skip")
     known = evaluate(small[0], taken([[2], [], []], 5), k=2, metrics=ALL)
     assert found.metrics == known.metrics
     assert found.users.to_list() == [0]
 
 
-def test_unknown_ids_may_count_as_zero(small, strangers):
-    report = evaluate(small[0], strangers, k=2, metrics=ALL, on_unknown="zero")
+def test_unknown_ids_may_count_as_zero(small, unknown_ids):
+    report = evaluate(small[0], unknown_ids, k=2, metrics=ALL, on_unknown="zero")
     assert report.users.to_list() == [0, 7, 8]
     # User 0 finds item 2 at once and item 9 never; the others are served nothing.
     expected = {
-        "P@2": [50, 0, 0],
-        "R@2": [50, 0, 0],
-        "NDCG@2": [100 / (1 + 1 / np.log2(3)), 0, 0],
-        "HitRate@2": [100, 0, 0],
-        "MAP": [50, 0, 0],
-        "MRR": [100, 0, 0],
-        "AUC": [50, 0, 0],
-        "OPAUC(0.2)": [50, 0, 0],
+        "P@2": [1 / 2, 0, 0],
+        "R@2": [1 / 2, 0, 0],
+        "NDCG@2": [1 / (1 + 1 / np.log2(3)), 0, 0],
+        "HitRate@2": [1, 0, 0],
+        "MAP": [1 / 2, 0, 0],
+        "MRR": [1, 0, 0],
+        "AUC": [1 / 2, 0, 0],
+        "OPAUC(0.2)": [1 / 2, 0, 0],
     }
     for label, values in expected.items():
         assert report.per_user[label].tolist() == pytest.approx(values), label
@@ -190,8 +190,8 @@ def test_unknown_ids_may_count_as_zero(small, strangers):
     assert report["Coverage@2"] == 2 / 5
 
 
-def test_an_unknown_user_needs_enough_test_items_for_the_protocol_too(small, strangers):
-    report = evaluate(small[0], strangers, k=[1, 3], protocol="paper", on_unknown="zero")
+def test_an_unknown_user_needs_enough_test_items_for_the_protocol_too(small, unknown_ids):
+    report = evaluate(small[0], unknown_ids, k=[1, 3], protocol="paper", on_unknown="zero")
     assert report.n_users == {"P@1": 3, "R@1": 3, "NDCG@1": 3, "P@3": 1, "R@3": 1, "NDCG@3": 1, "MAP": 1, "MRR": 1}
     assert report["MAP"] == 0.0
 
@@ -222,10 +222,10 @@ def test_unknown_users_of_a_wider_type_keep_their_ids(scored):
     assert report.users.to_list() == [1, 2**40]
 
 
-def test_seen_items_that_the_model_does_not_know_do_not_matter(small, strangers):
+def test_seen_items_that_the_model_does_not_know_do_not_matter(small, unknown_ids):
     model, train, test = small
-    with_strangers = evaluate(model, test, seen=[train, strangers.subset([False, True, True, True, True, True])], k=2)
-    assert with_strangers.metrics == evaluate(model, test, seen=train, k=2).metrics
+    with_unknown = evaluate(model, test, seen=[train, unknown_ids.subset([False, True, True, True, True, True])], k=2)
+    assert with_unknown.metrics == evaluate(model, test, seen=train, k=2).metrics
     texts = Interactions.from_frame(pl.DataFrame({"user": ["0", "1"], "item": [1, 2]}))
     with pytest.raises(UnknownIdError, match="user ids of the seen data are String"):
         evaluate(model, test, seen=texts, k=2)
@@ -236,7 +236,7 @@ def test_ids_may_be_anything_and_the_test_set_may_know_fewer(scored):
     test = Interactions.from_frame(pl.DataFrame({"user": ["c", "a", "a"], "item": ["x", "x", "z"]}))
     report = evaluate(scored(train, [[3, 9, 2], [0, 0, 0], [1, 2, 9]]), test, k=1)
     assert report.users.to_list() == ["a", "c"]
-    assert report.per_user["P@1"].tolist() == [100.0, 0.0]  # y is a's own, so x comes first; y comes first for c
+    assert report.per_user["P@1"].tolist() == [1.0, 0.0]  # y is a's own, so x comes first; y comes first for c
 
 
 # ---- awkward rankings --------------------------------------------------------------------------------------
@@ -247,11 +247,11 @@ def test_infinite_scores_are_the_best_and_the_worst_candidates(taken, scored):
     inf = np.inf
     report = evaluate(scored(train, [[9, -inf, 1, inf, -inf], [9, -inf, 1, 0, inf]]), test, k=3, metrics=ALL)
     # User 0: 3, 2, then 1 and 4 tie at the end: by index. User 1: item 4 leads.
-    assert report.per_user["MRR"].tolist() == pytest.approx([100 / 3, 100])
-    assert report.per_user["AUC"].tolist() == pytest.approx([100 * (1 - 2.5 / 3), 100])
+    assert report.per_user["MRR"].tolist() == pytest.approx([1 / 3, 1])
+    assert report.per_user["AUC"].tolist() == pytest.approx([1 - 2.5 / 3, 1])
     lost = evaluate(scored(train, np.full((2, 5), -inf)), test, k=3, metrics=ALL)
-    assert lost.per_user["AUC"].tolist() == [50.0, 50.0]
-    assert lost.per_user["MRR"].tolist() == [100.0, 25.0]
+    assert lost.per_user["AUC"].tolist() == [0.5, 0.5]
+    assert lost.per_user["MRR"].tolist() == [1.0, 0.25]
 
 
 def test_a_user_who_has_taken_everything_is_not_measured(taken, scored):
@@ -260,7 +260,7 @@ def test_a_user_who_has_taken_everything_is_not_measured(taken, scored):
     with pytest.warns(UserWarning, match="1 of 4"):
         report = evaluate(scored(train, np.zeros((2, 4))), test, k=4, metrics=["P", "R", "AUC", "Novelty"])
     assert report.users.to_list() == [1]
-    assert report["R@4"] == 100.0
+    assert report["R@4"] == 1.0
     assert report.n_users["AUC"] == 0  # all candidates are test items
 
 
@@ -268,7 +268,7 @@ def test_a_user_who_has_taken_everything_is_not_measured(taken, scored):
 
 
 @pytest.fixture(scope="module")
-def world(town, with_vectors, scored):
+def same_model_twice(town, with_vectors, scored):
     """The same model twice: by vectors and by scores. Small whole numbers make both exact, with many ties."""
     train, valid, test = split.per_user(town.interactions, seed=0)
     rng = np.random.default_rng(4)
@@ -289,8 +289,8 @@ def world(town, with_vectors, scored):
 
 @pytest.mark.parametrize("protocol", ["paper", "full"])
 @pytest.mark.parametrize("metric", ["l2", "dot"])
-def test_the_path_of_vectors_equals_the_path_of_scores(world, metric, protocol):
-    models, train, valid, test = world
+def test_the_path_of_vectors_equals_the_path_of_scores(same_model_twice, metric, protocol):
+    models, train, valid, test = same_model_twice
     direct, plain = (
         evaluate(m, test, seen=[train, valid], protocol=protocol, metrics=ALL, k=[1, 5, 200]) for m in models[metric]
     )
@@ -300,8 +300,8 @@ def test_the_path_of_vectors_equals_the_path_of_scores(world, metric, protocol):
         assert np.array_equal(values, plain.per_user[label], equal_nan=True)
 
 
-def test_the_figures_do_not_depend_on_threads(world):
-    models, train, valid, test = world
+def test_the_figures_do_not_depend_on_threads(same_model_twice):
+    models, train, valid, test = same_model_twice
     wanted = [*ALL, "CategoryILD", "MinorityRecall", "CategoryMAP"]
     rng = np.random.default_rng(9)
     rough = VectorSpace(
@@ -315,10 +315,10 @@ def test_the_figures_do_not_depend_on_threads(world):
         (scores, []),
         (type(vectors)().fit(train).with_vectors(rough), ["ILS"]),
     ):
-        one, two, three = (
-            evaluate(model, test, seen=[train, valid], metrics=wanted + extra, threads=threads) for threads in (1, 2, 3)
+        one, *others = (
+            evaluate(model, test, seen=[train, valid], metrics=wanted + extra, threads=n) for n in (1, 2, 3, 8)
         )
-        for other in (two, three):
+        for other in others:
             assert list(one.metrics.values()) == pytest.approx(list(other.metrics.values()), abs=0, rel=0, nan_ok=True)
             for label, values in one.per_user.items():
                 assert np.array_equal(values, other.per_user[label], equal_nan=True)
@@ -329,9 +329,9 @@ def test_wrong_threads(small):
         evaluate(small[0], small[2], threads=-1)
 
 
-def test_the_rank_of_a_user_does_not_depend_on_the_others(world):
+def test_the_rank_of_a_user_does_not_depend_on_the_others(same_model_twice):
     """Blocks and tiles of users must not leak into each other."""
-    models, train, valid, test = world
+    models, train, valid, test = same_model_twice
     whole = evaluate(models["l2"][0], test, seen=[train, valid], metrics="MAP")
     some = np.isin(test.row_of_each(), [3, 117, 250])
     part = evaluate(models["l2"][0], test.subset(some), seen=[train, valid], metrics="MAP")
@@ -343,7 +343,7 @@ def test_the_rank_of_a_user_does_not_depend_on_the_others(world):
 
 
 class Wide(Recommender):
-    """A model of many items that notes how much it is asked for at once."""
+    """A model of many items that records how many scores are requested at once."""
 
     def _fit(self, train, valid, progress):
         self.most, self.asked = 0, 0
@@ -356,18 +356,18 @@ class Wide(Recommender):
         return scores
 
 
-def wide_world(n_users, n_items=20_000):
-    def one_each(item):
+def one_item_each(n_users, n_items=20_000):
+    def interactions(item):
         table = (np.ones(n_users), np.full(n_users, item), np.arange(n_users + 1))
         return Interactions.from_scipy(sp.csr_array(table, shape=(n_users, n_items)))
 
-    return one_each(0), one_each(7)
+    return interactions(0), interactions(7)
 
 
 def test_blocks_are_bounded_and_memory_does_not_grow_with_users():
     peaks = []
     for n_users in (500, 4000):
-        train, test = wide_world(n_users)
+        train, test = one_item_each(n_users)
         model = Wide().fit(train)
         tracemalloc.start()
         report = evaluate(model, test, metrics=[*ALL, "Coverage@20"], k=10)
@@ -376,17 +376,17 @@ def test_blocks_are_bounded_and_memory_does_not_grow_with_users():
         assert model.asked == n_users
         assert model.most <= 8_000_000  # 32 MB of scores
         # Item 5 leads, items 1 ... 6 tie with the test item 7 and come before it by index.
-        assert report["MRR"] == pytest.approx(100 / 7)
+        assert report["MRR"] == pytest.approx(1 / 7)
         assert report["Coverage@20"] == 20 / 20_000
     # The whole table of the second would be 320 MB; its values per user are all that may grow.
     assert peaks[1] < 1.2 * peaks[0]
     assert peaks[1] < 80e6
 
 
-def test_blocks_of_vectors_give_the_same_as_one_block(world, monkeypatch):
+def test_blocks_of_vectors_give_the_same_as_one_block(same_model_twice, monkeypatch):
     from tastespace.models import ranking
 
-    models, train, valid, test = world
+    models, train, valid, test = same_model_twice
     for model in models["dot"]:
         whole = evaluate(model, test, seen=[train, valid], metrics=ALL)
         with monkeypatch.context() as patch:

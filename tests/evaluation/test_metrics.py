@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import math
+from dataclasses import replace
 
 import ir_measures
 import numpy as np
@@ -13,23 +14,23 @@ from ir_measures import AP, RR, P, R, Success, nDCG
 from sklearn.metrics import roc_auc_score
 
 from tastespace import evaluate
+from tastespace.data.categories import item_categories
 from tastespace.errors import ParameterError
 from tastespace.evaluation import context, evaluator, metrics, theory
-from tastespace.evaluation.context import membership_table
 from tastespace.evaluation.metrics import METRICS, columns_for
 from tastespace.models import VectorSpace
 
 NAN = pytest.approx(math.nan, nan_ok=True)
 
 
-@pytest.mark.parametrize("module", [metrics, evaluator, context])
+@pytest.mark.parametrize("module", [metrics, evaluator])
 def test_docstring_examples(module):
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0
 
 
-def random_world(rng, taken, n_users=60, n_items=120, most_test=60):
+def random_rows(rng, taken, n_users=60, n_items=120, most_test=60):
     """Train, validation and test rows without overlap; users with one test item and users with very many."""
     train, valid, test = [], [], []
     for user in range(n_users):
@@ -59,7 +60,7 @@ ORACLE = {
 @pytest.mark.parametrize("seed", range(4))
 def test_full_is_what_trec_eval_computes(seed, ties, taken, scored):
     rng = np.random.default_rng(seed)
-    train, valid, test, train_rows, valid_rows, test_rows = random_world(rng, taken)
+    train, valid, test, train_rows, valid_rows, test_rows = random_rows(rng, taken)
     all_different = rng.permuted(np.tile(np.arange(120), (60, 1)), axis=1)
     scores = all_different // 12 if ties else all_different
     report = evaluate(scored(train, scores), test, seen=[train, valid], metrics=list(ORACLE), protocol="full")
@@ -82,12 +83,12 @@ def test_full_is_what_trec_eval_computes(seed, ties, taken, scored):
     for found in ir_measures.pytrec_eval.iter_calc(list(ORACLE.values()), qrels, run):
         label = next(name for name, measure in ORACLE.items() if measure == found.measure)
         ours = report.per_user[label][position[found.query_id]]
-        assert ours == pytest.approx(100 * found.value, abs=1e-4), (label, found.query_id)
+        assert ours == pytest.approx(found.value, abs=1e-6), (label, found.query_id)
         compared += 1
     assert compared == len(qrels) * len(ORACLE)
     means = ir_measures.pytrec_eval.calc_aggregate(list(ORACLE.values()), qrels, run)
     for label, measure in ORACLE.items():
-        assert report[label] == pytest.approx(100 * means[measure], abs=1e-4)
+        assert report[label] == pytest.approx(means[measure], abs=1e-6)
         assert report.n_users[label] == 59
 
 
@@ -97,13 +98,13 @@ def test_full_is_what_trec_eval_computes(seed, ties, taken, scored):
 @pytest.mark.parametrize("ties", [False, True])
 def test_auc_is_scikit_learns_and_ties_count_one_half(ties, taken, scored):
     rng = np.random.default_rng(5)
-    train, valid, test, train_rows, valid_rows, test_rows = random_world(rng, taken)
+    train, valid, test, train_rows, valid_rows, test_rows = random_rows(rng, taken)
     scores = (rng.integers(0, 5, size=(60, 120)) if ties else rng.normal(size=(60, 120))).astype(np.float32)
     report = evaluate(scored(train, scores), test, seen=[train, valid], metrics="AUC")
     for at, user in enumerate(report.users):
         candidates = np.setdiff1d(np.arange(120), np.concatenate([train_rows[user], valid_rows[user]]))
         expected = roc_auc_score(np.isin(candidates, test_rows[user]), scores[user, candidates])
-        assert report.per_user["AUC"][at] == pytest.approx(100 * expected)
+        assert report.per_user["AUC"][at] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.3, 0.5, 1.0])
@@ -126,27 +127,27 @@ def test_opauc_is_scikit_learns_partial_auc_without_its_standardization(beta, ta
         else:
             least, most = beta**2 / 2, beta
             expected = (least + (2 * standardized - 1) * (most - least)) / beta
-        assert report.per_user[f"OPAUC({beta})"][user] == pytest.approx(100 * expected)
+        assert report.per_user[f"OPAUC({beta})"][user] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("beta", [0.001, 0.07, 0.5, 1.0])
 def test_opauc_agrees_with_the_definition_where_beta_is_not_whole_and_scores_tie(beta, taken, scored):
     rng = np.random.default_rng(7)
-    train, valid, test, train_rows, valid_rows, test_rows = random_world(rng, taken)
+    train, valid, test, train_rows, valid_rows, test_rows = random_rows(rng, taken)
     scores = rng.integers(0, 6, size=(60, 120)).astype(np.float32)
     report = evaluate(scored(train, scores), test, seen=[train, valid], metrics=f"OPAUC({beta})")
     for at, user in enumerate(report.users):
         gone = np.concatenate([train_rows[user], valid_rows[user], test_rows[user]])
         negatives = np.setdiff1d(np.arange(120), gone)
         expected = theory.opauc(scores[user, test_rows[user]], scores[user, negatives], beta)
-        assert report.per_user[f"OPAUC({beta})"][at] == pytest.approx(100 * expected)
+        assert report.per_user[f"OPAUC({beta})"][at] == pytest.approx(expected)
 
 
 def test_a_user_without_negatives_has_no_auc(taken, scored):
     train, test = taken([[0], [0]], 4), taken([[1, 2, 3], [1]], 4)
     report = evaluate(scored(train, np.zeros((2, 4))), test, metrics=["AUC", "OPAUC(0.5)", "MAP"])
-    assert report.per_user["AUC"].tolist() == [NAN, 50.0]
-    assert report.per_user["OPAUC(0.5)"].tolist() == [NAN, 100.0]  # a tie is correct in Eq. 4
+    assert report.per_user["AUC"].tolist() == [NAN, 0.5]
+    assert report.per_user["OPAUC(0.5)"].tolist() == [NAN, 1.0]  # a tie is correct in Eq. 4
     assert report.n_users == {"AUC": 1, "OPAUC(0.5)": 1, "MAP": 2}
 
 
@@ -265,8 +266,8 @@ def test_minority_recall_by_hand(taken, scored):
     by_user = {k: report.per_user[f"MinorityRecall@{k}"].tolist() for k in (2, 3, 5)}
     # Item 5 stands at 3 and item 6 at 5 for user 0; for user 1 item 5 stands at 3.
     assert by_user[2] == pytest.approx([0, 0, math.nan, math.nan, math.nan], nan_ok=True)
-    assert by_user[3] == pytest.approx([50, 100, math.nan, math.nan, math.nan], nan_ok=True)
-    assert by_user[5] == pytest.approx([100, 100, math.nan, math.nan, math.nan], nan_ok=True)
+    assert by_user[3] == pytest.approx([1 / 2, 1, math.nan, math.nan, math.nan], nan_ok=True)
+    assert by_user[5] == pytest.approx([1, 1, math.nan, math.nan, math.nan], nan_ok=True)
     assert report.n_users["MinorityRecall@3"] == 2
 
 
@@ -277,42 +278,48 @@ def test_map_of_each_category_by_hand(taken, scored):
     report = evaluate(scored(train, scores), test, metrics=["CategoryMAP", "MAP"])
     # User 0 (item 0 is taken) sees 3, 1, 4, 5, 2. Category a: hits at 2 and 5; category b: one hit at 5.
     # User 1 sees 0 ... 5: category b's item 4 stands at 5. User 2 has no test item with a category.
-    assert report.per_user["MAP[a]"].tolist() == pytest.approx([50 * (1 / 2 + 2 / 5), math.nan, math.nan], nan_ok=True)
-    assert report.per_user["MAP[b]"].tolist() == pytest.approx([20, 20, math.nan], nan_ok=True)
+    assert report.per_user["MAP[a]"].tolist() == pytest.approx([(1 / 2 + 2 / 5) / 2, math.nan, math.nan], nan_ok=True)
+    assert report.per_user["MAP[b]"].tolist() == pytest.approx([1 / 5, 1 / 5, math.nan], nan_ok=True)
     assert report.n_users == {"MAP[a]": 1, "MAP[b]": 2, "MAP[x]": 0, "MAP": 3}
     assert report["MAP[x]"] == NAN
-    assert report.per_user["MAP"][0] == pytest.approx(100 * (1 / 2 + 2 / 4 + 3 / 5) / 3)
+    assert report.per_user["MAP"][0] == pytest.approx((1 / 2 + 2 / 4 + 3 / 5) / 3)
 
 
 def test_the_main_category_in_small_portions_is_the_same(town, monkeypatch):
     train = town.interactions
-    names, table = membership_table(train.item_attributes["genres"])
-    totals = (train.matrix != 0).astype(int) @ table.astype(int)
+    genres = item_categories(train.item_attributes["genres"])
+    totals = (train.matrix != 0).astype(int) @ genres.table().astype(int)
     monkeypatch.setattr(context, "_USERS_AT_ONCE", 7)
-    found = context.Facts("", train, None, None, "genres", None, None, 1)
-    assert found.categories == names
+    found = context.EvaluationContext("", train, None, None, "genres", None, None, 1)
+    assert found.categories == genres.names
     assert found.main_category.tolist() == totals.argmax(axis=1).tolist()
 
 
-def test_categories_may_be_lists_arrays_or_single_values():
-    expected = (["a", "b"], [[True, True], [False, True]])
-    for column in (
-        pl.Series([["a", "b"], ["b", None]]),
-        pl.Series([["a", "b"], ["b", "b"]], dtype=pl.Array(pl.String, 2)),
-    ):
-        names, table = membership_table(column)
-        assert (names, table.tolist()) == expected
-    names, table = membership_table(pl.Series([3, None, 20]))
-    assert (names, table.tolist()) == (["20", "3"], [[False, True], [False, False], [True, False]])
+def test_categories_split_at_bars_and_the_column_is_found(taken, scored):
+    lists = [["a"], ["a", "b"], ["b"], [], ["c"], None]
+    train, test = taken([[5], [5], [], [0]], 6, genres=lists), taken([[0], [0], [0], [1]], 6)
+    texts = ["a", " a | b", "b", "", "c", None]
+    attributes = train.item_attributes.select("item").with_columns(kinds=pl.Series(texts))
+    wanted = {"metrics": ["CategoryILD", "MinorityRecall", "CategoryMAP"], "k": [1, 3]}
+    scores = np.random.default_rng(0).normal(size=(4, 6))
+    expected = evaluate(scored(train, scores), test, **wanted)
+    model = scored(replace(train, item_attributes=attributes), scores)
+    for categories in (None, "kinds"):
+        found = evaluate(model, test, categories=categories, **wanted)
+        assert list(found.metrics) == list(expected.metrics)
+        for label, values in expected.per_user.items():
+            np.testing.assert_array_equal(found.per_user[label], values)
 
 
 def test_metrics_by_category_need_categories(taken, scored):
     rows, test, zeros = [[0], [0]], taken([[1], []], 3), np.zeros((2, 3))
     for metric in ("CategoryMAP", "CategoryILD@2", "MinorityRecall@2"):
-        with pytest.raises(ParameterError, match="need the item attribute 'genres'; the data has no item attributes"):
+        with pytest.raises(ParameterError, match="need item categories; the data has no item attributes"):
             evaluate(scored(taken(rows, 3), zeros), test, metrics=metric)
         model = scored(taken(rows, 3, genres=[["a"], [], []]), zeros)
-        with pytest.raises(ParameterError, match="need the item attribute 'genre'; the data has 'item', 'genres'"):
+        with pytest.raises(
+            ParameterError, match=r"need the item attribute 'genre'; the data has 'genres'.*Did you mean genres"
+        ):
             evaluate(model, test, metrics=metric, categories="genre")
         with pytest.raises(ParameterError, match="no item has a"):
             evaluate(scored(taken(rows, 3, genres=[[], [], []]), zeros), test, metrics=metric)
@@ -352,7 +359,7 @@ def test_names_that_make_no_sense(label, message):
         columns_for([label], (3,))
 
 
-def test_every_metric_runs_and_percentages_stay_between_0_and_100(town):
+def test_every_metric_runs_and_stays_in_its_range(town):
     from tastespace import split
     from tastespace.models import create
 
@@ -364,15 +371,21 @@ def test_every_metric_runs_and_percentages_stay_between_0_and_100(town):
         "MinorityRecall",
     }  # fmt: skip
     for label, values in report.per_user.items():
-        counted = values[~np.isnan(values)]
+        known = values[~np.isnan(values)]
         if label == "CategoryILD@1":
-            assert not len(counted)
+            assert not len(known)
             continue
-        assert report[label] == pytest.approx(counted.mean())
-        assert report.n_users[label] == len(counted)
-        top = {"CategoryILD": 1.0, "Novelty": math.log2(300)}.get(label.split("@")[0], 100.0)
-        assert counted.min() >= 0.0
-        assert counted.max() <= top + 1e-9
+        assert report[label] == pytest.approx(known.mean())
+        assert report.n_users[label] == len(known)
+        top = {"Novelty": math.log2(300)}.get(label.split("@")[0], 1.0)
+        assert known.min() >= 0.0
+        assert known.max() <= top + 1e-9
     # The whole catalog is on every list: all test items are found.
-    assert report["R@200"] == 100.0
-    assert report["HitRate@200"] == 100.0
+    assert report["R@200"] == 1.0
+    assert report["HitRate@200"] == 1.0
+    # Every figure has a unit; all but novelty and the distances of vectors lie between 0 and 1.
+    assert {label.split("@")[0]: unit for label, unit in report.units.items() if unit != "fraction"} == {
+        "Coverage": "share of the catalog", "CategoryILD": "Jaccard distance", "Novelty": "bits", "Gini": "Gini index",
+    }  # fmt: skip
+    assert {name for name, metric in METRICS.items() if metric.range != "0 to 1"} == {"MaxDiv", "ILS", "Novelty"}
+    assert all(0.0 <= report[label] <= 1.0 for label, unit in report.units.items() if unit == "fraction")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import io
 import json
 import math
@@ -17,6 +18,13 @@ from rich.console import Console
 from tastespace import Interactions, evaluate, over_seeds
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report
+from tastespace.evaluation import report as report_module
+
+
+def test_docstring_examples():
+    result = doctest.testmod(report_module)
+    assert result.attempted > 0
+    assert result.failed == 0
 
 
 @pytest.fixture
@@ -28,7 +36,7 @@ def report(taken, scored):
 
 def test_values_by_name(report):
     assert list(report) == ["P@1", "Coverage@1", "MAP"]
-    assert report["P@1"] == 50.0
+    assert report["P@1"] == 0.5
     with pytest.raises(
         ParameterError, match=r"the report has no 'P@2'; it has P@1, Coverage@1, MAP\. Did you mean P@1"
     ):
@@ -37,8 +45,8 @@ def test_values_by_name(report):
 
 def test_per_user_values_follow_the_users(report):
     assert report.users.to_list() == ["ann", "cyd"]
-    assert report.per_user["P@1"].tolist() == [100.0, 0.0]
-    assert report.per_user["MAP"].tolist() == pytest.approx([100.0, 50 * (1 / 2 + 2 / 3)])
+    assert report.per_user["P@1"].tolist() == [1.0, 0.0]
+    assert report.per_user["MAP"].tolist() == pytest.approx([1.0, (1 / 2 + 2 / 3) / 2])
     assert "Coverage@1" not in report.per_user
     for label, values in report.per_user.items():
         assert report[label] == pytest.approx(values.mean())
@@ -48,6 +56,7 @@ def test_a_program_gets_plain_values(report):
     text = json.dumps(report.to_dict(), allow_nan=False)
     back = json.loads(text)
     assert back["metrics"] == report.metrics
+    assert back["units"] == {"P@1": "fraction", "Coverage@1": "share of the catalog", "MAP": "fraction"}
     assert back["n_users"] == {"P@1": 2, "Coverage@1": 2, "MAP": 2}
     assert back["protocol"] == "full"
     assert back["model"] == "GivenScores()"
@@ -62,17 +71,41 @@ def test_a_figure_without_users_is_null_in_json(taken, scored):
     assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["metrics"]["MAP"] is None
 
 
-def test_a_person_gets_a_table_with_the_users_behind_every_figure(report):
+def shown(report):
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(report)
+    return console.export_text()
+
+
+def test_a_person_gets_a_table_with_the_unit_and_the_users_of_every_figure(report):
     text = str(report)
     assert "GivenScores(), protocol 'full'" in text
     for line, label in zip(text.splitlines()[1:], report.metrics, strict=True):
-        assert line.split() == [label, f"{report[label]:.4f}", "2", "users"]
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(report)
-    shown = console.export_text()
-    assert "protocol 'full'" in shown
-    assert "50.00" in shown
-    assert "users" in shown
+        assert line.split() == [label, f"{report[label]:.4f}", *report.units[label].split(), "2", "users"]
+    table = shown(report)
+    assert "protocol 'full'" in table
+    assert "users" in table
+    for label in report.metrics:
+        (line,) = (line for line in table.splitlines() if f" {label} " in line)
+        assert f"{report[label]:.4f} │ {report.units[label]} " in line
+
+
+def test_in_percent_only_fractions_change_and_the_unit_says_so(report):
+    percent = report.in_percent()
+    assert percent.metrics == {"P@1": 50.0, "Coverage@1": report["Coverage@1"], "MAP": 100 * report["MAP"]}
+    assert percent.per_user["P@1"].tolist() == [100.0, 0.0]
+    assert percent.units == {"P@1": "%", "Coverage@1": "share of the catalog", "MAP": "%"}
+    assert percent.n_users == report.n_users
+    assert percent.to_frame()["unit"].to_list() == ["%", "share of the catalog", "%"]
+    assert str(percent).splitlines()[1].split() == ["P@1", "50.0000", "%", "2", "users"]
+    assert "50.00 │ % " in shown(percent)
+    assert percent.in_percent().metrics == percent.metrics
+    assert report["P@1"] == 0.5  # as it was
+
+
+def test_a_figure_needs_a_unit():
+    with pytest.raises(ParameterError, match="units: no unit is given for MAP"):
+        Report("model", "full", {"P@3": 0.1, "MAP": 0.2}, {"P@3": "fraction"}, {"P@3": 3}, pl.Series([1]), {}, 0.1)
 
 
 @pytest.mark.parametrize(("library", "kind"), [(pd, pd.DataFrame), (pl, pl.DataFrame), (pa, pa.Table)])
@@ -85,34 +118,45 @@ def test_frames_come_in_the_library_of_the_data(library, kind, scored):
     for frame in (figures, by_user, spread):
         assert isinstance(frame, kind)
     columns = {name: list(np.asarray(by_user[name])) for name in ("user", "P@1", "MRR")}
-    assert columns == {"user": ["a", "b"], "P@1": [0.0, 100.0], "MRR": [50.0, 100.0]}
+    assert columns == {"user": ["a", "b"], "P@1": [0.0, 1.0], "MRR": [0.5, 1.0]}
     assert list(np.asarray(figures["metric"])) == ["P@1", "MRR"]
-    assert list(np.asarray(figures["value"])) == [50.0, 75.0]
+    assert list(np.asarray(figures["value"])) == [0.5, 0.75]
+    assert list(np.asarray(figures["unit"])) == ["fraction", "fraction"]
     assert list(np.asarray(figures["n_users"])) == [2, 2]
 
 
 # ---- over seeds --------------------------------------------------------------------------------------------
 
 
-def of(figures, protocol="full"):
-    return Report("model", protocol, figures, dict.fromkeys(figures, 3), pl.Series([1, 2, 3]), {}, 0.1)
+def of(figures, protocol="full", unit="fraction"):
+    units = dict.fromkeys(figures, unit)
+    return Report("model", protocol, figures, units, dict.fromkeys(figures, 3), pl.Series([1, 2, 3]), {}, 0.1)
 
 
-def test_mean_and_spread_over_seeds():
+def test_mean_and_deviation_over_seeds():
     frame = over_seeds(
-        [of({"P@3": 10.0, "MAP": 1.0}), of({"P@3": 12.0, "MAP": 1.0}), of({"P@3": 17.0, "R@3": 2.0, "MAP": 4.0})]
+        [of({"P@3": 0.10, "MAP": 0.1}), of({"P@3": 0.12, "MAP": 0.1}), of({"P@3": 0.17, "R@3": 0.2, "MAP": 0.4})]
     )
     assert frame["metric"].to_list() == ["P@3", "MAP"]  # R@3 is not in all of them
-    assert frame["mean"].to_list() == [13.0, 2.0]
-    assert frame["std"].to_list() == pytest.approx([statistics.stdev([10, 12, 17]), math.sqrt(3)])
-    assert frame["min"].to_list() == [10.0, 1.0]
-    assert frame["max"].to_list() == [17.0, 4.0]
+    assert frame["unit"].to_list() == ["fraction", "fraction"]
+    assert frame["mean"].to_list() == pytest.approx([0.13, 0.2])
+    assert frame["std"].to_list() == pytest.approx([statistics.stdev([0.10, 0.12, 0.17]), math.sqrt(0.03)])
+    assert frame["min"].to_list() == [0.10, 0.1]
+    assert frame["max"].to_list() == [0.17, 0.4]
     assert frame["runs"].to_list() == [3, 3]
 
 
-def test_one_run_has_no_spread_and_no_run_is_an_error():
+def test_one_run_has_no_deviation_and_no_run_is_an_error():
     assert over_seeds([of({"P@3": 10.0})])["std"].to_list() == [None]
     with pytest.raises(ParameterError, match="at least one report"):
         over_seeds([])
     with pytest.raises(ParameterError, match="different protocols, full, paper"):
         over_seeds([of({"P@3": 1.0}), of({"P@3": 1.0}, "paper")])
+
+
+def test_percent_and_fractions_are_never_mixed():
+    fractions, percent = of({"P@3": 0.1, "Novelty@3": 2.0}), of({"P@3": 10.0}, unit="%")
+    message = r"P@3 has the unit 'fraction' in one report and '%' in another: .*in_percent\(\)"
+    with pytest.raises(ParameterError, match=message):
+        over_seeds([fractions, fractions, percent])
+    assert over_seeds([percent, fractions.in_percent()])["mean"].to_list() == [10.0]

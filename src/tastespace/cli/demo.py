@@ -12,6 +12,7 @@ from rich.table import Table
 from tastespace.cli.arguments import parse_ids
 from tastespace.cli.output import progress_bar
 from tastespace.data import Interactions, datasets, split, synthetic
+from tastespace.data.categories import item_categories
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 
@@ -113,7 +114,7 @@ def _show_user(
     for row in pl.DataFrame(model.recommend([user], k=8)).iter_rows(named=True):
         about = _about(data, row["item"])
         name = str(about.get("title") or row["item"])
-        table.add_row(str(row["rank"]), name, ", ".join(about.get("genres") or []))
+        table.add_row(str(row["rank"]), name, ", ".join(_genres(data, [row["item"]])[0]))
     console.print(table)
 
 
@@ -139,12 +140,16 @@ def _shares(
 
 
 def _tally(data: Interactions, items: list[Any]) -> dict[str, float]:
-    assert data.item_attributes is not None
-    genres = data.item_attributes["genres"].gather(data.items.index_of(items)).to_list()
     found: dict[str, float] = {}
-    for genre in (g for several in genres for g in several or []):
+    for genre in (g for several in _genres(data, items) for g in several):
         found[genre] = found.get(genre, 0.0) + 1.0 / len(items)
     return found
+
+
+def _genres(data: Interactions, items: list[Any]) -> list[list[str]]:
+    if data.item_attributes is None or "genres" not in data.item_attributes.columns:
+        return [[] for _ in items]
+    return item_categories(data.item_attributes["genres"]).of(data.items.index_of(items))
 
 
 def _find(data: Interactions, user: str | None) -> Any:

@@ -14,9 +14,7 @@ from tastespace.errors import DataError
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
-_TITLES = ("title", "name")
-_TEXT = (pl.String, pl.Categorical, pl.Enum)
-_MOST_CATEGORIES = 1000
+TITLES = ("title", "name")
 
 
 def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: str) -> pl.DataFrame | None:
@@ -51,22 +49,4 @@ def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: s
 def title_column(attributes: pl.DataFrame | None) -> str | None:
     """The attribute that names an item, if there is one."""
     columns = [] if attributes is None else attributes.columns
-    return next((name for name in _TITLES if name in columns), None)
-
-
-def category_column(attributes: pl.DataFrame | None) -> str | None:
-    """The attribute that looks like categories: the first of lists of text, else the first text that repeats itself.
-
-    >>> category_column(pl.DataFrame({"item": [1, 2], "title": ["A", "B"], "genres": [["x"], ["x", "y"]]}))
-    'genres'
-    """
-    columns = [] if attributes is None else [c for c in attributes.get_columns()[1:] if c.name not in _TITLES]
-    lists = (c.name for c in columns if isinstance(c.dtype, (pl.List, pl.Array)) and c.dtype.inner in _TEXT)
-    return next(lists, None) or next((c.name for c in columns if c.dtype in _TEXT and is_category(c)), None)
-
-
-def is_category(column: pl.Series) -> bool:
-    """Whether the values of a column of text repeat themselves, as categories do."""
-    known = column.drop_nulls()
-    # Free text hardly ever repeats; a category has two items or more on average.
-    return 0 < 2 * known.n_unique() <= len(known) and known.n_unique() <= _MOST_CATEGORIES
+    return next((name for name in TITLES if name in columns), None)

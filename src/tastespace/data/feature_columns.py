@@ -6,27 +6,22 @@ The rules are described in `tastespace.data.features`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.attributes import is_category
+from tastespace.data.categories import as_text, category_rows, holds_several, values_repeat
 from tastespace.errors import DataError
 
 Kind = Literal["number", "category", "tags", "text"]
 KINDS: tuple[Kind, ...] = ("number", "category", "tags", "text")
 _WORD = r"[\p{L}\p{N}]{2,}"
-_BAR = "|"  # between tags in one text, as files without lists have them: Action|Comedy
-_BARRED = r"\S\s*\|\s*\S"
-_MANY_BARRED = 0.1  # share of texts with bars from which on a column may be tags,
-_REPEATED = 1 / 3  # and share of tags that were there before: sentences do not come again
 _NOTHING = "nothing but nulls"
 _MAX_DEVIATIONS = 1e6  # deviations from the mean: beyond, float32 would soon be infinite
 _CONSTANT = 1e-12  # deviation relative to the largest number, below which it is rounding
-_LARGEST_WHOLE = 2.0**63  # from here on whole numbers do not fit into Int64
 
 
 @dataclass(frozen=True)
@@ -149,23 +144,14 @@ def default_kind(column: pl.Series) -> Kind:
     if holds in ("true or false", _NOTHING):
         return "category"
     if holds == "text":
-        if _are_tags(column):
+        if holds_several(column):
             return "tags"
         without_words = not column.cast(pl.String).str.contains(_WORD).any()
-        return "category" if is_category(column) or without_words else "text"
+        return "category" if values_repeat(column) or without_words else "text"
     raise DataError(
         f"column {column.name!r} holds {holds} ({column.dtype}), which cannot be used as features. Turn it into "
         "numbers or text, or name the columns to use."
     )
-
-
-def _are_tags(column: pl.Series) -> bool:
-    """Whether texts are several tags each: bars in many of them, and between the bars what comes again."""
-    barred = column.drop_nulls().cast(pl.String).str.contains(_BARRED)
-    if not barred.any() or barred.sum() < _MANY_BARRED * len(barred):
-        return False
-    tags = _tokens(column, "tags")["token"]
-    return bool(len(tags) - tags.n_unique() >= _REPEATED * len(tags))
 
 
 def _numbers(series: pl.Series) -> NDArray[np.float64]:
@@ -185,35 +171,13 @@ def _tokens(series: pl.Series, kind: Kind) -> pl.DataFrame:
     """Columns row and token: every value, tag or word, nulls left out."""
     if series.dtype == pl.Null:
         return pl.DataFrame(schema={"row": pl.UInt32, "token": pl.String})
-    if kind == "tags" and _holds(series) == "text":
-        tokens = series.cast(pl.String).str.split(_BAR).list.eval(_named(pl.element()))
-    elif kind == "tags":
-        listed = series.arr.to_list() if isinstance(series.dtype, pl.Array) else series
-        tokens = listed.list.eval(_as_text(listed.dtype.inner))  # type: ignore[attr-defined]
-    elif kind == "text":
+    if kind == "tags":
+        return category_rows(series).rename({"name": "token"})
+    if kind == "text":
         tokens = series.cast(pl.String).str.to_lowercase().str.extract_all(_WORD)
     else:
-        tokens = series.to_frame("value").select(_as_text(series.dtype, pl.col("value"))).to_series()
+        tokens = series.to_frame("value").select(as_text(series.dtype, pl.col("value"))).to_series()
     frame = tokens.alias("token").to_frame().with_row_index("row")
     if isinstance(tokens.dtype, pl.List):
         frame = frame.explode("token")
     return frame.drop_nulls("token").with_columns(pl.col("token").cast(pl.String))
-
-
-def _named(tag: pl.Expr) -> pl.Expr:
-    """A tag without the blanks around it; null where nothing is left."""
-    bare = tag.str.strip_chars()
-    return pl.when(bare != "").then(bare)
-
-
-def _as_text(dtype: Any, values: pl.Expr | None = None) -> pl.Expr:
-    """Values as text; 3.0 is the category 3 and NaN is null, as a gap makes them of whole numbers in pandas."""
-    values = pl.element() if values is None else values
-    if dtype.is_float():
-        whole = values.is_finite() & (values == values.round()) & (values.abs() < _LARGEST_WHOLE)
-        return (
-            pl.when(whole)
-            .then(values.cast(pl.Int64, strict=False).cast(pl.String))
-            .otherwise(pl.when(values.is_nan()).then(None).otherwise(values.cast(pl.String)))
-        )
-    return values.cast(pl.String)

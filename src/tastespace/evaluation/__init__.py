@@ -1,11 +1,11 @@
-"""Evaluation people can trust: exact full rankings under a named protocol, and honest comparisons."""
+"""Evaluation over the exact full ranking by a named protocol, and tests of whether a difference is significant."""
 
 from tastespace.evaluation.comparison import Comparison, compare
 from tastespace.evaluation.evaluator import evaluate
 from tastespace.evaluation.metrics import METRICS
-from tastespace.evaluation.preference import preference_diversity
 from tastespace.evaluation.protocols import FULL, PAPER, Protocol
 from tastespace.evaluation.report import Report, over_seeds
+from tastespace.evaluation.user_diversity import preference_diversity
 
 __all__ = [
     "FULL",

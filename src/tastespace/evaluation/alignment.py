@@ -1,4 +1,4 @@
-"""Bring interactions into the index space of a model, and set operations on lists of items per user."""
+"""Interactions in the indices of a model, and set operations on lists of items per user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Aligned:
     """Per user of the model, interactions with items that it does not know (only for ``"zero"``)."""
     unknown_users: pl.Series
     """Users that the model does not know and that count (only for ``"zero"``)."""
-    unknown_users_n: NDArray[np.int64]
+    unknown_user_counts: NDArray[np.int64]
     """How many interactions each of them has."""
 
     @property
@@ -43,38 +43,38 @@ def align(data: Interactions, model_data: Interactions, what: str, on_unknown: s
         raise ParameterError(f"on_unknown={on_unknown!r}: expected one of {', '.join(_CHOICES)}.")
     n_users = model_data.n_users
     if data.users == model_data.users and data.items == model_data.items:
-        nobody = data.users.series.clear()
-        return Aligned(data.offsets, data.indices, np.zeros(n_users, np.int64), nobody, np.empty(0, np.int64))
+        no_users = data.users.series.clear()
+        return Aligned(data.offsets, data.indices, np.zeros(n_users, np.int64), no_users, np.empty(0, np.int64))
     _require_same_kind(data.users.series, model_data.users.series, what, "user")
     _require_same_kind(data.items.series, model_data.items.series, what, "item")
     user_at, item_at = model_data.users.find(data.users.series), model_data.items.find(data.items.series)
     rows, columns = user_at[data.row_of_each()], item_at[data.indices]
-    stranger = (user_at < 0) & (data.user_counts > 0)
-    strangers = data.users.series.filter(pl.Series(stranger))
-    new_items = data.items.series.filter(pl.Series((item_at < 0) & (data.item_counts > 0)))
-    if on_unknown == "error" and (len(strangers) or len(new_items)):
-        example = repr(strangers[0]) if len(strangers) else repr(new_items[0])
+    is_unknown = (user_at < 0) & (data.user_counts > 0)
+    unknown_users = data.users.series.filter(pl.Series(is_unknown))
+    unknown_items = data.items.series.filter(pl.Series((item_at < 0) & (data.item_counts > 0)))
+    if on_unknown == "error" and (len(unknown_users) or len(unknown_items)):
+        example = repr(unknown_users[0]) if len(unknown_users) else repr(unknown_items[0])
         raise UnknownIdError(
-            f"the {what} data holds {len(strangers):,} users and {len(new_items):,} items that the model has never "
-            f"seen (for example {example}). Split one Interactions with tastespace.split, or pass on_unknown='skip' "
-            "or 'zero'."
+            f"the {what} data holds {len(unknown_users):,} users and {len(unknown_items):,} items that the model has "
+            f"never seen (for example {example}). Split one Interactions with tastespace.split, or pass "
+            "on_unknown='skip' or 'zero'."
         )
     known = (rows >= 0) & (columns >= 0)
     order = np.lexsort((columns[known], rows[known]))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows[known], minlength=n_users))])
-    lost = np.bincount(rows[(rows >= 0) & (columns < 0)], minlength=n_users)
+    n_unknown = np.bincount(rows[(rows >= 0) & (columns < 0)], minlength=n_users)
     zero = on_unknown == "zero"
     return Aligned(
         offsets.astype(np.int64),
         columns[known][order].astype(np.int32),
-        lost if zero else np.zeros(n_users, np.int64),
-        strangers if zero else strangers.clear(),
-        data.user_counts[stranger] if zero else np.empty(0, np.int64),
+        n_unknown if zero else np.zeros(n_users, np.int64),
+        unknown_users if zero else unknown_users.clear(),
+        data.user_counts[is_unknown] if zero else np.empty(0, np.int64),
     )
 
 
 def _require_same_kind(given: pl.Series, known: pl.Series, what: str, side: str) -> None:
-    """Numbers against text never meet: that is a mistake in reading the data, not a set of unknown ids."""
+    """Raise where numbers stand against text: a mistake in reading the data, not a set of unknown ids."""
     if len(given) and given.dtype.is_numeric() != known.dtype.is_numeric():
         raise UnknownIdError(
             f"the {side} ids of the {what} data are {given.dtype} such as {given[0]!r}, those of the model are "
@@ -83,7 +83,7 @@ def _require_same_kind(given: pl.Series, known: pl.Series, what: str, side: str)
 
 
 def merge_lists(lists: list[Lists], n_users: int) -> Lists:
-    """The union per user; of no lists at all, nothing for everybody."""
+    """The union per user; empty for all users if there are no lists."""
     if not lists:
         return no_items(n_users)
     if len(lists) == 1:
@@ -96,8 +96,8 @@ def merge_lists(lists: list[Lists], n_users: int) -> Lists:
     return offsets.astype(np.int64), (key % width).astype(np.int32)
 
 
-def without(lists: Lists, taken: Lists) -> tuple[Lists, int]:
-    """``lists`` less the items that are also in ``taken``, and how many those were."""
+def subtract_lists(lists: Lists, taken: Lists) -> tuple[Lists, int]:
+    """``lists`` without the items that are also in ``taken``, and how many those were."""
     (offsets, items), (taken_offsets, taken_items) = lists, taken
     n_users = len(offsets) - 1
     width = int(max(items.max(initial=0), taken_items.max(initial=0))) + 1

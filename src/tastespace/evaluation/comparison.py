@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import scipy.stats
 from numpy.typing import NDArray
 from rich.table import Table
 
 from tastespace.data.tables import from_polars
 from tastespace.errors import ParameterError
-from tastespace.evaluation.report import Report
-
-_DRAWS_AT_ONCE = 2_000_000  # of users; bounds the memory of the bootstrap
+from tastespace.evaluation.report import PERCENT, Report, require_same_units
+from tastespace.evaluation.significance import bootstrap_interval, holm, paired_t_test, wilcoxon_test
 
 
 @dataclass(frozen=True)
@@ -23,6 +21,8 @@ class Row:
     """One metric of a comparison."""
 
     metric: str
+    unit: str
+    """Of a, b, the difference and its interval."""
     n_users: int
     a: float
     b: float
@@ -32,7 +32,7 @@ class Row:
     high: float
     """Bootstrap interval of the difference."""
     p_t: float
-    """Paired t-test."""
+    """Paired t-test, see `tastespace.evaluation.significance.paired_t_test`."""
     p_wilcoxon: float
     """Wilcoxon signed-rank test."""
     p_t_corrected: float
@@ -63,21 +63,24 @@ class Comparison:
     def __str__(self) -> str:
         lines = [f"a = {self.a}", f"b = {self.b}"]
         for r in self.rows:
+            d = _digits(r)
             lines.append(
-                f"  {r.metric:12} a {r.a:8.3f}  b {r.b:8.3f}  b - a {r.difference:+8.3f} "
-                f"[{r.low:+.3f}, {r.high:+.3f}]  t {r.p_t_corrected:.2g}  "
-                f"Wilcoxon {r.p_wilcoxon_corrected:.2g}  ({r.n_users:,} users)"
+                f"  {r.metric:12} a {r.a:9.{d}f}  b {r.b:9.{d}f}  b - a {r.difference:+9.{d}f} "
+                f"[{r.low:+.{d}f}, {r.high:+.{d}f}] {r.unit}  p (t) {r.p_t_corrected:.2g}  "
+                f"p (Wilcoxon) {r.p_wilcoxon_corrected:.2g}  ({r.n_users:,} users)"
             )
         return "\n".join(lines)
 
     def __rich__(self) -> Table:
         table = Table(title=f"a = {self.a}\nb = {self.b}", title_justify="left")
         interval = f"{100 * self.confidence:.0f} % interval"
-        for name in ("metric", "a", "b", "b - a", interval, "p (t)", "p (Wilcoxon)", "users"):
-            table.add_column(name, justify="left" if name == "metric" else "right")
+        for name in ("metric", "a", "b", "b - a", interval, "unit", "p (t)", "p (Wilcoxon)", "users"):
+            table.add_column(name, justify="left" if name in ("metric", "unit") else "right")
         for r in self.rows:
+            d = _digits(r)
             table.add_row(
-                r.metric, f"{r.a:.3f}", f"{r.b:.3f}", f"{r.difference:+.3f}", f"{r.low:+.3f} ... {r.high:+.3f}",
+                r.metric, f"{r.a:.{d}f}", f"{r.b:.{d}f}", f"{r.difference:+.{d}f}",
+                f"{r.low:+.{d}f} ... {r.high:+.{d}f}", r.unit,
                 f"{r.p_t_corrected:.2g}", f"{r.p_wilcoxon_corrected:.2g}", f"{r.n_users:,}",
             )  # fmt: skip
         return table
@@ -90,10 +93,18 @@ def compare(a: Report, b: Report, *, resamples: int = 2_000, confidence: float =
     ones (Holm) keep the chance of any false alarm over all metrics below the level.
 
     Args:
-        a, b: Reports of the same protocol; the difference is b - a.
+        a, b: Reports of the same protocol and in the same units; the difference is b - a.
         resamples: Bootstrap resamples of users for the interval of the mean difference.
         confidence: Share of resamples inside the interval.
         seed: Of the bootstrap.
+
+    >>> from tastespace import EASE, MostPopular, evaluate, split, synthetic
+    >>> town = synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
+    >>> train, _, test = split.per_user(town, seed=0)
+    >>> popular, ease = (evaluate(model.fit(train), test) for model in (MostPopular(), EASE()))
+    >>> found = compare(popular, ease)["NDCG@10"]
+    >>> found.difference > 0, found.unit
+    (True, 'fraction')
     """
     if a.protocol != b.protocol:
         raise ParameterError(
@@ -104,6 +115,7 @@ def compare(a: Report, b: Report, *, resamples: int = 2_000, confidence: float =
             f"confidence={confidence}, resamples={resamples}: expected a share in (0, 1) and 1 or more."
         )
     shared = [name for name in a.per_user if name in b.per_user]
+    require_same_units((a, b), shared)
     in_a, in_b = _common_users(a, b)
     if not shared or not len(in_a):
         raise ParameterError("the reports share no metric or no user: nothing to compare.")
@@ -114,55 +126,18 @@ def compare(a: Report, b: Report, *, resamples: int = 2_000, confidence: float =
         both = ~(np.isnan(left) | np.isnan(right))
         if both.any():
             found.append((name, left[both], right[both]))
-    tests = [_p_values(right - left) for _, left, right in found]
+    tests = [(paired_t_test(right - left), wilcoxon_test(right - left)) for _, left, right in found]
     corrected = [holm([p[which] for p in tests]) for which in (0, 1)]
     rows = []
     for number, (name, left, right) in enumerate(found):
         low, high = bootstrap_interval(right - left, resamples, confidence, seed)
         summary = (len(left), float(left.mean()), float(right.mean()), float((right - left).mean()), low, high)
-        rows.append(Row(name, *summary, *tests[number], corrected[0][number], corrected[1][number]))
+        rows.append(Row(name, a.units[name], *summary, *tests[number], corrected[0][number], corrected[1][number]))
     return Comparison(a.model, b.model, tuple(rows), confidence, a.backend)
 
 
-def bootstrap_interval(
-    values: NDArray[np.float64], resamples: int, confidence: float, seed: int
-) -> tuple[float, float]:
-    """Percentile interval of the mean of ``values`` over resampled users."""
-    rng = np.random.default_rng(seed)
-    n = len(values)
-    means = []
-    at_once = max(1, _DRAWS_AT_ONCE // n)
-    for first in range(0, resamples, at_once):
-        size = min(at_once, resamples - first)
-        means.append(values[rng.integers(0, n, size=(size, n), dtype=np.int32)].mean(axis=1))
-    low, high = np.quantile(np.concatenate(means), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
-
-
-def holm(p_values: list[float]) -> list[float]:
-    """Holm's step-down correction; NaN stays NaN and does not count.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    out = [float("nan")] * len(p_values)
-    order = sorted((i for i, p in enumerate(p_values) if not np.isnan(p)), key=lambda i: p_values[i])
-    worst = 0.0
-    for step, index in enumerate(order):
-        worst = max(worst, min(1.0, (len(order) - step) * p_values[index]))
-        out[index] = worst
-    return out
-
-
-def _p_values(difference: NDArray[np.float64]) -> tuple[float, float]:
-    if not difference.any():
-        return 1.0, 1.0  # identical everywhere: no evidence of any difference
-    if len(difference) < 2:
-        return float("nan"), float("nan")
-    # The same difference for all has no variance: the limit of the t-test, without SciPy's warning.
-    t = 0.0 if np.ptp(difference) == 0 else float(scipy.stats.ttest_1samp(difference, 0.0).pvalue)
-    w = float(scipy.stats.wilcoxon(difference, zero_method="wilcox").pvalue)  # exact for few users
-    return t, w
+def _digits(row: Row) -> int:
+    return 2 if row.unit == PERCENT else 4
 
 
 def _common_users(a: Report, b: Report) -> tuple[NDArray[Any], NDArray[Any]]:

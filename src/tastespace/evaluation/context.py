@@ -1,4 +1,4 @@
-"""What metrics may know beside a block of lists: the training data, categories, item vectors."""
+"""What metrics may use beside a block of lists: the training data, categories of the items, item vectors."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace.data.categories import Categories, category_column, item_categories
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
+from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation.protocols import Protocol
 
 # Bounds the table of users by categories that is held at once.
@@ -19,29 +19,30 @@ _USERS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
-    """The surroundings of an evaluation; costly parts are made when a metric first asks."""
+class EvaluationContext:
+    """The surroundings of an evaluation; costly parts are computed when a metric first needs them."""
 
     model_name: str
     train: Interactions
     protocol: Protocol
     item_vectors: NDArray[np.float32] | None
-    category_column: str
+    category_column: str | None
+    """Item attribute that holds the categories; None chooses the one that looks like categories."""
     n_unknown: NDArray[np.int64]
-    """Test items of each user that the model cannot know and that count as never found."""
+    """Test items of each user that the model does not know; they are never found. Shape ``(n_users,)``."""
     n_excluded: NDArray[np.int64]
-    """Items of each user that are not candidates."""
+    """Items of each user that are not candidates. Shape ``(n_users,)``."""
     threads: int
 
     def require(self, needs: str, metric: str) -> None:
-        """Raise unless there is what a metric needs: ``"vectors"``, ``"categories"`` or nothing."""
+        """Raise unless the metric has what it needs: ``"vectors"``, ``"categories"`` or nothing."""
         if needs == "vectors":
             self.require_item_vectors(metric)
         elif needs == "categories" and not self.categories:
-            raise ParameterError(f"{metric}: no item has a value in the attribute {self.category_column!r}.")
+            raise ParameterError(f"{metric}: no item has a category in the attribute {self._category_column!r}.")
 
     def require_item_vectors(self, metric: str) -> NDArray[np.float32]:
-        """The item vectors, or an error that says why this metric cannot be had."""
+        """The item vectors, or an error that says why this metric cannot be computed."""
         if self.item_vectors is None:
             raise ParameterError(
                 f"{metric} measures distances between item vectors, and {self.model_name} has none. Leave it out, or "
@@ -49,15 +50,15 @@ class Facts:
             )
         return self.item_vectors
 
-    @cached_property
+    @property
     def categories(self) -> list[str]:
         """Names of all categories, ascending."""
-        return self._category_table[0]
+        return self._item_categories.names
 
     @cached_property
     def membership(self) -> NDArray[np.bool_]:
         """Whether an item belongs to a category, shape ``(n_items, n_categories)``."""
-        return self._category_table[1]
+        return self._item_categories.table()
 
     @cached_property
     def main_category(self) -> NDArray[np.int64]:
@@ -79,35 +80,27 @@ class Facts:
 
     @cached_property
     def self_information(self) -> NDArray[np.float64]:
-        """-log2 of the share of training users who took the item; an item nobody took counts as one user's."""
+        """-log2 of the share of training users who took the item, in bits; an item nobody took counts as one user's."""
         n_users = np.count_nonzero(self.train.user_counts)
         return -np.log2(np.maximum(self.train.item_counts, 1) / n_users)
 
     @cached_property
-    def _category_table(self) -> tuple[list[str], NDArray[np.bool_]]:
+    def _category_column(self) -> str:
         attributes = self.train.item_attributes
-        if attributes is None or self.category_column not in attributes.columns:
-            known = [] if attributes is None else attributes.columns
-            raise ParameterError(
-                f"metrics by category need the item attribute {self.category_column!r}; the data has "
-                f"{', '.join(map(repr, known)) or 'no item attributes'}. Name another with categories=, or build the "
-                "Interactions with item_attributes=."
-            )
-        return membership_table(attributes[self.category_column])
+        columns = [] if attributes is None else attributes.columns[1:]
+        column = category_column(attributes) if self.category_column is None else self.category_column
+        if column in columns:
+            return column
+        missing = "item categories" if column is None else f"the item attribute {column!r}"
+        known = ", ".join(map(repr, columns)) or "no item attributes"
+        raise ParameterError(
+            f"metrics by category need {missing}; the data has {known}. "
+            "Name the attribute that holds categories with categories=, or build the Interactions with "
+            f"item_attributes=.{'' if column is None else nearest(column, columns)}"
+        )
 
-
-def membership_table(column: pl.Series) -> tuple[list[str], NDArray[np.bool_]]:
-    """Category names and an (n_items, n_categories) table from a column of categories or of lists of them.
-
-    >>> membership_table(pl.Series([["a", "b"], ["b"], None]))[1].tolist()
-    [[True, True], [False, True], [False, False]]
-    """
-    frame = pl.DataFrame({"row": np.arange(len(column)), "name": column})
-    if isinstance(column.dtype, (pl.List, pl.Array)):
-        frame = frame.explode("name")
-    frame = frame.drop_nulls().with_columns(pl.col("name").cast(pl.String))
-    names = sorted(frame["name"].unique().to_list())
-    table = np.zeros((len(column), len(names)), dtype=bool)
-    place = {name: at for at, name in enumerate(names)}
-    table[frame["row"].to_numpy(), [place[name] for name in frame["name"]]] = True
-    return names, table
+    @cached_property
+    def _item_categories(self) -> Categories:
+        column = self._category_column
+        assert self.train.item_attributes is not None
+        return item_categories(self.train.item_attributes[column])

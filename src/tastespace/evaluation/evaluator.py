@@ -1,4 +1,4 @@
-"""`evaluate`: any model, any protocol, block by block over the full ranking."""
+"""`evaluate`: any model by any protocol, over the full ranking, one block of users at a time."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace import threads as threading
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.evaluation.alignment import Aligned, align, merge_lists, without
-from tastespace.evaluation.context import Facts
+from tastespace.evaluation.alignment import Aligned, align, merge_lists, subtract_lists
+from tastespace.evaluation.context import EvaluationContext
 from tastespace.evaluation.metrics import DEFAULT, Column, check_cutoff, columns_for
 from tastespace.evaluation.protocols import Protocol, find_protocol
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker
+from tastespace.threads import resolve as resolve_threads
 
 
 def evaluate(
@@ -31,7 +31,7 @@ def evaluate(
     protocol: str | Protocol = "full",
     k: int | Sequence[int] | None = None,
     metrics: str | Sequence[str] = DEFAULT,
-    categories: str = "genres",
+    categories: str | None = None,
     on_unknown: str = "error",
     threads: int = 0,
 ) -> Report:
@@ -39,7 +39,7 @@ def evaluate(
 
     Args:
         model: A fitted recommender.
-        test: What should be found.
+        test: The interactions that a good model ranks high.
         seen: What each user already has and must not be recommended: training data, then validation data. By
             default what the model was fitted with. The protocol decides how much of it leaves the ranking:
             ``"paper"`` only the first, ``"full"`` all.
@@ -47,11 +47,15 @@ def evaluate(
         k: Lengths of list for the metrics at k; the protocol's own by default.
         metrics: Names such as ``"P"`` (at every k), ``"NDCG@20"``, ``"OPAUC(0.01)"``, ``"CategoryMAP"``; see
             `tastespace.evaluation.metrics.METRICS`.
-        categories: Item attribute that holds the categories, for the metrics that need them.
+        categories: Item attribute that holds the categories, for the metrics that need them; by default the one that
+            looks like categories, see `tastespace.data.categories`.
         on_unknown: Test users and items that the model has never seen: ``"error"`` (default), ``"skip"`` them,
             or count them as ``"zero"``: never found, and an unknown user with enough test items for the protocol
             scores 0. Figures by category and of diversity leave unknown users out.
         threads: 0 means all cores; the figures do not depend on it.
+
+    Returns:
+        A `Report`. Accuracy is a fraction between 0 and 1; `Report.units` has the unit of every figure.
 
     >>> from tastespace import split, synthetic
     >>> from tastespace.models import create
@@ -60,6 +64,8 @@ def evaluate(
     >>> report = evaluate(create("popular").fit(train), test, seen=[train, valid], k=10, metrics=["P", "MAP"])
     >>> list(report.metrics)
     ['P@10', 'MAP']
+    >>> 0 < report["P@10"] < 1
+    True
     """
     start = time.perf_counter()
     model.require_fitted()
@@ -69,49 +75,49 @@ def evaluate(
             "Interactions.from_frame, .from_file or .from_scipy."
         )
     rules = find_protocol(protocol)
-    n_threads = threading.resolve(threads)
+    n_threads = resolve_threads(threads)
     cutoffs = _cutoffs(k, rules, model.train_.n_items)
     if test.n_interactions == 0:
         raise DataError(f"the test set {test!r} is empty: nothing to measure.")
 
     known = align(test, model.train_, "test", on_unknown)
     excluded = _excluded(model, seen, rules)
-    test_lists, n_overlap = without((known.offsets, known.items), excluded)
+    test_lists, n_overlap = subtract_lists((known.offsets, known.items), excluded)
     if n_overlap:
         warnings.warn(
             f"{n_overlap:,} of {test.n_interactions:,} test interactions are among the seen ones; they cannot be "
             "recommended again and are left out of the test.",
             stacklevel=2,
         )
-    facts = _facts(model, rules, known, excluded, categories, n_threads)
-    columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: facts.categories)
+    context = _context(model, rules, known, excluded, categories, n_threads)
+    columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: context.categories)
     if not columns:
         raise ParameterError(f"metrics={metrics!r} with k={list(cutoffs)} asks for no figure at all.")
     for column in columns:  # before the work begins
-        facts.require(column.metric.needs, column.label)
+        context.require(column.metric.needs, column.label)
     longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
     _check_longest(longest, model.train_.n_items)
 
-    counted = np.flatnonzero((np.diff(test_lists[0]) > 0) | (known.n_unknown > 0)).astype(np.int32)
-    if not len(counted) and not known.n_unknown_users:
+    evaluated = np.flatnonzero((np.diff(test_lists[0]) > 0) | (known.n_unknown > 0)).astype(np.int32)
+    if not len(evaluated) and not known.n_unknown_users:
         raise DataError("no user has a test item that could be recommended: nothing to measure.")
     ranker = BlockRanker(model, *excluded, *test_lists, longest, n_threads)
-    tally = _Tally(columns, facts)
-    for block in ranker.blocks(counted):
-        tally.add(block)
-        del block  # its scores go before those of the next one come
-    return tally.report(counted, known, time.perf_counter() - start)
+    results = _Accumulator(columns, context)
+    for block in ranker.blocks(evaluated):
+        results.add(block)
+        del block  # frees its scores before the next block allocates its own
+    return results.report(evaluated, known, time.perf_counter() - start)
 
 
-class _Tally:
-    """Collects per-user values and the exposure of items over the blocks."""
+class _Accumulator:
+    """Per-user values and exposure of items, collected over the blocks of users."""
 
-    def __init__(self, columns: list[Column], facts: Facts) -> None:
+    def __init__(self, columns: list[Column], context: EvaluationContext) -> None:
         self._columns = columns
-        self._facts = facts
+        self._context = context
         self._values: dict[str, list[NDArray[np.float64]]] = {c.label: [] for c in columns if c.metric.compute}
         self._exposure = {
-            int(c.parameter or 0): np.zeros(facts.train.n_items, dtype=np.int64)
+            int(c.parameter or 0): np.zeros(context.train.n_items, dtype=np.int64)
             for c in columns
             if c.metric.from_exposure
         }
@@ -119,13 +125,13 @@ class _Tally:
     def add(self, block: Block) -> None:
         for column in self._columns:
             if column.metric.compute:
-                values = column.metric.compute(block, self._facts, column.parameter)
+                values = column.metric.compute(block, self._context, column.parameter)
                 self._values[column.label].append(values)
         for cut, exposure in self._exposure.items():
             top = block.top[:, :cut]
             exposure += np.bincount(top[top >= 0], minlength=len(exposure))
 
-    def report(self, counted: NDArray[np.int32], known: Aligned, seconds: float) -> Report:
+    def report(self, evaluated: NDArray[np.int32], known: Aligned, seconds: float) -> Report:
         per_user: dict[str, NDArray[np.float64]] = {}
         figures: dict[str, float] = {}
         n_users: dict[str, int] = {}
@@ -133,34 +139,34 @@ class _Tally:
             label = column.label
             if column.metric.from_exposure:
                 figures[label] = column.metric.from_exposure(self._exposure[int(column.parameter or 0)])
-                n_users[label] = len(counted)
+                n_users[label] = len(evaluated)
                 continue
             values = np.concatenate([*self._values[label], self._of_unknown_users(column, known)])
             per_user[label] = values
             n_users[label] = int((~np.isnan(values)).sum())
             figures[label] = float(np.nanmean(values)) if n_users[label] else float("nan")
         return Report(
-            model=self._facts.model_name,
-            protocol=self._facts.protocol.name,
+            model=self._context.model_name,
+            protocol=self._context.protocol.name,
             metrics=figures,
             n_users=n_users,
-            users=self._user_ids(counted, known),
+            users=self._user_ids(evaluated, known),
             per_user=per_user,
             seconds=seconds,
-            backend=self._facts.train.backend,
+            backend=self._context.train.backend,
             units={column.label: column.metric.unit for column in self._columns},
         )
 
     def _of_unknown_users(self, column: Column, known: Aligned) -> NDArray[np.float64]:
-        """Whom the model does not know is served nothing: 0 for accuracy, and no list to judge otherwise."""
+        """Users that the model does not know get no list: 0 for accuracy, NaN for figures that describe a list."""
         metric = column.metric
-        if metric.unit != "fraction" or metric.needs == "categories":
+        if not metric.is_accuracy or metric.needs == "categories":
             return np.full(known.n_unknown_users, np.nan)
-        least = self._facts.protocol.least(int(column.parameter or 0) if metric.at_k else None)
-        return np.where(known.unknown_users_n >= least, 0.0, np.nan)
+        required = self._context.protocol.required_test_items(int(column.parameter or 0) if metric.at_k else None)
+        return np.where(known.unknown_user_counts >= required, 0.0, np.nan)
 
-    def _user_ids(self, counted: NDArray[np.int32], known: Aligned) -> pl.Series:
-        users = self._facts.train.users.take(counted).alias("user")
+    def _user_ids(self, evaluated: NDArray[np.int32], known: Aligned) -> pl.Series:
+        users = self._context.train.users.take(evaluated).alias("user")
         if not known.n_unknown_users:
             return users
         # The test set may hold ids of a wider type, such as 64 bits against 32.
@@ -168,16 +174,16 @@ class _Tally:
         return pl.concat(parts, how="vertical_relaxed")["user"]
 
 
-def _facts(
+def _context(
     model: Recommender,
     rules: Protocol,
     known: Aligned,
     excluded: tuple[NDArray[np.int64], NDArray[np.int32]],
-    categories: str,
+    categories: str | None,
     threads: int,
-) -> Facts:
+) -> EvaluationContext:
     space = model.item_space()
-    return Facts(
+    return EvaluationContext(
         model_name=repr(model),
         train=model.train_,
         protocol=rules,
@@ -202,7 +208,7 @@ def _excluded(
             raise ParameterError(f"seen holds {type(part).__name__}, expected Interactions or a list of them.")
     if not rules.exclude_validation:
         parts = parts[:1]
-    # Of what was seen, things that the model does not know cannot be recommended anyway.
+    # Seen items that the model does not know cannot be recommended anyway.
     aligned = [align(part, model.train_, "seen", "skip") for part in parts]
     return merge_lists([(a.offsets, a.items) for a in aligned], model.train_.n_users)
 

@@ -1,7 +1,8 @@
 """The metrics, one small function each, from a block of ranked lists to one value per user.
 
-A metric gives NaN for users who do not count for it; its figure is the mean over the others. Accuracy is in
-percent, as in the paper's tables; diversity and reach are in their own units.
+A metric gives NaN for users who do not count for it; its figure is the mean over the others. Accuracy is a fraction
+between 0 and 1, 1 the best. Diversity, novelty and exposure are in their own units; `METRICS` has the unit and the
+range of each.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.errors import ParameterError, nearest
-from tastespace.evaluation.context import Facts
+from tastespace.evaluation.context import EvaluationContext
 from tastespace.models.ranking import Block
 from tastespace.training.n_vectors import n_hardest
 
 Values = NDArray[np.float64]
-PerUser = Callable[[Block, Facts, Any], Values]
+PerUser = Callable[[Block, EvaluationContext, Any], Values]
 
 _ENTRIES_AT_ONCE = 4_000_000  # of a temporary table
 
@@ -36,16 +37,23 @@ class Metric:
     at_k: bool
     doc: str
     unit: str = "fraction"
+    """``"fraction"`` for accuracy, which lies between 0 and 1; any other metric names its unit."""
+    range: str = "0 to 1"
     needs: Literal["", "vectors", "categories"] = ""
     """What it cannot be computed without."""
     from_exposure: Callable[[NDArray[np.int64]], float] | None = None
     """For metrics of the catalog: from the number of lists that show each item."""
 
+    @property
+    def is_accuracy(self) -> bool:
+        """Whether it measures how well test items are ranked: a user who gets no list has 0."""
+        return self.unit == "fraction"
 
-def _counted(block: Block, facts: Facts, k: int | None, values: Values) -> Values:
-    """NaN for users with too few test items for this protocol."""
-    n_test = block.n_test + facts.n_unknown[block.users]
-    return np.where(n_test >= facts.protocol.least(k), values, np.nan)
+
+def _for_eligible(block: Block, context: EvaluationContext, k: int | None, values: Values) -> Values:
+    """``values``, but NaN for users with fewer test items than the protocol asks for."""
+    n_test = block.n_test + context.n_unknown[block.users]
+    return np.where(n_test >= context.protocol.required_test_items(k), values, np.nan)
 
 
 def _sum(block: Block, weights: NDArray[Any]) -> Values:
@@ -54,8 +62,8 @@ def _sum(block: Block, weights: NDArray[Any]) -> Values:
     return totals
 
 
-def _n_test(block: Block, facts: Facts) -> NDArray[np.int64]:
-    return np.maximum(1, block.n_test + facts.n_unknown[block.users])
+def _n_test(block: Block, context: EvaluationContext) -> NDArray[np.int64]:
+    return np.maximum(1, block.n_test + context.n_unknown[block.users])
 
 
 def hits(block: Block, k: int) -> Values:
@@ -63,98 +71,100 @@ def hits(block: Block, k: int) -> Values:
     return _sum(block, block.places[:, 0] <= k)
 
 
-def precision(block: Block, facts: Facts, k: int) -> Values:
-    """Hits among the first k, divided by k."""
-    return _counted(block, facts, k, hits(block, k) / k)
+def precision(block: Block, context: EvaluationContext, k: int) -> Values:
+    """Hits among the first k, divided by k: 0 to 1."""
+    return _for_eligible(block, context, k, hits(block, k) / k)
 
 
-def recall(block: Block, facts: Facts, k: int) -> Values:
-    """Hits among the first k, divided by the number of test items."""
-    return _counted(block, facts, k, hits(block, k) / _n_test(block, facts))
+def recall(block: Block, context: EvaluationContext, k: int) -> Values:
+    """Hits among the first k, divided by the number of test items: 0 to 1."""
+    return _for_eligible(block, context, k, hits(block, k) / _n_test(block, context))
 
 
-def hit_rate(block: Block, facts: Facts, k: int) -> Values:
-    """1 if there is a hit among the first k."""
-    return _counted(block, facts, k, (hits(block, k) > 0).astype(np.float64))
+def hit_rate(block: Block, context: EvaluationContext, k: int) -> Values:
+    """1 if there is a hit among the first k, else 0."""
+    return _for_eligible(block, context, k, (hits(block, k) > 0).astype(np.float64))
 
 
-def ndcg(block: Block, facts: Facts, k: int) -> Values:
-    """Discounted gain 1 / log2(rank + 1) of the hits among the first k, relative to the ideal list's."""
+def ndcg(block: Block, context: EvaluationContext, k: int) -> Values:
+    """Discounted gain 1 / log2(rank + 1) of the hits among the first k, divided by the ideal list's: 0 to 1."""
     rank = block.places[:, 0]
     gain = _sum(block, np.where(rank <= k, 1.0 / np.log2(rank + 1.0), 0.0))
     ideal = np.cumsum(1.0 / np.log2(np.arange(k) + 2.0))
-    best = k if facts.protocol.ideal_uses_all_k else np.minimum(k, _n_test(block, facts))
-    return _counted(block, facts, k, gain / ideal[np.asarray(best) - 1])
+    best = k if context.protocol.ideal_uses_all_k else np.minimum(k, _n_test(block, context))
+    return _for_eligible(block, context, k, gain / ideal[np.asarray(best) - 1])
 
 
-def average_precision(block: Block, facts: Facts, _: None) -> Values:
-    """Precision at each hit of the whole ranking, summed and divided by the number of test items."""
+def average_precision(block: Block, context: EvaluationContext, _: None) -> Values:
+    """Precision at each hit of the whole ranking, summed and divided by the number of test items: 0 to 1."""
     starts = np.cumsum(block.n_test) - block.n_test
     nth_hit = np.arange(len(block.owner)) - np.repeat(starts, block.n_test) + 1
-    return _counted(block, facts, None, _sum(block, nth_hit / block.sorted_ranks) / _n_test(block, facts))
+    return _for_eligible(block, context, None, _sum(block, nth_hit / block.sorted_ranks) / _n_test(block, context))
 
 
-def reciprocal_rank(block: Block, facts: Facts, _: None) -> Values:
-    """1 / rank of the first hit of the whole ranking."""
+def reciprocal_rank(block: Block, context: EvaluationContext, _: None) -> Values:
+    """1 / rank of the first hit of the whole ranking: 0 to 1."""
     has_test = block.n_test > 0
     starts = np.cumsum(block.n_test) - block.n_test
     reciprocal = np.zeros(len(block.users))
     reciprocal[has_test] = 1.0 / block.sorted_ranks[starts[has_test]]
-    return _counted(block, facts, None, reciprocal)
+    return _for_eligible(block, context, None, reciprocal)
 
 
-def _n_negatives(block: Block, facts: Facts) -> NDArray[np.int64]:
-    return facts.train.n_items - facts.n_excluded[block.users] - block.n_test
+def _n_negatives(block: Block, context: EvaluationContext) -> NDArray[np.int64]:
+    return context.train.n_items - context.n_excluded[block.users] - block.n_test
 
 
-def auc(block: Block, facts: Facts, _: None) -> Values:
-    """Share of (test item, negative) pairs in the right order; a tie counts one half."""
-    n_negatives = _n_negatives(block, facts).astype(np.float64)
+def auc(block: Block, context: EvaluationContext, _: None) -> Values:
+    """Share of (test item, negative) pairs in the right order, 0 to 1; a tie counts one half."""
+    n_negatives = _n_negatives(block, context).astype(np.float64)
     wrong = _sum(block, block.places[:, 1] + 0.5 * block.places[:, 2])
     with np.errstate(invalid="ignore", divide="ignore"):
         share = 1.0 - wrong / (block.n_test * n_negatives)
-    found = block.n_test / _n_test(block, facts)  # items that the model cannot know are below all negatives
-    return _counted(
-        block, facts, None, np.where(block.n_test == 0, np.where(n_negatives > 0, 0.0, np.nan), share) * found
+    found = block.n_test / _n_test(block, context)  # items that the model cannot know are below all negatives
+    return _for_eligible(
+        block, context, None, np.where(block.n_test == 0, np.where(n_negatives > 0, 0.0, np.nan), share) * found
     )
 
 
-def opauc(block: Block, facts: Facts, beta: float) -> Values:
-    """One-way partial AUC (Eq. 4): AUC against the N_beta highest-scored negatives only; a tie is correct."""
-    n_negatives = _n_negatives(block, facts)
+def opauc(block: Block, context: EvaluationContext, beta: float) -> Values:
+    """One-way partial AUC (Eq. 4): AUC against the N_beta highest-scored negatives only, 0 to 1; a tie is correct."""
+    n_negatives = _n_negatives(block, context)
     n_beta = np.where(n_negatives > 0, n_hardest(np.maximum(n_negatives, 1), beta), 0)
     wrong = _sum(block, np.minimum(block.places[:, 1], n_beta[block.owner]))
     with np.errstate(invalid="ignore", divide="ignore"):
         share = 1.0 - wrong / (block.n_test * n_beta.astype(np.float64))
-    found = block.n_test / _n_test(block, facts)
-    return _counted(block, facts, None, np.where(block.n_test == 0, np.where(n_beta > 0, 0.0, np.nan), share) * found)
+    found = block.n_test / _n_test(block, context)
+    return _for_eligible(
+        block, context, None, np.where(block.n_test == 0, np.where(n_beta > 0, 0.0, np.nan), share) * found
+    )
 
 
-def max_div(block: Block, facts: Facts, k: int) -> Values:
-    """Sum of squared distances over ordered pairs of the first k items."""
-    vectors = facts.require_item_vectors("MaxDiv")
-    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), facts.threads)[:, 0]
+def max_div(block: Block, context: EvaluationContext, k: int) -> Values:
+    """Sum of squared distances over ordered pairs of the first k items: 0 or more."""
+    vectors = context.require_item_vectors("MaxDiv")
+    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), context.threads)[:, 0]
 
 
-def ils(block: Block, facts: Facts, k: int) -> Values:
-    """Half of MaxDiv: each unordered pair once. Despite the name a larger value is more diverse."""
-    vectors = facts.require_item_vectors("ILS")
-    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), facts.threads)[:, 0] / 2
+def ils(block: Block, context: EvaluationContext, k: int) -> Values:
+    """Half of MaxDiv, each unordered pair once: 0 or more. Despite the name a larger value is more diverse."""
+    vectors = context.require_item_vectors("ILS")
+    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), context.threads)[:, 0] / 2
 
 
-def category_ild(block: Block, facts: Facts, k: int) -> Values:
-    """Mean Jaccard distance between the category sets of two of the first k items.
+def category_ild(block: Block, context: EvaluationContext, k: int) -> Values:
+    """Mean Jaccard distance between the category sets of two of the first k items: 0 (the same) to 1 (disjoint).
 
     Items without a category are left out; so are users with fewer than two others.
     """
     # Few users at a time: each takes a table of k items by categories and one of k by k pairs.
-    at_once = max(1, _ENTRIES_AT_ONCE // (k * (k + len(facts.categories))))
+    at_once = max(1, _ENTRIES_AT_ONCE // (k * (k + len(context.categories))))
     parts = range(0, len(block.top), at_once)
-    return np.concatenate([_jaccard_distance(block.top[at : at + at_once, :k], facts) for at in parts])
+    return np.concatenate([_jaccard_distance(block.top[at : at + at_once, :k], context) for at in parts])
 
 
-def _jaccard_distance(top: NDArray[np.int32], facts: Facts) -> Values:
-    sets = facts.membership[np.maximum(top, 0)] & (top >= 0)[:, :, None]
+def _jaccard_distance(top: NDArray[np.int32], context: EvaluationContext) -> Values:
+    sets = context.membership[np.maximum(top, 0)] & (top >= 0)[:, :, None]
     sets = sets.astype(np.float32)
     common = sets @ sets.transpose(0, 2, 1)
     size = sets.sum(axis=2)
@@ -165,22 +175,22 @@ def _jaccard_distance(top: NDArray[np.int32], facts: Facts) -> Values:
     return np.where(n_pairs > 0, distance.sum(axis=(1, 2)) / np.maximum(n_pairs, 1), np.nan)
 
 
-def novelty(block: Block, facts: Facts, k: int) -> Values:
-    """Mean self-information of the first k items, in bits."""
+def novelty(block: Block, context: EvaluationContext, k: int) -> Values:
+    """Mean self-information of the first k items, in bits: 0 or more."""
     top = block.top[:, :k]
     shown = top >= 0
-    bits = np.where(shown, facts.self_information[np.maximum(top, 0)], 0.0)
+    bits = np.where(shown, context.self_information[np.maximum(top, 0)], 0.0)
     n_shown = shown.sum(axis=1)
     return np.where(n_shown > 0, bits.sum(axis=1) / np.maximum(n_shown, 1), np.nan)
 
 
-def minority_recall(block: Block, facts: Facts, k: int) -> Values:
-    """Recall at k over the test items outside the category that holds most of the user's training items.
+def minority_recall(block: Block, context: EvaluationContext, k: int) -> Values:
+    """Recall at k, 0 to 1, over the test items outside the category that holds most of the user's training items.
 
     Test items without any category are left out; so are users without a test item of a minority category.
     """
-    main = facts.main_category[block.users]
-    sets = facts.membership[block.test_items]
+    main = context.main_category[block.users]
+    sets = context.membership[block.test_items]
     mine = main[block.owner]
     minority = (mine >= 0) & sets.any(axis=1) & ~sets[np.arange(len(sets)), np.maximum(mine, 0)]
     total = _sum(block, minority)
@@ -188,9 +198,9 @@ def minority_recall(block: Block, facts: Facts, k: int) -> Values:
     return np.where(total > 0, found / np.maximum(total, 1), np.nan)
 
 
-def category_average_precision(block: Block, facts: Facts, category: int) -> Values:
-    """Average precision over the user's test items of one category; users without one are left out."""
-    mine = facts.membership[block.test_items, category]
+def category_average_precision(block: Block, context: EvaluationContext, category: int) -> Values:
+    """Average precision, 0 to 1, over the user's test items of one category; users without one are left out."""
+    mine = context.membership[block.test_items, category]
     order = np.lexsort((block.places[:, 0], block.owner))
     order = order[mine[order]]
     owner, rank = block.owner[order], block.places[order, 0]
@@ -202,7 +212,7 @@ def category_average_precision(block: Block, facts: Facts, category: int) -> Val
 
 
 def coverage(exposure: NDArray[np.int64]) -> float:
-    """Share of the catalog that appears in at least one list, in [0, 1]."""
+    """Share of the catalog that appears in at least one list, 0 to 1."""
     return float(np.mean(exposure > 0))
 
 
@@ -228,13 +238,34 @@ METRICS = {
         Metric("AUC", auc, False, "area under the ROC curve"),
         Metric("OPAUC", opauc, False, "one-way partial AUC, written OPAUC(0.01)"),
         Metric(
-            "MaxDiv", max_div, True, "squared distances over ordered pairs", unit="squared distance", needs="vectors"
+            "MaxDiv",
+            max_div,
+            True,
+            "squared distances over ordered pairs of a list",
+            unit="squared distance",
+            range="0 or more",
+            needs="vectors",
         ),
-        Metric("ILS", ils, True, "squared distances over unordered pairs", unit="squared distance", needs="vectors"),
-        Metric("Coverage", None, True, "share of the catalog shown", unit="share", from_exposure=coverage),
-        Metric("CategoryILD", category_ild, True, "Jaccard distance", unit="distance", needs="categories"),
-        Metric("Novelty", novelty, True, "self-information", unit="bits"),
-        Metric("Gini", None, True, "inequality of exposure", unit="coefficient", from_exposure=gini),
+        Metric(
+            "ILS",
+            ils,
+            True,
+            "squared distances over unordered pairs of a list",
+            unit="squared distance",
+            range="0 or more",
+            needs="vectors",
+        ),
+        Metric("Coverage", None, True, "items in any list", unit="share of the catalog", from_exposure=coverage),
+        Metric(
+            "CategoryILD",
+            category_ild,
+            True,
+            "how much the categories of a list's items differ",
+            unit="Jaccard distance",
+            needs="categories",
+        ),
+        Metric("Novelty", novelty, True, "self-information of the items", unit="bits", range="0 or more"),
+        Metric("Gini", None, True, "inequality of the items' exposure", unit="Gini index", from_exposure=gini),
         Metric("MinorityRecall", minority_recall, True, "recall outside the user's main category", needs="categories"),
         Metric("CategoryMAP", category_average_precision, False, "MAP[c] for each category c", needs="categories"),
     )
@@ -259,7 +290,7 @@ def columns_for(
 ) -> list[Column]:
     """Expand names such as ``"P"``, ``"NDCG@10"`` and ``"OPAUC(0.01)"`` into the report's columns.
 
-    Metrics of all k come grouped by k, as in the paper's tables. ``categories`` names the item categories, for
+    Metrics at a k come first, grouped by k as in the paper's tables. ``categories`` names the item categories, for
     ``"CategoryMAP"``.
 
     >>> [column.label for column in columns_for(["P", "MAP", "R@20"], (3, 5))]
@@ -291,7 +322,7 @@ def columns_for(
 
 
 def check_cutoff(k: Any) -> int:
-    """A k that makes sense."""
+    """``k`` as an int; raise unless it is a whole number of at least 1."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise ParameterError(f"k={k!r}: expected a length of list, 1 or more.")
     return int(k)

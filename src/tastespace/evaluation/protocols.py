@@ -1,4 +1,4 @@
-"""Protocols: which users count, what is ranked and what the divisors are. Always explicit, never an accident."""
+"""Protocols: which users count, what is ranked and what the divisors are."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ class Protocol:
 
     name: str
     cutoffs: tuple[int, ...]
-    """The k that are used unless others are asked for."""
+    """The k that are used unless others are given."""
     exclude_validation: bool
     """Whether validation items leave the ranking too; training items always do."""
     needs_k_test_items: bool
     """Whether metrics at k are averaged only over users with at least k test items."""
-    least_test_items: int
+    min_test_items: int
     """Test items a user needs to count for metrics without a k (MAP, MRR, AUC, ...)."""
     ideal_uses_all_k: bool
     """Whether the ideal DCG assumes k hits even for users with fewer test items."""
 
-    def least(self, k: int | None) -> int:
-        """Test items that a user needs to count for a metric at ``k``, or without a k."""
-        return k if k is not None and self.needs_k_test_items else (1 if k is not None else self.least_test_items)
+    def required_test_items(self, k: int | None) -> int:
+        """Test items that a user needs to count for a metric at ``k``, or for one without a k (None)."""
+        if k is None:
+            return self.min_test_items
+        return k if self.needs_k_test_items else 1
 
 
 PAPER = Protocol(
@@ -33,7 +35,7 @@ PAPER = Protocol(
     cutoffs=(3, 5),
     exclude_validation=False,
     needs_k_test_items=True,
-    least_test_items=3,
+    min_test_items=3,
     ideal_uses_all_k=True,
 )
 """What the paper's published evaluation does: only training items leave the ranking (validation items stay and
@@ -45,7 +47,7 @@ FULL = Protocol(
     cutoffs=(5, 10),
     exclude_validation=True,
     needs_k_test_items=False,
-    least_test_items=1,
+    min_test_items=1,
     ideal_uses_all_k=False,
 )
 """The sound default: every user with a test item counts, training and validation items leave the ranking, and
@@ -57,7 +59,7 @@ _PROTOCOLS = {protocol.name: protocol for protocol in (PAPER, FULL)}
 def find_protocol(protocol: str | Protocol) -> Protocol:
     """A protocol by name; one of your own passes through.
 
-    >>> find_protocol("paper").least(5), find_protocol("full").least(5)
+    >>> find_protocol("paper").required_test_items(5), find_protocol("full").required_test_items(5)
     (5, 1)
     """
     if isinstance(protocol, Protocol):

@@ -1,9 +1,9 @@
-"""What an evaluation found: a table for a person, values for a program, per-user values for statistics."""
+"""What an evaluation found: a table for people, values for programs, per-user values for statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,28 +14,45 @@ from rich.table import Table
 from tastespace.data.tables import from_polars
 from tastespace.errors import ParameterError, nearest
 
+FRACTION, PERCENT = "fraction", "%"
+
 
 @dataclass(frozen=True, eq=False)
 class Report:
     """The figures of one evaluation. ``report["P@3"]`` is the mean over the users who count for it.
 
-    Accuracy is a fraction from 0 to 1; MaxDiv, ILS, Coverage, CategoryILD, Novelty and Gini are in their own units.
-    `units` and what is printed say which; `in_percent` is for tables that are made for people.
+    Accuracy is a fraction between 0 and 1; MaxDiv, ILS, Coverage, CategoryILD, Novelty and Gini have their own units.
+    `units` and everything printed say which; `in_percent` is for tables that are made for people.
+
+    >>> import polars as pl
+    >>> users, values = pl.Series([1, 2]), {"P@3": np.array([0.0, 1 / 3])}
+    >>> report = Report("model", "full", {"P@3": 1 / 6}, {"P@3": "fraction"}, {"P@3": 2}, users, values, seconds=0.0)
+    >>> print(report)
+    model, protocol 'full', 0.00 s
+      P@3     0.1667 fraction          2 users
+    >>> print(report.in_percent())
+    model, protocol 'full', 0.00 s
+      P@3    16.6667 %                 2 users
     """
 
     model: str
     protocol: str
     metrics: dict[str, float]
+    units: dict[str, str]
+    """Unit of each figure: ``"fraction"`` for accuracy, ``"%"`` after `in_percent`."""
     n_users: dict[str, int]
-    """How many users stand behind each figure."""
+    """How many users each figure is the mean over."""
     users: pl.Series
     """Ids of all evaluated users."""
     per_user: dict[str, NDArray[np.float64]]
     """Values in the order of `users`, NaN for those who do not count. Coverage and Gini have none."""
     seconds: float
     backend: str = "polars"
-    units: dict[str, str] = field(default_factory=dict)
-    """Unit of each figure: ``"fraction"`` for accuracy, ``"%"`` after `in_percent`."""
+
+    def __post_init__(self) -> None:
+        without = [name for name in self.metrics if name not in self.units]
+        if without:
+            raise ParameterError(f"units: no unit is given for {', '.join(without)}; a figure needs one.")
 
     def __getitem__(self, metric: str) -> float:
         if metric not in self.metrics:
@@ -49,12 +66,12 @@ class Report:
 
     def in_percent(self) -> Report:
         """The same report with its fractions in percent, for tables that are made for people."""
-        scale = {name: 100.0 if self.units.get(name) == "fraction" else 1.0 for name in self.metrics}
+        scale = {name: 100.0 if unit == FRACTION else 1.0 for name, unit in self.units.items()}
         return replace(
             self,
             metrics={name: scale[name] * value for name, value in self.metrics.items()},
+            units={name: PERCENT if unit == FRACTION else unit for name, unit in self.units.items()},
             per_user={name: scale[name] * values for name, values in self.per_user.items()},
-            units={name: "%" if unit == "fraction" else unit for name, unit in self.units.items()},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +86,7 @@ class Report:
         }
 
     def to_frame(self, *, per_user: bool = False) -> Any:
-        """One row per metric (metric, value, n_users), or one row per user with a column per metric."""
+        """One row per metric (metric, value, unit, n_users), or one row per user with a column per metric."""
         if per_user:
             frame = pl.DataFrame([self.users, *(pl.Series(name, values) for name, values in self.per_user.items())])
         else:
@@ -77,16 +94,20 @@ class Report:
                 {
                     "metric": list(self.metrics),
                     "value": list(self.metrics.values()),
-                    "n_users": list(self.n_users.values()),
+                    "unit": [self.units[name] for name in self.metrics],
+                    "n_users": [self.n_users[name] for name in self.metrics],
                 }
             )
         return from_polars(frame, self.backend)
 
     def __str__(self) -> str:
-        width = max(map(len, self.metrics), default=6)
+        width = max(map(len, self.metrics), default=0)
+        unit_width = max((len(self.units[name]) for name in self.metrics), default=0)
+        unit_width = max(unit_width, len(FRACTION))
         lines = [f"{self.model}, protocol {self.protocol!r}, {self.seconds:.2f} s"]
         lines += [
-            f"  {name:{width}}  {value:9.4f}  {self.n_users[name]:>9,} users" for name, value in self.metrics.items()
+            f"  {name:{width}}  {value:9.4f} {self.units[name]:{unit_width}}  {self.n_users[name]:>9,} users"
+            for name, value in self.metrics.items()
         ]
         return "\n".join(lines)
 
@@ -94,14 +115,27 @@ class Report:
         table = Table(title=f"{self.model}, protocol {self.protocol!r}", title_justify="left")
         table.add_column("metric")
         table.add_column("value", justify="right")
+        table.add_column("unit")
         table.add_column("users", justify="right")
         for name, value in self.metrics.items():
-            table.add_row(name, f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}", f"{self.n_users[name]:,}")
+            digits = 2 if self.units[name] == PERCENT else 4
+            table.add_row(name, f"{value:.{digits}f}", self.units[name], f"{self.n_users[name]:,}")
         return table
 
 
+def require_same_units(reports: Sequence[Report], metrics: Sequence[str]) -> None:
+    """Raise where a metric is in percent in one report and a fraction in another."""
+    for name in metrics:
+        units = list(dict.fromkeys(report.units[name] for report in reports))
+        if len(units) > 1:
+            raise ParameterError(
+                f"{name} has the unit {' in one report and '.join(map(repr, units))} in another: give all reports as "
+                "evaluate returns them, or all in percent (report.in_percent())."
+            )
+
+
 def over_seeds(reports: Sequence[Report]) -> Any:
-    """Mean and spread of each figure over runs that differ in their seed: metric, mean, std, min, max, runs.
+    """Mean and deviation of each figure over runs that differ in their seed: metric, unit, mean, std, min, max, runs.
 
     ``std`` is the sample standard deviation (null for a single run). The frame is of the reports' library.
     """
@@ -111,13 +145,15 @@ def over_seeds(reports: Sequence[Report]) -> Any:
     if len(protocols) > 1:
         raise ParameterError(f"the reports follow different protocols, {', '.join(protocols)}: no mean makes sense.")
     shared = [name for name in reports[0].metrics if all(name in report.metrics for report in reports)]
+    require_same_units(reports, shared)
     table = np.array([[report[name] for name in shared] for report in reports])
-    spread = table.std(axis=0, ddof=1) if len(reports) > 1 else [None] * len(shared)
+    deviation = table.std(axis=0, ddof=1) if len(reports) > 1 else [None] * len(shared)
     frame = pl.DataFrame(
         {
             "metric": shared,
+            "unit": [reports[0].units[name] for name in shared],
             "mean": table.mean(axis=0),
-            "std": pl.Series(spread, dtype=pl.Float64),
+            "std": pl.Series(deviation, dtype=pl.Float64),
             "min": table.min(axis=0),
             "max": table.max(axis=0),
             "runs": [len(reports)] * len(shared),

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace.data import Interactions
+from tastespace.data.categories import item_categories
 from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import DatasetError, ParameterError
 from tastespace.models.dpcml import CML, DPCML
@@ -160,16 +161,10 @@ def category_shares(data: Interactions) -> tuple[NDArray[np.str_], NDArray[np.fl
     """Categories by their share of the interactions, the largest first; an item of two counts for both."""
     if data.item_attributes is None or "genres" not in data.item_attributes.columns:
         raise ParameterError("the items of this data set have no genres: choose a data set with genres.")
-    per_item = pl.DataFrame({"genres": data.item_attributes["genres"], "count": data.item_counts})
-    found = (
-        per_item.explode("genres")
-        .drop_nulls()
-        .group_by("genres")
-        .agg(pl.col("count").sum())
-        .sort("count", "genres", descending=[True, False])
-    )
-    counts = found["count"].to_numpy().astype(float)
-    return found["genres"].cast(pl.String).to_numpy().astype(str), counts / counts.sum()
+    genres = item_categories(data.item_attributes["genres"])
+    counts = np.asarray(data.item_counts @ genres.membership)
+    order = np.argsort(-counts, kind="stable")  # of equal ones the first by name
+    return np.array(genres.names, dtype=str)[order], counts[order] / counts.sum()
 
 
 def minority_categories(data: Interactions) -> tuple[NDArray[np.str_], NDArray[np.float64], NDArray[np.bool_]]:

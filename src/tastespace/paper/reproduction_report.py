@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from tastespace.errors import DatasetError, ParameterError
+from tastespace.evaluation.significance import holm
 from tastespace.paper.claims import CLAIMS
 from tastespace.paper.dataset_statistics import StatisticsTable
 from tastespace.paper.experiment_data import TOWN, load_parts
@@ -49,7 +50,6 @@ from tastespace.paper.verdicts import (
     Verdict,
     archived_verdict,
     deviations,
-    holm,
     judge,
     paired_over_users,
 )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.evaluation.significance import holm, paired_t_test
 from tastespace.paper.claims import Claim
 from tastespace.paper.dataset_statistics import minority_categories
 from tastespace.paper.experiment_data import load_parts
@@ -19,7 +20,6 @@ from tastespace.paper.result_cache import RunResult
 from tastespace.paper.runner import RunStatus, run_all
 
 _ALPHA = 0.05
-_SAME = 1e-9  # relative to the largest difference: smaller variation is rounding
 
 
 @dataclass(frozen=True)
@@ -239,36 +239,11 @@ def figure_of_run(run: RunResult, figure: str) -> float:
 
 
 def _paired_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> Difference:
-    """How much larger ``a`` is in the mean, without the pairs of which one is NaN."""
-    known = ~(np.isnan(a) | np.isnan(b))
-    differences = a[known] - b[known]
-    if not len(differences):
+    """Paired t-test of two samples without their NaN pairs."""
+    gap = (a - b)[~(np.isnan(a) | np.isnan(b))]
+    if not len(gap):
         return Difference(0.0, 1.0, 0)
-    return Difference(float(differences.mean()), paired_t_test(differences), len(differences))
-
-
-def paired_t_test(differences: NDArray[np.float64]) -> float:
-    """Two-sided p-value of the paired t-test; 1 where the differences do not vary, so that nothing can be tested."""
-    from scipy import stats
-
-    if np.ptp(differences) <= _SAME * np.abs(differences).max():
-        return 1.0
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction; a value below 0.05 means significant among all of them at 5 %.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    found = [1.0] * len(p_values)
-    largest = 0.0
-    for place, at in enumerate(order):
-        largest = max(largest, min(1.0, p_values[at] * (len(p_values) - place)))
-        found[at] = largest
-    return found
+    return Difference(float(gap.mean()), paired_t_test(gap), len(gap))
 
 
 _COMPARED_TABLES = ("results1", "citeulike", "competitors")

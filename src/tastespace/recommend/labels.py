@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.attributes import category_column, title_column
+from tastespace.data.attributes import title_column
+from tastespace.data.categories import Categories, category_column, item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, nearest
 
@@ -21,8 +21,7 @@ _WORDS = 2
 class Labeler:
     """Says in words what a set of items has in common.
 
-    Categories come from ``column``: a list of texts, or text, which may hold several separated by "|". By default the
-    first column of lists of text, else the first column of text with few distinct values.
+    Categories come from ``column``, by default the one that looks like categories: see `tastespace.data.categories`.
     """
 
     def __init__(
@@ -47,12 +46,12 @@ class Labeler:
         """
         if self._categories is None or not len(rows):
             return None
-        table, names, base = self._categories
-        share = np.asarray(table[rows].sum(axis=0)).ravel() / len(rows)
+        categories, base = self._categories
+        share = np.asarray(categories.membership[rows].sum(axis=0)).ravel() / len(rows)
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = np.where(share > base, share * np.log(share / np.maximum(base, 1e-6)), 0.0)
         best = [c for c in np.argsort(-gain, kind="stable")[:_WORDS] if gain[c] > 0 and share[c] >= _SHARE]
-        return ", ".join(names[c] for c in best) or None
+        return ", ".join(categories.names[c] for c in best) or None
 
     def titles(self, rows: NDArray[np.integer[Any]]) -> list[str]:
         """Titles of these items where there are any, else their ids."""
@@ -65,27 +64,12 @@ class Labeler:
         return [name or item for name, item in zip(names, ids, strict=True)]
 
     @cached_property
-    def _categories(self) -> tuple[sp.csr_array, list[str], NDArray[np.float64]] | None:
-        """Items x categories of zeros and ones, the categories' names, and the share of interactions with each."""
+    def _categories(self) -> tuple[Categories, NDArray[np.float64]] | None:
+        """The items' categories, and the share of interactions with each."""
         if self._column is None or self._frame is None:
             return None
-        lists = self._frame[self._column]
-        if isinstance(lists.dtype, pl.List):
-            lists = lists.cast(pl.List(pl.String), strict=False)
-        else:
-            lists = lists.cast(pl.String, strict=False).str.split("|")
-        pairs = (
-            pl.DataFrame({"row": np.arange(len(lists), dtype=np.uint32), "name": lists})
-            .explode("name")
-            .drop_nulls()
-            .filter(pl.col("name") != "")
-            .unique()
-        )
-        names = pairs["name"].unique().sort()
-        if not len(names):
+        categories = item_categories(self._frame[self._column])
+        if not categories.names:
             return None
-        codes = names.search_sorted(pairs["name"]).to_numpy()
-        table = sp.csr_array((np.ones(len(pairs)), (pairs["row"].to_numpy(), codes)), shape=(len(lists), len(names)))
         counts = self._popularity_source.item_counts
-        base = np.asarray(counts @ table).ravel() / max(1, counts.sum())
-        return table, names.to_list(), base
+        return categories, np.asarray(counts @ categories.membership).ravel() / max(1, counts.sum())

@@ -66,8 +66,8 @@ def rerank(
         how: One of the names above.
         k: Items per user.
         weight: Share of diversity.
-        **options: For ``calibrated``: ``column``, the item attribute that holds categories (default: the first with
-            lists of text, else the first text with few values), and ``smoothing`` (0.01, Steck's alpha).
+        **options: For ``calibrated``: ``column``, the item attribute that holds categories (default: the one
+            that looks like categories), and ``smoothing`` (0.01, Steck's alpha).
 
     >>> from tastespace import EASE, synthetic
     >>> town = synthetic.multi_interest(n_users=50, n_items=60, n_interactions=700, seed=1).interactions

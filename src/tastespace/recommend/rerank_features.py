@@ -10,10 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.attributes import category_column
+from tastespace.data.categories import category_column, item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
-from tastespace.evaluation.context import membership_table
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
 from tastespace.recommend import rerank_algorithms
@@ -51,8 +50,8 @@ def check_method(how: Any, weight: Any, options: dict[str, Any]) -> None:
 def category_shares(train: Interactions, column: str | None = None) -> Values:
     """How its categories share each item, p(g|i): shape ``(n_items, n_categories)``, rows sum to 1, or 0 without any.
 
-    ``column`` names the item attribute; by default the first that holds lists of text, else the first text that
-    repeats itself.
+    ``column`` names the item attribute; by default the one that looks like categories: see
+    `tastespace.data.categories`.
     """
     attributes = train.item_attributes
     if attributes is None:
@@ -68,7 +67,7 @@ def category_shares(train: Interactions, column: str | None = None) -> Values:
             raise ParameterError(f"no item attribute looks like categories. Name one with column=; {named}")
     elif column not in columns:
         raise ParameterError(f"column={column!r}: expected an item attribute; {named}{nearest(column, columns)}")
-    member = membership_table(attributes[column])[1].astype(np.float64)
+    member = item_categories(attributes[column]).membership.toarray()
     if not member.any():
         raise ParameterError(f"column={column!r}: no item has a value in it; {named} Name another with column=.")
     return member / np.maximum(member.sum(axis=1, keepdims=True), 1.0)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tastespace.data import Interactions, synthetic
 from tastespace.data.concat import concat
-from tastespace.evaluation.preference import preference_diversity
+from tastespace.evaluation.user_diversity import preference_diversity
 from tastespace.models.dpcml import CML, DPCML
 from tastespace.paper.dataset_statistics import minority_categories
 from tastespace.paper.experiment_data import TOWN, load_parts

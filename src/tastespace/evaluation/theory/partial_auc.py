@@ -1,4 +1,4 @@
-"""One-way partial AUC (Eq. 4), and the hinge loss that stands for it (Eq. 6).
+"""One-way partial AUC (Eq. 4), and its hinge surrogate (Eq. 6).
 
 Scores here are larger for a stronger preference, distances smaller; ``score = -distance`` turns one into the
 other. Everything concerns ONE user and is written to be read and checked against, not for speed.
@@ -32,7 +32,7 @@ def opauc(positive_scores: ArrayLike, negative_scores: ArrayLike, beta: float) -
         beta: In (0, 1]; see `n_hardest`.
 
     Returns:
-        A number in [0, 1].
+        A number from 0 to 1.
 
     >>> opauc([0.9, 0.4], [0.5, 0.4, 0.3, 0.1], beta=0.5)     # 0.4 loses to 0.5 and ties with 0.4
     0.75
@@ -53,7 +53,7 @@ def opauc_of_each(positive_scores: ArrayLike, negative_scores: ArrayLike, beta: 
         beta: In (0, 1], the same for all.
 
     Returns:
-        Shape ``(rankings,)``, in [0, 1].
+        Shape ``(rankings,)``, from 0 to 1.
 
     >>> opauc_of_each([[3.0], [1.0]], [[2.0, 0.0], [2.0, 0.0]], beta=0.5).tolist()
     [1.0, 0.0]
@@ -96,7 +96,7 @@ def opauc_hinge_loss(positive_scores: ArrayLike, negative_scores: ArrayLike, bet
     return float(np.mean(hinge_of(positive[:, None] - hard, margin)))
 
 
-# ---- checks, and the two small steps that all of the above share -------------------------------------------
+# ---- checks of arguments, and two steps that all losses share ----------------------------------------------
 
 
 def checked(values: ArrayLike, name: str, *, ndim: int = 1, finite: bool = False) -> Floats:

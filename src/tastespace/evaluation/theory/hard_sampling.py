@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tastespace.errors import ParameterError
-from tastespace.evaluation.opauc import Floats, checked, checked_count, hinge_of, largest
+from tastespace.evaluation.theory.partial_auc import Floats, checked, checked_count, hinge_of, largest
 
 
 def hard_sampling_loss(
@@ -17,8 +17,7 @@ def hard_sampling_loss(
 ) -> float:
     """Hard negative sampling's loss of one user (the paper's ``R^HarS``, one term of its outer sum).
 
-    Each positive meets the ``n_hardest`` NEAREST negatives; the mean of ``[margin + d+ - d-]_+`` over all
-    pairs.
+    The mean of ``[margin + d+ - d-]_+`` over all pairs of a positive and one of the ``n_hardest`` NEAREST negatives.
 
     Proposition 1: this IS `opauc_hinge_loss` of the negated distances at ``beta = n_hardest / n-``. That is all
     it is. The paper's "<=>" with maximizing OPAUC holds for the hinge surrogate only, not for Eq. 4 (a model
@@ -32,7 +31,7 @@ def hard_sampling_loss(
         n_hardest: The paper's ``U``, from 1 (its standard hard sampling) to ``n-``.
         margin: The paper's lambda, above 0.
 
-    >>> from tastespace.evaluation.opauc import opauc_hinge_loss
+    >>> from tastespace.evaluation.theory.partial_auc import opauc_hinge_loss
     >>> near, far = [0.2, 1.0], [0.5, 0.9, 2.0, 3.0]
     >>> round(hard_sampling_loss(near, far, n_hardest=2), 3)
     0.9

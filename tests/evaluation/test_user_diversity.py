@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import itertools
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,17 @@ from hypothesis import strategies as st
 
 from tastespace import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.evaluation import preference
-from tastespace.evaluation.preference import preference_diversity
+from tastespace.evaluation import user_diversity
+from tastespace.evaluation.user_diversity import preference_diversity
 
 
 def test_docstring_examples() -> None:
-    result = doctest.testmod(preference)
+    result = doctest.testmod(user_diversity)
     assert result.attempted > 0
     assert result.failed == 0
 
 
-def world(rows: list[list[int]], genres: list[Any], dtype: Any = None) -> Interactions:
+def interactions_of(rows: list[list[int]], genres: list[Any], dtype: Any = None) -> Interactions:
     """User u took the items ``rows[u]``; item i has ``genres[i]``."""
     dtype = pl.List(pl.String) if dtype is None else dtype
     taken = pl.DataFrame(
@@ -49,15 +50,15 @@ def by_definition(items: list[int], genres: list[list[str]]) -> float:
 genre_lists = st.lists(st.lists(st.sampled_from("abcde"), max_size=3), min_size=3, max_size=14)
 
 
-@pytest.mark.parametrize("dense_attributes", [256, 0])
+@pytest.mark.parametrize("dense_categories", [256, 0])
 @given(genres=genre_lists, data=st.data())
-def test_it_is_the_definition(dense_attributes: int, genres: list[list[str]], data: st.DataObject) -> None:
+def test_it_is_the_definition(dense_categories: int, genres: list[list[str]], data: st.DataObject) -> None:
     items = st.sets(st.integers(0, len(genres) - 1), min_size=1).map(sorted)
     rows = data.draw(st.lists(items, min_size=2, max_size=5))
-    interactions = world(rows, genres)
+    interactions = interactions_of(rows, genres)
     with pytest.MonkeyPatch.context() as patch:  # the sparse way, and blocks smaller than a user
-        patch.setattr(preference, "_DENSE_ATTRIBUTES", dense_attributes)
-        patch.setattr(preference, "_BLOCK", data.draw(st.sampled_from([1, 7, 4_000_000])))
+        patch.setattr(user_diversity, "_DENSE_CATEGORIES", dense_categories)
+        patch.setattr(user_diversity, "_BLOCK", data.draw(st.sampled_from([1, 7, 4_000_000])))
         value = preference_diversity(interactions)
         ignoring = preference_diversity(interactions, missing="ignore")
     assert value.shape == (len(rows),)
@@ -67,39 +68,39 @@ def test_it_is_the_definition(dense_attributes: int, genres: list[list[str]], da
     np.testing.assert_allclose(ignoring, [by_definition(row, genres) for row in known], atol=1e-12)
 
 
-def test_one_kind_of_taste_is_0_and_unrelated_items_are_1() -> None:
-    interactions = world([[0, 1, 2], [0, 3, 4], [0, 1, 3]], [["a"], ["a", "b"], ["a"], ["c"], ["d"]])
+def test_items_of_one_category_are_0_and_unrelated_items_are_1() -> None:
+    interactions = interactions_of([[0, 1, 2], [0, 3, 4], [0, 1, 3]], [["a"], ["a", "b"], ["a"], ["c"], ["d"]])
     assert preference_diversity(interactions).tolist() == [0.0, 1.0, pytest.approx(2 / 3)]
 
 
 def test_items_without_attributes_are_disjoint_from_all_or_left_out() -> None:
     rows, genres = [[0, 1], [1, 2], [0, 1, 3], [0, 3]], [["a"], [], None, ["a", None]]
-    interactions = world(rows, genres)
+    interactions = interactions_of(rows, genres)
     assert preference_diversity(interactions).tolist() == [1.0, 1.0, pytest.approx(2 / 3), 0.0]
     ignoring = preference_diversity(interactions, missing="ignore")
     np.testing.assert_array_equal(ignoring, [np.nan, np.nan, 0.0, 0.0])
 
 
 def test_no_attributes_at_all() -> None:
-    interactions = world([[0, 1], [1, 2]], [[], None, []])
+    interactions = interactions_of([[0, 1], [1, 2]], [[], None, []])
     assert preference_diversity(interactions).tolist() == [1.0, 1.0]
 
 
 def test_fewer_than_two_items_are_nan() -> None:
-    assert np.isnan(preference_diversity(world([[0], [0, 1]], [["a"], ["b"]]))).tolist() == [True, False]
+    assert np.isnan(preference_diversity(interactions_of([[0], [0, 1]], [["a"], ["b"]]))).tolist() == [True, False]
 
 
 def test_single_values_are_sets_of_one() -> None:
     rows = [[0, 1, 2], [0, 2]]
-    texts = world(rows, ["a", "a", "b"], pl.String)
-    numbers = world(rows, [7, 7, 8], pl.Int64)
-    numbered_lists = world(rows, [[7], [7, 9], [8]], pl.List(pl.Int64))
+    texts = interactions_of(rows, ["a", "a", "b"], pl.String)
+    numbers = interactions_of(rows, [7, 7, 8], pl.Int64)
+    numbered_lists = interactions_of(rows, [[7], [7, 9], [8]], pl.List(pl.Int64))
     for interactions in (texts, numbers, numbered_lists):
         assert preference_diversity(interactions).tolist() == [pytest.approx(2 / 3), 1.0]
 
 
 def test_the_data_stay_as_they_were() -> None:
-    interactions = world([[0, 1, 2], [0, 2]], [["a"], ["a"], ["a"]])
+    interactions = interactions_of([[0, 1, 2], [0, 2]], [["a"], ["a"], ["a"]])
     before = interactions.fingerprint()
     preference_diversity(interactions)
     assert interactions.fingerprint() == before
@@ -110,7 +111,7 @@ def test_a_user_with_20_000_items(n_attributes: int, mean: float) -> None:
     rng = np.random.default_rng(0)
     size = 20_000
     numbers = [rng.integers(0, n_attributes, 1 + rng.poisson(mean)).tolist() for _ in range(size)]
-    interactions = world([list(range(size)), [0]], numbers, pl.List(pl.Int64))
+    interactions = interactions_of([list(range(size)), [0]], numbers, pl.List(pl.Int64))
     started = time.perf_counter()
     value = preference_diversity(interactions)[0]
     # Pair by pair this would be 4 * 10^8 intersections, some minutes.
@@ -126,11 +127,17 @@ def test_bad_input_says_what_to_do() -> None:
     bare = Interactions.from_frame(pl.DataFrame({"user": [1, 2], "item": [1, 2]}))
     with pytest.raises(DataError, match="item_attributes="):
         preference_diversity(bare)
-    interactions = world([[0, 1], [1]], [["a"], ["b"]])
+    interactions = interactions_of([[0, 1], [1]], [["a"], ["b"]])
     with pytest.raises(ParameterError, match=r"no item attribute 'genre'.*Did you mean genres"):
         preference_diversity(interactions, "genre")
     with pytest.raises(ParameterError, match="'disjoint' or 'ignore'"):
         preference_diversity(interactions, missing="drop")  # type: ignore[arg-type]
-    joined = world([[0, 1], [1]], ["a|b", "b"], pl.String)
-    with pytest.raises(DataError, match=r"'a\|b'.*split"):
-        preference_diversity(joined)
+    with pytest.raises(ParameterError, match="no item attribute looks like categories; there are year"):
+        preference_diversity(replace(interactions, item_attributes=pl.DataFrame({"item": [0, 1], "year": [1, 2]})))
+
+
+def test_text_with_bars_is_several_categories() -> None:
+    rows = [[0, 1, 2], [0, 2, 3], [1, 3]]
+    texts = interactions_of(rows, ["a|b", "b", " c | a", None], pl.String)
+    lists = interactions_of(rows, [["a", "b"], ["b"], ["c", "a"], []])
+    np.testing.assert_array_equal(preference_diversity(texts), preference_diversity(lists))

@@ -1,17 +1,4 @@
-"""The theory of the paper as code: Theorem 1, Theorem 2 and what they are made of.
-
-| of the paper | here |
-| --- | --- |
-| Eq. 4, OPAUC; its ``N_beta`` | `opauc`, `opauc_of_each`, `n_hardest` |
-| Proposition 1 | `hard_sampling_loss` equals `opauc_hinge_loss` at ``beta = U / n-`` |
-| Theorem 1 and its ``N~`` | `generalization_bound`, `effective_sample_size` |
-| Theorem 2 | `precision_lower_bound`, `recall_lower_bound` |
-| Lemma 2 | `average_top_k` equals `average_top_k_dual` |
-| Lemma 3 | `nested_hinge` equals `flat_hinge` |
-| Theorem 3 | `differentiable_hard_sampling_loss` at its best is `hard_sampling_loss` |
-
-Docstrings say where a statement needs more than the paper asks for.
-"""
+"""Bounds: precision and recall from OPAUC (Theorem 2), the generalization bound (Theorem 1)."""
 
 from __future__ import annotations
 
@@ -21,36 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tastespace.errors import ParameterError
-from tastespace.evaluation.hard_sampling import (
-    average_top_k,
-    average_top_k_dual,
-    differentiable_hard_sampling_loss,
-    flat_hinge,
-    hard_sampling_loss,
-    nested_hinge,
-)
-from tastespace.evaluation.opauc import opauc, opauc_hinge_loss, opauc_of_each
-from tastespace.training.n_vectors import n_hardest
+from tastespace.evaluation.theory.partial_auc import Floats
 
-__all__ = [
-    "average_top_k",
-    "average_top_k_dual",
-    "differentiable_hard_sampling_loss",
-    "effective_sample_size",
-    "flat_hinge",
-    "generalization_bound",
-    "generalization_log10_failure",
-    "hard_sampling_loss",
-    "n_hardest",
-    "nested_hinge",
-    "opauc",
-    "opauc_hinge_loss",
-    "opauc_of_each",
-    "precision_lower_bound",
-    "recall_lower_bound",
-]
-
-Floats = NDArray[np.float64]
 Counts = NDArray[np.integer[Any]]
 
 
@@ -102,7 +61,7 @@ def precision_lower_bound(
       needed (with fewer positives the bound tends to ``n+ / k``).
 
     Args:
-        opauc: Eq. 4's value, in [0, 1]; one number or an array, shape ``(users,)``.
+        opauc: Eq. 4's value, from 0 to 1; one number or an array, shape ``(users,)``.
         n_positives: ``n+``, at least 1.
         n_hard: ``N_beta`` of the same OPAUC, from `n_hardest`.
         k: Length of the list, the paper's ``N``.
