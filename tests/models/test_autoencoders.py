@@ -24,11 +24,11 @@ MODELS = {
 def dense_encoder(model, weights, rows):
     """The network's first half on the rows of a dense matrix."""
     first = rows / rows.norm(dim=1, keepdim=True) @ weights["in"] + weights["in_bias"]
-    return torch.tanh(first) @ weights["encode"].T + weights["encode_bias"] if model.hidden else first
+    return torch.tanh(first) @ weights["encode"].T + weights["encode_bias"] if model.n_hidden else first
 
 
 def dense_decoder(model, weights, codes):
-    if model.hidden:
+    if model.n_hidden:
         codes = torch.tanh(codes @ weights["decode"].T + weights["decode_bias"])
     return codes @ weights["out"].T + weights["out_bias"]
 
@@ -40,7 +40,7 @@ def fitted(town):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_loss_is_that_of_the_distributions(fitted, town, name):
-    """Nothing hidden: the negative log-likelihood of a multinomial, and the divergence of two Gaussians."""
+    """Without dropout: the negative log-likelihood of a multinomial, and the divergence of two Gaussians."""
     train = town.interactions
     model = fitted[name].clone().set_params(dropout=0.0)
     weights = {key: torch.tensor(array) for key, array in fitted[name].weights_.items()}
@@ -79,7 +79,7 @@ def test_scores_are_those_of_the_whole_history(fitted, town, name):
     np.testing.assert_allclose(model.score_block(np.array([7, 0, 299])), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_what_is_hidden_is_made_up_for(town):
+def test_dropout_keeps_the_expected_input(town):
     """On average the encoder sees what it would see of the whole history."""
     train = town.interactions
     model = MultDAE(**SMALL, dropout=0.4).fit(train)
@@ -119,7 +119,7 @@ def test_folded_in_users_are_scored_like_users_with_the_same_history(fitted, tow
     ("cls", "parameters", "message"),
     [
         (MultVAE, {"n_hidden": -1}, "n_hidden=-1"),
-        (MultDAE, {"dropout": 1.0}, r"dropout=1.0: expected the share of a history to hide, below 1"),
+        (MultDAE, {"dropout": 1.0}, r"dropout=1.0: expected the share of a history to drop, below 1"),
         (MultDAE, {"dropout": -0.1}, "dropout=-0.1"),
         (MultVAE, {"beta": -0.1}, "beta=-0.1"),
         (MultVAE, {"anneal_epochs": 1.5}, "anneal_epochs=1.5"),

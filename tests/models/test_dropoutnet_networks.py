@@ -81,7 +81,7 @@ def test_gradients_are_slopes(network):
         place = tuple(rng.integers(0, size) for size in array.shape)
         values = []
         for step in (1e-5, -1e-5):
-            moved = {**weights, name: array.c()}
+            moved = {**weights, name: array.copy()}
             moved[name][place] += step
             values.append((by_hand(shape, moved, content, preference) * direction).sum())
         slope = (values[0] - values[1]) / 2e-5

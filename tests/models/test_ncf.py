@@ -23,7 +23,10 @@ def logit(model, user, item):
         total += w["h" if isinstance(model, GMF) else "h_gmf"] @ (w["users"][user] * w["items"][item])
     if isinstance(model, MLP):
         z = np.concatenate([w["mlp_users"][user], w["mlp_items"][item]])
-        layers = [np.hstack([w["w1_users"], w["w1_items"]]), *(w[f"w{level}"] for level in range(2, model.layers + 1))]
+        layers = [
+            np.hstack([w["w1_users"], w["w1_items"]]),
+            *(w[f"w{level}"] for level in range(2, model.n_layers + 1)),
+        ]
         for level, layer in enumerate(layers, start=1):
             z = np.maximum(0.0, layer @ z + w[f"b{level}"])
         total += w["h"] @ z + w["b"][0]

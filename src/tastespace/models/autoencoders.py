@@ -29,12 +29,18 @@ class Histories(Batch):
 
     offsets: Any
     """The history of the r-th user is ``items[offsets[r]:offsets[r + 1]]``. Shape ``(n + 1,)``."""
-    values: Any
-    """Weights of the items, in the order of `items`; None: all 1."""
-    squares: Any
-    """Squared norm of each history, shape ``(n,)``."""
     progress: float
     """Epochs done so far, the part of this one included."""
+    values: Any = None
+    """Weights of the interactions, in the order of `items`; None: all 1."""
+
+    def sums(self, power: int) -> Any:
+        """Sum of the values of each history to this power, shape ``(n,)``."""
+        import torch
+
+        if self.values is None:
+            return self.offsets.diff().float()
+        return torch.segment_reduce(self.values**power, "sum", offsets=self.offsets)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -104,14 +110,14 @@ class _Autoencoder(NeuralRecommender):
         progress: float = 0.0,
     ) -> Histories:
         offsets, items = train.rows_of(users)
-        starts = self._tensor(torch, offsets)
-        values, squares = None, starts.diff().float()
-        if train.weights is not None:
-            rows = train.matrix[users]
-            values = self._tensor(torch, rows.data)
-            squares = self._tensor(torch, np.asarray(rows.power(2).sum(axis=1), dtype=np.float32))
         return Histories(
-            self._tensor(torch, users), self._tensor(torch, items), None, random, starts, values, squares, progress
+            users=self._tensor(torch, users),
+            items=self._tensor(torch, items),
+            negatives=None,
+            random=random,
+            offsets=self._tensor(torch, offsets),
+            progress=progress,
+            values=None if train.weights is None else self._tensor(torch, train.matrix[users].data),
         )
 
     # ---- the network ---------------------------------------------------------------------------------------
@@ -149,7 +155,7 @@ class _Autoencoder(NeuralRecommender):
         assert isinstance(batch, Histories)
         items, offsets, values = batch.items, batch.offsets, batch.values
         counts = offsets.diff()
-        scale = batch.squares.clamp_min(_SMALL).rsqrt()
+        scale = batch.sums(2).clamp_min(_SMALL).rsqrt()
         if self.dropout:
             # A dropped item is left out of the sum of the first layer.
             kept = torch.rand(len(items), generator=batch.random, device=items.device) >= self.dropout
@@ -159,10 +165,9 @@ class _Autoencoder(NeuralRecommender):
         code, cost = self._code(self._encode(weights, items, offsets, values, scale), batch)
         logits = self._decode(weights, code)
         owner = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
-        own, totals = logits[owner, batch.items], counts
-        if batch.values is not None:
-            own, totals = own * batch.values, torch.segment_reduce(batch.values, "sum", offsets=batch.offsets)
-        return ((logits.logsumexp(dim=1) * totals).sum() - own.sum()) / len(counts) + cost
+        own = logits[owner, batch.items]
+        own = own if batch.values is None else own * batch.values
+        return ((logits.logsumexp(dim=1) * batch.sums(1)).sum() - own.sum()) / len(counts) + cost
 
     def _scores(self, weights: Tensors, fixed: Tensors, users: Any) -> Any:
         import torch
@@ -171,7 +176,7 @@ class _Autoencoder(NeuralRecommender):
         # groups, the scores of a user do not depend on the other users of the block.
         padded = np.pad(users.cpu().numpy(), (0, -len(users) % _GROUP), mode="edge")
         batch = self._histories(torch, self.train_, padded)
-        scale = batch.squares.clamp_min(_SMALL if batch.values is not None else 1.0).rsqrt()
+        scale = batch.sums(2).clamp_min(1.0 if batch.values is None else _SMALL).rsqrt()
         code, _ = self._code(self._encode(weights, batch.items, batch.offsets, batch.values, scale), None)
         return self._decode(weights, code)[: len(users)]
 
