@@ -13,7 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import filelock  # noqa: F401
+import pooch  # noqa: F401
 import pytest
+import requests  # noqa: F401  (these three are here so that tests of time limits do not measure their import)
 
 from tastespace.data import datasets
 from tastespace.data.datasets.catalog import DATASETS
