@@ -449,7 +449,7 @@ def test_users_and_items_that_cannot_be_added(model, town, caplog):
     model.add_items(pl.DataFrame({"item": [9_000], "category": ["never seen"]}))
     assert "1 values of item column 'category' were not there in training" in caplog.text
     assert "1 of 1 new items have no feature at all" in caplog.text
-    with pytest.raises(DataError, match="people without a row of features"):
+    with pytest.raises(DataError, match="users without a row of features"):
         model.recommend_for(
             {"ann": [town.train.items.series[0]]}, features=pl.DataFrame({"user": ["bob"], "likes": [[]]})
         )
