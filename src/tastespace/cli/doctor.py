@@ -21,6 +21,7 @@ _EXTRAS = {
     "ann": ("faiss-cpu",),
     "neural": ("torch",),
     "tune": ("optuna",),
+    "paper": ("jinja2", "matplotlib"),
     "bench": ("implicit", "torch"),
 }
 
