@@ -1,6 +1,7 @@
 // The only file that knows both Python and the kernels: arrays in, arrays out, the GIL released in between.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
 #include <cstdint>
@@ -108,9 +109,9 @@ constexpr const char* type_name() {
 // "float64 of shape (3, 4)", or the type of what is no array.
 std::string description(nb::handle value) {
   if (!nb::hasattr(value, "dtype") || !nb::hasattr(value, "shape"))
-    return nb::cast<std::string>(nb::str(value.type().attr("__name__")));
-  return nb::cast<std::string>(nb::str(value.attr("dtype"))) + " of shape " +
-         nb::cast<std::string>(nb::str(value.attr("shape")));
+    return nb::cast<std::string>(value.type().attr("__name__"));
+  const auto text = [&](const char* name) { return nb::cast<std::string>(value.attr(name).attr("__str__")()); };
+  return text("dtype") + " of shape " + text("shape");
 }
 
 // An array of exactly this type, never a converted copy: a copy would swallow what is learned.
@@ -226,6 +227,7 @@ void require_sizes(const BprDataArrays& data, const BprStateArrays& state, const
 
 void bind_settings(nb::module_& m) {
   using namespace tastespace;
+  // Enums are passed without conversion: a number in their place is a mistake.
   nb::enum_<Sampler>(m, "Sampler")
       .value("ALL", Sampler::all)
       .value("TWO_STAGE", Sampler::two_stage)
@@ -250,7 +252,7 @@ void bind_settings(nb::module_& m) {
           "__init__",
           [](OptimizerSettings* self, Optimizer optimizer, float learning_rate, float beta1, float beta2,
              float epsilon) { new (self) OptimizerSettings{optimizer, learning_rate, beta1, beta2, epsilon}; },
-          nb::kw_only(), "optimizer"_a, "learning_rate"_a, "beta1"_a = 0.9f, "beta2"_a = 0.999f, "epsilon"_a = 1e-8f)
+          nb::kw_only(), "optimizer"_a.noconvert(), "learning_rate"_a, "beta1"_a = 0.9f, "beta2"_a = 0.999f, "epsilon"_a = 1e-8f)
       .def_rw("optimizer", &OptimizerSettings::optimizer)
       .def_rw("learning_rate", &OptimizerSettings::learning_rate)
       .def_rw("beta1", &OptimizerSettings::beta1)
@@ -268,9 +270,10 @@ void bind_settings(nb::module_& m) {
                                      gamma_rate, dcrs,        spread_weight, min_spread, max_spread,     user_region,
                                      item_region, radius,     optimizer,     block_size};
           },
-          nb::kw_only(), "sampler"_a, "n_negatives"_a, "n_hardest"_a, "margin"_a, "distance_scale"_a, "gamma_rule"_a,
-          "gamma_rate"_a, "dcrs"_a, "spread_weight"_a, "min_spread"_a, "max_spread"_a, "user_region"_a,
-          "item_region"_a, "radius"_a, "optimizer"_a, "block_size"_a)
+          nb::kw_only(), "sampler"_a.noconvert(), "n_negatives"_a, "n_hardest"_a, "margin"_a, "distance_scale"_a,
+          "gamma_rule"_a.noconvert(), "gamma_rate"_a, "dcrs"_a.noconvert(), "spread_weight"_a, "min_spread"_a,
+          "max_spread"_a, "user_region"_a.noconvert(), "item_region"_a.noconvert(), "radius"_a, "optimizer"_a,
+          "block_size"_a)
       .def_rw("sampler", &DpcmlSettings::sampler)
       .def_rw("n_negatives", &DpcmlSettings::n_negatives)
       .def_rw("n_hardest", &DpcmlSettings::n_hardest)
@@ -321,7 +324,9 @@ void bind_settings(nb::module_& m) {
       .def_ro("loss", &PositiveStep::loss)
       .def_ro("dcrs", &PositiveStep::dcrs)
       .def_ro("gamma_slope", &PositiveStep::gamma_slope)
-      .def_prop_ro("negatives", [](const PositiveStep& self) { return give(std::vector(self.negatives)); });
+      .def_prop_ro(
+          "negatives", [](const PositiveStep& self) { return give(std::vector(self.negatives)); },
+          nb::rv_policy::move);
 }
 
 // A property that gives the array back as it was passed in.

@@ -200,8 +200,9 @@ void StepComputer::add_dcrs(PositiveStep& step) {
         const float sign = distance < low ? -1.0f : distance > high ? 1.0f : 0.0f;
         if (sign == 0.0f) continue;
         step.dcrs += share * (sign < 0 ? low - distance : distance - high);
-        simd::add_difference(gradient_.data() + a * dim, 2.0f * sign * share, vectors + a * dim, vectors + b * dim, dim);
-        simd::add_difference(gradient_.data() + b * dim, 2.0f * sign * share, vectors + b * dim, vectors + a * dim, dim);
+        const float *at_a = vectors + a * dim, *at_b = vectors + b * dim;
+        simd::add_difference(gradient_.data() + a * dim, 2.0f * sign * share, at_a, at_b, dim);
+        simd::add_difference(gradient_.data() + b * dim, 2.0f * sign * share, at_b, at_a, dim);
         has_gradient_[a] = has_gradient_[b] = 1;
       }
     return;
