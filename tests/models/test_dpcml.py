@@ -43,7 +43,7 @@ def from_rows(rows, n_items):
     return Interactions.from_scipy(sp.csr_array(table))
 
 
-def diversities(model):
+def spreads(model):
     """The text's delta of every user with at least two vectors, with its factor 1/2."""
     out = []
     for first, last in zip(model.user_offsets_, model.user_offsets_[1:], strict=False):
@@ -144,7 +144,7 @@ def test_training_lowers_the_loss_and_beats_chance(parts):
     seen = [train, valid]
     untrained = DPCML(dim=16, n_interests=3, sampler="unis", epochs=1, learning_rate=1e-9).fit(train)
     before, after = (evaluate(m, test, seen=seen, metrics=["NDCG@10"])["NDCG@10"] for m in (untrained, model))
-    assert after > before + 10
+    assert after > before + 0.1
 
 
 # ---- the same bits -----------------------------------------------------------------------------------------
@@ -253,31 +253,31 @@ def test_every_rule_of_gamma_learns(parts, gamma):
     model = DPCML(dim=16, n_interests=2, sampler="dihars", n_negatives=40, beta=0.05, gamma=gamma, epochs=25)
     model.set_params(gamma_rate=0.5, patience=0)
     report = evaluate(model.fit(train), test, seen=[train, valid], metrics=["NDCG@10"])
-    assert report["NDCG@10"] > 15
+    assert report["NDCG@10"] > 0.15
 
 
-# ---- diversity control -------------------------------------------------------------------------------------
+# ---- the spread of a user's vectors (DCRS) ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("low_high", [(0.2, 0.3), (0.6, 0.7)])
-def test_dcrs_with_a_large_weight_keeps_diversity_inside(parts, low_high):
+def test_dcrs_with_a_large_weight_keeps_the_spread_inside(parts, low_high):
     low, high = low_high
     settings = {"dim": 16, "n_interests": "adaptive", "sampler": "unis", "epochs": 40, "learning_rate": 0.05}
     model = DPCML(min_spread=low, max_spread=high, spread_weight=100.0, average=1, **settings).fit(parts[0])
-    found = diversities(model)
+    found = spreads(model)
     assert found.min() > low - 0.03
     assert found.max() < high + 0.03
-    free = diversities(DPCML(dcrs=None, average=1, **settings).fit(parts[0]))
+    free = spreads(DPCML(dcrs=None, average=1, **settings).fit(parts[0]))
     assert ((free < low - 0.03) | (free > high + 0.03)).mean() > 0.4
 
 
 def test_one_sided_dcrs_controls_its_side(parts):
     settings = {"dim": 16, "n_interests": 3, "sampler": "unis", "epochs": 30, "spread_weight": 100.0, "average": 1}
     settings["learning_rate"] = 0.05
-    free = diversities(DPCML(dcrs=None, **settings).fit(parts[0]))
+    free = spreads(DPCML(dcrs=None, **settings).fit(parts[0]))
     middle = float(np.median(free))
-    at_least = diversities(DPCML(min_spread=middle, max_spread=None, **settings).fit(parts[0]))
-    at_most = diversities(DPCML(min_spread=None, max_spread=middle, **settings).fit(parts[0]))
+    at_least = spreads(DPCML(min_spread=middle, max_spread=None, **settings).fit(parts[0]))
+    at_most = spreads(DPCML(min_spread=None, max_spread=middle, **settings).fit(parts[0]))
     assert at_least.min() > middle - 0.03
     assert at_least.max() > middle + 0.05
     assert at_most.max() < middle + 0.03
@@ -318,8 +318,8 @@ def test_minority_interests_are_served_better_by_several_vectors():
             for model in (CML(**common), several)
         ]
         gains.append(found[1] - found[0])
-    assert min(gains) > 1.0, gains
-    assert np.mean(gains) > 2.0, gains
+    assert min(gains) > 0.01, gains
+    assert np.mean(gains) > 0.02, gains
 
 
 # ---- validation --------------------------------------------------------------------------------------------

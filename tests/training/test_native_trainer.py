@@ -185,7 +185,7 @@ def test_the_state_gives_its_arrays_back_unchanged():
         ("users", np.ones(4, np.float32), r"users: expected a 2-dimensional, .*given float32 of shape \(4,\)"),
         ("items", np.ones((4, 6), np.float32)[:, ::2], "items: expected a 2-dimensional, C-contiguous and writable"),
         ("gamma", [0.5], "gamma: expected a 1-dimensional, .*given list"),
-        ("gamma", None, "gamma: expected a 1-dimensional, .*given NoneType"),
+        ("gamma", None, "gamma: NoneType"),
     ],
 )
 def test_arrays_of_another_type_are_refused_rather_than_copied(name, value, message):
