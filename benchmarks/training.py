@@ -146,7 +146,11 @@ def scaling() -> None:
     print(f"{distances(train) / two / 1e6:.1f} million distance evaluations per second with 2 threads")
     print("\n  what           value   s/epoch   ns per distance and coordinate")
     base = {"n_negatives": N_NEGATIVES, "n_interests": C, "dim": DIM}
-    for name, values in (("n_negatives", (10, 20, 50, 100)), ("interests", (1, 2, 5, 10)), ("dim", (25, 50, 100, 200))):
+    for name, values in (
+        ("n_negatives", (10, 20, 50, 100)),
+        ("n_interests", (1, 2, 5, 10)),
+        ("dim", (25, 50, 100, 200)),
+    ):
         for value in values:
             seconds = epoch_seconds(train, epochs=3, threads=2, **{name: value})
             setting = {**base, name: value}
@@ -169,13 +173,13 @@ def peak_mb() -> float:
     return int(found.group(1)) / 1e3
 
 
-def fit_town(epochs: int) -> None:
+def fit_synthetic(epochs: int) -> None:
     """MovieLens-10M in size: 69,167 users, 10,019 items, 3 million train positives."""
     start = time.perf_counter()
-    world = ts.synthetic.multi_interest(69_167, 10_019, 5_003_437, n_categories=18, seed=0)
-    train = ts.split.per_user(world.interactions, (0.6, 0.2, 0.2), seed=0)[0]
-    del world
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the town
+    data = ts.synthetic.multi_interest(69_167, 10_019, 5_003_437, n_categories=18, seed=0)
+    train = ts.split.per_user(data.interactions, (0.6, 0.2, 0.2), seed=0)[0]
+    del data
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the data
     before = peak_mb()
     print(f"{train!r} after {time.perf_counter() - start:.0f} s; {before:.0f} MB held before training")
     model = ts.DPCML(dim=DIM, n_interests=C, sampler="hard", n_negatives=N_NEGATIVES, epochs=epochs).fit(train)
@@ -197,7 +201,7 @@ def main() -> None:
     if what in actions:
         actions[what]()
     else:
-        fit_town(epochs=2 if what == "memory" else 3)
+        fit_synthetic(epochs=2 if what == "memory" else 3)
 
 
 if __name__ == "__main__":
