@@ -2,11 +2,11 @@
 
     python benchmarks/training.py torch      # one epoch of the same work as dense Adam and SparseAdam (needs torch)
     python benchmarks/training.py implicit   # distances, and our own BPR, against implicit's BPR (needs implicit)
-    python benchmarks/training.py scaling    # threads, and the cost against positives, candidates, C and d
+    python benchmarks/training.py scaling    # threads, and the cost against positives, negatives, C and d
     python benchmarks/training.py memory     # peak memory against what must be held
-    python benchmarks/training.py large      # a town of the size of MovieLens-10M
+    python benchmarks/training.py large      # synthetic data of the size of MovieLens-10M
 
-BPA with C = 5, HarS with 10 candidates, d = 100 on ML-1M (TASTESPACE_DATA) unless said otherwise. Run it on an idle
+BPA with C = 5, HarS with 10 negatives, d = 100 on ML-1M (TASTESPACE_DATA) unless said otherwise. Run it on an idle
 machine. PyTorch epochs are long: as many steps as fit into a minute are timed and scaled to the epoch.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 import tastespace as ts
 from tastespace.models import create
 
-C, CANDIDATES, DIM = 5, 10, 100
+C, N_NEGATIVES, DIM = 5, 10, 100
 
 
 def ml_1m() -> ts.Interactions:
@@ -32,21 +32,21 @@ def ml_1m() -> ts.Interactions:
 
 def epoch_seconds(train: ts.Interactions, epochs: int = 4, **changes) -> float:
     """Seconds of the quickest epoch but the first."""
-    parameters = {"dim": DIM, "n_interests": C, "sampler": "hars", "n_negatives": CANDIDATES, "average": 1, **changes}
+    parameters = {"dim": DIM, "n_interests": C, "sampler": "hard", "n_negatives": N_NEGATIVES, "average": 1, **changes}
     model = ts.DPCML(epochs=epochs, **parameters).fit(train)
     return min(row["seconds"] for row in model.history_[1:])
 
 
-def distances(train: ts.Interactions, candidates: int = CANDIDATES, c: int = C) -> int:
-    """Distance evaluations of an epoch: every positive and its candidates against all vectors of the user."""
-    return train.n_interactions * (1 + candidates) * c
+def distances(train: ts.Interactions, n_negatives: int = N_NEGATIVES, c: int = C) -> int:
+    """Distance evaluations of an epoch: every positive and its negatives against all vectors of the user."""
+    return train.n_interactions * (1 + n_negatives) * c
 
 
 # ---- PyTorch: the same step, written plainly ---------------------------------------------------------------
 
 
 def torch_epoch_seconds(train: ts.Interactions, batch: int, sparse: bool, budget: float) -> float:
-    """One epoch in PyTorch: embeddings, minimum over C, hardest of the candidates, DCRS of the batch's users."""
+    """One epoch in PyTorch: embeddings, minimum over C, hardest of the negatives, DCRS of the batch's users."""
     import torch
 
     torch.manual_seed(0)
@@ -61,13 +61,13 @@ def torch_epoch_seconds(train: ts.Interactions, batch: int, sparse: bool, budget
     columns = torch.from_numpy(train.indices.astype(np.int64))
     # Negatives are given for free, by the native sampler, outside the clock: the ratio is about the step alone.
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
-    negatives = ts.training.samplers.Negatives(train)
+    sampler = ts.training.samplers.Negatives(train)
     n_steps = -(-len(rows) // batch)
     spent, done = 0.0, 0
     for step in range(n_steps):
         chosen = order[step * batch : (step + 1) * batch]
         u, v = rows[chosen], columns[chosen]
-        drawn = torch.from_numpy(negatives.draw(u.numpy(), CANDIDATES, first=step * batch).astype(np.int64))
+        drawn = torch.from_numpy(sampler.draw(u.numpy(), N_NEGATIVES, first=step * batch).astype(np.int64))
         start = time.perf_counter()
         own = users(u).view(-1, C, DIM)
         near = ((own - items(v)[:, None]) ** 2).sum(-1).min(1).values
@@ -145,8 +145,12 @@ def scaling() -> None:
     print(f"1 thread {one:.3f} s, 2 threads {two:.3f} s an epoch: {one / two:.2f} x")
     print(f"{distances(train) / two / 1e6:.1f} million distance evaluations per second with 2 threads")
     print("\n  what           value   s/epoch   ns per distance and coordinate")
-    base = {"n_negatives": CANDIDATES, "n_interests": C, "dim": DIM}
-    for name, values in (("n_negatives", (10, 20, 50, 100)), ("interests", (1, 2, 5, 10)), ("dim", (25, 50, 100, 200))):
+    base = {"n_negatives": N_NEGATIVES, "n_interests": C, "dim": DIM}
+    for name, values in (
+        ("n_negatives", (10, 20, 50, 100)),
+        ("n_interests", (1, 2, 5, 10)),
+        ("dim", (25, 50, 100, 200)),
+    ):
         for value in values:
             seconds = epoch_seconds(train, epochs=3, threads=2, **{name: value})
             setting = {**base, name: value}
@@ -169,16 +173,16 @@ def peak_mb() -> float:
     return int(found.group(1)) / 1e3
 
 
-def fit_town(epochs: int) -> None:
+def fit_synthetic(epochs: int) -> None:
     """MovieLens-10M in size: 69,167 users, 10,019 items, 3 million train positives."""
     start = time.perf_counter()
-    world = ts.synthetic.multi_interest(69_167, 10_019, 5_003_437, n_categories=18, seed=0)
-    train = ts.split.per_user(world.interactions, (0.6, 0.2, 0.2), seed=0)[0]
-    del world
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the town
+    data = ts.synthetic.multi_interest(69_167, 10_019, 5_003_437, n_categories=18, seed=0)
+    train = ts.split.per_user(data.interactions, (0.6, 0.2, 0.2), seed=0)[0]
+    del data
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the data
     before = peak_mb()
     print(f"{train!r} after {time.perf_counter() - start:.0f} s; {before:.0f} MB held before training")
-    model = ts.DPCML(dim=DIM, n_interests=C, sampler="hars", n_negatives=CANDIDATES, epochs=epochs).fit(train)
+    model = ts.DPCML(dim=DIM, n_interests=C, sampler="hard", n_negatives=N_NEGATIVES, epochs=epochs).fit(train)
     vectors = (model.user_vectors_.nbytes + model.item_vectors_.nbytes) / 1e6
     held = 4 * vectors  # vectors, Adagrad's sums, the running mean, the result
     peak = peak_mb() - before
@@ -197,7 +201,7 @@ def main() -> None:
     if what in actions:
         actions[what]()
     else:
-        fit_town(epochs=2 if what == "memory" else 3)
+        fit_synthetic(epochs=2 if what == "memory" else 3)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,30 @@
 // The only file that knows both Python and the kernels: arrays in, arrays out, the GIL released in between.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
 #include <cstdint>
+#include <functional>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "bpr.hpp"
 #include "cpu.hpp"
 #include "csr.hpp"
-#include "evaluate.hpp"
+#include "dpcml.hpp"
 #include "factorize.hpp"
+#include "fold_in.hpp"
+#include "list_spread.hpp"
 #include "negatives.hpp"
-#include "newcomers.hpp"
-#include "pairs.hpp"
-#include "train.hpp"
+#include "pair_scores.hpp"
+#include "user_ranking.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -71,126 +77,420 @@ void same_length(std::size_t a, std::size_t b) {
   if (a != b) throw std::invalid_argument("rows and columns differ in length");
 }
 
-template <class T>
-using Writable = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::span<T> edit(const Writable<T>& array) {
-  return {array.data(), array.size()};
+void require_range(std::int64_t first, std::int64_t last, std::int64_t n) {
+  if (first < 0 || first > last || last > n)
+    throw nb::value_error(("positives " + std::to_string(first) + " ... " + std::to_string(last) +
+                           ": expected a range within 0 ... " + std::to_string(n) + ".")
+                              .c_str());
 }
 
+// An array that a training run holds: the Python object, which is given back unchanged, and its memory.
 template <class T>
-T get(const nb::dict& d, const char* name) {
-  // No conversion: a copy would swallow what is learned.
-  T found;
-  if (!d.contains(name) || !nb::try_cast<T>(d[name], found, false))
-    throw nb::type_error((std::string("array '") + name + "' is missing or has another type").c_str());
-  return found;
-}
+struct Held {
+  nb::object object;
+  T* data = nullptr;
+  std::vector<std::int64_t> shape;
 
-// The arrays of a training run, as Python holds them; see tastespace/training/metric.py.
-struct TrainArrays {
-  Array<std::int64_t> offsets;
-  Array<std::int32_t> positives;
-  Array<float> alias_keep;
-  Array<std::int32_t> alias_other;
-  Array<std::int64_t> vector_offsets;
-  Array<float> loss_weight, dcrs_share;
-  Array<std::int32_t> n_hardest;
-  Writable<float> users, items, user_first, user_second, item_first, item_second, gamma;
-  Writable<std::int32_t> user_steps, item_steps;
-
-  explicit TrainArrays(const nb::dict& d)
-      : offsets(get<Array<std::int64_t>>(d, "offsets")), positives(get<Array<std::int32_t>>(d, "positives")),
-        alias_keep(get<Array<float>>(d, "alias_keep")), alias_other(get<Array<std::int32_t>>(d, "alias_other")),
-        vector_offsets(get<Array<std::int64_t>>(d, "vector_offsets")),
-        loss_weight(get<Array<float>>(d, "loss_weight")), dcrs_share(get<Array<float>>(d, "dcrs_share")),
-        n_hardest(get<Array<std::int32_t>>(d, "n_hardest")), users(get<Writable<float>>(d, "users")),
-        items(get<Writable<float>>(d, "items")), user_first(get<Writable<float>>(d, "user_first")),
-        user_second(get<Writable<float>>(d, "user_second")), item_first(get<Writable<float>>(d, "item_first")),
-        item_second(get<Writable<float>>(d, "item_second")), gamma(get<Writable<float>>(d, "gamma")),
-        user_steps(get<Writable<std::int32_t>>(d, "user_steps")),
-        item_steps(get<Writable<std::int32_t>>(d, "item_steps")) {}
-
-  tastespace::TrainData data() const {
-    return {view(offsets), view(positives), static_cast<std::int32_t>(items.shape(0)),
-            {view(alias_keep), view(alias_other)}, view(vector_offsets), view(loss_weight), view(dcrs_share),
-            view(n_hardest)};
+  std::span<T> span() const { return {data, size()}; }
+  std::size_t size() const {
+    return static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
   }
-  tastespace::TrainState state() const {
-    return {edit(users), edit(items), static_cast<std::int64_t>(items.shape(1)),
-            {edit(user_first), edit(user_second), edit(user_steps)},
-            {edit(item_first), edit(item_second), edit(item_steps)}, edit(gamma)};
+  std::int64_t rows() const { return shape[0]; }
+};
+
+template <class T>
+constexpr const char* type_name() {
+  using V = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<V, float>) return "float32";
+  if constexpr (std::is_same_v<V, std::int32_t>) return "int32";
+  if constexpr (std::is_same_v<V, std::int64_t>) return "int64";
+}
+
+// "float64 of shape (3, 4)", or the type of what is no array.
+std::string description(nb::handle value) {
+  if (!nb::hasattr(value, "dtype") || !nb::hasattr(value, "shape"))
+    return nb::cast<std::string>(value.type().attr("__name__"));
+  const auto text = [&](const char* name) { return nb::cast<std::string>(value.attr(name).attr("__str__")()); };
+  return text("dtype") + " of shape " + text("shape");
+}
+
+// An array of exactly this type, never a converted copy: a copy would swallow what is learned.
+template <class T>
+Held<T> hold(const char* name, nb::object value, std::size_t n_dims = 0) {
+  nb::ndarray<T, nb::c_contig, nb::device::cpu> array;
+  if (!nb::try_cast(value, array, false) || (n_dims && array.ndim() != n_dims)) {
+    const std::string kind = n_dims ? std::to_string(n_dims) + "-dimensional, " : "";
+    throw nb::type_error((std::string(name) + ": expected a " + kind + "C-contiguous " +
+                          (std::is_const_v<T> ? "" : "and writable ") + "array of " + type_name<T>() + ", given " +
+                          description(value) + ".")
+                             .c_str());
+  }
+  Held<T> held{std::move(value), array.data(), {}};
+  for (std::size_t d = 0; d < array.ndim(); ++d) held.shape.push_back(static_cast<std::int64_t>(array.shape(d)));
+  return held;
+}
+
+template <class T>
+void require_size(const char* name, const Held<T>& array, std::int64_t expected, const char* meaning) {
+  if (static_cast<std::int64_t>(array.size()) != expected)
+    throw nb::value_error((std::string(name) + ": expected " + std::to_string(expected) + " values (" + meaning +
+                           "), given " + std::to_string(array.size()) + ".")
+                              .c_str());
+}
+
+// The arrays of OptimizerState.
+struct OptimizerArrays {
+  Held<float> first, second;
+  Held<std::int32_t> steps;
+
+  tastespace::OptimizerState spans() const { return {first.span(), second.span(), steps.span()}; }
+
+  // What the optimizer needs for rows of this array must be there.
+  template <class T>
+  void require(const char* side, tastespace::Optimizer optimizer, const Held<T>& values) const {
+    const auto n = static_cast<std::int64_t>(values.size());
+    const std::string name = std::string(side) + "_optimizer.";
+    if (optimizer != tastespace::Optimizer::sgd) require_size((name + "first").c_str(), first, n, "one per coordinate");
+    if (optimizer != tastespace::Optimizer::adam) return;
+    require_size((name + "second").c_str(), second, n, "one per coordinate");
+    require_size((name + "steps").c_str(), steps, values.rows(), "one per row");
   }
 };
 
-tastespace::OptimizerSettings optimizer_settings(const nb::dict& d) {
-  const auto real = [&](const char* name) { return nb::cast<float>(d[name]); };
-  return {static_cast<tastespace::Method>(nb::cast<int>(d["method"])), real("learning_rate"), real("beta1"),
-          real("beta2"), real("epsilon")};
-}
+// The arrays of DpcmlData.
+struct DpcmlDataArrays {
+  Held<const std::int64_t> offsets;
+  Held<const std::int32_t> positives;
+  Held<const float> alias_keep;
+  Held<const std::int32_t> alias_other;
+  Held<const std::int64_t> vector_offsets;
+  Held<const float> loss_weight, dcrs_share;
+  Held<const std::int32_t> n_hardest;
 
-tastespace::TrainSettings train_settings(const nb::dict& d) {
-  const auto whole = [&](const char* name) { return nb::cast<std::int64_t>(d[name]); };
-  const auto real = [&](const char* name) { return nb::cast<float>(d[name]); };
-  tastespace::TrainSettings s{};
-  s.sampler = static_cast<tastespace::Sampler>(whole("sampler"));
-  s.n_candidates = whole("n_candidates");
-  s.n_used = whole("n_used");
-  s.margin = real("margin");
-  s.distance_scale = real("distance_scale");
-  s.gamma_rule = static_cast<tastespace::GammaRule>(whole("gamma_rule"));
-  s.gamma_rate = real("gamma_rate");
-  s.dcrs = static_cast<tastespace::DcrsForm>(whole("dcrs"));
-  s.dcrs_weight = real("dcrs_weight");
-  s.dcrs_low = real("dcrs_low");
-  s.dcrs_high = real("dcrs_high");
-  s.user_region = static_cast<tastespace::Region>(whole("user_region"));
-  s.item_region = static_cast<tastespace::Region>(whole("item_region"));
-  s.radius = real("radius");
-  s.optimizer = optimizer_settings(d);
-  s.block = whole("block_size");
-  return s;
-}
-
-// The arrays of a BPR run; see tastespace/training/pairwise.py.
-struct BprArrays {
-  Array<std::int64_t> offsets;
-  Array<std::int32_t> positives;
-  Writable<float> users, items, bias, user_first, user_second, item_first, item_second, bias_first, bias_second;
-  Writable<std::int32_t> user_steps, item_steps, bias_steps;
-
-  explicit BprArrays(const nb::dict& d)
-      : offsets(get<Array<std::int64_t>>(d, "offsets")), positives(get<Array<std::int32_t>>(d, "positives")),
-        users(get<Writable<float>>(d, "users")), items(get<Writable<float>>(d, "items")),
-        bias(get<Writable<float>>(d, "bias")), user_first(get<Writable<float>>(d, "user_first")),
-        user_second(get<Writable<float>>(d, "user_second")), item_first(get<Writable<float>>(d, "item_first")),
-        item_second(get<Writable<float>>(d, "item_second")), bias_first(get<Writable<float>>(d, "bias_first")),
-        bias_second(get<Writable<float>>(d, "bias_second")), user_steps(get<Writable<std::int32_t>>(d, "user_steps")),
-        item_steps(get<Writable<std::int32_t>>(d, "item_steps")),
-        bias_steps(get<Writable<std::int32_t>>(d, "bias_steps")) {}
-
-  tastespace::BprData data() const {
-    return {view(offsets), view(positives), static_cast<std::int32_t>(items.shape(0))};
-  }
-  tastespace::BprState state() const {
-    return {edit(users), edit(items), edit(bias), static_cast<std::int64_t>(items.shape(1)),
-            {edit(user_first), edit(user_second), edit(user_steps)},
-            {edit(item_first), edit(item_second), edit(item_steps)},
-            {edit(bias_first), edit(bias_second), edit(bias_steps)}};
+  tastespace::DpcmlData spans() const {
+    return {offsets.span(),        positives.span(),  {alias_keep.span(), alias_other.span()},
+            vector_offsets.span(), loss_weight.span(), dcrs_share.span(),
+            n_hardest.span()};
   }
 };
 
-tastespace::BprSettings bpr_settings(const nb::dict& d) {
-  return {nb::cast<float>(d["regularization"]), nb::cast<float>(d["bias_regularization"]), optimizer_settings(d),
-          nb::cast<std::int64_t>(d["block_size"])};
+// The arrays of DpcmlState.
+struct DpcmlStateArrays {
+  Held<float> users, items, gamma;
+  OptimizerArrays user_optimizer, item_optimizer;
+
+  tastespace::DpcmlState spans() const {
+    return {users.span(), items.span(), items.shape[1], user_optimizer.spans(), item_optimizer.spans(), gamma.span()};
+  }
+};
+
+// The kernels trust sizes; these are the ones that belong to each other.
+void require_sizes(const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& how) {
+  const std::int64_t n_users = data.offsets.rows() - 1, n_positives = data.positives.rows();
+  const std::int64_t n_items = state.items.rows(), dim = state.items.shape[1];
+  require_size("vector_offsets", data.vector_offsets, n_users + 1, "one per user and one more");
+  require_size("users", state.users, data.vector_offsets.data[n_users] * dim, "vectors of all users times dim");
+  require_size("loss_weight", data.loss_weight, n_users, "one per user");
+  require_size("dcrs_share", data.dcrs_share, n_users, "one per user");
+  if (data.n_hardest.size()) require_size("n_hardest", data.n_hardest, n_users, "one per user");
+  if (data.alias_keep.size()) require_size("alias_keep", data.alias_keep, n_items, "one per item");
+  require_size("alias_other", data.alias_other, static_cast<std::int64_t>(data.alias_keep.size()), "as alias_keep");
+  if (how.sampler == tastespace::Sampler::differentiable)
+    require_size("gamma", state.gamma, n_positives, "one per positive");
+  state.user_optimizer.require("user", how.optimizer.optimizer, state.users);
+}
+
+// The arrays of BprData.
+struct BprDataArrays {
+  Held<const std::int64_t> offsets;
+  Held<const std::int32_t> positives;
+
+  tastespace::BprData spans() const { return {offsets.span(), positives.span()}; }
+};
+
+// The arrays of BprState.
+struct BprStateArrays {
+  Held<float> users, items, bias;
+  OptimizerArrays user_optimizer, item_optimizer, bias_optimizer;
+
+  tastespace::BprState spans() const {
+    return {users.span(),           items.span(),           bias.span(),           items.shape[1],
+            user_optimizer.spans(), item_optimizer.spans(), bias_optimizer.spans()};
+  }
+};
+
+void require_sizes(const BprDataArrays& data, const BprStateArrays& state, const tastespace::BprSettings& how) {
+  require_size("users", state.users, (data.offsets.rows() - 1) * state.items.shape[1], "one row per user");
+  require_size("bias", state.bias, state.items.rows(), "one per item");
+  state.user_optimizer.require("user", how.optimizer.optimizer, state.users);
+}
+
+void bind_settings(nb::module_& m) {
+  using namespace tastespace;
+  // Enums are passed without conversion: a number in their place is a mistake.
+  nb::enum_<Sampler>(m, "Sampler")
+      .value("ALL", Sampler::all)
+      .value("TWO_STAGE", Sampler::two_stage)
+      .value("HARDEST", Sampler::hardest)
+      .value("DIFFERENTIABLE", Sampler::differentiable);
+  nb::enum_<GammaRule>(m, "GammaRule").value("GRADIENT", GammaRule::gradient).value("AVERAGE", GammaRule::average);
+  nb::enum_<DcrsForm>(m, "DcrsForm")
+      .value("OFF", DcrsForm::off)
+      .value("MEAN", DcrsForm::mean)
+      .value("PAIRS", DcrsForm::pairs);
+  nb::enum_<Region>(m, "Region")
+      .value("UNBOUNDED", Region::unbounded)
+      .value("BALL", Region::ball)
+      .value("SPHERE", Region::sphere);
+  nb::enum_<Optimizer>(m, "Optimizer")
+      .value("SGD", Optimizer::sgd)
+      .value("ADAGRAD", Optimizer::adagrad)
+      .value("ADAM", Optimizer::adam);
+
+  nb::class_<OptimizerSettings>(m, "OptimizerSettings")
+      .def(
+          "__init__",
+          [](OptimizerSettings* self, Optimizer optimizer, float learning_rate, float beta1, float beta2,
+             float epsilon) { new (self) OptimizerSettings{optimizer, learning_rate, beta1, beta2, epsilon}; },
+          nb::kw_only(), "optimizer"_a.noconvert(), "learning_rate"_a, "beta1"_a = 0.9f, "beta2"_a = 0.999f, "epsilon"_a = 1e-8f)
+      .def_rw("optimizer", &OptimizerSettings::optimizer)
+      .def_rw("learning_rate", &OptimizerSettings::learning_rate)
+      .def_rw("beta1", &OptimizerSettings::beta1)
+      .def_rw("beta2", &OptimizerSettings::beta2)
+      .def_rw("epsilon", &OptimizerSettings::epsilon);
+
+  nb::class_<DpcmlSettings>(m, "DpcmlSettings")
+      .def(
+          "__init__",
+          [](DpcmlSettings* self, Sampler sampler, std::int64_t n_negatives, std::int64_t n_hardest, float margin,
+             float distance_scale, GammaRule gamma_rule, float gamma_rate, DcrsForm dcrs, float spread_weight,
+             float min_spread, float max_spread, Region user_region, Region item_region, float radius,
+             OptimizerSettings optimizer, std::int64_t block_size) {
+            new (self) DpcmlSettings{sampler,    n_negatives, n_hardest,     margin,     distance_scale, gamma_rule,
+                                     gamma_rate, dcrs,        spread_weight, min_spread, max_spread,     user_region,
+                                     item_region, radius,     optimizer,     block_size};
+          },
+          nb::kw_only(), "sampler"_a.noconvert(), "n_negatives"_a, "n_hardest"_a, "margin"_a, "distance_scale"_a,
+          "gamma_rule"_a.noconvert(), "gamma_rate"_a, "dcrs"_a.noconvert(), "spread_weight"_a, "min_spread"_a,
+          "max_spread"_a, "user_region"_a.noconvert(), "item_region"_a.noconvert(), "radius"_a, "optimizer"_a,
+          "block_size"_a)
+      .def_rw("sampler", &DpcmlSettings::sampler)
+      .def_rw("n_negatives", &DpcmlSettings::n_negatives)
+      .def_rw("n_hardest", &DpcmlSettings::n_hardest)
+      .def_rw("margin", &DpcmlSettings::margin)
+      .def_rw("distance_scale", &DpcmlSettings::distance_scale)
+      .def_rw("gamma_rule", &DpcmlSettings::gamma_rule)
+      .def_rw("gamma_rate", &DpcmlSettings::gamma_rate)
+      .def_rw("dcrs", &DpcmlSettings::dcrs)
+      .def_rw("spread_weight", &DpcmlSettings::spread_weight)
+      .def_rw("min_spread", &DpcmlSettings::min_spread)
+      .def_rw("max_spread", &DpcmlSettings::max_spread)
+      .def_rw("user_region", &DpcmlSettings::user_region)
+      .def_rw("item_region", &DpcmlSettings::item_region)
+      .def_rw("radius", &DpcmlSettings::radius)
+      .def_rw("optimizer", &DpcmlSettings::optimizer)
+      .def_rw("block_size", &DpcmlSettings::block_size);
+
+  nb::class_<BprSettings>(m, "BprSettings")
+      .def(
+          "__init__",
+          [](BprSettings* self, float regularization, float bias_regularization, OptimizerSettings optimizer,
+             std::int64_t block_size) {
+            new (self) BprSettings{regularization, bias_regularization, optimizer, block_size};
+          },
+          nb::kw_only(), "regularization"_a, "bias_regularization"_a, "optimizer"_a, "block_size"_a)
+      .def_rw("regularization", &BprSettings::regularization)
+      .def_rw("bias_regularization", &BprSettings::bias_regularization)
+      .def_rw("optimizer", &BprSettings::optimizer)
+      .def_rw("block_size", &BprSettings::block_size);
+
+  nb::class_<DpcmlTotals>(m, "DpcmlTotals")
+      .def(nb::init<>())
+      .def("__add__", &DpcmlTotals::operator+)
+      .def_ro("loss", &DpcmlTotals::loss)
+      .def_ro("dcrs", &DpcmlTotals::dcrs)
+      .def_ro("n_steps", &DpcmlTotals::n_steps)
+      .def_ro("n_skipped", &DpcmlTotals::n_skipped)
+      .def_ro("n_pair_gradients", &DpcmlTotals::n_pair_gradients);
+
+  nb::class_<BprTotals>(m, "BprTotals")
+      .def(nb::init<>())
+      .def("__add__", &BprTotals::operator+)
+      .def_ro("loss", &BprTotals::loss)
+      .def_ro("n_correct", &BprTotals::n_correct)
+      .def_ro("n_steps", &BprTotals::n_steps);
+
+  nb::class_<PositiveStep>(m, "PositiveStep")
+      .def_ro("loss", &PositiveStep::loss)
+      .def_ro("dcrs", &PositiveStep::dcrs)
+      .def_ro("gamma_slope", &PositiveStep::gamma_slope)
+      .def_prop_ro(
+          "negatives", [](const PositiveStep& self) { return give(std::vector(self.negatives)); },
+          nb::rv_policy::move);
+}
+
+// A property that gives the array back as it was passed in.
+template <class C, class T>
+auto array_of(Held<T> C::*member) {
+  return [member](const C& self) { return (self.*member).object; };
+}
+
+void bind_arrays(nb::module_& m) {
+  nb::class_<OptimizerArrays>(m, "OptimizerState")
+      .def(
+          "__init__",
+          [](OptimizerArrays* self, nb::object first, nb::object second, nb::object steps) {
+            new (self) OptimizerArrays{hold<float>("first", first), hold<float>("second", second),
+                                       hold<std::int32_t>("steps", steps, 1)};
+          },
+          nb::kw_only(), "first"_a, "second"_a, "steps"_a)
+      .def_prop_ro("first", array_of(&OptimizerArrays::first))
+      .def_prop_ro("second", array_of(&OptimizerArrays::second))
+      .def_prop_ro("steps", array_of(&OptimizerArrays::steps));
+
+  nb::class_<DpcmlDataArrays>(m, "DpcmlData")
+      .def(
+          "__init__",
+          [](DpcmlDataArrays* self, nb::object offsets, nb::object positives, nb::object alias_keep,
+             nb::object alias_other, nb::object vector_offsets, nb::object loss_weight, nb::object dcrs_share,
+             nb::object n_hardest) {
+            new (self) DpcmlDataArrays{hold<const std::int64_t>("offsets", offsets, 1),
+                                       hold<const std::int32_t>("positives", positives, 1),
+                                       hold<const float>("alias_keep", alias_keep, 1),
+                                       hold<const std::int32_t>("alias_other", alias_other, 1),
+                                       hold<const std::int64_t>("vector_offsets", vector_offsets, 1),
+                                       hold<const float>("loss_weight", loss_weight, 1),
+                                       hold<const float>("dcrs_share", dcrs_share, 1),
+                                       hold<const std::int32_t>("n_hardest", n_hardest, 1)};
+          },
+          nb::kw_only(), "offsets"_a, "positives"_a, "alias_keep"_a, "alias_other"_a, "vector_offsets"_a,
+          "loss_weight"_a, "dcrs_share"_a, "n_hardest"_a);
+
+  nb::class_<DpcmlStateArrays>(m, "DpcmlState")
+      .def(
+          "__init__",
+          [](DpcmlStateArrays* self, nb::object users, nb::object items, nb::object gamma,
+             const OptimizerArrays& user_optimizer, const OptimizerArrays& item_optimizer) {
+            new (self) DpcmlStateArrays{hold<float>("users", users, 2), hold<float>("items", items, 2),
+                                        hold<float>("gamma", gamma, 1), user_optimizer, item_optimizer};
+          },
+          nb::kw_only(), "users"_a, "items"_a, "gamma"_a, "user_optimizer"_a, "item_optimizer"_a)
+      .def_prop_ro("users", array_of(&DpcmlStateArrays::users))
+      .def_prop_ro("items", array_of(&DpcmlStateArrays::items))
+      .def_prop_ro("gamma", array_of(&DpcmlStateArrays::gamma))
+      .def_ro("user_optimizer", &DpcmlStateArrays::user_optimizer)
+      .def_ro("item_optimizer", &DpcmlStateArrays::item_optimizer);
+
+  nb::class_<BprDataArrays>(m, "BprData")
+      .def(
+          "__init__",
+          [](BprDataArrays* self, nb::object offsets, nb::object positives) {
+            new (self) BprDataArrays{hold<const std::int64_t>("offsets", offsets, 1),
+                                     hold<const std::int32_t>("positives", positives, 1)};
+          },
+          nb::kw_only(), "offsets"_a, "positives"_a);
+
+  nb::class_<BprStateArrays>(m, "BprState")
+      .def(
+          "__init__",
+          [](BprStateArrays* self, nb::object users, nb::object items, nb::object bias,
+             const OptimizerArrays& user_optimizer, const OptimizerArrays& item_optimizer,
+             const OptimizerArrays& bias_optimizer) {
+            new (self) BprStateArrays{hold<float>("users", users, 2), hold<float>("items", items, 2),
+                                      hold<float>("bias", bias, 1),   user_optimizer,
+                                      item_optimizer,                 bias_optimizer};
+          },
+          nb::kw_only(), "users"_a, "items"_a, "bias"_a, "user_optimizer"_a, "item_optimizer"_a, "bias_optimizer"_a)
+      .def_prop_ro("users", array_of(&BprStateArrays::users))
+      .def_prop_ro("items", array_of(&BprStateArrays::items))
+      .def_prop_ro("bias", array_of(&BprStateArrays::bias))
+      .def_ro("user_optimizer", &BprStateArrays::user_optimizer)
+      .def_ro("item_optimizer", &BprStateArrays::item_optimizer)
+      .def_ro("bias_optimizer", &BprStateArrays::bias_optimizer);
+}
+
+void bind_training(nb::module_& m) {
+  m.def(
+      "train_dpcml",
+      [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
+         std::uint64_t seed, std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
+        require_sizes(data, state, settings);
+        state.item_optimizer.require("item", settings.optimizer.optimizer, state.items);
+        require_range(first, last, data.positives.rows());
+        nb::gil_scoped_release free;
+        tastespace::DpcmlState spans = state.spans();
+        return tastespace::train_dpcml(data.spans(), spans, settings, seed, epoch, first, last, threads);
+      },
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
+
+  m.def(
+      "fold_in_dpcml",
+      [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
+         nb::object mean_users, std::uint64_t seed, std::int64_t epochs, std::int64_t average, int threads) {
+        require_sizes(data, state, settings);
+        const Held<float> means = hold<float>("mean_users", std::move(mean_users), 2);
+        require_size("mean_users", means, static_cast<std::int64_t>(state.users.size()), "as users");
+        nb::gil_scoped_release free;
+        tastespace::DpcmlState spans = state.spans();
+        tastespace::fold_in_dpcml(data.spans(), spans, settings, seed, epochs, average, means.span(), threads);
+      },
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "mean_users"_a, "seed"_a, "epochs"_a, "average"_a,
+      "threads"_a);
+
+  m.def(
+      "dpcml_loss_and_gradient",
+      [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
+         std::uint64_t seed, std::uint64_t epoch, std::int64_t positive, nb::object user_gradient,
+         nb::object item_gradient) {
+        require_sizes(data, state, settings);
+        require_range(positive, positive + 1, data.positives.rows());
+        const Held<float> of_users = hold<float>("user_gradient", std::move(user_gradient), 2);
+        const Held<float> of_items = hold<float>("item_gradient", std::move(item_gradient), 2);
+        require_size("user_gradient", of_users, static_cast<std::int64_t>(state.users.size()), "as users");
+        require_size("item_gradient", of_items, static_cast<std::int64_t>(state.items.size()), "as items");
+        return tastespace::dpcml_loss_and_gradient(data.spans(), state.spans(), settings, seed, epoch, positive,
+                                                   of_users.span(), of_items.span());
+      },
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "seed"_a, "epoch"_a, "positive"_a, "user_gradient"_a,
+      "item_gradient"_a);
+
+  m.def(
+      "train_bpr",
+      [](const BprDataArrays& data, const BprStateArrays& state, const tastespace::BprSettings& settings,
+         std::uint64_t seed, std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
+        require_sizes(data, state, settings);
+        state.item_optimizer.require("item", settings.optimizer.optimizer, state.items);
+        state.bias_optimizer.require("bias", settings.optimizer.optimizer, state.bias);
+        require_range(first, last, data.positives.rows());
+        nb::gil_scoped_release free;
+        tastespace::BprState spans = state.spans();
+        return tastespace::train_bpr(data.spans(), spans, settings, seed, epoch, first, last, threads);
+      },
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
+
+  m.def(
+      "fold_in_bpr",
+      [](const BprDataArrays& data, const BprStateArrays& state, const tastespace::BprSettings& settings,
+         nb::object mean_users, std::uint64_t seed, std::int64_t epochs, std::int64_t average, int threads) {
+        require_sizes(data, state, settings);
+        const Held<float> means = hold<float>("mean_users", std::move(mean_users), 2);
+        require_size("mean_users", means, static_cast<std::int64_t>(state.users.size()), "as users");
+        nb::gil_scoped_release free;
+        tastespace::BprState spans = state.spans();
+        tastespace::fold_in_bpr(data.spans(), spans, settings, seed, epochs, average, means.span(), threads);
+      },
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "mean_users"_a, "seed"_a, "epochs"_a, "average"_a,
+      "threads"_a);
 }
 
 }  // namespace
 
 NB_MODULE(TASTESPACE_MODULE, m) {
-  m.def("best_twin", &tastespace::best_twin);
+  m.def("best_simd_variant", &tastespace::best_simd_variant);
   m.attr("SOURCES") = TASTESPACE_SOURCES;
+  bind_settings(m);
+  bind_arrays(m);
+  bind_training(m);
 
   m.def(
       "factorize",
@@ -299,80 +599,6 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         return give_matrix<double>(std::move(out), top.shape(0), cuts.size());
       },
       "top"_a, "vectors"_a, "cuts"_a, "threads"_a);
-
-  m.def(
-      "train_range",
-      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::uint64_t epoch, std::int64_t first,
-         std::int64_t last, int threads) {
-        const TrainArrays held(arrays);
-        const tastespace::TrainSettings how = train_settings(settings);
-        tastespace::TrainTotals out;
-        {
-          nb::gil_scoped_release free;
-          const tastespace::TrainData data = held.data();
-          tastespace::TrainState state = held.state();
-          out = tastespace::train_range(data, state, how, seed, epoch, first, last, threads);
-        }
-        return std::make_tuple(out.loss, out.dcrs, out.visited, out.skipped, out.pulls);
-      },
-      "arrays"_a, "settings"_a, "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
-
-  m.def(
-      "learn_newcomers",
-      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::int64_t epochs, std::int64_t average,
-         Writable<float> mean_users, int threads) {
-        const TrainArrays held(arrays);
-        const tastespace::TrainSettings how = train_settings(settings);
-        same_length(mean_users.size(), held.users.size());
-        nb::gil_scoped_release free;
-        const tastespace::TrainData data = held.data();
-        tastespace::TrainState state = held.state();
-        tastespace::learn_newcomers(data, state, how, seed, epochs, average, edit(mean_users), threads);
-      },
-      "arrays"_a, "settings"_a, "seed"_a, "epochs"_a, "average"_a, "mean_users"_a, "threads"_a);
-
-  m.def(
-      "probe",
-      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::uint64_t epoch, std::int64_t positive,
-         Writable<float> user_gradient, Writable<float> item_gradient) {
-        const TrainArrays held(arrays);
-        tastespace::Visit visit =
-            tastespace::probe(held.data(), held.state(), train_settings(settings), seed, epoch, positive,
-                              edit(user_gradient), edit(item_gradient));
-        return std::make_tuple(visit.loss, visit.dcrs, visit.gamma_slope, give(std::move(visit.candidates)));
-      },
-      "arrays"_a, "settings"_a, "seed"_a, "epoch"_a, "positive"_a, "user_gradient"_a, "item_gradient"_a);
-
-  m.def(
-      "bpr_range",
-      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::uint64_t epoch, std::int64_t first,
-         std::int64_t last, int threads) {
-        const BprArrays held(arrays);
-        const tastespace::BprSettings how = bpr_settings(settings);
-        tastespace::BprTotals out;
-        {
-          nb::gil_scoped_release free;
-          const tastespace::BprData data = held.data();
-          tastespace::BprState state = held.state();
-          out = tastespace::bpr_range(data, state, how, seed, epoch, first, last, threads);
-        }
-        return std::make_tuple(out.loss, out.right, out.visited);
-      },
-      "arrays"_a, "settings"_a, "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
-
-  m.def(
-      "bpr_newcomers",
-      [](nb::dict arrays, nb::dict settings, std::uint64_t seed, std::int64_t epochs, std::int64_t average,
-         Writable<float> mean_users, int threads) {
-        const BprArrays held(arrays);
-        const tastespace::BprSettings how = bpr_settings(settings);
-        same_length(mean_users.size(), held.users.size());
-        nb::gil_scoped_release free;
-        const tastespace::BprData data = held.data();
-        tastespace::BprState state = held.state();
-        tastespace::bpr_newcomers(data, state, how, seed, epochs, average, edit(mean_users), threads);
-      },
-      "arrays"_a, "settings"_a, "seed"_a, "epochs"_a, "average"_a, "mean_users"_a, "threads"_a);
 
   m.def(
       "draw_negatives",

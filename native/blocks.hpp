@@ -1,5 +1,5 @@
-// How positives are visited without locks: in blocks, and within a block first the users, then the items, each owned
-// by one thread. Who owns what never changes what is computed, only who computes it.
+// Training without locks: positives are processed in blocks, and within a block first the users, then the items, each
+// owned by one thread. Ownership decides which thread computes a row, never what is computed.
 #pragma once
 
 #include <bit>
@@ -12,12 +12,12 @@
 
 namespace tastespace {
 
-// A positive in the block at hand.
+// A positive of the current block.
 struct Slot {
   std::int64_t user, positive;
 };
 
-// The row that holds this position. Without branches to guess: half of them would be guessed wrong.
+// The row that holds this position. Branch-free: half of the branches would be mispredicted.
 inline std::int64_t owner_of(std::span<const std::int64_t> offsets, std::int64_t position) {
   const std::int64_t* base = offsets.data();
   for (std::size_t n = offsets.size(); n > 1;) {
@@ -28,7 +28,7 @@ inline std::int64_t owner_of(std::span<const std::int64_t> offsets, std::int64_t
   return base - offsets.data();
 }
 
-// Which thread owns an item; consecutive popular ids should not fall to the same one.
+// Which thread owns an item. Hashed, so that neighboring popular items go to different threads.
 inline int owner_of_item(std::int32_t item, int threads) {
   return static_cast<int>((static_cast<std::uint32_t>(item) * 2654435769u >> 8) % static_cast<unsigned>(threads));
 }
@@ -40,7 +40,7 @@ class BlockLayout {
               std::uint64_t epoch)
       : offsets_(offsets), order_(n_positives, seed, epoch), n_digits_((std::bit_width(offsets.size()) + 7) / 8) {}
 
-  // The positives number first ... last - 1, sorted so that a user's stand together. For one thread.
+  // The positives number first ... last - 1, grouped by user. Call from one thread.
   void lay_out(std::int64_t first, std::int64_t last) {
     slots_.clear();
     for (std::int64_t i = first; i < last; ++i) {
@@ -61,8 +61,8 @@ class BlockLayout {
   std::int64_t start(std::int64_t group) const { return starts_[group]; }
 
  private:
-  // Byte by byte from the lowest, which is stable: a user's positives keep their random order. Comparing would take
-  // several times as long.
+  // Byte by byte from the lowest, which is stable: a user's positives keep their random order. A comparison
+  // sort takes several times as long.
   void sort_by_user() {
     sorted_.resize(slots_.size());
     for (int digit = 0; digit < n_digits_; ++digit) {

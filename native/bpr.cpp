@@ -13,41 +13,41 @@
 namespace tastespace {
 namespace {
 
-constexpr std::int64_t kAhead = 4;            // visits between asking for a row and using it
-constexpr std::int64_t kPrepared = 1 << 15;  // positives that are prepared in one go: a megabyte of notes
-constexpr std::int32_t kNone = -1;
+constexpr std::int64_t kPrefetchDistance = 4;       // steps between the prefetch of a row and its use
+constexpr std::int64_t kPositivesPrepared = 1 << 15;  // whose triples are drawn at once: a megabyte of them
+constexpr std::int32_t kNoItem = -1;
 
-// One visit: the user pulls one item and pushes the other, both with `strength` = sigmoid(-s).
-struct Note {
+// A user, an item that the user took, one that the user did not, and the result of their step.
+struct Triple {
   std::int64_t user;
-  std::int32_t positive, negative;  // items; negative is kNone where the user has everything
-  float strength;
-  float below, rest;  // of the loss ln(1 + exp(-s)) = below + ln(1 + rest): max(0, -s) and exp(-|s|)
+  std::int32_t positive, negative;  // items; negative is kNoItem where the user has every item
+  float derivative;                 // minus that of the loss with respect to the score difference s: sigmoid(-s)
+  float linear, exponential;        // the loss ln(1 + exp(-s)) is max(0, -s) + ln(1 + exp(-|s|))
 };
 
-// What is visited and compared with what, by user, and then what the visits found.
+// The triples of a block, by user.
 struct Block {
-  std::vector<Note> notes;
-  std::vector<std::int64_t> starts;  // the notes of group g, all of one user, are starts[g] ... starts[g + 1] - 1
-  std::int64_t n_notes() const { return static_cast<std::int64_t>(notes.size()); }
+  std::vector<Triple> triples;
+  std::vector<std::int64_t> starts;  // the triples of group g, all of one user, are starts[g] ... starts[g + 1] - 1
+  std::int64_t n_triples() const { return static_cast<std::int64_t>(triples.size()); }
   std::int64_t n_groups() const { return static_cast<std::int64_t>(starts.size()) - 1; }
 };
 
-// An item's part in a visit.
-struct Turn {
+// The gradient that a (user, item) pair contributes: the derivative of the loss with respect to the item's score.
+struct PairGradient {
   std::int64_t user;
   std::int32_t item;
-  float slope;  // of the loss in the item's score
+  float derivative;
 };
 
-// One thread's workbench.
-struct Bench {
-  Bench(const BprData& data, std::int64_t dim, std::uint64_t seed, std::uint64_t epoch)
-      : layout(data.offsets, data.positives.size(), seed, epoch), drawer(data.n_items, {}), gradient(dim) {}
+// Working memory of one thread.
+struct Scratch {
+  Scratch(const BprData& data, const BprState& state, std::uint64_t seed, std::uint64_t epoch)
+      : layout(data.offsets, data.positives.size(), seed, epoch), sampler(state.n_items(), {}), gradient(state.dim) {}
   BlockLayout layout;
-  NegativeDrawer drawer;
+  NegativeSampler sampler;
   std::vector<std::int32_t> drawn;
-  std::vector<Turn> turns;  // of this thread's items, in order
+  std::vector<PairGradient> pairs;  // of this thread's items, in order
   std::vector<float> gradient;
 };
 
@@ -68,101 +68,104 @@ class BprTrainer {
              std::uint64_t epoch)
       : data_(data), state_(state), settings_(settings), seed_(seed), epoch_(epoch) {}
 
-  // The positives number first ... last - 1 and their negatives.
-  void prepare(Block& block, std::int64_t first, std::int64_t last, Bench& bench) const {
-    bench.layout.lay_out(first, last);
-    block.starts.assign(bench.layout.starts().begin(), bench.layout.starts().end());
-    block.notes.clear();
-    for (const auto [user, positive] : bench.layout.slots())
-      block.notes.push_back(draw(user, positive, Stream(seed_, epoch_, static_cast<std::uint64_t>(positive)), bench));
+  // Draw the triples of the positives number first ... last - 1.
+  void prepare(Block& block, std::int64_t first, std::int64_t last, Scratch& scratch) const {
+    scratch.layout.lay_out(first, last);
+    block.starts.assign(scratch.layout.starts().begin(), scratch.layout.starts().end());
+    block.triples.clear();
+    for (const auto [user, positive] : scratch.layout.slots())
+      block.triples.push_back(
+          draw(user, positive, CounterRng(seed_, epoch_, static_cast<std::uint64_t>(positive)), scratch));
   }
 
-  void learn_user(Block& block, std::int64_t group, Bench& bench) {
+  void train_user(Block& block, std::int64_t group, Scratch& scratch) {
     for (std::int64_t s = block.starts[group]; s < block.starts[group + 1]; ++s) {
-      if (s + kAhead < block.n_notes()) prefetch_visit(block.notes[s + kAhead]);
-      visit(block.notes[s], bench.gradient.data());
+      if (s + kPrefetchDistance < block.n_triples()) prefetch_triple(block.triples[s + kPrefetchDistance]);
+      step_user(block.triples[s], scratch.gradient.data());
     }
   }
 
-  // One epoch over the own positives of a user who learns alone: nothing depends on who else is there.
-  void learn_alone(std::int64_t user, Bench& bench) {
+  // One epoch over one user's positives, with the items fixed: it does not depend on the other users.
+  void fold_in(std::int64_t user, Scratch& scratch) {
     const std::int64_t start = data_.offsets[user], n = data_.offsets[user + 1] - start;
     const Permutation order(static_cast<std::uint64_t>(n), seed_, epoch_);
     for (std::int64_t i = 0; i < n; ++i) {
       const std::uint64_t own = order(static_cast<std::uint64_t>(i));
-      Note note = draw(user, start + static_cast<std::int64_t>(own), Stream(seed_, epoch_, own), bench);
-      visit(note, bench.gradient.data());
+      Triple triple = draw(user, start + static_cast<std::int64_t>(own), CounterRng(seed_, epoch_, own), scratch);
+      step_user(triple, scratch.gradient.data());
     }
   }
 
-  // Against the users as they now stand.
-  void learn_items(const Block& block, int thread, int threads, Bench& bench) {
-    bench.turns.clear();
-    for (const Note& note : block.notes) {
-      if (note.negative == kNone) continue;
-      for (const auto& [item, slope] : {std::pair(note.positive, -note.strength), {note.negative, note.strength}})
-        if (owner_of_item(item, threads) == thread) bench.turns.push_back({note.user, item, slope});
+  // With the users as they are after the block's steps.
+  void train_items(const Block& block, int thread, int threads, Scratch& scratch) {
+    scratch.pairs.clear();
+    for (const Triple& triple : block.triples) {
+      if (triple.negative == kNoItem) continue;
+      for (const auto& [item, derivative] :
+           {std::pair(triple.positive, -triple.derivative), {triple.negative, triple.derivative}})
+        if (owner_of_item(item, threads) == thread) scratch.pairs.push_back({triple.user, item, derivative});
     }
-    const auto n = static_cast<std::int64_t>(bench.turns.size());
-    for (std::int64_t t = 0; t < n; ++t) {
-      if (t + kAhead < n) prefetch_turn(bench.turns[t + kAhead]);
-      learn_item(bench.turns[t], bench.gradient.data());
+    const auto n = static_cast<std::int64_t>(scratch.pairs.size());
+    for (std::int64_t p = 0; p < n; ++p) {
+      if (p + kPrefetchDistance < n) prefetch_pair(scratch.pairs[p + kPrefetchDistance]);
+      step_item(scratch.pairs[p], scratch.gradient.data());
     }
   }
 
  private:
-  Note draw(std::int64_t user, std::int64_t positive, Stream stream, Bench& bench) const {
+  Triple draw(std::int64_t user, std::int64_t positive, CounterRng rng, Scratch& scratch) const {
     const std::int64_t from = data_.offsets[user], to = data_.offsets[user + 1];
-    bench.drawer.draw(data_.positives.subspan(from, to - from), 1, stream, bench.drawn);
-    return {user, data_.positives[positive], bench.drawn.empty() ? kNone : bench.drawn[0], 0.0f, 0.0f, 0.0f};
+    scratch.sampler.draw(data_.positives.subspan(from, to - from), 1, rng, scratch.drawn);
+    return {user, data_.positives[positive], scratch.drawn.empty() ? kNoItem : scratch.drawn[0], 0.0f, 0.0f, 0.0f};
   }
 
-  // Completes the note, and the user takes a step.
-  void visit(Note& note, float* gradient) {
-    if (note.negative == kNone) return;
+  // Completes the triple and moves the user.
+  void step_user(Triple& triple, float* gradient) {
+    if (triple.negative == kNoItem) return;
     const std::int64_t dim = state_.dim;
-    const float* x = state_.users.data() + note.user * dim;
-    const float* liked = state_.items.data() + note.positive * dim;
-    const float* other = state_.items.data() + note.negative * dim;
-    const float score = dot_difference(x, liked, other, dim) + state_.bias[note.positive] - state_.bias[note.negative];
-    note.rest = std::exp(-std::abs(score));  // never overflows
-    note.below = std::max(0.0f, -score);
-    note.strength = (score > 0.0f ? note.rest : 1.0f) / (1.0f + note.rest);
-    const float strength = note.strength, shrink = settings_.regularization;
+    const float* x = state_.users.data() + triple.user * dim;
+    const float* taken = state_.items.data() + triple.positive * dim;
+    const float* other = state_.items.data() + triple.negative * dim;
+    const float score =
+        dot_difference(x, taken, other, dim) + state_.bias[triple.positive] - state_.bias[triple.negative];
+    triple.exponential = std::exp(-std::abs(score));  // never overflows
+    triple.linear = std::max(0.0f, -score);
+    triple.derivative = (score > 0.0f ? triple.exponential : 1.0f) / (1.0f + triple.exponential);
+    const float derivative = triple.derivative, shrink = settings_.regularization;
     detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
-      const V away = simd::load<V>(other + k) - simd::load<V>(liked + k);
-      simd::store(gradient + k, away * strength + simd::load<V>(x + k) * shrink);
+      const V away = simd::load<V>(other + k) - simd::load<V>(taken + k);
+      simd::store(gradient + k, away * derivative + simd::load<V>(x + k) * shrink);
     });
-    descend(state_.users.data(), gradient, note.user, dim, settings_.optimizer, state_.user_optimizer);
+    descend(state_.users.data(), gradient, triple.user, dim, settings_.optimizer, state_.user_optimizer);
   }
 
-  void learn_item(const Turn& turn, float* gradient) {
+  void step_item(const PairGradient& pair, float* gradient) {
     const std::int64_t dim = state_.dim;
-    const float* x = state_.users.data() + turn.user * dim;
-    const float* v = state_.items.data() + turn.item * dim;
+    const float* x = state_.users.data() + pair.user * dim;
+    const float* v = state_.items.data() + pair.item * dim;
     const float shrink = settings_.regularization;
     detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
-      simd::store(gradient + k, simd::load<V>(x + k) * turn.slope + simd::load<V>(v + k) * shrink);
+      simd::store(gradient + k, simd::load<V>(x + k) * pair.derivative + simd::load<V>(v + k) * shrink);
     });
-    descend(state_.items.data(), gradient, turn.item, dim, settings_.optimizer, state_.item_optimizer);
-    const float of_bias = turn.slope + settings_.bias_regularization * state_.bias[turn.item];
-    descend(state_.bias.data(), &of_bias, turn.item, 1, settings_.optimizer, state_.bias_optimizer);
+    descend(state_.items.data(), gradient, pair.item, dim, settings_.optimizer, state_.item_optimizer);
+    const float of_bias = pair.derivative + settings_.bias_regularization * state_.bias[pair.item];
+    descend(state_.bias.data(), &of_bias, pair.item, 1, settings_.optimizer, state_.bias_optimizer);
   }
 
-  void prefetch_row(std::span<const float> values, std::span<const float> memory, std::int64_t row) const {
+  void prefetch_row(std::span<const float> values, std::span<const float> optimizer, std::int64_t row) const {
     simd::prefetch(values.data() + row * state_.dim, state_.dim);
-    if (!memory.empty()) simd::prefetch(memory.data() + row * state_.dim, state_.dim);
+    if (!optimizer.empty()) simd::prefetch(optimizer.data() + row * state_.dim, state_.dim);
   }
 
-  void prefetch_visit(const Note& note) const {
-    prefetch_row(state_.users, state_.user_optimizer.first, note.user);
-    prefetch_row(state_.items, {}, note.positive);
-    prefetch_row(state_.items, {}, std::max(0, note.negative));
+  void prefetch_triple(const Triple& triple) const {
+    prefetch_row(state_.users, state_.user_optimizer.first, triple.user);
+    prefetch_row(state_.items, {}, triple.positive);
+    prefetch_row(state_.items, {}, std::max(0, triple.negative));
   }
 
-  void prefetch_turn(const Turn& turn) const {
-    prefetch_row(state_.users, {}, turn.user);
-    prefetch_row(state_.items, state_.item_optimizer.first, turn.item);
+  void prefetch_pair(const PairGradient& pair) const {
+    prefetch_row(state_.users, {}, pair.user);
+    prefetch_row(state_.items, state_.item_optimizer.first, pair.item);
   }
 
   const BprData& data_;
@@ -173,12 +176,12 @@ class BprTrainer {
 
 void add_up(const Block& block, BprTotals& totals) {  // in order: the same sum for every number of threads
   double product = 1.0;  // one logarithm for many factors, each at most 2
-  for (const Note& note : block.notes) {
-    if (note.negative == kNone) continue;
-    ++totals.visited;
-    totals.right += note.strength < 0.5f;
-    totals.loss += note.below;
-    product *= 1.0 + note.rest;
+  for (const Triple& triple : block.triples) {
+    if (triple.negative == kNoItem) continue;
+    ++totals.n_steps;
+    totals.n_correct += triple.derivative < 0.5f;
+    totals.loss += triple.linear;
+    product *= 1.0 + triple.exponential;
     if (product > 0x1.0p512) totals.loss += std::log(std::exchange(product, 1.0));
   }
   totals.loss += std::log(product);
@@ -186,27 +189,28 @@ void add_up(const Block& block, BprTotals& totals) {  // in order: the same sum 
 
 }  // namespace
 
-BprTotals bpr_range(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
+BprTotals train_bpr(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
                     std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
-  // Visits and negatives do not depend on what is learned: they are prepared for many blocks in one go, a block per
-  // thread. Then the blocks are learned from, one after the other, and threads wait for each other twice in each.
+  // The triples do not depend on what is learned: they are drawn for many blocks at once, a block per thread. Then the
+  // blocks are trained on, one after the other, with two barriers in each.
   BprTrainer trainer(data, state, settings, seed, epoch);
-  const std::int64_t size = settings.block, at_once = std::max<std::int64_t>(1, kPrepared / size);
+  const std::int64_t size = settings.block_size, at_once = std::max<std::int64_t>(1, kPositivesPrepared / size);
   std::vector<Block> blocks(at_once);
   BprTotals totals;
 #pragma omp parallel num_threads(threads)
   {
-    Bench bench(data, state.dim, seed, epoch);
-    const int thread = omp_get_thread_num(), present = omp_get_num_threads();
+    Scratch scratch(data, state, seed, epoch);
+    const int thread = omp_get_thread_num(), n_threads = omp_get_num_threads();
     for (std::int64_t from = first; from < last; from += at_once * size) {
       const std::int64_t n_blocks = std::min(at_once, (last - from + size - 1) / size);
 #pragma omp for schedule(dynamic)
       for (std::int64_t b = 0; b < n_blocks; ++b)
-        trainer.prepare(blocks[b], from + b * size, std::min(last, from + (b + 1) * size), bench);
+        trainer.prepare(blocks[b], from + b * size, std::min(last, from + (b + 1) * size), scratch);
       for (std::int64_t b = 0; b < n_blocks; ++b) {
 #pragma omp for schedule(dynamic, 16)
-        for (std::int64_t group = 0; group < blocks[b].n_groups(); ++group) trainer.learn_user(blocks[b], group, bench);
-        trainer.learn_items(blocks[b], thread, present, bench);
+        for (std::int64_t group = 0; group < blocks[b].n_groups(); ++group)
+          trainer.train_user(blocks[b], group, scratch);
+        trainer.train_items(blocks[b], thread, n_threads, scratch);
 #pragma omp barrier
       }
 #pragma omp single
@@ -216,16 +220,16 @@ BprTotals bpr_range(const BprData& data, BprState& state, const BprSettings& set
   return totals;
 }
 
-void bpr_newcomers(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
-                   std::int64_t epochs, std::int64_t average, std::span<float> mean_users, int threads) {
+void fold_in_bpr(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
+                 std::int64_t epochs, std::int64_t average, std::span<float> mean_users, int threads) {
   const auto n_users = static_cast<std::int64_t>(data.offsets.size()) - 1;
 #pragma omp parallel num_threads(threads)
   {
-    Bench bench(data, state.dim, seed, 0);
+    Scratch scratch(data, state, seed, 0);
 #pragma omp for schedule(dynamic)
     for (std::int64_t user = 0; user < n_users; ++user)
       for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
-        BprTrainer(data, state, settings, seed, static_cast<std::uint64_t>(epoch)).learn_alone(user, bench);
+        BprTrainer(data, state, settings, seed, static_cast<std::uint64_t>(epoch)).fold_in(user, scratch);
         const float weight = 1.0f / static_cast<float>(std::min(epoch + 1, std::max<std::int64_t>(1, average)));
         for (std::int64_t k = user * state.dim; k < (user + 1) * state.dim; ++k)
           mean_users[k] += weight * (state.users[k] - mean_users[k]);

@@ -2,11 +2,11 @@
 
 namespace tastespace {
 
-const char* best_twin() noexcept {
+const char* best_simd_variant() noexcept {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
   __builtin_cpu_init();
-  // The features that the x86-64-v4 and v3 levels add; asking for them one by one works with every
-  // compiler, while the names of the levels are understood only by recent ones.
+  // The features that the x86-64-v4 and v3 levels add; testing them one by one works with every
+  // compiler, while the names of the levels are known only to recent ones.
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                   __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -1,9 +1,9 @@
-// What the processor under us can do.
+// The SIMD variant for this processor.
 #pragma once
 
 namespace tastespace {
 
-// Name of the best twin this processor can run: "v4" (AVX-512), "v3" (AVX2 + FMA) or "generic".
-const char* best_twin() noexcept;
+// Name of the widest SIMD variant that this processor runs: "v4" (AVX-512), "v3" (AVX2 + FMA) or "generic".
+const char* best_simd_variant() noexcept;
 
 }  // namespace tastespace

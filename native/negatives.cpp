@@ -5,7 +5,7 @@
 namespace tastespace {
 namespace {
 
-// Binary search without branches to guess: half of them would be guessed wrong.
+// Branch-free binary search: half of the branches would be mispredicted.
 bool contains(std::span<const std::int32_t> ascending, std::int32_t item) {
   const std::int32_t* base = ascending.data();
   std::size_t n = ascending.size();
@@ -20,59 +20,59 @@ bool contains(std::span<const std::int32_t> ascending, std::int32_t item) {
 
 }  // namespace
 
-NegativeDrawer::NegativeDrawer(std::int32_t n_items, AliasTable alias)
+NegativeSampler::NegativeSampler(std::int32_t n_items, AliasTable alias)
     : n_items_(n_items), alias_(alias), stamp_(static_cast<std::size_t>(n_items), 0) {}
 
-std::int32_t NegativeDrawer::propose(Stream& stream) const {
-  const auto item = static_cast<std::int32_t>(stream.below(static_cast<std::uint32_t>(n_items_)));
+std::int32_t NegativeSampler::propose(CounterRng& rng) const {
+  const auto item = static_cast<std::int32_t>(rng.below(static_cast<std::uint32_t>(n_items_)));
   if (alias_.empty()) return item;
-  return stream.unit() < alias_.keep[item] ? item : alias_.other[item];
+  return rng.unit() < alias_.keep[item] ? item : alias_.other[item];
 }
 
-void NegativeDrawer::draw(std::span<const std::int32_t> taken, std::int64_t wanted, Stream& stream,
+void NegativeSampler::draw(std::span<const std::int32_t> taken, std::int64_t wanted, CounterRng& rng,
                           std::vector<std::int32_t>& out) {
   out.clear();
   const std::int64_t available = n_items_ - static_cast<std::int64_t>(taken.size());
   wanted = std::min(wanted, available);
   if (wanted <= 0) return;
-  if (++now_ == 0) {  // the counter has come round once in four billion draws
+  if (++draw_ == 0) {  // the counter overflows once in four billion draws
     std::fill(stamp_.begin(), stamp_.end(), 0);
-    now_ = 1;
+    draw_ = 1;
   }
-  // Proposals are rejected while they are taken or repeated. That is quick while most items are free; where
-  // they are not, or where the weights leave too little to draw, the rest is chosen from a list of what is left.
+  // Proposals are rejected while they are taken or repeated. That is quick while most items are free. Where
+  // they are not, or where the weights leave too little to draw, the rest is chosen from a list of the other items.
   const bool crowded = 2 * (static_cast<std::int64_t>(taken.size()) + wanted) > n_items_;
   std::int64_t tries = crowded && alias_.empty() ? 0 : 64 + 32 * wanted;
   while (static_cast<std::int64_t>(out.size()) < wanted && tries-- > 0) {
-    const std::int32_t item = propose(stream);
-    if (stamp_[item] == now_ || contains(taken, item)) continue;
-    stamp_[item] = now_;
+    const std::int32_t item = propose(rng);
+    if (stamp_[item] == draw_ || contains(taken, item)) continue;
+    stamp_[item] = draw_;
     out.push_back(item);
   }
-  if (static_cast<std::int64_t>(out.size()) < wanted) choose_from_rest(taken, wanted, stream, out);
+  if (static_cast<std::int64_t>(out.size()) < wanted) choose_from_rest(taken, wanted, rng, out);
 }
 
-void NegativeDrawer::choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted,
-                                      Stream& stream, std::vector<std::int32_t>& out) {
+void NegativeSampler::choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted,
+                                      CounterRng& rng, std::vector<std::int32_t>& out) {
   rest_.clear();
   std::size_t next = 0;
   for (std::int32_t item = 0; item < n_items_; ++item) {
     if (next < taken.size() && taken[next] == item) {
       ++next;
-    } else if (stamp_[item] != now_) {
+    } else if (stamp_[item] != draw_) {
       rest_.push_back(item);
     }
   }
   std::size_t first = 0;
-  if (!alias_.empty()) first = choose_by_weight(wanted, stream, out);
+  if (!alias_.empty()) first = choose_by_weight(wanted, rng, out);
   for (; static_cast<std::int64_t>(out.size()) < wanted; ++first) {
-    const std::size_t pick = first + stream.below(static_cast<std::uint32_t>(rest_.size() - first));
+    const std::size_t pick = first + rng.below(static_cast<std::uint32_t>(rest_.size() - first));
     std::swap(rest_[first], rest_[pick]);
     out.push_back(rest_[first]);
   }
 }
 
-std::size_t NegativeDrawer::choose_by_weight(std::int64_t wanted, Stream& stream, std::vector<std::int32_t>& out) {
+std::size_t NegativeSampler::choose_by_weight(std::int64_t wanted, CounterRng& rng, std::vector<std::int32_t>& out) {
   if (weight_.empty()) {
     weight_.assign(n_items_, 0.0);
     for (std::int32_t item = 0; item < n_items_; ++item) {
@@ -85,11 +85,11 @@ std::size_t NegativeDrawer::choose_by_weight(std::int64_t wanted, Stream& stream
     double total = 0.0;
     for (std::size_t k = first; k < rest_.size(); ++k) total += weight_[rest_[k]];
     if (!(total > 0.0)) break;
-    double left = stream.unit() * total;
+    double left = rng.unit() * total;
     std::size_t pick = rest_.size();
     for (std::size_t k = first; k < rest_.size(); ++k) {
       if (weight_[rest_[k]] <= 0.0) continue;
-      pick = k;  // rounding may leave a little after the last one
+      pick = k;  // rounding may leave a remainder after the last one
       left -= weight_[rest_[k]];
       if (left < 0.0) break;
     }
@@ -106,13 +106,13 @@ std::vector<std::int32_t> draw_negatives(std::span<const std::int64_t> offsets,
   std::vector<std::int32_t> out(users.size() * n, -1);
 #pragma omp parallel num_threads(threads)
   {
-    NegativeDrawer drawer(n_items, alias);
+    NegativeSampler sampler(n_items, alias);
     std::vector<std::int32_t> drawn;
 #pragma omp for schedule(static)
     for (std::int64_t row = 0; row < static_cast<std::int64_t>(users.size()); ++row) {
       const std::int64_t from = offsets[users[row]], to = offsets[users[row] + 1];
-      Stream stream(seed, epoch, static_cast<std::uint64_t>(first + row));
-      drawer.draw(positives.subspan(from, to - from), n, stream, drawn);
+      CounterRng rng(seed, epoch, static_cast<std::uint64_t>(first + row));
+      sampler.draw(positives.subspan(from, to - from), n, rng, drawn);
       std::copy(drawn.begin(), drawn.end(), out.begin() + row * n);
     }
   }

@@ -16,34 +16,34 @@ struct AliasTable {
   bool empty() const { return keep.empty(); }
 };
 
-// One thread's drawing board.
-class NegativeDrawer {
+// Draws negatives; holds working memory, so every thread needs its own.
+class NegativeSampler {
  public:
-  NegativeDrawer(std::int32_t n_items, AliasTable alias);
+  NegativeSampler(std::int32_t n_items, AliasTable alias);
 
-  // Up to `wanted` distinct items outside `taken` (ascending) into `out`; fewer only where fewer exist.
+  // Up to `wanted` distinct items outside `taken` (ascending), written to `out`; fewer only where fewer exist.
   // Uniform, or one after the other in proportion to the alias table's weights. Where nothing with a positive
   // weight is left to draw, the rest is uniform.
-  void draw(std::span<const std::int32_t> taken, std::int64_t wanted, Stream& stream,
+  void draw(std::span<const std::int32_t> taken, std::int64_t wanted, CounterRng& rng,
             std::vector<std::int32_t>& out);
 
  private:
-  std::int32_t propose(Stream& stream) const;
-  void choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted, Stream& stream,
+  std::int32_t propose(CounterRng& rng) const;
+  void choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted, CounterRng& rng,
                         std::vector<std::int32_t>& out);
   // Items of the rest in proportion to their weights, while any has one; gives how many were chosen.
-  std::size_t choose_by_weight(std::int64_t wanted, Stream& stream, std::vector<std::int32_t>& out);
+  std::size_t choose_by_weight(std::int64_t wanted, CounterRng& rng, std::vector<std::int32_t>& out);
 
   std::int32_t n_items_;
   AliasTable alias_;
   std::vector<std::uint32_t> stamp_;  // the draw in which an item was last chosen
-  std::uint32_t now_ = 0;
-  std::vector<std::int32_t> rest_;
-  std::vector<double> weight_;  // of each item, in proportion; made when the alias table does not get on
+  std::uint32_t draw_ = 0;       // number of the current draw
+  std::vector<std::int32_t> rest_;  // items that are neither taken nor chosen yet
+  std::vector<double> weight_;  // of each item, in proportion; computed when too many proposals were rejected
 };
 
 // n distinct negatives for each of `users` (rows of the lists given), -1 where a user has fewer: for models that
-// want arrays. Row r is drawn from the stream (seed, epoch, first + r). Shape users x n.
+// want arrays. Row r uses the random numbers of (seed, epoch, first + r). Shape users x n.
 std::vector<std::int32_t> draw_negatives(std::span<const std::int64_t> offsets,
                                          std::span<const std::int32_t> positives, std::int32_t n_items,
                                          AliasTable alias, std::span<const std::int32_t> users, std::int64_t n,

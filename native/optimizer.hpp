@@ -1,4 +1,4 @@
-// Steps of single rows: only rows with a gradient move, and then stay where the geometry wants them.
+// Row-wise optimizers, and the projection of a row onto the ball or the sphere. Only rows with a gradient move.
 #pragma once
 
 #if defined(__x86_64__)
@@ -15,29 +15,30 @@
 
 namespace tastespace {
 
-enum class Method : int { sgd = 0, adagrad = 1, adam = 2 };
+enum class Optimizer { sgd, adagrad, adam };
 
 struct OptimizerSettings {
-  Method method;
+  Optimizer optimizer;
   float learning_rate;
   float beta1, beta2;  // Adam
   float epsilon;
 };
 
-// Memory of the optimizer for one matrix of rows; what a method does not need is empty.
+// State of the optimizer for one matrix of rows; what an optimizer does not need is empty.
 struct OptimizerState {
   std::span<float> first;         // Adagrad: sums of squares. Adam: mean gradients.
   std::span<float> second;        // Adam: mean squared gradients
-  std::span<std::int32_t> steps;  // Adam: steps that a row has made
+  std::span<std::int32_t> steps;  // Adam: steps taken by each row
 };
 
-enum class Region : int { anywhere = 0, ball = 1, sphere = 2 };
+// Where rows must lie.
+enum class Region { unbounded, ball, sphere };
 
-// Bring a row back into the ball or onto the sphere of this radius.
+// Project a row into the ball or onto the sphere of this radius.
 inline void project(float* row, std::int64_t dim, Region region, float radius) {
-  if (region == Region::anywhere) return;
+  if (region == Region::unbounded) return;
   const float norm = std::sqrt(simd::dot(row, row, dim));
-  // A step too long for a float's range: scaling by radius / infinity would leave zeros that look harmless.
+  // The row overflowed. Scaling by radius / infinity would hide that behind zeros.
   if (!(norm <= std::numeric_limits<float>::max())) {
     std::fill_n(row, dim, std::numeric_limits<float>::quiet_NaN());
     return;
@@ -48,7 +49,7 @@ inline void project(float* row, std::int64_t dim, Region region, float radius) {
 
 namespace detail {
 
-// Square roots of all lanes. Compilers turn the loop into one instruction only where they feel like it.
+// Square roots of all lanes. Compilers do not reliably turn the loop into one instruction.
 template <class V>
 inline V root(V value) {
 #if defined(__x86_64__)
@@ -83,11 +84,11 @@ inline void descend(float* values, const float* gradient, std::int64_t row, std:
   using simd::load, simd::store;
   float* x = values + row * dim;
   const float rate = settings.learning_rate, epsilon = settings.epsilon;
-  if (settings.method == Method::sgd) {
+  if (settings.optimizer == Optimizer::sgd) {
     detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
       store(x + k, load<V>(x + k) - load<V>(gradient + k) * rate);
     });
-  } else if (settings.method == Method::adagrad) {
+  } else if (settings.optimizer == Optimizer::adagrad) {
     float* squares = state.first.data() + row * dim;
     detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
       const V g = load<V>(gradient + k);

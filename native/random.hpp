@@ -1,4 +1,4 @@
-// Random numbers without state to carry around: a stream is a function of what it is for.
+// Counter-based random numbers: each sequence is computed from (seed, epoch, index), no generator state is carried.
 #pragma once
 
 #include <bit>
@@ -6,19 +6,19 @@
 
 namespace tastespace {
 
-inline std::uint64_t mix64(std::uint64_t x) {  // the finaliser of splitmix64
+inline std::uint64_t mix64(std::uint64_t x) {  // the finalizer of splitmix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
   return x ^ (x >> 31);
 }
 
-// The stream of (seed, epoch, positive) is the same whichever thread asks, in whatever order.
-class Stream {
+// The numbers of a key (seed, epoch, index) are the same on every thread and in every order of use.
+class CounterRng {
  public:
-  Stream(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index)
-      : state_(mix64(mix64(mix64(seed + 0x9e3779b97f4a7c15ULL) + epoch) + index)) {}
+  CounterRng(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index)
+      : counter_(mix64(mix64(mix64(seed + 0x9e3779b97f4a7c15ULL) + epoch) + index)) {}
 
-  std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
+  std::uint64_t next() { return mix64(counter_ += 0x9e3779b97f4a7c15ULL); }
 
   // Uniform in [0, n). The bias of the multiplication is below n / 2^64.
   std::uint32_t below(std::uint32_t n) {
@@ -29,19 +29,19 @@ class Stream {
   double unit() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
  private:
-  std::uint64_t state_;
+  std::uint64_t counter_;
 };
 
 // A pseudo-random permutation of 0 ... n - 1 that needs no memory: four Feistel rounds on the next even power
-// of two, walked until the value lies below n.
+// of two, repeated until the value lies below n.
 class Permutation {
  public:
   Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) : n_(n) {
     const int bits = n > 1 ? std::bit_width(n - 1) : 1;
     half_ = (bits + 1) / 2;
     mask_ = (std::uint64_t{1} << half_) - 1;
-    Stream stream(seed, epoch, ~std::uint64_t{0});
-    for (auto& key : keys_) key = stream.next();
+    CounterRng rng(seed, epoch, ~std::uint64_t{0});
+    for (auto& key : keys_) key = rng.next();
   }
 
   std::uint64_t operator()(std::uint64_t x) const {

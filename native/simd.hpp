@@ -1,4 +1,4 @@
-// Short loops over the coordinates of vectors, in the widest registers of the twin at hand.
+// Short loops over the coordinates of vectors, in the widest registers of the SIMD variant being compiled.
 //
 // Each result is a fixed sequence of operations: the same bits for every number of threads.
 #pragma once
@@ -31,7 +31,7 @@ inline void store(float* to, V value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-// Sums of the lanes by halves: (0 + 8) + (4 + 12) ..., the same order in every build of a twin.
+// Sums of the lanes by halves: (0 + 8) + (4 + 12) ..., the same order in every build of a SIMD variant.
 inline Vec4 fold_to_four(Vec value) {
 #if defined(__AVX512F__)
   typedef float Vec8 __attribute__((vector_size(8 * sizeof(float))));
@@ -121,7 +121,7 @@ inline void difference(float* to, float scale, const float* a, const float* b, s
   for (; k < dim; ++k) to[k] = scale * (a[k] - b[k]);
 }
 
-// Ask for a row before it is needed: rows are visited in random order, and memory is slow.
+// Prefetch a row: rows are read in random order, which the hardware prefetcher cannot predict.
 inline void prefetch(const float* row, std::int64_t n) {
   for (std::int64_t k = 0; k < n; k += 16) __builtin_prefetch(row + k);
 }

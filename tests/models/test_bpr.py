@@ -1,4 +1,4 @@
-"""BPR as users meet it; the kernel's mathematics is tested in tests/training/test_pairwise.py."""
+"""BPR as users see it; the kernel's mathematics is tested in tests/training/test_native_bpr.py."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_the_score_is_inner_product_plus_bias(parts):
 
 def test_the_loss_goes_down_and_pairs_come_into_order(parts):
     history = BPR(dim=16, epochs=20).fit(parts[0]).history_
-    losses, right = ([row[name] for row in history] for name in ("loss", "right"))
+    losses, correct = ([row[name] for row in history] for name in ("loss", "correct"))
     assert losses[0] == pytest.approx(np.log(2), abs=0.15)  # nothing is known yet
     assert losses[-1] < 0.6 * losses[0]
-    assert right[-1] > right[0] + 0.1
+    assert correct[-1] > correct[0] + 0.1
 
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam", "sgd"])
@@ -45,7 +45,7 @@ def test_the_same_bits_for_every_number_of_threads(parts, optimizer):
     train, valid, _ = parts
     settings = {"dim": 19, "epochs": 4, "block_size": 128, "seed": 5, "optimizer": optimizer, "schedule": "cosine"}
     one = BPR(threads=1, **settings).fit(train, valid)
-    for threads in (2, 3):
+    for threads in (2, 3, 8):
         assert same(one, BPR(threads=threads, **settings).fit(train, valid))
     assert not same(one, BPR(threads=1, **{**settings, "seed": 6}).fit(train, valid))
 
@@ -81,8 +81,8 @@ def test_regularization_shrinks_vectors_and_biases(parts):
         assert np.abs(getattr(tight, name)).mean() < 0.5 * np.abs(getattr(loose, name)).mean()
 
 
-def test_newcomers_get_what_they_would_have_got(parts, tmp_path):
-    """Their lists are as good as if they had been there, and the items stand still."""
+def test_folded_in_users_get_lists_as_good_as_known_users(parts, tmp_path):
+    """The items stay fixed, and a user's vector does not depend on the other new users."""
     train, valid, test = parts
     model = BPR(dim=16, epochs=30).fit(train)
     folded = model.fold_in(train)
@@ -91,7 +91,7 @@ def test_newcomers_get_what_they_would_have_got(parts, tmp_path):
     assert new > 0.9 * known
     assert new > 1.2 * evaluate(MostPopular().fit(train), test, seen=[train, valid])["NDCG@10"]
     alone = model.fold_in([train.items_of(train.users[9])])
-    np.testing.assert_array_equal(alone.user_vectors_[0], folded.user_vectors_[9])  # whoever else is there
+    np.testing.assert_array_equal(alone.user_vectors_[0], folded.user_vectors_[9])  # whoever else is new
     model.save(tmp_path / "model")  # a loaded model's arrays cannot be written to
     again = load(tmp_path / "model").fold_in(train)
     np.testing.assert_array_equal(again.user_vectors_, folded.user_vectors_)

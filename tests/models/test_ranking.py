@@ -50,7 +50,7 @@ def test_ranks_and_top_lists_agree_with_a_sort(draw, n_items, k, n_users, ties):
     excluded = [np.sort(s[: n_items // 4]) for s in shuffled]
     test = [np.sort(s[n_items // 4 : n_items // 2]) for s in shuffled]
     users = np.arange(n_users, dtype=np.int32)
-    for threads in (1, 3):
+    for threads in (1, 2, 3, 8):
         places, top, nan = _native.rank_with_scores(scores, users, *lists(excluded), *lists(test), k, threads)
         assert nan == -1
         at = 0
@@ -147,7 +147,7 @@ def test_candidates_are_ranked_as_if_nothing_else_existed(draw, n_items, k, kind
     candidates = np.sort(rng.permutation(n_items)[: rng.integers(1, n_items + 1)]).astype(np.int32)
     model.fit(Interactions.from_scipy(sp.csr_array(np.eye(n_users, n_items, dtype=int))))
     users = np.array([3, 0, 4, 1], dtype=np.int32)
-    for threads in (1, 2):
+    for threads in (1, 2, 3, 8):
         ranker = BlockRanker(model, *lists(excluded), *no_items(n_users), k, threads, candidates)
         (block,) = ranker.blocks(users)
         for user, top in zip(users, block.top, strict=True):
@@ -210,21 +210,23 @@ def test_vectors_that_diverged_are_refused():
         VectorSpace(np.ones((2, 2), np.float32), np.arange(3), np.array([[1, 1], [np.nan, 1]], np.float32))
 
 
-@pytest.mark.parametrize("twin", ["generic", "v3", "v4"])
-def test_every_twin_that_runs_here_passes(twin):
+@pytest.mark.parametrize("variant", ["generic", "v3", "v4"])
+def test_every_simd_variant_that_runs_here_passes(variant):
     order = ("generic", "v3", "v4")
-    environment = {**os.environ, "TASTESPACE_SIMD": twin}
-    if order.index(twin) > order.index(_native.best_twin()):
+    environment = {**os.environ, "TASTESPACE_SIMD": variant}
+    if order.index(variant) > order.index(_native.best_simd_variant()):
         done = subprocess.run(
             [sys.executable, "-c", "import tastespace"], env=environment, capture_output=True, text=True
         )
         assert "this processor runs" in done.stderr
         return
     chosen = (
-        "test_the_direct_path or test_ranks_and_top or test_candidates or test_spread or test_factorize or test_pairs"
+        "test_the_direct_path or test_ranks_and_top or test_candidates or test_spread or test_factorize or test_pairs "
+        "or test_gradient_for_every_width or test_the_running_mean or another_type"
     )
     here = Path(__file__).parent
-    files = [__file__, str(here / "test_vectors.py"), str(here.parent / "data" / "test_ids.py")]
+    others = ("models/test_vectors.py", "data/test_ids.py", "training/test_native_dpcml.py")
+    files = [__file__, *(str(here.parent / file) for file in (*others, "training/test_native_trainer.py"))]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -76,7 +76,7 @@ def test_pairs_straight_from_the_kernel():
     offsets, none = np.array([0, 2, 3]), np.empty(0, dtype=np.float32)
     pairs = np.array([0, 0, 1, 1], dtype=np.int32), np.array([0, 1, 0, 1], dtype=np.int32)
     bias = np.array([10, 100], dtype=np.float32)
-    for threads in (1, 2):
+    for threads in (1, 2, 3, 8):
         scores, interests = _native.pair_scores(users, offsets, items, True, none, *pairs, threads)
         assert (scores.tolist(), interests.tolist()) == ([0, -1, -13, -1], [1, 0, 0, 0])
         scores, interests = _native.pair_scores(users, offsets, items, False, none, *pairs, threads)

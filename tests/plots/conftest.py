@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.models.trained import Candidate
+from tastespace.models.trained import VectorModel
 from tastespace.models.vectors import VectorSpace
 from tastespace.plots import draw_shelves, taste_map
 
@@ -58,7 +58,7 @@ def placed():
         train = ts.Interactions.from_frame(frame, item_attributes=about, threads=1)
         vectors = np.vstack([interests, np.zeros((1, items.shape[1]))]).astype(np.float32)
         offsets = np.array([0, len(interests), len(vectors)], dtype=np.int64)
-        return Candidate(VectorSpace(vectors, offsets, items)).fit(train)
+        return VectorModel(VectorSpace(vectors, offsets, items)).fit(train)
 
     return make
 

@@ -1,4 +1,4 @@
-"""DPCML's loss and training steps once more, in plain NumPy and float64, for comparison with the kernel.
+"""DPCML's loss and training steps in plain NumPy and float64, written independently of the kernel.
 
 Nothing here knows a derivative: gradients are central differences of the loss as the paper writes it.
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from tastespace import DPCML, Interactions, _native
-from tastespace.training.kernel_run import optimizer_memory
 from tastespace.training.n_vectors import interests_per_user
+from tastespace.training.native_trainer import OPTIMIZERS, optimizer_arrays, optimizer_state
+from tastespace.training.samplers import UNIFORM
 
 SEED = 5
 
@@ -33,8 +34,19 @@ def random_lists(counts: list[int], n_items: int, seed: int = 0) -> Interactions
     return from_lists([list(rng.choice(n_items, n, replace=False)) for n in counts], n_items)
 
 
-class Bench:
-    """A model's kernel on random vectors, with room for one to look at and change everything."""
+class Step(NamedTuple):
+    """Loss and gradients of one positive, as the kernel computes them."""
+
+    loss: float
+    dcrs: float
+    gamma_slope: float
+    negatives: Any
+    user_gradient: Any
+    item_gradient: Any
+
+
+class DpcmlKernel:
+    """A model's kernel on random vectors, with every array and setting open to inspection and change."""
 
     def __init__(self, model: DPCML, train: Interactions, counts: list[int] | None = None, seed: int = SEED) -> None:
         rng = np.random.default_rng(seed)
@@ -42,66 +54,78 @@ class Bench:
         if counts is None:
             wanted = model.n_interests, model.min_interests, model.log_base
             counts = list(interests_per_user(train.user_counts, *wanted))
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        users = self._place(rng.standard_normal((int(offsets[-1]), model.dim)), "users", rng)
-        items = self._place(rng.standard_normal((train.n_items, model.dim)), "items", rng)
-        self.settings = {**model._kernel_settings(), "learning_rate": model.learning_rate}
-        self.arrays: dict[str, Any] = {
-            "offsets": train.offsets,
-            "positives": train.indices,
-            "vector_offsets": offsets,
-            "users": users,
-            "items": items,
-            **model._kernel_arrays(train),
-            **optimizer_memory(model.optimizer, user=users, item=items),
-        }
+        self.vector_offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        users = self._in_region(rng.standard_normal((int(self.vector_offsets[-1]), model.dim)), "users", rng)
+        items = self._in_region(rng.standard_normal((train.n_items, model.dim)), "items", rng)
+        self.settings = model._kernel_settings()
+        self.data = model._kernel_data(train, self.vector_offsets)
+        self.state = model._kernel_state(train, users, items)
 
-    def _place(self, rows: Any, side: str, rng: np.random.Generator) -> Any:
-        """Random directions; inside the ball (two of three items) where that is where they live."""
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """What is learned, by name: views."""
+        state = self.state
+        found = {"users": state.users, "items": state.items, "gamma": state.gamma}
+        for side, optimizer in (("user", state.user_optimizer), ("item", state.item_optimizer)):
+            found |= {f"{side}_{part}": array for part, array in optimizer_arrays(optimizer).items()}
+        return found
+
+    def _in_region(self, rows: Any, side: str, rng: np.random.Generator) -> Any:
+        """Random directions; inside the ball (two of three items) where that is their region."""
         rows = self.model.radius * rows / np.linalg.norm(rows, axis=1, keepdims=True)
         on_sphere = self.model.geometry == "sphere" or (self.model.geometry == "sphere-ball" and side == "users")
         return np.ascontiguousarray(rows if on_sphere else rows * rng.uniform(0.5, 1, (len(rows), 1)), dtype=np.float32)
 
-    def probe(self, positive: int, epoch: int = 0) -> tuple[float, float, float, Any, Any, Any]:
-        """Loss, penalty, slope of gamma, candidates, gradient of users, gradient of items."""
-        user_gradient, item_gradient = np.zeros_like(self.arrays["users"]), np.zeros_like(self.arrays["items"])
-        arrays = {**self.arrays, "gamma": self.arrays["gamma"].copy()}
-        loss, dcrs, slope, candidates = _native.probe(
-            arrays, self.settings, SEED, epoch, positive, user_gradient, item_gradient
+    def step(self, positive: int, epoch: int = 0) -> Step:
+        """Loss and gradients of one positive; nothing is learned."""
+        of_users, of_items = np.zeros_like(self.state.users), np.zeros_like(self.state.items)
+        found = _native.dpcml_loss_and_gradient(
+            self.data,
+            self.state,
+            self.settings,
+            seed=SEED,
+            epoch=epoch,
+            positive=positive,
+            user_gradient=of_users,
+            item_gradient=of_items,
         )
-        return loss, dcrs, slope, candidates, user_gradient, item_gradient
+        return Step(found.loss, found.dcrs, found.gamma_slope, found.negatives, of_users, of_items)
 
-    def learn(self, first: int = 0, last: int | None = None, epoch: int = 0, threads: int = 1) -> tuple[Any, ...]:
-        """Loss, penalty, visited, skipped, pulls."""
+    def learn(
+        self, first: int = 0, last: int | None = None, epoch: int = 0, threads: int = 1, seed: int = SEED
+    ) -> _native.DpcmlTotals:
+        """Train on a range of positives."""
         last = self.train.n_interactions if last is None else last
-        return _native.train_range(self.arrays, self.settings, SEED, epoch, first, last, threads)
+        return _native.train_dpcml(
+            self.data, self.state, self.settings, seed=seed, epoch=epoch, first=first, last=last, threads=threads
+        )
 
 
-def visit_order(n: int, epoch: int, seed: int = SEED) -> list[int]:
-    """Which positive is visited first, second, ... in an epoch of n positives.
+def epoch_order(n: int, epoch: int, seed: int = SEED) -> list[int]:
+    """Which positive comes first, second, ... in an epoch of n positives.
 
-    A gamma is below 0 until DiHarS visits its positive: visiting one at a time shows which it was.
+    A gamma is below 0 until DiHarS takes a step of its positive: one step at a time shows which it was.
     """
     train = from_lists([list(range(n)), []], n + 2)
-    bench = Bench(DPCML(dim=2, sampler="dihars", n_negatives=1, n_interests=1, dcrs=None), train)
+    kernel = DpcmlKernel(DPCML(dim=2, sampler="dihars", n_negatives=1, n_interests=1, dcrs=None), train)
     order = []
     for place in range(n):
-        bench.arrays["gamma"][:] = -1
-        _native.train_range(bench.arrays, bench.settings, seed, epoch, place, place + 1, 1)
-        order += np.flatnonzero(bench.arrays["gamma"] >= 0).tolist()
+        kernel.state.gamma[:] = -1
+        kernel.learn(place, place + 1, epoch, seed=seed)
+        order += np.flatnonzero(kernel.state.gamma >= 0).tolist()
     return order
 
 
 # ---- the loss ----------------------------------------------------------------------------------------------
 
 
-def n_beta(model: DPCML, n_negatives: int, n_candidates: int) -> int:
-    """N_beta of all negatives, applied to the candidates."""
-    return min(max(1, int(Fraction(str(model.beta)) * n_negatives)), n_candidates)
+def n_beta(model: DPCML, n_negatives: int, n_drawn: int) -> int:
+    """N_beta of all negatives, applied to those that were drawn."""
+    return min(max(1, int(Fraction(str(model.beta)) * n_negatives)), n_drawn)
 
 
 def sampled_loss(model: DPCML, positive: Any, negatives: Any, inner: Any, gamma: float, n_negatives: int) -> float:
-    """The loss of one positive from s(u, positive), s(u, candidates) and <positive, candidate>."""
+    """The loss of one positive from s(u, positive), s(u, negatives) and <positive, negative>."""
     excess = model.margin + positive - negatives
     hinge = np.maximum(excess, 0)
     nearest_first = np.argsort(negatives, kind="stable")
@@ -118,7 +142,7 @@ def sampled_loss(model: DPCML, positive: Any, negatives: Any, inner: Any, gamma:
     return float(gamma + np.maximum(excess - gamma, 0).sum() / hard)
 
 
-def diversity(vectors: Any) -> float:
+def spread(vectors: Any) -> float:
     """The text's delta: sums over ordered pairs, divided by 2 C (C - 1)."""
     count = len(vectors)
     gaps = np.square(vectors[:, None] - vectors[None]).sum(axis=2)
@@ -132,7 +156,7 @@ def penalty(model: DPCML, vectors: Any) -> float:
     low = -np.inf if model.min_spread is None else model.min_spread
     high = np.inf if model.max_spread is None else model.max_spread
     if model.dcrs == "mean":
-        delta = diversity(vectors)
+        delta = spread(vectors)
         return max(0.0, low - delta) + max(0.0, delta - high)
     total = 0.0
     for a in range(len(vectors)):
@@ -143,7 +167,7 @@ def penalty(model: DPCML, vectors: Any) -> float:
     return total / len(vectors) ** 2
 
 
-def slope(function: Callable[[Any], float], at: Any, step: float = 1e-6) -> Any:
+def numeric_gradient(function: Callable[[Any], float], at: Any, step: float = 1e-6) -> Any:
     """Central differences of a function of an array."""
     out = np.zeros(at.shape)
     for place in np.ndindex(at.shape):
@@ -155,16 +179,16 @@ def slope(function: Callable[[Any], float], at: Any, step: float = 1e-6) -> Any:
     return out
 
 
-class Twin:
-    """A `Bench`'s state in float64, and the same training written down once more."""
+class NumpyReference:
+    """The state of a `DpcmlKernel` in float64, and the same training in plain NumPy."""
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench, self.model, train = bench, bench.model, bench.train
+    def __init__(self, kernel: DpcmlKernel) -> None:
+        self.kernel, self.model, train = kernel, kernel.model, kernel.train
         self.state = {
-            name: bench.arrays[name].astype(np.float64)
+            name: kernel.arrays[name].astype(np.float64)
             for name in ("users", "items", "gamma", "user_first", "user_second", "item_first", "item_second")
         }
-        self.steps = {side: bench.arrays[f"{side}_steps"].copy() for side in ("user", "item")}
+        self.steps = {side: kernel.arrays[f"{side}_steps"].copy() for side in ("user", "item")}
         self.owner = train.row_of_each()
         counts = train.user_counts
         self.share = train.n_interactions / (train.n_users * np.maximum(counts, 1))
@@ -172,17 +196,17 @@ class Twin:
         self.n_negatives = train.n_items - counts
 
     def rows_of(self, user: int) -> slice:
-        offsets = self.bench.arrays["vector_offsets"]
+        offsets = self.kernel.vector_offsets
         return slice(int(offsets[user]), int(offsets[user + 1]))
 
     def scale(self) -> float:
         return 0.5 / self.model.radius**2 if self.model.geometry == "sphere" else 1.0
 
-    def loss(self, positive: int, candidates: Any, vectors: Any, items: Any) -> float:
+    def loss(self, positive: int, negatives: Any, vectors: Any, items: Any) -> float:
         """Weighted loss of one positive: a function of one user's vectors and all items."""
-        user, item = self.owner[positive], self.bench.train.indices[positive]
-        near = self.scale() * np.square(vectors[:, None] - items[None, [item, *candidates]]).sum(axis=2).min(axis=0)
-        inner = items[candidates] @ items[item]
+        user, item = self.owner[positive], self.kernel.train.indices[positive]
+        near = self.scale() * np.square(vectors[:, None] - items[None, [item, *negatives]]).sum(axis=2).min(axis=0)
+        inner = items[negatives] @ items[item]
         gamma = self.state["gamma"][positive] if self.model.sampler == "dihars" else 0.0
         return float(
             self.weight[user] * sampled_loss(self.model, near[0], near[1:], inner, gamma, int(self.n_negatives[user]))
@@ -191,21 +215,21 @@ class Twin:
     def penalty(self, user: int, vectors: Any) -> float:
         return float(self.model.spread_weight * self.share[user] * penalty(self.model, vectors))
 
-    def excess(self, positive: int, candidates: Any) -> Any:
-        """margin + s(u, positive) - s(u, candidate), the largest first."""
-        user, item = self.owner[positive], self.bench.train.indices[positive]
-        vectors, items = self.state["users"][self.rows_of(user)], self.state["items"][[item, *candidates]]
+    def excess(self, positive: int, negatives: Any) -> Any:
+        """margin + s(u, positive) - s(u, negative), the largest first."""
+        user, item = self.owner[positive], self.kernel.train.indices[positive]
+        vectors, items = self.state["users"][self.rows_of(user)], self.state["items"][[item, *negatives]]
         near = self.scale() * np.square(vectors[:, None] - items[None]).sum(axis=2).min(axis=0)
         return np.sort(self.model.margin + near[0] - near[1:])[::-1]
 
-    def pulls(self, positive: int, candidates: Any) -> list[tuple[int, int, float]]:
+    def pair_gradients(self, positive: int, negatives: Any) -> list[tuple[int, int, float]]:
         """(row of the vector, item, derivative of the loss with respect to their squared distance)."""
-        user, item = self.owner[positive], self.bench.train.indices[positive]
+        user, item = self.owner[positive], self.kernel.train.indices[positive]
         mine, items = self.rows_of(user), self.state["items"]
-        touched = [item, *candidates]
+        touched = [item, *negatives]
         gaps = np.square(self.state["users"][mine][:, None] - items[None, touched]).sum(axis=2)
         gamma = self.state["gamma"][positive] if self.model.sampler == "dihars" else 0.0
-        inner = items[candidates] @ items[item]
+        inner = items[negatives] @ items[item]
 
         def of_gaps(near: Any) -> float:
             return float(self.weight[user]) * sampled_loss(
@@ -217,45 +241,45 @@ class Twin:
                 int(self.n_negatives[user]),
             )
 
-        strengths = slope(of_gaps, gaps.min(axis=0))
+        derivatives = numeric_gradient(of_gaps, gaps.min(axis=0))
         return [
-            (mine.start + int(c), int(v), s) for c, v, s in zip(gaps.argmin(axis=0), touched, strengths, strict=True)
+            (mine.start + int(c), int(v), s) for c, v, s in zip(gaps.argmin(axis=0), touched, derivatives, strict=True)
         ]
 
     def learn(self, first: int, last: int, order: list[int], epoch: int = 0) -> None:
-        """What `train_range` does: per block first all users, then the items that they pulled."""
+        """What `train_dpcml` does: per block first all users, then the items with pair gradients."""
         block = self.model.block_size
         for start in range(first, last, block):
             slots = sorted(order[start : min(last, start + block)], key=lambda p: self.owner[p])
-            noted = []
+            recorded = []
             for positive in slots:
-                candidates = self.bench.probe(positive, epoch)[3]
-                if len(candidates) == 0:
+                negatives = self.kernel.step(positive, epoch).negatives
+                if len(negatives) == 0:
                     continue
-                noted += self._learn_user(positive, candidates)
-            for vector, item, strength in noted:
-                if abs(strength) > 1e-9:
+                recorded += self._learn_user(positive, negatives)
+            for vector, item, derivative in recorded:
+                if abs(derivative) > 1e-9:
                     gap = self.state["items"][item] - self.state["users"][vector]
-                    self._step("item", item, 2 * strength * gap)
+                    self._step("item", item, 2 * derivative * gap)
 
-    def _learn_user(self, positive: int, candidates: Any) -> list[tuple[int, int, float]]:
+    def _learn_user(self, positive: int, negatives: Any) -> list[tuple[int, int, float]]:
         user = int(self.owner[positive])
         mine = self.rows_of(user)
         if self.model.sampler == "dihars":
-            self._start_gamma(positive, candidates)
-        pulls = self.pulls(positive, candidates)
+            self._start_gamma(positive, negatives)
+        pairs = self.pair_gradients(positive, negatives)
         vectors, items = self.state["users"][mine].copy(), self.state["items"]
-        gradient = slope(lambda x: self.loss(positive, candidates, x, items) + self.penalty(user, x), vectors)
+        gradient = numeric_gradient(lambda x: self.loss(positive, negatives, x, items) + self.penalty(user, x), vectors)
         for row, part in enumerate(gradient):
             if np.abs(part).max() > 1e-9:
                 self._step("user", mine.start + row, part)
         if self.model.sampler == "dihars":
             self._move_gamma(positive)
-        return pulls
+        return pairs
 
-    def _start_gamma(self, positive: int, candidates: Any) -> None:
-        excess = self.excess(positive, candidates)
-        hard = n_beta(self.model, int(self.n_negatives[self.owner[positive]]), len(candidates))
+    def _start_gamma(self, positive: int, negatives: Any) -> None:
+        excess = self.excess(positive, negatives)
+        hard = n_beta(self.model, int(self.n_negatives[self.owner[positive]]), len(negatives))
         self.statistic = max(0.0, excess[hard - 1])
         if self.state["gamma"][positive] < 0:
             self.state["gamma"][positive] = self.statistic
@@ -267,7 +291,7 @@ class Twin:
         gamma[positive] = max(0.0, gamma[positive] + move)
 
     def _step(self, side: str, row: int, gradient: Any) -> None:
-        """Row-wise SGD, Adagrad or Adam, then back to where the geometry wants the row."""
+        """Row-wise SGD, Adagrad or Adam, then the projection."""
         rows, first, second = (self.state[name] for name in (f"{side}s", f"{side}_first", f"{side}_second"))
         rate = self.model.learning_rate
         if self.model.optimizer == "sgd":
@@ -286,3 +310,82 @@ class Twin:
         on_sphere = self.model.geometry == "sphere" or (self.model.geometry == "sphere-ball" and side == "user")
         if on_sphere or norm > radius:
             rows[row] *= radius / norm
+
+
+# ---- BPR ---------------------------------------------------------------------------------------------------
+
+
+class BprKernel:
+    """BPR's kernel on random vectors."""
+
+    def __init__(
+        self,
+        train: Interactions,
+        dim: int = 5,
+        optimizer: str = "sgd",
+        rate: float = 0.05,
+        block_size: int = 4,
+        seed: int = SEED,
+    ) -> None:
+        random = np.random.default_rng(seed)
+        self.train, self.optimizer, self.learning_rate = train, optimizer, rate
+        users, items, bias = (
+            random.normal(0, 0.7, shape).astype(np.float32)
+            for shape in ((train.n_users, dim), (train.n_items, dim), train.n_items)
+        )
+        self.settings = _native.BprSettings(
+            regularization=0.03,
+            bias_regularization=0.02,
+            optimizer=_native.OptimizerSettings(optimizer=OPTIMIZERS[optimizer], learning_rate=rate),
+            block_size=block_size,
+        )
+        self.data = _native.BprData(offsets=train.offsets, positives=train.indices)
+        self.state = _native.BprState(
+            users=users,
+            items=items,
+            bias=bias,
+            user_optimizer=optimizer_state(optimizer, users),
+            item_optimizer=optimizer_state(optimizer, items),
+            bias_optimizer=optimizer_state(optimizer, bias),
+        )
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """What is learned, by name: views."""
+        state = self.state
+        found = {"users": state.users, "items": state.items, "bias": state.bias}
+        optimizers = {"user": state.user_optimizer, "item": state.item_optimizer, "bias": state.bias_optimizer}
+        for side, optimizer in optimizers.items():
+            found |= {f"{side}_{part}": array for part, array in optimizer_arrays(optimizer).items()}
+        return found
+
+    def learn(self, first: int = 0, last: int | None = None, epoch: int = 0, threads: int = 1) -> _native.BprTotals:
+        """Train on a range of positives."""
+        last = self.train.n_interactions if last is None else last
+        return _native.train_bpr(
+            self.data, self.state, self.settings, seed=SEED, epoch=epoch, first=first, last=last, threads=threads
+        )
+
+    def copies(self) -> dict[str, Any]:
+        """What is learned, without the optimizer's state: copies."""
+        return {name: self.arrays[name].copy() for name in ("users", "items", "bias")}
+
+    def negative(self, positive: int, epoch: int = 0) -> int:
+        """The item that a step compares with, -1 where there is none."""
+        train = self.train
+        user = np.array([train.row_of_each()[positive]], dtype=np.int32)
+        keep, other = UNIFORM
+        drawn = _native.draw_negatives(
+            train.offsets,
+            train.indices,
+            train.n_items,
+            alias_keep=keep,
+            alias_other=other,
+            users=user,
+            n=1,
+            seed=SEED,
+            epoch=epoch,
+            first=positive,
+            threads=1,
+        )
+        return int(drawn[0, 0])

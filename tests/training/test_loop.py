@@ -44,10 +44,19 @@ class Counter:
         return {"value": self.value.copy()}
 
 
-def run(trainee=None, scores=None, callbacks=(), progress=None, **settings):
-    chosen = {"epochs": 6, "n_positives": 10, "monitor": "NDCG@10" if scores else "", **settings}
+def run(trainable=None, scores=None, callbacks=(), progress=None, identity=None, **settings):
+    chosen = LoopSettings(**{"epochs": 6, "patience": 0, **settings})
     validate = None if scores is None else lambda result: scores[int(result["value"][0]) - 1]
-    return Loop(trainee or Counter(), LoopSettings(**chosen), validate, callbacks, progress).run()
+    loop = Loop(
+        trainable or Counter(),
+        chosen,
+        n_positives=10,
+        validate=validate,
+        callbacks=callbacks,
+        progress=progress,
+        identity=identity,
+    )
+    return loop.run()
 
 
 # ---- the best epoch ----------------------------------------------------------------------------------------

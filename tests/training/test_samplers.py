@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import SEED, Bench, from_lists, random_lists
+from reference import SEED, DpcmlKernel, from_lists, random_lists
 from scipy.stats import chi2, chisquare
 
 from tastespace import DPCML
@@ -87,28 +87,35 @@ def test_popularity_of_a_user_who_has_nearly_all_that_is_popular():
 
 
 @pytest.mark.parametrize(("sampler", "power"), [("unis", None), ("hars", None), ("ndihars", None), ("dihars", None)])
-def test_the_kernel_draws_uniform_candidates(sampler, power):
-    assert_follows(first_candidates(sampler, 1.0), probabilities(a_village(), power))
+def test_the_kernel_draws_uniform_negatives(sampler, power):
+    assert_follows(first_negatives(sampler, 1.0), probabilities(a_village(), power))
 
 
 @pytest.mark.parametrize("sampler", ["pops", "2sts"])
 @pytest.mark.parametrize("power", [1.0, 0.5])
-def test_the_kernel_draws_candidates_by_popularity(sampler, power):
-    assert_follows(first_candidates(sampler, power), probabilities(a_village(), power))
+def test_the_kernel_draws_negatives_by_popularity(sampler, power):
+    assert_follows(first_negatives(sampler, power), probabilities(a_village(), power))
 
 
-def first_candidates(sampler, power):
+def first_negatives(sampler, power):
     model = DPCML(dim=2, n_interests=1, sampler=sampler, n_negatives=3, popularity_power=power, beta=0.3)
-    bench = Bench(model, a_village())
-    return np.bincount([bench.probe(0, epoch)[3][0] for epoch in range(4000)], minlength=12)
+    kernel = DpcmlKernel(model, a_village())
+    return np.bincount([kernel.step(0, epoch).negatives[0] for epoch in range(4000)], minlength=12)
 
 
 def test_samplers_have_the_documented_kinds():
-    assert list(SAMPLERS) == ["unis", "pops", "2sts", "hars", "ndihars", "dihars"]
-    assert {name for name, kind in SAMPLERS.items() if kind.by_popularity} == {"pops", "2sts"}
-    assert {name for name, kind in SAMPLERS.items() if kind.uses_beta} == {"ndihars", "dihars"}
+    names = ["uniform", "popularity", "two-stage", "hard", "hard-sorted", "hard-differentiable"]
+    assert list(SAMPLERS) == names
+    paper_names = [kind.paper_name for kind in SAMPLERS.values()]
+    assert paper_names == ["UniS", "PopS", "2stS", "HarS", "NDiHarS", "DiHarS"]
+    for name, paper_name in zip(names, paper_names, strict=True):
+        for spelling in (name, name.upper(), paper_name, paper_name.lower()):
+            assert find_sampler(spelling) is SAMPLERS[name]
+    assert {name for name, kind in SAMPLERS.items() if kind.by_popularity} == {"popularity", "two-stage"}
+    assert {name for name, kind in SAMPLERS.items() if kind.uses_beta} == {"hard-sorted", "hard-differentiable"}
+    assert all(kind.paper_name in samplers.__doc__ for kind in SAMPLERS.values())
     assert all(name in samplers.__doc__ for name in SAMPLERS)
-    with pytest.raises(ParameterError, match=r"sampler='har': expected one of unis, .* Did you mean hars"):
+    with pytest.raises(ParameterError, match=r"sampler='har': expected one of uniform, .* Did you mean hars or hard"):
         find_sampler("har")
 
 
@@ -134,24 +141,26 @@ def test_negatives_are_true_distinct_and_as_many_as_there_are(seed, n, power):
 def test_negatives_of_the_kernel_are_true_and_distinct(sampler, n_negatives):
     train = random_lists([1, 5, 13, 14], 15)
     model = DPCML(dim=3, n_interests=2, sampler=sampler, n_negatives=n_negatives, n_hardest=3, beta=0.2)
-    bench = Bench(model, train)
+    kernel = DpcmlKernel(model, train)
     for positive, user in enumerate(train.row_of_each()):
-        drawn = bench.probe(positive)[3]
+        drawn = kernel.step(positive).negatives
         assert len(set(drawn)) == len(drawn) == min(n_negatives, 15 - train.user_counts[user])
         assert not set(drawn) & set(train.indices[train.offsets[user] : train.offsets[user + 1]])
 
 
-def test_a_visit_depends_on_seed_epoch_and_positive_only():
-    bench = Bench(DPCML(dim=3, n_interests=1, sampler="unis", n_negatives=10, seed=SEED), random_lists([5] * 8, 200))
-    draws = {(p, e): tuple(bench.probe(p, e)[3]) for p in range(20) for e in range(3)}
+def test_a_draw_depends_on_seed_epoch_and_positive_only():
+    kernel = DpcmlKernel(
+        DPCML(dim=3, n_interests=1, sampler="unis", n_negatives=10, seed=SEED), random_lists([5] * 8, 200)
+    )
+    draws = {(p, e): tuple(kernel.step(p, e).negatives) for p in range(20) for e in range(3)}
     assert len(set(draws.values())) == len(draws)
-    assert all(tuple(bench.probe(p, e)[3]) == draw for (p, e), draw in reversed(draws.items()))
+    assert all(tuple(kernel.step(p, e).negatives) == draw for (p, e), draw in reversed(draws.items()))
 
 
 # ---- arrays of negatives -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("power", [None, 1.0])
 def test_pieces_equal_one_call(power, threads):
     train = random_lists([3, 9, 20, 29], 30)

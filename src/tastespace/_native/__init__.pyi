@@ -1,17 +1,19 @@
 """Types of the compiled kernels. Arrays must be C-contiguous and of exactly the type given."""
 
-from typing import Any
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
 SIMD: str
-"""The twin in use: ``"generic"``, ``"v3"`` or ``"v4"``."""
+"""The SIMD variant in use: ``"generic"``, ``"v3"`` or ``"v4"``."""
 
 SOURCES: str
 """Hash of the sources that the kernels were built from."""
 
-def best_twin() -> str: ...
+def best_simd_variant() -> str:
+    """The widest SIMD variant that this processor runs."""
+
 def factorize(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """``(ids, codes)``: the distinct values in ascending order and each value's place among them."""
 
@@ -81,71 +83,332 @@ def list_spread(
 ) -> NDArray[np.float64]:
     """Sum of squared distances over ordered pairs of each list's first ``cut`` items, shape ``(n, n_cuts)``."""
 
-def train_range(
-    arrays: dict[str, NDArray[Any]],
-    settings: dict[str, Any],
+# ---- training: settings ------------------------------------------------------------------------------------
+
+class Sampler(Enum):
+    """Which of the negatives drawn enter the loss."""
+
+    ALL = ...
+    TWO_STAGE = ...
+    """The `n_hardest` with the largest inner product with the positive item."""
+    HARDEST = ...
+    """The `n_hardest` nearest to the user."""
+    DIFFERENTIABLE = ...
+    """Those that violate the margin by more than the positive's gamma."""
+
+class GammaRule(Enum):
+    """How gamma moves: by projected gradient, or as a running average of the order statistic."""
+
+    GRADIENT = ...
+    AVERAGE = ...
+
+class DcrsForm(Enum):
+    """DCRS: none, on the mean pairwise distance of a user's vectors, or on each pair."""
+
+    OFF = ...
+    MEAN = ...
+    PAIRS = ...
+
+class Region(Enum):
+    """Where vectors must lie."""
+
+    UNBOUNDED = ...
+    BALL = ...
+    SPHERE = ...
+
+class Optimizer(Enum):
+    """Row-wise optimizers."""
+
+    SGD = ...
+    ADAGRAD = ...
+    ADAM = ...
+
+class OptimizerSettings:
+    """Settings of an optimizer; `beta1` and `beta2` are Adam's."""
+
+    optimizer: Optimizer
+    learning_rate: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    def __init__(
+        self,
+        *,
+        optimizer: Optimizer,
+        learning_rate: float,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+    ) -> None: ...
+
+class DpcmlSettings:
+    """Settings of DPCML's kernel; see native/dpcml.hpp."""
+
+    sampler: Sampler
+    n_negatives: int
+    n_hardest: int
+    margin: float
+    distance_scale: float
+    gamma_rule: GammaRule
+    gamma_rate: float
+    dcrs: DcrsForm
+    spread_weight: float
+    min_spread: float
+    max_spread: float
+    user_region: Region
+    item_region: Region
+    radius: float
+    optimizer: OptimizerSettings
+    block_size: int
+    def __init__(
+        self,
+        *,
+        sampler: Sampler,
+        n_negatives: int,
+        n_hardest: int,
+        margin: float,
+        distance_scale: float,
+        gamma_rule: GammaRule,
+        gamma_rate: float,
+        dcrs: DcrsForm,
+        spread_weight: float,
+        min_spread: float,
+        max_spread: float,
+        user_region: Region,
+        item_region: Region,
+        radius: float,
+        optimizer: OptimizerSettings,
+        block_size: int,
+    ) -> None: ...
+
+class BprSettings:
+    """Settings of BPR's kernel."""
+
+    regularization: float
+    bias_regularization: float
+    optimizer: OptimizerSettings
+    block_size: int
+    def __init__(
+        self, *, regularization: float, bias_regularization: float, optimizer: OptimizerSettings, block_size: int
+    ) -> None: ...
+
+# ---- training: arrays; a wrong type is a TypeError, a size that does not fit a ValueError ------------------
+
+class OptimizerState:
+    """State of an optimizer for one matrix of rows; what an optimizer does not need is empty."""
+
+    @property
+    def first(self) -> NDArray[np.float32]:
+        """Adagrad: sums of squares. Adam: mean gradients."""
+    @property
+    def second(self) -> NDArray[np.float32]:
+        """Adam: mean squared gradients."""
+    @property
+    def steps(self) -> NDArray[np.int32]:
+        """Adam: steps taken by each row."""
+    def __init__(
+        self, *, first: NDArray[np.float32], second: NDArray[np.float32], steps: NDArray[np.int32]
+    ) -> None: ...
+
+class DpcmlData:
+    """What DPCML learns from; see native/dpcml.hpp."""
+
+    def __init__(
+        self,
+        *,
+        offsets: NDArray[np.int64],
+        positives: NDArray[np.int32],
+        alias_keep: NDArray[np.float32],
+        alias_other: NDArray[np.int32],
+        vector_offsets: NDArray[np.int64],
+        loss_weight: NDArray[np.float32],
+        dcrs_share: NDArray[np.float32],
+        n_hardest: NDArray[np.int32],
+    ) -> None: ...
+
+class DpcmlState:
+    """What DPCML learns: the arrays themselves, changed in place."""
+
+    @property
+    def users(self) -> NDArray[np.float32]:
+        """Shape ``(n_vectors, dim)``."""
+    @property
+    def items(self) -> NDArray[np.float32]:
+        """Shape ``(n_items, dim)``."""
+    @property
+    def gamma(self) -> NDArray[np.float32]:
+        """Thresholds of ``Sampler.DIFFERENTIABLE``, one per positive (negative: no step yet); else empty."""
+    @property
+    def user_optimizer(self) -> OptimizerState: ...
+    @property
+    def item_optimizer(self) -> OptimizerState: ...
+    def __init__(
+        self,
+        *,
+        users: NDArray[np.float32],
+        items: NDArray[np.float32],
+        gamma: NDArray[np.float32],
+        user_optimizer: OptimizerState,
+        item_optimizer: OptimizerState,
+    ) -> None: ...
+
+class BprData:
+    """What BPR learns from: the positives of each user."""
+
+    def __init__(self, *, offsets: NDArray[np.int64], positives: NDArray[np.int32]) -> None: ...
+
+class BprState:
+    """What BPR learns: the arrays themselves, changed in place."""
+
+    @property
+    def users(self) -> NDArray[np.float32]:
+        """Shape ``(n_users, dim)``."""
+    @property
+    def items(self) -> NDArray[np.float32]:
+        """Shape ``(n_items, dim)``."""
+    @property
+    def bias(self) -> NDArray[np.float32]:
+        """Shape ``(n_items,)``."""
+    @property
+    def user_optimizer(self) -> OptimizerState: ...
+    @property
+    def item_optimizer(self) -> OptimizerState: ...
+    @property
+    def bias_optimizer(self) -> OptimizerState: ...
+    def __init__(
+        self,
+        *,
+        users: NDArray[np.float32],
+        items: NDArray[np.float32],
+        bias: NDArray[np.float32],
+        user_optimizer: OptimizerState,
+        item_optimizer: OptimizerState,
+        bias_optimizer: OptimizerState,
+    ) -> None: ...
+
+# ---- training: kernels -------------------------------------------------------------------------------------
+
+class DpcmlTotals:
+    """Sums over the steps of a range of positives."""
+
+    @property
+    def loss(self) -> float:
+        """Weighted hinge loss."""
+    @property
+    def dcrs(self) -> float:
+        """DCRS penalty."""
+    @property
+    def n_steps(self) -> int:
+        """Positives that were learned from."""
+    @property
+    def n_skipped(self) -> int:
+        """Positives of users who have every item."""
+    @property
+    def n_pair_gradients(self) -> int: ...
+    def __init__(self) -> None: ...
+    def __add__(self, other: DpcmlTotals) -> DpcmlTotals: ...
+
+class BprTotals:
+    """Sums over the steps of a range of positives."""
+
+    @property
+    def loss(self) -> float:
+        """Without the regularization."""
+    @property
+    def n_correct(self) -> int:
+        """Pairs that were in the right order before their step."""
+    @property
+    def n_steps(self) -> int:
+        """Positives that were learned from."""
+    def __init__(self) -> None: ...
+    def __add__(self, other: BprTotals) -> BprTotals: ...
+
+class PositiveStep:
+    """Loss of one positive."""
+
+    @property
+    def loss(self) -> float:
+        """Weighted, without DCRS."""
+    @property
+    def dcrs(self) -> float: ...
+    @property
+    def gamma_slope(self) -> float:
+        """Derivative of the loss with respect to gamma, without the user's weight."""
+    @property
+    def negatives(self) -> NDArray[np.int32]:
+        """The negatives drawn; empty where the user has every item."""
+
+def train_dpcml(
+    data: DpcmlData,
+    state: DpcmlState,
+    settings: DpcmlSettings,
+    *,
     seed: int,
     epoch: int,
     first: int,
     last: int,
     threads: int,
-) -> tuple[float, float, int, int, int]:
-    """Learn from the positives number ``first ... last - 1`` of this epoch's order, changing the arrays in place.
+) -> DpcmlTotals:
+    """Train on the positives number ``first ... last - 1`` of this epoch's random order, changing ``state``.
 
-    Returns the summed hinge loss, the summed DCRS penalty, and the numbers of positives visited and skipped and of
-    pulls and pushes. ``first`` must be a multiple of the block for the same bits as one call.
+    ``first`` must be a multiple of the block size for the same bits as one call.
     """
 
-def learn_newcomers(
-    arrays: dict[str, NDArray[Any]],
-    settings: dict[str, Any],
+def fold_in_dpcml(
+    data: DpcmlData,
+    state: DpcmlState,
+    settings: DpcmlSettings,
+    *,
+    mean_users: NDArray[np.float32],
     seed: int,
     epochs: int,
     average: int,
-    mean_users: NDArray[np.float32],
     threads: int,
 ) -> None:
-    """Learn the vectors of new users against items that stand still, each user alone, changing the arrays in place.
+    """Learn the vectors of new users with the items fixed, each user separately, changing ``state``.
 
-    ``mean_users`` receives the running mean over ``average`` epochs, which is what a model would use.
+    ``mean_users`` receives the running mean over ``average`` epochs, which is what a model uses. The state of the item
+    optimizer may be empty.
     """
 
-def probe(
-    arrays: dict[str, NDArray[Any]],
-    settings: dict[str, Any],
+def dpcml_loss_and_gradient(
+    data: DpcmlData,
+    state: DpcmlState,
+    settings: DpcmlSettings,
+    *,
     seed: int,
     epoch: int,
     positive: int,
     user_gradient: NDArray[np.float32],
     item_gradient: NDArray[np.float32],
-) -> tuple[float, float, float, NDArray[np.int32]]:
-    """``(hinge, dcrs, slope in gamma, candidates)`` of one positive; the gradients are written into the arrays."""
+) -> PositiveStep:
+    """The loss of one positive, its gradients written into the arrays; ``state`` is not changed."""
 
-def bpr_range(
-    arrays: dict[str, NDArray[Any]],
-    settings: dict[str, Any],
+def train_bpr(
+    data: BprData,
+    state: BprState,
+    settings: BprSettings,
+    *,
     seed: int,
     epoch: int,
     first: int,
     last: int,
     threads: int,
-) -> tuple[float, int, int]:
-    """As `train_range`, for Bayesian personalized ranking.
+) -> BprTotals:
+    """As `train_dpcml`, for Bayesian personalized ranking."""
 
-    Returns the summed loss without the regularization, the number of pairs that were in the right order when visited,
-    and the number of positives visited.
-    """
-
-def bpr_newcomers(
-    arrays: dict[str, NDArray[Any]],
-    settings: dict[str, Any],
+def fold_in_bpr(
+    data: BprData,
+    state: BprState,
+    settings: BprSettings,
+    *,
+    mean_users: NDArray[np.float32],
     seed: int,
     epochs: int,
     average: int,
-    mean_users: NDArray[np.float32],
     threads: int,
 ) -> None:
-    """As `learn_newcomers`, for Bayesian personalized ranking."""
+    """As `fold_in_dpcml`, for Bayesian personalized ranking."""
 
 def draw_negatives(
     offsets: NDArray[np.int64],

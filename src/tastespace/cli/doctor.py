@@ -51,7 +51,7 @@ def doctor() -> None:
 def _kernels() -> str:
     names = {"generic": "portable", "v3": "AVX2 + FMA (x86-64-v3)", "v4": "AVX-512 (x86-64-v4)"}
     forced = ", forced by TASTESPACE_SIMD" if os.environ.get("TASTESPACE_SIMD") else ""
-    return f"{names[_native.SIMD]}{forced}; best for this processor: {names[_native.best_twin()]}"
+    return f"{names[_native.SIMD]}{forced}; best for this processor: {names[_native.best_simd_variant()]}"
 
 
 def _version(package: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -13,18 +13,25 @@ from tastespace import threads as threading
 from tastespace.checks import require_number, require_seed, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.trained import LoopParameters, TrainedRecommender, learn, validator
+from tastespace.models.trained import TrainedRecommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.training.kernel_run import Arrays, Pace, Rates, optimizer_memory
-from tastespace.training.pairwise import PairwiseTrainer
+from tastespace.training.loop import Arrays
+from tastespace.training.native_trainer import (
+    OPTIMIZERS,
+    SCHEDULES,
+    BprTrainer,
+    LearningRateSchedule,
+    RunSettings,
+    Schedule,
+    optimizer_state,
+)
 
-_METHODS = {"sgd": 0, "adagrad": 1, "adam": 2}
-_FOLD_EPOCHS = 50  # until newcomers' vectors have settled
-_FOLD_ALONE = 2_000  # interactions from which a second thread pays
+_FOLD_IN_EPOCHS = 50  # enough for the vectors to converge
+_FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BPR(LoopParameters, TrainedRecommender):
+class BPR(TrainedRecommender):
     """Matrix factorization with the BPR criterion (Rendle et al., "BPR: Bayesian Personalized Ranking from Implicit
     Feedback", UAI 2009).
 
@@ -32,7 +39,7 @@ class BPR(LoopParameters, TrainedRecommender):
     drawn uniformly, and ``-ln sigmoid(s(u, i) - s(u, j))`` plus half the regularization times the squares of x_u, v_i,
     v_j, b_i and b_j takes a step downwards.
 
-    The publication draws positives with replacement; here an epoch visits each once, in a new random order. It has no
+    The publication draws positives with replacement; here an epoch takes each once, in a new random order. It has no
     item bias in its formulas, though its authors' software has; the start of the vectors, the optimizer and the number
     of steps are open as well. Row-wise Adagrad and the running mean are those of DPCML.
 
@@ -47,7 +54,7 @@ class BPR(LoopParameters, TrainedRecommender):
     dim: int = 100
     """Dimension k of the vectors."""
     learning_rate: float = 0.05
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    schedule: Schedule = "constant"
     """How the learning rate falls over the epochs."""
     regularization: float = 0.01
     """lambda_Theta for the vectors of users and items."""
@@ -56,7 +63,7 @@ class BPR(LoopParameters, TrainedRecommender):
     optimizer: Literal["adagrad", "adam", "sgd"] = "adagrad"
     """Row-wise: only what has a gradient moves."""
     block_size: int = 1024
-    """Positives per block: items stand still while the users of a block move, and then move themselves."""
+    """Positives per block: items are fixed while the users of a block take their steps, and then take theirs."""
     average: int = 10
     """The model is the running mean over about so many epochs; 1 takes the last epoch's."""
 
@@ -68,36 +75,43 @@ class BPR(LoopParameters, TrainedRecommender):
             for n in (train.n_users, train.n_items)
         )
         bias = np.zeros(len(items), dtype=np.float32)
-        trainer = PairwiseTrainer(
-            train,
-            {"users": users, "items": items, "bias": bias},
-            optimizer_memory(self.optimizer, user=users, item=items, bias=bias),
-            self._kernel_settings(),
-            Pace(
-                Rates(self.learning_rate, self.schedule, self.epochs),
-                self.average,
-                self.seed,
-                threading.resolve(self.threads),
-            ),
+        state = _native.BprState(
+            users=users,
+            items=items,
+            bias=bias,
+            user_optimizer=optimizer_state(self.optimizer, users),
+            item_optimizer=optimizer_state(self.optimizer, items),
+            bias_optimizer=optimizer_state(self.optimizer, bias),
         )
-        settings = self._loop_settings(train, valid, (users, items), train.n_interactions)
-        found = learn(self, trainer, settings, validator(self, train, valid, _space), progress)
-        self.user_vectors_, self.item_vectors_, self.item_bias_ = found["users"], found["items"], found["bias"]
+        run = RunSettings(
+            LearningRateSchedule(self.learning_rate, self.schedule, self.epochs),
+            self.average,
+            self.seed,
+            threading.resolve(self.threads),
+        )
+        data = _native.BprData(offsets=train.offsets, positives=train.indices)
+        result = self._run_loop(
+            BprTrainer(train, data, state, self._kernel_settings(), run),
+            train,
+            valid,
+            validate=self._validator(train, valid, _space),
+            initial=(users, items),
+            n_positives=train.n_interactions,
+            progress=progress,
+        )
+        self.user_vectors_, self.item_vectors_, self.item_bias_ = result["users"], result["items"], result["bias"]
 
-    def _kernel_settings(self) -> dict[str, Any]:
-        return {
-            "regularization": self.regularization,
-            "bias_regularization": self.bias_regularization,
-            "method": _METHODS[self.optimizer],
-            "beta1": 0.9,
-            "beta2": 0.999,
-            "epsilon": 1e-8,
-            "block_size": self.block_size,
-        }
+    def _kernel_settings(self) -> _native.BprSettings:
+        return _native.BprSettings(
+            regularization=self.regularization,
+            bias_regularization=self.bias_regularization,
+            optimizer=_native.OptimizerSettings(optimizer=OPTIMIZERS[self.optimizer], learning_rate=self.learning_rate),
+            block_size=self.block_size,
+        )
 
     def _check(self) -> None:
         """Every parameter that makes no sense, before anything is computed."""
-        for name, choices in (("optimizer", _METHODS), ("schedule", ("constant", "linear", "cosine"))):
+        for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
             if getattr(self, name) not in choices:
                 raise ParameterError(
                     f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, choices))}."
@@ -116,25 +130,32 @@ class BPR(LoopParameters, TrainedRecommender):
         return _space({"users": self.user_vectors_, "items": self.item_vectors_, "bias": self.item_bias_})
 
     def _fold_in(self, histories: Interactions) -> BPR:
-        """Newcomers' vectors, learned with the model's own loss against items that stand still."""
+        """Vectors of new users, learned with the model's own loss and the items fixed."""
         self._check()
         # A loaded model's arrays are mapped for reading only.
         items, bias = (np.require(a, requirements=["C", "W"]) for a in (self.item_vectors_, self.item_bias_))
         users = np.zeros((histories.n_users, items.shape[1]), dtype=np.float32)
-        arrays: Arrays = {
-            "offsets": histories.offsets,
-            "positives": histories.indices,
-            "users": users,
-            "items": items,
-            "bias": bias,
-            **optimizer_memory(self.optimizer, user=users, item=items[:0], bias=bias[:0]),
-        }
-        settings = {**self._kernel_settings(), "learning_rate": self.learning_rate}
-        n_threads = threading.resolve(self.threads) if histories.n_interactions > _FOLD_ALONE else 1
-        new = copy.copy(self)
-        new.user_vectors_ = np.zeros_like(users)
-        _native.bpr_newcomers(arrays, settings, self.seed, _FOLD_EPOCHS, self.average, new.user_vectors_, n_threads)
-        return new
+        state = _native.BprState(
+            users=users,
+            items=items,
+            bias=bias,
+            user_optimizer=optimizer_state(self.optimizer, users),
+            item_optimizer=optimizer_state(self.optimizer, items[:0]),
+            bias_optimizer=optimizer_state(self.optimizer, bias[:0]),
+        )
+        model = copy.copy(self)
+        model.user_vectors_ = np.zeros_like(users)
+        _native.fold_in_bpr(
+            _native.BprData(offsets=histories.offsets, positives=histories.indices),
+            state,
+            self._kernel_settings(),
+            mean_users=model.user_vectors_,
+            seed=self.seed,
+            epochs=_FOLD_IN_EPOCHS,
+            average=self.average,
+            threads=threading.resolve(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1,
+        )
+        return model
 
 
 def _space(result: Arrays) -> VectorSpace:

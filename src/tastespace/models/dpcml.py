@@ -16,27 +16,45 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace import threads as threading
-from tastespace.checks import require_unweighted
+from tastespace.checks import require_number, require_seed, require_spread, require_unweighted, require_whole
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.models.initializers import grow, spread_over_items, start_items, start_users
-from tastespace.models.parameters import REGIONS, MetricParameters
-from tastespace.models.trained import TrainedRecommender, learn, validator
+from tastespace.models.initializers import extend_user_vectors, spread_over_items
+from tastespace.models.trained import TrainedRecommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.training.kernel_run import Arrays, Pace, Rates, optimizer_memory
 from tastespace.training.loop import Callback
-from tastespace.training.metric import MetricTrainer, place
-from tastespace.training.n_vectors import interests_per_user
+from tastespace.training.n_vectors import interests_per_user, n_hardest
+from tastespace.training.native_trainer import (
+    OPTIMIZERS,
+    SCHEDULES,
+    DpcmlTrainer,
+    LearningRateSchedule,
+    RunSettings,
+    Schedule,
+    optimizer_arrays,
+    optimizer_state,
+    project,
+)
+from tastespace.training.samplers import UNIFORM, SamplerKind, alias_table, find_sampler, popularity_weights
 
 log = logging.getLogger(__name__)
 
-_FOLD_EPOCHS = 50  # until newcomers' vectors have settled
-_FOLD_ALONE = 2_000  # interactions from which a second thread pays
+_BALL, _SPHERE = _native.Region.BALL, _native.Region.SPHERE
+_REGIONS = {"sphere-ball": (_SPHERE, _BALL), "ball": (_BALL, _BALL), "sphere": (_SPHERE, _SPHERE)}  # users, items
+_DCRS = {None: _native.DcrsForm.OFF, "mean": _native.DcrsForm.MEAN, "pairs": _native.DcrsForm.PAIRS}
+_GAMMA_RULES = {
+    "statistic": _native.GammaRule.GRADIENT,
+    "random": _native.GammaRule.GRADIENT,
+    "average": _native.GammaRule.AVERAGE,
+}
+
+_FOLD_IN_EPOCHS = 50  # enough for the vectors to converge
+_FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPCML(MetricParameters, TrainedRecommender):
+class DPCML(TrainedRecommender):
     """Diversity-promoting collaborative metric learning.
 
     The score of an item is minus the smallest squared distance from any of the user's vectors (Eq. 3). Training
@@ -52,6 +70,68 @@ class DPCML(MetricParameters, TrainedRecommender):
     """
 
     has_interests = True
+
+    # ---- the space
+    dim: int = 100
+    """Dimension d of the space."""
+    n_interests: int | str = "adaptive"
+    """Vectors per user: a whole number C for everybody (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
+    with n_i the user's train interactions."""
+    min_interests: int = 3
+    """C_1 of APA: the fewest vectors that anybody gets."""
+    log_base: float = 3.0
+    """a of APA, above 1: the larger, the fewer vectors."""
+    geometry: Literal["sphere-ball", "ball", "sphere"] = "sphere-ball"
+    """Where vectors live: users on the sphere and items in the ball; both in the ball; or both on the sphere, which
+    is GFJA, the joint-accessibility form: there s = 1 - cos (Eq. 18), and `margin` is in that unit."""
+    radius: float = 1.0
+    """r of the sphere and the ball."""
+
+    # ---- the loss
+    margin: float = 1.0
+    """lambda, in squared distance."""
+    sampler: str | None = None
+    """Where negatives come from: ``"uniform"``, ``"popularity"``, ``"two-stage"``, ``"hard"``, ``"hard-sorted"`` or
+    ``"hard-differentiable"``; the paper's UniS, PopS, 2stS, HarS, NDiHarS and DiHarS mean the same, in any case. None:
+    ``"hard"``, and ``"uniform"`` for the joint-accessibility form. See `tastespace.training.samplers`."""
+    n_negatives: int | None = None
+    """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: 10, for
+    2stS 50, for (N)DiHarS 100."""
+    n_hardest: int = 1
+    """How many of the negatives drawn HarS and 2stS use, the hardest."""
+    beta: float = 1e-3
+    """The share of a user's negatives that (N)DiHarS aims at, in (0, 1]: N_beta = max(1, floor(beta n_i^-))."""
+    gamma: Literal["statistic", "random", "average"] = "statistic"
+    """How DiHarS learns its thresholds: started at the first step's order statistic and moved by projected gradient;
+    the paper's random start (uniform in [0, margin)) with projected gradient; or a running average of the order
+    statistic."""
+    gamma_rate: float = 0.05
+    """Step of the projected gradient on gamma, or weight of a new statistic in the running average."""
+    popularity_power: float = 1.0
+    """PopS and 2stS draw items in proportion to their number of users to this power."""
+    weighting: Literal["positive", "user"] = "positive"
+    """Whether every positive counts alike (as in the authors' published code) or every user (Eq. 12)."""
+
+    # ---- the spread of a user's vectors (DCRS)
+    dcrs: Literal["mean", "pairs"] | None = "mean"
+    """Hinge on the user's average pairwise distance (the text), on each pair (the published code), or none."""
+    spread_weight: float = 10.0
+    """eta, the weight of the penalty."""
+    min_spread: float | None = 0.05
+    """delta_1, the lower bound of the spread; None: no lower bound."""
+    max_spread: float | None = 0.25
+    """delta_2, the upper bound of the spread; None: no upper bound."""
+
+    # ---- optimization
+    optimizer: Literal["adagrad", "adam", "sgd"] = "adagrad"
+    """Row-wise: only vectors with a gradient move."""
+    learning_rate: float = 0.1
+    schedule: Schedule = "constant"
+    """How the learning rate falls over the epochs."""
+    block_size: int = 1024
+    """Positives per block: item vectors are fixed while the users of a block take their steps, and then take theirs."""
+    average: int = 10
+    """The model is the running mean of the vectors over about so many epochs; 1 takes the last epoch's."""
 
     @classmethod
     def paper(cls, **changes: Any) -> DPCML:
@@ -79,14 +159,10 @@ class DPCML(MetricParameters, TrainedRecommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
-        rng = np.random.default_rng(self.seed)
-        counts = interests_per_user(train.user_counts, self.n_interests, self.min_interests, self.log_base)
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        regions = REGIONS[self.geometry]
-        users = start_users(rng, int(offsets[-1]), self.dim, regions[0], self.radius)
-        items = start_items(rng, train.n_items, self.dim, regions[1], self.radius)
-        memory = optimizer_memory(self.optimizer, user=users, item=items)
-        self._learn(train, valid, progress, users, offsets, items, memory)
+        offsets = self._vector_offsets(interests_per_user(train.user_counts, *self._interest_rule()))
+        users, items = self._random_vectors(int(offsets[-1]), train.n_items)
+        state = self._kernel_state(train, users, items)
+        self._train(train, valid, progress, offsets, state)
 
     def partial_fit(
         self,
@@ -95,12 +171,12 @@ class DPCML(MetricParameters, TrainedRecommender):
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> DPCML:
-        """Go on with more interactions, for `epochs` epochs; new users and new items are welcome.
+        """Continue training with more interactions, for `epochs` epochs; they may hold new users and new items.
 
-        The model afterwards knows everything it knew and everything in ``new``. New users and items start at random,
-        as in `fit`. A user whose adaptive number of vectors grows gets a new one at the own item that lies farthest
-        from the vectors already there. Vectors that exist move on with the mean of the optimizer's memory, so that
-        they do not jump.
+        Afterwards the model knows its old interactions and those in ``new``. Vectors of new users and items start at
+        random, as in `fit`. A user whose adaptive number of vectors grows gets a new one at the own item that is
+        farthest from the vectors already there. Vectors that exist continue with the mean of the optimizer's last
+        state, so that their first steps are not too large.
         """
         self.require_fitted()
         self._check()
@@ -112,100 +188,232 @@ class DPCML(MetricParameters, TrainedRecommender):
                 f"dim={self.dim}: the model was fitted with dim={self.item_vectors_.shape[1]} and goes on with that. "
                 "Restore it, or call fit."
             )
-        whole = concat(self.train_, new)
-        if valid is not None and (valid.users != whole.users or valid.items != whole.items):
-            raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({whole!r}).")
-        counts = interests_per_user(whole.user_counts, self.n_interests, self.min_interests, self.log_base)
-        # Nobody loses a vector; a model fitted with other settings may have given more.
-        old_rows = self.train_.users.find(whole.users.series)
-        had = np.where(old_rows >= 0, np.diff(self.user_offsets_)[old_rows], 0)
-        offsets = np.concatenate([[0], np.cumsum(np.maximum(counts, had))]).astype(np.int64)
-        rng = np.random.default_rng(self.seed)
-        regions = REGIONS[self.geometry]
-        users = start_users(rng, int(offsets[-1]), self.dim, regions[0], self.radius)
-        items = start_items(rng, whole.n_items, self.dim, regions[1], self.radius)
-        memory = optimizer_memory(self.optimizer, user=users, item=items)
-        old_items = self.train_.items.find(whole.items.series)
-        known_items = np.flatnonzero(old_items >= 0)
-        items[known_items] = self.item_vectors_[old_items[known_items]]
-        known_vectors = grow(self, whole, users, offsets, old_rows, had, items, (regions[0], self.radius))
-        for side, known in (("user", known_vectors), ("item", known_items)):
-            for part in ("first", "second", "steps"):
-                if memory[f"{side}_{part}"].size:
-                    memory[f"{side}_{part}"][known] = self.memory_means_[f"{side}_{part}"]
+        train = concat(self.train_, new)
+        if valid is not None and (valid.users != train.users or valid.items != train.items):
+            raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({train!r}).")
+        # No user loses a vector: a model fitted with other settings may have given more.
+        old_users = self.train_.users.find(train.users.series)
+        n_old = np.where(old_users >= 0, np.diff(self.user_offsets_)[old_users], 0)
+        n_wanted = interests_per_user(train.user_counts, *self._interest_rule())
+        offsets = self._vector_offsets(np.maximum(n_wanted, n_old))
+        users, items = self._random_vectors(int(offsets[-1]), train.n_items)
+        old_items = self.train_.items.find(train.items.series)
+        item_rows = np.flatnonzero(old_items >= 0)
+        items[item_rows] = self.item_vectors_[old_items[item_rows]]
+        region = _REGIONS[self.geometry][0]
+        user_rows = extend_user_vectors(
+            self.vectors(), old_users, n_old, train, items, users, offsets, region, self.radius
+        )
+        state = self._kernel_state(train, users, items)
+        for side, optimizer, rows in (
+            ("user", state.user_optimizer, user_rows),
+            ("item", state.item_optimizer, item_rows),
+        ):
+            for part, array in optimizer_arrays(optimizer).items():
+                if array.size:
+                    array[rows] = self.optimizer_means_[f"{side}_{part}"]
         self._callbacks = tuple(callbacks)
-        self._learn(whole, valid, progress, users, offsets, items, memory)
-        self.train_, self.valid_ = whole, valid
+        self._train(train, valid, progress, offsets, state)
+        self.train_, self.valid_ = train, valid
         return self
 
-    def _learn(
+    def _train(
         self,
         train: Interactions,
         valid: Interactions | None,
         progress: bool | None,
-        users: NDArray[np.float32],
         offsets: NDArray[np.int64],
-        items: NDArray[np.float32],
-        memory: Arrays,
+        state: _native.DpcmlState,
     ) -> None:
-        trainer = MetricTrainer(
-            train,
-            users,
-            offsets,
-            items,
-            {**self._kernel_arrays(train), **memory},
-            self._kernel_settings(),
-            Pace(
-                Rates(self.learning_rate, self.schedule, self.epochs),
-                self.average,
-                self.seed,
-                threading.resolve(self.threads),
-            ),
+        """Run the epochs from this state and keep the result."""
+        run = RunSettings(
+            LearningRateSchedule(self.learning_rate, self.schedule, self.epochs),
+            self.average,
+            self.seed,
+            threading.resolve(self.threads),
         )
-        settings = self._loop_settings(train, valid, (users, items), train.n_interactions)
-        measure = validator(self, train, valid, lambda result: VectorSpace(result["users"], offsets, result["items"]))
-        found = learn(self, trainer, settings, measure, progress)
-        self.user_vectors_, self.user_offsets_, self.item_vectors_ = found["users"], offsets, found["items"]
-        self.skipped_positives_ = trainer.skipped
-        if trainer.skipped:
-            log.warning("%d positives of users who have every item were skipped: no negative exists", trainer.skipped)
-        self.memory_means_ = {
-            name: (array.mean().astype(array.dtype) if array.size else array.dtype.type(0))
-            for name, array in trainer.state().items()
-            if name.startswith(("user_", "item_"))
+        trainer = DpcmlTrainer(train, self._kernel_data(train, offsets), state, self._kernel_settings(), run)
+        result = self._run_loop(
+            trainer,
+            train,
+            valid,
+            validate=self._validator(train, valid, lambda now: VectorSpace(now["users"], offsets, now["items"])),
+            initial=(state.users, state.items),
+            n_positives=train.n_interactions,
+            progress=progress,
+        )
+        self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], offsets, result["items"]
+        self.skipped_positives_ = trainer.n_skipped
+        if trainer.n_skipped:
+            log.warning("%d positives of users who have every item were skipped: no negative exists", trainer.n_skipped)
+        self.optimizer_means_ = {
+            f"{side}_{part}": (array.mean().astype(array.dtype) if array.size else array.dtype.type(0))
+            for side, optimizer in (("user", state.user_optimizer), ("item", state.item_optimizer))
+            for part, array in optimizer_arrays(optimizer).items()
         }
 
     def _fold_in(self, histories: Interactions) -> DPCML:
-        """Newcomers' vectors, learned with the model's own loss against items that stand still."""
+        """Vectors of new users, learned with the model's own loss and the items fixed."""
         self._check()
-        counts = interests_per_user(histories.user_counts, self.n_interests, self.min_interests, self.log_base)
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        users = spread_over_items(self.item_vectors_, histories, offsets, REGIONS[self.geometry][0], self.radius)
-        arrays: Arrays = {
-            "offsets": histories.offsets,
-            "positives": histories.indices,
-            "vector_offsets": offsets,
-            "users": users,
-            "items": np.require(self.item_vectors_, requirements=["C", "W"]),  # a loaded model's are read-only
-            **optimizer_memory(self.optimizer, user=users, item=users[:0]),
-            **self._kernel_arrays(histories, self.train_),
-        }
-        if self.gamma == "random":  # by position: a newcomer's would depend on who else is there
-            arrays["gamma"][:] = -1.0
-        settings = {**self._kernel_settings(), "learning_rate": self.learning_rate}
+        region = _REGIONS[self.geometry][0]
+        offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
+        items = np.require(self.item_vectors_, requirements=["C", "W"])  # a loaded model's are read-only
+        users = spread_over_items(items, histories, offsets, region, self.radius)
+        gamma = self._initial_gamma(histories)
+        gamma[:] = -1.0  # a random start goes by position: a user's would depend on the other users
+        state = _native.DpcmlState(
+            users=users,
+            items=items,
+            gamma=gamma,
+            user_optimizer=optimizer_state(self.optimizer, users),
+            item_optimizer=optimizer_state(self.optimizer, items[:0]),
+        )
         means = np.zeros_like(users)
-        n_threads = threading.resolve(self.threads) if histories.n_interactions > _FOLD_ALONE else 1
-        _native.learn_newcomers(arrays, settings, self.seed, _FOLD_EPOCHS, self.average, means, n_threads)
-        new = copy.copy(self)
-        new.user_vectors_ = place(means, REGIONS[self.geometry][0], self.radius)
-        new.user_offsets_ = offsets
-        return new
+        _native.fold_in_dpcml(
+            self._kernel_data(histories, offsets, self.train_),
+            state,
+            self._kernel_settings(),
+            mean_users=means,
+            seed=self.seed,
+            epochs=_FOLD_IN_EPOCHS,
+            average=self.average,
+            threads=threading.resolve(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1,
+        )
+        model = copy.copy(self)
+        model.user_vectors_, model.user_offsets_ = project(means, region, self.radius), offsets
+        return model
 
     def vectors(self) -> VectorSpace:
         """The learned vectors."""
         if not hasattr(self, "item_vectors_"):
             self.require_fitted()
         return VectorSpace(self.user_vectors_, self.user_offsets_, self.item_vectors_)
+
+    # ---- what the kernel gets ------------------------------------------------------------------------------
+
+    def _interest_rule(self) -> tuple[int | str, int, float]:
+        """How many vectors a user gets: the arguments of `interests_per_user`."""
+        return self.n_interests, self.min_interests, self.log_base
+
+    @staticmethod
+    def _vector_offsets(n_vectors: NDArray[np.int64]) -> NDArray[np.int64]:
+        """User ``u`` owns the rows ``offsets[u]:offsets[u + 1]`` of the user vectors."""
+        return np.concatenate([[0], np.cumsum(n_vectors)]).astype(np.int64)
+
+    def _random_vectors(self, n_users: int, n_items: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Initial vectors: the paper's N(0, 0.01^2) for users and N(0, 1/d) for items, projected to their regions.
+
+        On the sphere that is a uniform direction.
+        """
+        rng = np.random.default_rng(self.seed)
+        users = 0.01 * rng.standard_normal((n_users, self.dim))
+        items = rng.standard_normal((n_items, self.dim)) * self.radius / np.sqrt(self.dim)
+        user_region, item_region = _REGIONS[self.geometry]
+        return (
+            project(users.astype(np.float32), user_region, self.radius),
+            project(items.astype(np.float32), item_region, self.radius),
+        )
+
+    def _initial_gamma(self, train: Interactions) -> NDArray[np.float32]:
+        """Thresholds of DiHarS, one per positive; -1: set by the first step. Empty for other samplers."""
+        differentiable = self._sampler().rule is _native.Sampler.DIFFERENTIABLE
+        gamma = np.full(train.n_interactions if differentiable else 0, -1.0, dtype=np.float32)
+        if self.gamma == "random":
+            # The paper starts gamma at random without saying how; a violation's size is of the order of the margin.
+            gamma[:] = np.random.default_rng([self.seed, 1]).uniform(0, self.margin, len(gamma))
+        return gamma
+
+    def _kernel_state(
+        self, train: Interactions, users: NDArray[np.float32], items: NDArray[np.float32]
+    ) -> _native.DpcmlState:
+        """The state of a run that starts at these vectors."""
+        return _native.DpcmlState(
+            users=users,
+            items=items,
+            gamma=self._initial_gamma(train),
+            user_optimizer=optimizer_state(self.optimizer, users),
+            item_optimizer=optimizer_state(self.optimizer, items),
+        )
+
+    def _kernel_data(
+        self, train: Interactions, offsets: NDArray[np.int64], reference: Interactions | None = None
+    ) -> _native.DpcmlData:
+        """What to learn from. Item popularity and the mean history length are those of ``reference``, if given."""
+        kind = self._sampler()
+        counts = train.user_counts
+        reference = reference or train
+        # With this share per step, one epoch gives every user the same eta, however long the history.
+        share = (reference.n_interactions / (reference.n_users * np.maximum(counts, 1))).astype(np.float32)
+        keep, other = UNIFORM
+        if kind.by_popularity:
+            keep, other = alias_table(popularity_weights(reference, self.popularity_power))
+        n_hard = np.empty(0, dtype=np.int64)
+        if kind.uses_beta:
+            n_hard = n_hardest(np.maximum(1, train.n_items - counts), self.beta)
+        return _native.DpcmlData(
+            offsets=train.offsets,
+            positives=train.indices,
+            alias_keep=keep,
+            alias_other=other,
+            vector_offsets=offsets,
+            loss_weight=share if self.weighting == "user" else np.ones(train.n_users, dtype=np.float32),
+            dcrs_share=share,
+            n_hardest=n_hard.astype(np.int32),
+        )
+
+    def _kernel_settings(self) -> _native.DpcmlSettings:
+        kind = self._sampler()
+        user_region, item_region = _REGIONS[self.geometry]
+        unbounded = self.min_spread is None and self.max_spread is None
+        return _native.DpcmlSettings(
+            sampler=kind.rule,
+            n_negatives=kind.n_negatives if self.n_negatives is None else self.n_negatives,
+            n_hardest=0 if kind.uses_beta or not kind.takes_hardest else self.n_hardest,
+            margin=self.margin,
+            distance_scale=0.5 / self.radius**2 if self.geometry == "sphere" else 1.0,
+            gamma_rule=_GAMMA_RULES[self.gamma],
+            gamma_rate=self.gamma_rate,
+            dcrs=_native.DcrsForm.OFF if self.spread_weight == 0 or unbounded else _DCRS[self.dcrs],
+            spread_weight=self.spread_weight,
+            min_spread=-np.inf if self.min_spread is None else self.min_spread,
+            max_spread=np.inf if self.max_spread is None else self.max_spread,
+            user_region=user_region,
+            item_region=item_region,
+            radius=self.radius,
+            optimizer=_native.OptimizerSettings(optimizer=OPTIMIZERS[self.optimizer], learning_rate=self.learning_rate),
+            block_size=self.block_size,
+        )
+
+    def _sampler(self) -> SamplerKind:
+        default = "uniform" if self.geometry == "sphere" else "hard"
+        return find_sampler(default if self.sampler is None else self.sampler)
+
+    def _check(self) -> None:
+        """Every parameter that makes no sense, before anything is computed."""
+        self._sampler()
+        for name, choices in (
+            ("geometry", _REGIONS),
+            ("optimizer", OPTIMIZERS),
+            ("dcrs", _DCRS),
+            ("gamma", _GAMMA_RULES),
+            ("weighting", ("positive", "user")),
+            ("schedule", SCHEDULES),
+        ):
+            if getattr(self, name) not in choices:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, choices))}."
+                )
+        require_seed(self.seed)
+        for name in ("dim", "n_hardest", "block_size", "average"):
+            require_whole(name, getattr(self, name))
+        if self.n_negatives is not None:
+            require_whole("n_negatives", self.n_negatives)
+        for name in ("margin", "learning_rate", "radius", "gamma_rate"):
+            require_number(name, getattr(self, name), above=0.0)
+        require_spread(self.spread_weight, self.min_spread, self.max_spread)
+        number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
+        if not (number and 0 < self.beta <= 1):
+            raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -214,7 +422,7 @@ class CML(DPCML):
 
     It takes DPCML's parameters but for those that concern several vectors.
 
-    >>> CML(dim=8, sampler="unis").n_interests
+    >>> CML(dim=8, sampler="uniform").n_interests
     1
     """
 

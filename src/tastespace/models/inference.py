@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from tastespace.errors import ParameterError
+
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
@@ -268,6 +270,26 @@ class InferenceMixin:
     def _fold_in_with(self: Self, histories: Interactions, features: Any) -> Self | None:
         """The same from features, a row for each user of ``histories``; None for models that use no features."""
         return None
+
+    # ---- validation during training ------------------------------------------------------------------------
+
+    @staticmethod
+    def _check_metric(metric: str, protocol: str) -> None:
+        """Raise `ParameterError` unless the metric is the name of one figure and the protocol is known."""
+        from tastespace.evaluation.metrics import columns_for
+        from tastespace.evaluation.protocols import find_protocol
+
+        find_protocol(protocol)
+        if [column.label for column in columns_for([metric], (3, 10))] != [metric]:
+            raise ParameterError(f"monitor={metric!r}: expected the name of one figure, such as 'NDCG@10' or 'MAP'.")
+
+    def _measure(self, test: Interactions, seen: Interactions, metric: str, protocol: str, threads: int) -> float:
+        """One figure of `tastespace.evaluate`."""
+        from tastespace.evaluation import evaluate
+
+        return evaluate(_recommender(self), test, seen=seen, protocol=protocol, metrics=[metric], threads=threads)[
+            metric
+        ]
 
     # ---- files ---------------------------------------------------------------------------------------------
 

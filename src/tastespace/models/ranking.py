@@ -1,4 +1,4 @@
-"""Ranks and top lists of any model, block by block: the one way from a model to an ordered list.
+"""Ranks and top-k lists of any model, block by block: the one way from a model to an ordered list.
 
 Order: larger score first; equal scores by ascending item index. An item scored -infinity stays a candidate, the
 worst one.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vectors import ScoringVectors, VectorSpace
 
 _USERS_PER_BLOCK = 4096
 _SCORES_PER_BLOCK = 8_000_000  # 32 MB of float32
@@ -87,36 +87,36 @@ class BlockRanker:
         self._threads = threads
         self._candidates = candidates
         self._space = model.vectors()
-        self._arguments = None if self._space is None else self._checked(self._space)
+        self._vectors = None if self._space is None else self._checked(self._space)
         if candidates is not None:
             self._excluded = _among(self._excluded, candidates, model.train_.n_items)
-            if self._arguments is not None:
-                users, user_terms, offsets, items, item_terms, scale = self._arguments
-                self._arguments = users, user_terms, offsets, items[candidates], item_terms[candidates], scale
+            if self._vectors is not None:
+                self._vectors = self._vectors._replace(
+                    items=self._vectors.items[candidates], item_terms=self._vectors.item_terms[candidates]
+                )
 
-    def _checked(self, space: VectorSpace) -> tuple[Any, ...]:
-        """The kernels' arguments; they trust sizes and numbers, so a model's mistakes must end here."""
+    def _checked(self, space: VectorSpace) -> ScoringVectors:
+        """What the kernels get; they trust sizes and numbers, so a model's mistakes must be found here."""
         train, name = self._model.train_, type(self._model).__name__
         given, expected = (len(space.user_offsets) - 1, len(space.item_vectors)), (train.n_users, train.n_items)
-        astray = space.user_offsets[-1] != len(space.user_vectors) or (np.diff(space.user_offsets) < 0).any()
-        if given != expected or astray:
+        misfit = space.user_offsets[-1] != len(space.user_vectors) or (np.diff(space.user_offsets) < 0).any()
+        if given != expected or misfit:
             raise DataError(
                 f"{name}.vectors gave {given[0]:,} users (who own {space.user_offsets[-1]:,} of "
                 f"{len(space.user_vectors):,} vectors) and {given[1]:,} items, expected {expected[0]:,} users and "
                 f"{expected[1]:,} items as in its training data."
             )
-        arguments = space.kernel_arguments()
-        _, user_terms, _, _, item_terms, _ = arguments
+        vectors = space.for_scoring()
         # Squares that overflow, or a NaN bias: both would vanish in the maximum over a user's vectors.
-        users, items = np.flatnonzero(~np.isfinite(user_terms)), np.flatnonzero(np.isnan(item_terms))
+        users, items = np.flatnonzero(~np.isfinite(vectors.user_terms)), np.flatnonzero(np.isnan(vectors.item_terms))
         if space.metric == "l2":
-            items = np.flatnonzero(~np.isfinite(item_terms))
+            items = np.flatnonzero(~np.isfinite(vectors.item_terms))
         if len(users):
             owner = train.users[int(np.searchsorted(space.user_offsets, users[0], side="right")) - 1]
             raise DataError(f"{name} gave a NaN score for user {owner!r}: its vectors are too large to be squared.")
         if len(items):
             raise DataError(f"{name} gave NaN scores for item {train.items[int(items[0])]!r}. Did training diverge?")
-        return arguments
+        return vectors
 
     def blocks(self, users: NDArray[np.int32]) -> Iterator[Block]:
         """The blocks of these users, in order."""
@@ -128,13 +128,11 @@ class BlockRanker:
 
     def _block(self, users: NDArray[np.int32]) -> Block:
         source: VectorSpace | NDArray[np.float32]
-        if self._arguments is not None and self._space is not None:
+        if self._vectors is not None and self._space is not None:
             source = self._space
-            vectors, terms, offsets, item_vectors, item_terms, scale = self._arguments
             places, top, nan_user = _native.rank_with_vectors(
-                vectors, terms, offsets, item_vectors, item_terms, scale,
-                users, *self._excluded, *self._test, self._k, self._threads,
-            )  # fmt: skip
+                *self._vectors, users, *self._excluded, *self._test, self._k, self._threads
+            )
         else:
             source = self._scores(users)
             ranked = source if self._candidates is None else np.ascontiguousarray(source[:, self._candidates])
@@ -169,11 +167,11 @@ class BlockRanker:
 def _among(
     lists: tuple[NDArray[np.int64], NDArray[np.int32]], candidates: NDArray[np.int32], n_items: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Lists of items as places among the candidates; what is no candidate leaves."""
-    place = np.full(n_items, -1, dtype=np.int32)
-    place[candidates] = np.arange(len(candidates), dtype=np.int32)
+    """Lists of items as positions among the candidates; other items are left out."""
+    position = np.full(n_items, -1, dtype=np.int32)
+    position[candidates] = np.arange(len(candidates), dtype=np.int32)
     offsets, items = lists
-    found = place[items]
+    found = position[items]
     kept_before = np.concatenate([[0], np.cumsum(found >= 0, dtype=np.int64)])
     return kept_before[offsets], found[found >= 0]
 

@@ -21,7 +21,7 @@ from tastespace import threads as threading
 from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.trained import LoopParameters, TrainedRecommender, learn, validator
+from tastespace.models.trained import TrainedRecommender
 from tastespace.models.vectors import VectorSpace
 from tastespace.training.loop import Arrays
 from tastespace.training.samplers import Negatives
@@ -75,7 +75,7 @@ class _Weights(TrainedRecommender):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NeuralRecommender(LoopParameters, _Weights):
+class NeuralRecommender(_Weights):
     """Base of the models that learn with torch."""
 
     dim: int = 64
@@ -161,23 +161,24 @@ class NeuralRecommender(LoopParameters, _Weights):
         self._check_device(torch)
         with self._on_threads(torch):
             initial = self._initial_weights(train, np.random.default_rng(self.seed))
-            trainee = _TorchTrainee(self, train, initial, torch)
+            trainable = _TorchTrainable(self, train, initial, torch)
 
             def candidate(result: Arrays) -> NeuralRecommender:
                 model = copy.copy(self)
                 model.train_, model.weights_ = train, result
-                model._scoring_tensors = (None, trainee._fixed)  # same data, same tensors
+                model._scoring_tensors = (None, trainable._fixed)  # same data, same tensors
                 return model
 
-            settings = self._loop_settings(train, valid, list(initial.values()), self._n_batched(train))
-            self.weights_ = learn(self, trainee, settings, self._validator(train, valid, candidate), progress)
+            self.weights_ = self._run_loop(
+                trainable,
+                train,
+                valid,
+                validate=self._validator(train, valid, candidate),
+                initial=list(initial.values()),
+                n_positives=self._n_batched(train),
+                progress=progress,
+            )
         self._scoring_tensors = (None, None)
-
-    def _validator(
-        self, train: Interactions, valid: Interactions | None, candidate: Callable[[Arrays], Any]
-    ) -> Callable[[Arrays], float] | None:
-        """The metric that chooses the epoch: a function of the weights, of which ``candidate`` makes a model."""
-        return validator(self, train, valid, candidate)
 
     def _check_device(self, torch: Any) -> None:
         try:
@@ -230,7 +231,7 @@ class NeuralRecommender(LoopParameters, _Weights):
             return np.ascontiguousarray(scores.cpu().numpy(), dtype=np.float32)
 
 
-class _TorchTrainee:
+class _TorchTrainable:
     """A neural model as the epoch loop sees it."""
 
     def __init__(self, model: NeuralRecommender, train: Interactions, initial: Arrays, torch: Any) -> None:

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.errors import DataError
+
+
+class ScoringVectors(NamedTuple):
+    """Vectors as the ranking kernels take them: a score is the largest, over the user's vectors x, of
+    ``scale * <x, v> + user_terms[x] + item_terms[v]``.
+    """
+
+    users: NDArray[np.float32]
+    """Shape ``(n_vectors, dim)``."""
+    user_terms: NDArray[np.float32]
+    """Shape ``(n_vectors,)``."""
+    offsets: NDArray[np.int64]
+    """User ``u`` owns the rows ``offsets[u]:offsets[u + 1]`` of `users`."""
+    items: NDArray[np.float32]
+    """Shape ``(n_items, dim)``."""
+    item_terms: NDArray[np.float32]
+    """Shape ``(n_items,)``."""
+    scale: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +70,8 @@ class VectorSpace:
         if self.item_bias is not None and not np.isfinite(self.item_bias).all():
             raise DataError("item_bias holds NaN or infinite values; expected a finite number per item.")
 
-    def kernel_arguments(self) -> tuple[Any, ...]:
-        """User vectors, their terms and offsets, item vectors, their terms and the scale, for the kernels."""
+    def for_scoring(self) -> ScoringVectors:
+        """The vectors as the ranking kernels take them."""
         users = np.ascontiguousarray(self.user_vectors, dtype=np.float32)
         items = np.ascontiguousarray(self.item_vectors, dtype=np.float32)
         if self.metric == "l2":
@@ -66,15 +84,15 @@ class VectorSpace:
             user_terms = np.zeros(len(users), dtype=np.float32)
             bias = np.zeros(len(items)) if self.item_bias is None else self.item_bias
             item_terms, scale = np.ascontiguousarray(bias, dtype=np.float32), 1.0
-        return users, user_terms, self.user_offsets, items, item_terms, scale
+        return ScoringVectors(users, user_terms, self.user_offsets, items, item_terms, scale)
 
     def scores(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Scores of all items, shape ``(len(users), n_items)``: for small blocks and for comparison."""
-        vectors, terms, offsets, items, item_terms, scale = self.kernel_arguments()
+        vectors, terms, offsets, items, item_terms, scale = self.for_scoring()
         out = np.empty((len(users), len(items)), dtype=np.float32)
         for row, user in enumerate(users):
-            mine = slice(offsets[user], offsets[user + 1])
-            out[row] = (scale * (vectors[mine] @ items.T) + terms[mine, None] + item_terms).max(axis=0)
+            own = slice(offsets[user], offsets[user + 1])
+            out[row] = (scale * (vectors[own] @ items.T) + terms[own, None] + item_terms).max(axis=0)
         return out
 
     def pair_scores(
@@ -89,9 +107,9 @@ class VectorSpace:
             np.ascontiguousarray(self.user_vectors, dtype=np.float32),
             self.user_offsets,
             np.ascontiguousarray(self.item_vectors, dtype=np.float32),
-            self.metric == "l2",
-            np.ascontiguousarray(bias, dtype=np.float32),
-            np.ascontiguousarray(users, dtype=np.int32),
-            np.ascontiguousarray(items, dtype=np.int32),
-            threads,
+            by_distance=self.metric == "l2",
+            item_bias=np.ascontiguousarray(bias, dtype=np.float32),
+            users=np.ascontiguousarray(users, dtype=np.int32),
+            items=np.ascontiguousarray(items, dtype=np.int32),
+            threads=threads,
         )

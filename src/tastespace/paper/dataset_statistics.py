@@ -78,7 +78,7 @@ def parameter_mib(model: DPCML, train: Interactions) -> float:
     1.0
     """
     counts = interests_per_user(train.user_counts, model.n_interests, model.min_interests, model.log_base)
-    thresholds = len(model._kernel_arrays(train)["gamma"])
+    thresholds = len(model._initial_gamma(train))
     return _FLOAT * ((int(counts.sum()) + train.n_items) * model.dim + thresholds) / _MIB
 
 

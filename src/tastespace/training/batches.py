@@ -1,4 +1,4 @@
-"""Batches for models whose networks are dear: few different users, and negatives from a pool that the batch shares."""
+"""Batches for models with expensive networks: few distinct users, and negatives from a pool that the batch shares."""
 
 from __future__ import annotations
 

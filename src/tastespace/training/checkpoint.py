@@ -1,10 +1,8 @@
-"""Checkpoints: one safetensors file, written beside and renamed, so that a crash leaves the old one or the new one."""
+"""Checkpoints: one safetensors file, written atomically, so that a crash leaves the old one or the new one."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from tastespace.atomic import atomic_write
 from tastespace.errors import TrainingError
 
 FORMAT = 1
@@ -21,29 +20,13 @@ _KEY = "tastespace-checkpoint"
 
 
 def write_checkpoint(path: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
-    """Write atomically: to a temporary file in the same folder, flushed to disk, then renamed over ``path``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write the arrays and the facts, atomically."""
     # An empty array has no bytes to store; it is made anew when the run is set up.
     filled = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array.size}
-    notes = {"format": FORMAT, "checksum": _checksum(filled), **facts}
-    payload = save(filled, metadata={_KEY: json.dumps(notes)})
-    # One name, so that a process killed while writing leaves one such file at most, which the next write takes over.
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        with temporary.open("wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    metadata = {"format": FORMAT, "checksum": _checksum(filled), **facts}
+    payload = save(filled, metadata={_KEY: json.dumps(metadata)})
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(payload)
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -8,13 +8,14 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.checks import require_seed, require_whole
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.training.checkpoint import read_checkpoint, write_checkpoint
 from tastespace.training.progress import EpochBar
@@ -26,8 +27,8 @@ Callback = Callable[[dict[str, Any]], object]
 """Called after every epoch with its row of the history; returning False stops the training."""
 
 
-class Trainee(Protocol):
-    """What the loop needs of a model in training."""
+class Trainable(Protocol):
+    """What the loop needs of a training run."""
 
     def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
         """One epoch; gives at least ``{"loss": ...}``."""
@@ -42,24 +43,47 @@ class Trainee(Protocol):
         """What the model would be if training ended now, as new arrays."""
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class LoopSettings:
-    """How long to train, when to stop, what to write down."""
+    """How long to train, what chooses the epoch, what is written to disk, which resources are used.
 
-    epochs: int
-    n_positives: int
-    patience: int = 0
-    """Stop after this many validations without a better one; 0: never."""
+    Every model that trains by epochs inherits these as its parameters (`tastespace.models.trained`).
+    """
+
+    epochs: int = 50
+    monitor: str = "NDCG@10"
+    """Metric of `tastespace.evaluate` that chooses the best epoch where `fit` is given validation data."""
+    monitor_protocol: str = "full"
+    patience: int = 10
+    """Stop after so many validations without a better one; 0 never stops early."""
     validate_every: int = 1
-    monitor: str = ""
-    checkpoint: str | Path | None = None
+    """Epochs between validations."""
+    checkpoint: str | None = None
+    """File from which `fit` resumes and to which it writes its state; a resumed run ends in the same bits."""
     checkpoint_epochs: int = 5
     checkpoint_minutes: float | None = None
-    log_file: str | Path | None = None
+    log_file: str | None = None
+    """Training log, one row per epoch: a name that ends in .csv or .jsonl."""
     max_minutes: float | None = None
-    """Stop after the epoch in which the run has taken so long; None: never."""
-    identity: dict[str, Any] = field(default_factory=dict)
-    """What a checkpoint must agree with to be continued: parameters and the data's fingerprint."""
+    """Stop after the epoch in which training has taken so long; None: never. What was best until then is kept."""
+    seed: int = 0
+    threads: int = 0
+    """0 means all cores."""
+
+    def _check_loop(self) -> None:
+        """Raise `ParameterError` for a setting that makes no sense, before anything is computed."""
+        require_seed(self.seed)
+        for name in ("epochs", "validate_every", "checkpoint_epochs"):
+            require_whole(name, getattr(self, name))
+        patience = self.patience
+        if isinstance(patience, bool) or not isinstance(patience, (int, np.integer)) or patience < 0:
+            raise ParameterError(f"patience={patience!r}: expected a whole number; 0 never stops early.")
+        for name in ("checkpoint_minutes", "max_minutes"):
+            minutes = getattr(self, name)
+            if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
+                raise ParameterError(f"{name}={minutes!r}: expected a positive number.")
+        if self.log_file is not None and Path(self.log_file).suffix not in (".csv", ".jsonl"):
+            raise ParameterError(f"log_file={str(self.log_file)!r}: expected a name that ends in .csv or .jsonl.")
 
 
 @dataclass
@@ -75,19 +99,34 @@ class Outcome:
 
 
 class Loop:
-    """Runs a `Trainee`."""
+    """Runs a `Trainable`.
+
+    Args:
+        trainable: The training run.
+        settings: How long to train, when to stop, what to write.
+        n_positives: What an epoch goes through, for the progress bar.
+        validate: From `Trainable.result` to the monitored figure, larger is better; None: the last epoch is kept.
+        callbacks: Called after every epoch.
+        progress: Whether to show a progress bar: by default only where standard error is a terminal.
+        identity: What a checkpoint must agree with to be continued: parameters and the data's fingerprint.
+    """
 
     def __init__(
         self,
-        trainee: Trainee,
+        trainable: Trainable,
         settings: LoopSettings,
+        *,
+        n_positives: int,
         validate: Callable[[Arrays], float] | None = None,
         callbacks: Sequence[Callback] = (),
         progress: bool | None = None,
+        identity: dict[str, Any] | None = None,
     ) -> None:
-        _check(settings)
-        self._trainee = trainee
+        settings._check_loop()
+        self._trainable = trainable
         self._settings = settings
+        self._n_positives = n_positives
+        self._identity = _as_stored(identity or {})
         self._validate = validate
         self._callbacks = callbacks
         self._progress = progress
@@ -103,18 +142,18 @@ class Loop:
         first = self._resume()
         stopped = "finished"
         began = time.monotonic()
-        with EpochBar(self._settings.epochs, first, self._settings.n_positives, self._progress) as bar:
+        with EpochBar(self._settings.epochs, first, self._n_positives, self._progress) as bar:
             for epoch in range(first, self._settings.epochs):
                 if self._out_of_patience():
                     stopped = "early"
                     break
                 try:
-                    wish = self._one_epoch(epoch, bar)
+                    go_on = self._one_epoch(epoch, bar)
                 except KeyboardInterrupt:
                     log.warning("interrupted in epoch %d; the model keeps what it has learned so far", epoch + 1)
                     stopped = "interrupted"
                     break
-                if wish is False:
+                if not go_on:
                     stopped = "callback"
                     break
                 minutes = self._settings.max_minutes
@@ -126,12 +165,12 @@ class Loop:
             stopped = "early"
         if self._best:
             return Outcome(self._history, self._best, self._best_epoch, stopped)
-        return Outcome(self._history, self._trainee.result(), len(self._history), stopped)
+        return Outcome(self._history, self._trainable.result(), len(self._history), stopped)
 
     def _one_epoch(self, epoch: int, bar: EpochBar) -> bool:
         start = time.perf_counter()
         bar.start_epoch(epoch + 1)
-        row: dict[str, Any] = {"epoch": epoch + 1, **self._trainee.train_epoch(epoch, bar.tick)}
+        row: dict[str, Any] = {"epoch": epoch + 1, **self._trainable.train_epoch(epoch, bar.tick)}
         row["seconds"] = time.perf_counter() - start
         self._require_finite(epoch, row)
         due = (epoch + 1) % self._settings.validate_every == 0 or epoch + 1 == self._settings.epochs
@@ -141,13 +180,13 @@ class Loop:
         bar.end_epoch(row, self._settings.monitor)
         log.info("epoch %s", " ".join(f"{k}={v:.5g}" for k, v in row.items()))
         self._write_log()
-        wishes = [callback(dict(row)) for callback in self._callbacks]
+        answers = [callback(dict(row)) for callback in self._callbacks]
         self._maybe_checkpoint(epoch)
-        return not any(wish is False for wish in wishes)
+        return not any(answer is False for answer in answers)
 
     def _take_score(self, epoch: int) -> float:
         assert self._validate is not None
-        result = self._trainee.result()
+        result = self._trainable.result()
         score = self._validate(result)
         if score > self._best_score:
             self._best_score, self._best_epoch, self._misses = score, epoch + 1, 0
@@ -161,7 +200,7 @@ class Loop:
 
     def _require_finite(self, epoch: int, row: dict[str, Any]) -> None:
         bad = "the loss" if not math.isfinite(row["loss"]) else None
-        for name, array in self._trainee.state().items():
+        for name, array in self._trainable.state().items():
             if bad is None and not np.isfinite(array).all():
                 bad = f"{name!r}"
         if bad is not None:
@@ -179,15 +218,15 @@ class Loop:
         if path is None or not Path(path).exists():
             return 0
         arrays, facts = read_checkpoint(Path(path))
-        mine, theirs = _as_stored(self._settings.identity), facts["identity"]
-        for name in dict.fromkeys([*mine, *theirs]):
-            if mine.get(name) != theirs.get(name):
+        own, stored = self._identity, facts["identity"]
+        for name in dict.fromkeys([*own, *stored]):
+            if own.get(name) != stored.get(name):
                 raise TrainingError(
-                    f"the checkpoint {path} belongs to another run: {name} was {theirs.get(name)!r}, now it is "
-                    f"{mine.get(name)!r}. Delete the file, give another path, or restore the setting."
+                    f"the checkpoint {path} belongs to another run: {name} was {stored.get(name)!r}, now it is "
+                    f"{own.get(name)!r}. Delete the file, give another path, or restore the setting."
                 )
-        stored = {name: array for name, array in arrays.items() if not name.startswith("best.")}
-        self._trainee.load_state({**self._trainee.state(), **stored})
+        state = {name: array for name, array in arrays.items() if not name.startswith("best.")}
+        self._trainable.load_state({**self._trainable.state(), **state})
         self._best = {name.removeprefix("best."): a for name, a in arrays.items() if name.startswith("best.")}
         self._history = facts["history"]
         self._best_score, self._best_epoch = facts["best_score"], facts["best_epoch"]
@@ -207,9 +246,9 @@ class Loop:
             due = True
         if not due and not self._out_of_patience():
             return
-        arrays = {**self._trainee.state(), **{f"best.{name}": a for name, a in self._best.items()}}
+        arrays = {**self._trainable.state(), **{f"best.{name}": a for name, a in self._best.items()}}
         facts = {
-            "identity": _as_stored(settings.identity),
+            "identity": self._identity,
             "history": self._history,
             "best_score": self._best_score if math.isfinite(self._best_score) else None,
             "best_epoch": self._best_epoch,
@@ -237,19 +276,3 @@ class Loop:
 def _as_stored(identity: dict[str, Any]) -> dict[str, Any]:
     """As JSON gives it back; NumPy's numbers count as Python's."""
     return json.loads(json.dumps(identity, default=lambda value: value.item()))
-
-
-def _check(settings: LoopSettings) -> None:
-    for name in ("epochs", "validate_every", "checkpoint_epochs"):
-        value = getattr(settings, name)
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ParameterError(f"{name}={value!r}: expected a whole number, 1 or more.")
-    patience = settings.patience
-    if isinstance(patience, bool) or not isinstance(patience, (int, np.integer)) or patience < 0:
-        raise ParameterError(f"patience={patience!r}: expected a whole number; 0 never stops early.")
-    for name in ("checkpoint_minutes", "max_minutes"):
-        minutes = getattr(settings, name)
-        if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
-            raise ParameterError(f"{name}={minutes!r}: expected a positive number.")
-    if settings.log_file is not None and Path(settings.log_file).suffix not in (".csv", ".jsonl"):
-        raise ParameterError(f"log_file={str(settings.log_file)!r}: expected a name that ends in .csv or .jsonl.")

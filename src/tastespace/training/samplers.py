@@ -25,7 +25,9 @@ from tastespace import _native, threads
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 
-_NO_FLOATS, _NO_INTS = np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32)
+Alias = tuple[NDArray[np.float32], NDArray[np.int32]]
+UNIFORM: Alias = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32))
+"""The alias table of uniform draws, for the kernels: empty."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class SamplerKind:
 
     name: str
     paper_name: str
-    code: int
-    """Of the rule in native/train.hpp."""
+    rule: _native.Sampler
+    """Which of the negatives drawn enter the loss."""
     by_popularity: bool = False
     uses_beta: bool = False
     takes_hardest: bool = False
@@ -47,12 +49,14 @@ class SamplerKind:
 SAMPLERS = {
     kind.name: kind
     for kind in (
-        SamplerKind("uniform", "UniS", code=0),
-        SamplerKind("popularity", "PopS", code=0, by_popularity=True),
-        SamplerKind("two-stage", "2stS", code=1, by_popularity=True, takes_hardest=True, n_negatives=50),
-        SamplerKind("hard", "HarS", code=2, takes_hardest=True),
-        SamplerKind("hard-sorted", "NDiHarS", code=2, uses_beta=True, n_negatives=100),
-        SamplerKind("hard-differentiable", "DiHarS", code=3, uses_beta=True, n_negatives=100),
+        SamplerKind("uniform", "UniS", _native.Sampler.ALL),
+        SamplerKind("popularity", "PopS", _native.Sampler.ALL, by_popularity=True),
+        SamplerKind(
+            "two-stage", "2stS", _native.Sampler.TWO_STAGE, by_popularity=True, takes_hardest=True, n_negatives=50
+        ),
+        SamplerKind("hard", "HarS", _native.Sampler.HARDEST, takes_hardest=True),
+        SamplerKind("hard-sorted", "NDiHarS", _native.Sampler.HARDEST, uses_beta=True, n_negatives=100),
+        SamplerKind("hard-differentiable", "DiHarS", _native.Sampler.DIFFERENTIABLE, uses_beta=True, n_negatives=100),
     )
 }
 _BY_ANY_NAME = {name.lower(): kind for kind in SAMPLERS.values() for name in (kind.name, kind.paper_name)}
@@ -74,14 +78,16 @@ def find_sampler(name: str) -> SamplerKind:
 
 
 def popularity_weights(data: Interactions, power: float) -> NDArray[np.float64]:
-    """Number of users of each item to a power, shape ``(n_items,)``; items that nobody took have weight 0."""
+    """Number of users of each item to a power, shape ``(n_items,)``; items without users have weight 0."""
     if not np.isfinite(power) or power < 0:
-        raise ParameterError(f"popularity_power={power!r}: expected a number, 0 or more (0: all taken items alike).")
+        raise ParameterError(
+            f"popularity_power={power!r}: expected a number, 0 or more (0: all items with users alike)."
+        )
     share = data.item_counts / max(1, data.item_counts.max())  # a large power of a large count would overflow
     return np.where(share > 0, share**power, 0.0)
 
 
-def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+def alias_table(weights: NDArray[np.float64]) -> Alias:
     """Walker's alias table: item i is kept with probability ``keep[i]``, else ``other[i]`` is taken.
 
     >>> keep, other = alias_table(np.array([1.0, 3.0]))
@@ -117,7 +123,7 @@ class Negatives:
         self._data = data
         self._seed = seed
         self._threads = threads.resolve(n_threads)
-        self._alias = (_NO_FLOATS, _NO_INTS)
+        self._alias = UNIFORM
         if popularity_power is not None:
             self._alias = alias_table(popularity_weights(data, popularity_power))
 
@@ -136,15 +142,17 @@ class Negatives:
         if given.size and (given.min() < 0 or given.max() >= data.n_users):
             raise ParameterError(f"users hold indices outside 0 ... {data.n_users - 1}.")
         rows = np.ascontiguousarray(given, dtype=np.int32)
+        keep, other = self._alias
         return _native.draw_negatives(
             data.offsets,
             data.indices,
-            data.n_items,
-            *self._alias,
-            rows,
-            int(n),
-            self._seed,
-            epoch,
-            first,
-            self._threads,
+            n_items=data.n_items,
+            alias_keep=keep,
+            alias_other=other,
+            users=rows,
+            n=int(n),
+            seed=self._seed,
+            epoch=epoch,
+            first=first,
+            threads=self._threads,
         )

@@ -1,4 +1,4 @@
-#include "ranking.hpp"
+#include "row_ranking.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -6,8 +6,8 @@
 namespace tastespace {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr int kScan = 64;  // scores looked at together before a closer look
+constexpr float kExcluded = -std::numeric_limits<float>::infinity();
+constexpr int kScan = 64;  // scores compared with the threshold at once
 
 bool before(const TopBuffer::Entry& a, const TopBuffer::Entry& b) {
   return a.score != b.score ? a.score > b.score : a.item < b.item;
@@ -23,25 +23,25 @@ bool prepare_row(std::span<float> scores, std::int64_t n_items, std::span<const 
     nan |= scores[i] != scores[i];
     scores[i] = scores[i] < kWorst ? kWorst : scores[i];
   }
-  for (const std::int32_t item : excluded) scores[item] = kNever;
-  std::fill(scores.begin() + n_items, scores.end(), kNever);
+  for (const std::int32_t item : excluded) scores[item] = kExcluded;
+  std::fill(scores.begin() + n_items, scores.end(), kExcluded);
   return nan == 0;
 }
 
 void rank_items(std::span<const float> scores, std::span<const std::int32_t> test, std::span<Place> places) {
   const auto n = static_cast<std::int64_t>(scores.size());
   for (std::size_t t = 0; t < test.size(); ++t) {
-    const float mine = scores[test[t]];
+    const float score = scores[test[t]];
     std::int32_t above = 0, tied = 0;
 #pragma omp simd reduction(+ : above, tied)
     for (std::int64_t i = 0; i < n; ++i) {
-      above += scores[i] > mine;
-      tied += scores[i] == mine;
+      above += scores[i] > score;
+      tied += scores[i] == score;
     }
-    // Ties are rare; only then is it worth asking who comes first.
+    // Ties are rare; only then are the earlier tied items counted.
     std::int32_t tied_before = 0;
     if (tied > 1)
-      for (std::int32_t i = 0; i < test[t]; ++i) tied_before += scores[i] == mine;
+      for (std::int32_t i = 0; i < test[t]; ++i) tied_before += scores[i] == score;
     places[t] = {above + tied_before + 1, above, tied};
   }
   // So far the user's other test items are among those above and tied; the negatives are the rest.
@@ -57,11 +57,11 @@ void top_k(std::span<const float> scores, std::span<std::int32_t> top, TopBuffer
   auto& entries = buffer.entries;
   entries.clear();
   if (k == 0) return;
-  float bar = kNever;  // what a score must exceed; equal scores with a later index come too late
+  float threshold = kExcluded;  // to exceed; of equal scores the smaller index, which came earlier, wins
   const auto shrink = [&] {
     std::nth_element(entries.begin(), entries.begin() + (k - 1), entries.end(), before);
     entries.resize(k);
-    bar = entries[k - 1].score;
+    threshold = entries[k - 1].score;
   };
   const std::size_t capacity = std::max<std::size_t>(2 * k, 128);
   const std::size_t n = scores.size();
@@ -69,10 +69,10 @@ void top_k(std::span<const float> scores, std::span<std::int32_t> top, TopBuffer
     const std::size_t end = std::min(n, start + kScan);
     int any = 0;
 #pragma omp simd reduction(| : any)
-    for (std::size_t i = start; i < end; ++i) any |= scores[i] > bar;
+    for (std::size_t i = start; i < end; ++i) any |= scores[i] > threshold;
     if (!any) continue;
     for (std::size_t i = start; i < end; ++i)
-      if (scores[i] > bar) entries.push_back({scores[i], static_cast<std::int32_t>(i)});
+      if (scores[i] > threshold) entries.push_back({scores[i], static_cast<std::int32_t>(i)});
     if (entries.size() >= capacity) shrink();
   }
   if (entries.size() > k) shrink();

@@ -40,7 +40,7 @@ struct VectorRows {
 
 // Fill scores[owner * padded_items + item] for n_owners users. Padding and owners without a row get -infinity.
 // Each score is the same sum in the same order, however users and items are grouped.
-void score_tile(const PackedItems& items, const VectorRows& rows, float scale, std::int64_t n_owners,
+void score_block(const PackedItems& items, const VectorRows& rows, float scale, std::int64_t n_owners,
                 std::span<float> scores);
 
 }  // namespace tastespace

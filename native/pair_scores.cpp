@@ -1,11 +1,11 @@
-#include "pairs.hpp"
+#include "pair_scores.hpp"
 
 #include "simd.hpp"
 
 namespace tastespace {
 
 PairScores pair_scores(std::span<const float> user_vectors, std::span<const std::int64_t> offsets,
-                       std::span<const float> item_vectors, std::int64_t dim, const Comparison& how,
+                       std::span<const float> item_vectors, std::int64_t dim, const Comparison& comparison,
                        std::span<const std::int32_t> users, std::span<const std::int32_t> items, int threads) {
   const auto n = static_cast<std::int64_t>(users.size());
   PairScores out{std::vector<float>(n), std::vector<std::int32_t>(n)};
@@ -14,15 +14,15 @@ PairScores pair_scores(std::span<const float> user_vectors, std::span<const std:
     const float* item = item_vectors.data() + items[p] * dim;
     const std::int64_t first = offsets[users[p]], last = offsets[users[p] + 1];
     for (std::int64_t x = first; x < last; ++x) {
-      const float* mine = user_vectors.data() + x * dim;
+      const float* vector = user_vectors.data() + x * dim;
       const float score =
-          how.by_distance ? -simd::squared_distance(mine, item, dim) : simd::dot(mine, item, dim);
+          comparison.by_distance ? -simd::squared_distance(vector, item, dim) : simd::dot(vector, item, dim);
       if (x == first || score > out.score[p]) {
         out.score[p] = score;
         out.interest[p] = static_cast<std::int32_t>(x - first);
       }
     }
-    if (!how.by_distance && !how.item_bias.empty()) out.score[p] += how.item_bias[items[p]];
+    if (!comparison.by_distance && !comparison.item_bias.empty()) out.score[p] += comparison.item_bias[items[p]];
   }
   return out;
 }

@@ -1,12 +1,12 @@
-// Streaming evaluation: for a block of users, the places of their test items and the top of their lists.
+// A block of users: the ranks of their test items and their top k, without a users x items matrix.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "ranking.hpp"
-#include "scoring.hpp"
+#include "block_scores.hpp"
+#include "row_ranking.hpp"
 
 namespace tastespace {
 
@@ -19,8 +19,8 @@ struct Lists {
   }
 };
 
-// Multi-vector users: user u owns the vectors offsets[u] ... offsets[u + 1] - 1.
-struct Users {
+// Vectors of users: user u owns the vectors offsets[u] ... offsets[u + 1] - 1.
+struct UserVectors {
   std::span<const float> vectors;
   std::span<const float> terms;
   std::span<const std::int64_t> offsets;
@@ -33,7 +33,7 @@ struct Ranked {
 };
 
 // `users` are rows of `excluded`, of `test` and of the model; test items must not be excluded.
-Ranked rank_with_vectors(const PackedItems& items, const Users& model, float scale,
+Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
                          std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
                          std::int64_t k, int threads);
 
@@ -41,11 +41,5 @@ Ranked rank_with_vectors(const PackedItems& items, const Users& model, float sca
 Ranked rank_with_scores(std::span<const float> scores, std::int64_t n_items,
                         std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
                         std::int64_t k, int threads);
-
-// For each list (row of `top`, -1 at its end where it is short) and each cut: the sum of squared distances
-// over ordered pairs of its first `cut` items. Shape n_lists x cuts.
-std::vector<double> list_spread(std::span<const std::int32_t> top, std::int64_t k,
-                                std::span<const float> vectors, std::int64_t dim,
-                                std::span<const std::int64_t> cuts, int threads);
 
 }  // namespace tastespace

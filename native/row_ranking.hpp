@@ -1,6 +1,6 @@
-// From one user's scores to ranks of the test items and the top of the list.
+// One user: from the scores of all items to the ranks of the test items and the top k.
 //
-// Order: larger score first, equal scores by ascending item index. -infinity marks what is not a candidate.
+// Order: larger score first, equal scores by ascending item index. -infinity marks items that are not candidates.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tastespace {
 
-// What is known of a test item's place. A negative is a candidate that is not a test item.
+// Rank of a test item. A negative is a candidate that is not a test item.
 struct Place {
   std::int32_t rank;             // 1 is the top, among all candidates
   std::int32_t negatives_above;  // with a strictly larger score

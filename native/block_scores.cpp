@@ -1,4 +1,4 @@
-#include "scoring.hpp"
+#include "block_scores.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 using simd::kLanes, simd::Vec;
 
-// Rows of user vectors that pass over a panel together: as many as the registers can accumulate.
+// User vectors scored against a panel at once: as many as the registers can accumulate.
 #if defined(__AVX512F__)
 constexpr int kRows = 12;  // 24 of 32 registers
 #else
@@ -63,7 +63,7 @@ PackedItems::PackedItems(std::span<const float> vectors, std::span<const float> 
                          std::int64_t dim)
     : n_items_(n_items), dim_(dim), n_panels_((n_items + kWidth - 1) / kWidth) {
   packed_.assign(static_cast<std::size_t>(n_panels_ * dim * kWidth), 0.0f);
-  // The padding's term makes its score -infinity: it is never recommended and never counted.
+  // The padding's term makes its score -infinity: it never enters a list or a rank.
   terms_.assign(static_cast<std::size_t>(n_panels_ * kWidth), -std::numeric_limits<float>::infinity());
   for (std::int64_t item = 0; item < n_items; ++item) {
     float* panel = packed_.data() + item / kWidth * dim * kWidth + item % kWidth;
@@ -76,12 +76,12 @@ std::int64_t PackedItems::padded_items() const { return n_panels_ * kWidth; }
 const float* PackedItems::panel(std::int64_t p) const { return packed_.data() + p * dim_ * kWidth; }
 const float* PackedItems::terms(std::int64_t p) const { return terms_.data() + p * kWidth; }
 
-void score_tile(const PackedItems& items, const VectorRows& rows, float scale, std::int64_t n_owners,
+void score_block(const PackedItems& items, const VectorRows& rows, float scale, std::int64_t n_owners,
                 std::span<float> scores) {
   const std::int64_t stride = items.padded_items(), dim = items.dim();
   const auto n_rows = static_cast<std::int64_t>(rows.owner.size());
   std::fill_n(scores.begin(), n_owners * stride, -std::numeric_limits<float>::infinity());
-  // Panels outside, rows inside: a panel stays in the first-level cache while all rows pass over it.
+  // Panels outside, rows inside: a panel stays in the first-level cache while all rows are scored against it.
   for (std::int64_t p = 0; p < items.n_panels(); ++p) {
     for (std::int64_t r = 0; r < n_rows; r += kRows) {
       const auto n = static_cast<std::size_t>(std::min<std::int64_t>(kRows, n_rows - r));

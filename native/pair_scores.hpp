@@ -21,7 +21,7 @@ struct Comparison {
 // Distances are taken from the differences themselves, so that an item at a user's vector has distance 0.
 // User u owns the vectors offsets[u] ... offsets[u + 1] - 1, at least one.
 PairScores pair_scores(std::span<const float> user_vectors, std::span<const std::int64_t> offsets,
-                       std::span<const float> item_vectors, std::int64_t dim, const Comparison& how,
+                       std::span<const float> item_vectors, std::int64_t dim, const Comparison& comparison,
                        std::span<const std::int32_t> users, std::span<const std::int32_t> items, int threads);
 
 }  // namespace tastespace

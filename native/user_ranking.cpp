@@ -1,4 +1,4 @@
-#include "evaluate.hpp"
+#include "user_ranking.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -9,11 +9,11 @@ namespace {
 constexpr std::int64_t kTileBytes = 1 << 20;  // of scores: they should stay in the second-level cache
 constexpr std::int64_t kTileUsers = 16;
 
-// What every way of scoring does with a finished row of scores.
-class Ranker {
+// Collects ranks and top lists of a block of users, row of scores by row of scores.
+class RankCollector {
  public:
-  Ranker(std::span<const std::int32_t> users, const Lists& excluded, const Lists& test, std::int64_t n_items,
-         std::int64_t k)
+  RankCollector(std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
+                std::int64_t n_items, std::int64_t k)
       : users_(users), excluded_(excluded), test_(test), n_items_(n_items), k_(k), starts_(users.size() + 1, 0) {
     for (std::size_t b = 0; b < users.size(); ++b)
       starts_[b + 1] = starts_[b] + static_cast<std::int64_t>(test.of(users[b]).size());
@@ -21,10 +21,10 @@ class Ranker {
     out_.top.resize(users.size() * k);
   }
 
-  void take(std::int64_t b, std::span<float> scores, TopBuffer& buffer) {
+  void add_row(std::int64_t b, std::span<float> scores, TopBuffer& buffer) {
     const std::int32_t user = users_[b];
     if (!prepare_row(scores, n_items_, excluded_.of(user))) {
-      note_nan(b);
+      record_nan(b);
       return;
     }
     rank_items(scores, test_.of(user), std::span(out_.places).subspan(starts_[b], starts_[b + 1] - starts_[b]));
@@ -37,7 +37,7 @@ class Ranker {
   }
 
  private:
-  void note_nan(std::int64_t b) {  // the smallest position, whichever thread comes first
+  void record_nan(std::int64_t b) {  // the smallest position, whichever thread comes first
     std::int64_t known = nan_user_;
     while ((known < 0 || b < known) && !nan_user_.compare_exchange_weak(known, b)) {
     }
@@ -54,13 +54,13 @@ class Ranker {
 
 }  // namespace
 
-Ranked rank_with_vectors(const PackedItems& items, const Users& model, float scale,
+Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
                          std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
                          std::int64_t k, int threads) {
   const auto n = static_cast<std::int64_t>(users.size());
   const std::int64_t stride = items.padded_items(), dim = items.dim();
   const std::int64_t tile = std::clamp<std::int64_t>(kTileBytes / (4 * stride), 1, kTileUsers);
-  Ranker ranker(users, excluded, test, items.n_items(), k);
+  RankCollector ranks(users, excluded, test, items.n_items(), k);
 #pragma omp parallel num_threads(threads)
   {
     std::vector<float> scores(tile * stride), vectors, terms;
@@ -78,19 +78,19 @@ Ranked rank_with_vectors(const PackedItems& items, const Users& model, float sca
         terms.insert(terms.end(), model.terms.begin() + from, model.terms.begin() + to);
         owner.insert(owner.end(), to - from, static_cast<std::int32_t>(b - first));
       }
-      score_tile(items, {vectors, terms, owner}, scale, last - first, scores);
+      score_block(items, {vectors, terms, owner}, scale, last - first, scores);
       for (std::int64_t b = first; b < last; ++b)
-        ranker.take(b, std::span(scores).subspan((b - first) * stride, stride), buffer);
+        ranks.add_row(b, std::span(scores).subspan((b - first) * stride, stride), buffer);
     }
   }
-  return ranker.finish();
+  return ranks.finish();
 }
 
 Ranked rank_with_scores(std::span<const float> scores, std::int64_t n_items,
                         std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
                         std::int64_t k, int threads) {
   const auto n = static_cast<std::int64_t>(users.size());
-  Ranker ranker(users, excluded, test, n_items, k);
+  RankCollector ranks(users, excluded, test, n_items, k);
 #pragma omp parallel num_threads(threads)
   {
     std::vector<float> row(n_items);  // a copy: the caller's scores stay as they are
@@ -98,44 +98,10 @@ Ranked rank_with_scores(std::span<const float> scores, std::int64_t n_items,
 #pragma omp for schedule(dynamic, 8)
     for (std::int64_t b = 0; b < n; ++b) {
       std::copy_n(scores.begin() + b * n_items, n_items, row.begin());
-      ranker.take(b, row, buffer);
+      ranks.add_row(b, row, buffer);
     }
   }
-  return ranker.finish();
-}
-
-std::vector<double> list_spread(std::span<const std::int32_t> top, std::int64_t k,
-                                std::span<const float> vectors, std::int64_t dim,
-                                std::span<const std::int64_t> cuts, int threads) {
-  const auto n_cuts = static_cast<std::int64_t>(cuts.size());
-  const std::int64_t n_lists = k ? static_cast<std::int64_t>(top.size()) / k : 0;
-  std::vector<double> out(n_lists * n_cuts, 0.0);
-#pragma omp parallel num_threads(threads)
-  {
-    // Sum over ordered pairs of |a - b|^2 = 2 (m * sum |a|^2 - |sum a|^2): one pass instead of m^2.
-    std::vector<double> total(dim);
-#pragma omp for schedule(static)
-    for (std::int64_t list = 0; list < n_lists; ++list) {
-      std::fill(total.begin(), total.end(), 0.0);
-      double squares = 0.0;
-      std::int64_t taken = 0;
-      for (std::int64_t c = 0; c < n_cuts; ++c) {  // cuts ascend
-        for (; taken < cuts[c] && taken < k && top[list * k + taken] >= 0; ++taken) {
-          const float* v = vectors.data() + top[list * k + taken] * dim;
-#pragma omp simd reduction(+ : squares)
-          for (std::int64_t d = 0; d < dim; ++d) {
-            total[d] += v[d];
-            squares += static_cast<double>(v[d]) * v[d];
-          }
-        }
-        double length = 0.0;
-#pragma omp simd reduction(+ : length)
-        for (std::int64_t d = 0; d < dim; ++d) length += total[d] * total[d];
-        out[list * n_cuts + c] = 2.0 * (static_cast<double>(taken) * squares - length);
-      }
-    }
-  }
-  return out;
+  return ranks.finish();
 }
 
 }  // namespace tastespace

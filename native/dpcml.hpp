@@ -1,0 +1,102 @@
+// Multi-vector collaborative metric learning (DPCML): epochs of stochastic gradient steps over the positives.
+//
+// Deterministic for every number of threads, without locks. Positives are processed in blocks. First the users of a
+// block, in parallel (a user belongs to one thread): for each positive its loss, a step of the user's own vectors, and
+// a record of the pair gradients of the items. Then the items with recorded gradients, in parallel (an item belongs to
+// one thread), in the order of the records.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "negatives.hpp"
+#include "optimizer.hpp"
+
+namespace tastespace {
+
+// Which of the negatives drawn enter the loss: all; those nearest to the positive item; those nearest to the user; or
+// those that violate the margin by more than a learned threshold gamma.
+enum class Sampler { all, two_stage, hardest, differentiable };
+// How gamma moves: by projected gradient, or as a running average of the order statistic.
+enum class GammaRule { gradient, average };
+// DCRS: none, on the mean pairwise distance of a user's vectors, or on each pair.
+enum class DcrsForm { off, mean, pairs };
+
+struct DpcmlSettings {
+  Sampler sampler;
+  std::int64_t n_negatives;  // drawn for each positive: U, S or J_2
+  std::int64_t n_hardest;    // of those, how many enter the loss (hardest, two_stage); 0: DpcmlData::n_hardest
+  float margin;              // lambda
+  float distance_scale;      // s = distance_scale * squared distance; 1/2 makes it 1 - cos on the sphere
+  GammaRule gamma_rule;
+  float gamma_rate;
+  DcrsForm dcrs;
+  float spread_weight;           // eta
+  float min_spread, max_spread;  // delta_1, delta_2; -infinity and +infinity switch a side off
+  Region user_region, item_region;
+  float radius;
+  OptimizerSettings optimizer;
+  std::int64_t block_size;  // positives per block
+};
+
+// Training data. The positives of user u are positives[offsets[u]] ... positives[offsets[u + 1] - 1], ascending.
+struct DpcmlData {
+  std::span<const std::int64_t> offsets;
+  std::span<const std::int32_t> positives;
+  AliasTable alias;                             // weights of the items as negatives; empty: uniform
+  std::span<const std::int64_t> vector_offsets;  // the vectors of user u are the rows [u] ... [u + 1] - 1 of users
+  std::span<const float> loss_weight;           // per user
+  std::span<const float> dcrs_share;            // per user: the share of eta that one step carries
+  std::span<const std::int32_t> n_hardest;      // per user, N_beta; empty where the sampler does not need it
+};
+
+// What is learned.
+struct DpcmlState {
+  std::span<float> users, items;  // rows of dim
+  std::int64_t dim;
+  OptimizerState user_optimizer, item_optimizer;
+  std::span<float> gamma;  // per positive; negative: no step taken yet; empty where the sampler does not need it
+
+  std::int32_t n_items() const { return static_cast<std::int32_t>(static_cast<std::int64_t>(items.size()) / dim); }
+};
+
+// The gradient that a (user vector, item) pair contributes: the derivative of the loss with respect to their squared
+// distance. Positive pulls them together.
+struct PairGradient {
+  std::int64_t vector;
+  std::int32_t item;
+  float derivative;
+};
+
+// Loss of one positive and the gradients that follow from it.
+struct PositiveStep {
+  double loss = 0.0;  // weighted, without DCRS
+  double dcrs = 0.0;  // eta * share * psi
+  float gamma_slope = 0.0f;
+  std::vector<std::int32_t> negatives;  // drawn; empty where the user has every item
+  std::vector<PairGradient> pair_gradients;
+};
+
+// Sums over steps.
+struct DpcmlTotals {
+  double loss = 0.0, dcrs = 0.0;
+  std::int64_t n_steps = 0, n_skipped = 0, n_pair_gradients = 0;  // skipped: positives of users who have every item
+
+  DpcmlTotals operator+(const DpcmlTotals& other) const {
+    return {loss + other.loss, dcrs + other.dcrs, n_steps + other.n_steps, n_skipped + other.n_skipped,
+            n_pair_gradients + other.n_pair_gradients};
+  }
+};
+
+// Train on the positives number first ... last - 1 of this epoch's random order.
+DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
+                        std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads);
+
+// The loss of one positive of this epoch and its gradient with respect to all vectors; nothing is changed but the
+// gradients. For tests of the mathematics: it runs the same code as training.
+PositiveStep dpcml_loss_and_gradient(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings,
+                                     std::uint64_t seed, std::uint64_t epoch, std::int64_t positive,
+                                     std::span<float> user_gradient, std::span<float> item_gradient);
+
+}  // namespace tastespace

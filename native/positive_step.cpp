@@ -1,0 +1,228 @@
+#include "positive_step.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace tastespace {
+namespace {
+
+constexpr std::int64_t kVectorsAtOnce = 8;  // vectors of a user compared with an item in one call
+
+}  // namespace
+
+StepComputer::StepComputer(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings)
+    : data_(data), state_(state), settings_(settings), negatives_(state.n_items(), data.alias) {}
+
+StepComputer::Nearest StepComputer::nearest(std::int32_t item) const {
+  const float* v = state_.items.data() + item * state_.dim;
+  float distances[kVectorsAtOnce];
+  Nearest best{INFINITY, first_};
+  for (std::int64_t from = 0; from < n_vectors_; from += kVectorsAtOnce) {
+    const std::int64_t n = std::min(kVectorsAtOnce, n_vectors_ - from);
+    simd::squared_distances(state_.users.data() + (first_ + from) * state_.dim, n, v, state_.dim, distances);
+    for (std::int64_t c = 0; c < n; ++c)
+      if (distances[c] < best.score) best = {distances[c], first_ + from + c};
+  }
+  best.score *= settings_.distance_scale;
+  return best;
+}
+
+bool StepComputer::compute(std::int64_t user, std::int64_t positive, CounterRng rng, PositiveStep& step) {
+  user_ = user;
+  first_ = data_.vector_offsets[user];
+  n_vectors_ = data_.vector_offsets[user + 1] - first_;
+  const std::int32_t item = data_.positives[positive];
+  const auto taken = data_.positives.subspan(data_.offsets[user], data_.offsets[user + 1] - data_.offsets[user]);
+  step.pair_gradients.clear();
+  step.loss = step.dcrs = 0.0;
+  step.gamma_slope = 0.0f;
+  simd::prefetch(state_.items.data() + item * state_.dim, state_.dim);
+  negatives_.draw(taken, settings_.n_negatives, rng, step.negatives);
+  if (step.negatives.empty()) return false;
+  for (const std::int32_t negative : step.negatives)
+    simd::prefetch(state_.items.data() + negative * state_.dim, state_.dim);
+
+  const Nearest of_positive = nearest(item);
+  scores_.resize(step.negatives.size());
+  if (settings_.sampler != Sampler::two_stage)
+    for (std::size_t k = 0; k < scores_.size(); ++k) scores_[k] = nearest(step.negatives[k]);
+
+  const float weight = data_.loss_weight[user];
+  const auto n_drawn = static_cast<std::int64_t>(scores_.size());
+  const std::int64_t wanted = settings_.n_hardest > 0  ? settings_.n_hardest
+                              : data_.n_hardest.empty() ? n_drawn
+                                                        : data_.n_hardest[user];
+  const std::int64_t n_hardest = std::min(wanted, n_drawn);
+  switch (settings_.sampler) {
+    case Sampler::all: use_all(step, of_positive, item, weight); break;
+    case Sampler::two_stage: use_two_stage(step, of_positive, item, weight, n_hardest); break;
+    case Sampler::hardest: use_hardest(step, of_positive, item, weight, n_hardest); break;
+    case Sampler::differentiable: use_threshold(step, of_positive, item, weight, positive, n_hardest); break;
+  }
+  return true;
+}
+
+void StepComputer::add_hinge(PositiveStep& step, const std::vector<std::int32_t>& chosen, Nearest positive,
+                             std::int32_t item, float weight) {
+  const float share = weight / static_cast<float>(chosen.size());
+  std::int64_t active = 0;
+  double loss = 0.0;
+  step.pair_gradients.push_back({positive.vector, item, 0.0f});
+  for (const std::int32_t k : chosen) {
+    const float violation = settings_.margin + positive.score - scores_[k].score;
+    if (violation <= 0.0f) continue;
+    ++active;
+    loss += violation;
+    step.pair_gradients.push_back({scores_[k].vector, step.negatives[k], -share * settings_.distance_scale});
+  }
+  step.loss = loss * share;
+  step.pair_gradients.front().derivative = share * settings_.distance_scale * static_cast<float>(active);
+  if (active == 0) step.pair_gradients.clear();
+}
+
+void StepComputer::use_all(PositiveStep& step, Nearest positive, std::int32_t item, float weight) {
+  chosen_.resize(scores_.size());
+  std::iota(chosen_.begin(), chosen_.end(), 0);
+  add_hinge(step, chosen_, positive, item, weight);
+}
+
+void StepComputer::use_hardest(PositiveStep& step, Nearest positive, std::int32_t item, float weight,
+                               std::int64_t n_hardest) {
+  chosen_.resize(scores_.size());
+  std::iota(chosen_.begin(), chosen_.end(), 0);
+  // Nearest first; equal distances in the order of drawing.
+  const auto harder = [&](std::int32_t a, std::int32_t b) {
+    return scores_[a].score != scores_[b].score ? scores_[a].score < scores_[b].score : a < b;
+  };
+  if (n_hardest == 1) {
+    chosen_ = {*std::min_element(chosen_.begin(), chosen_.end(), harder)};
+  } else {
+    std::nth_element(chosen_.begin(), chosen_.begin() + (n_hardest - 1), chosen_.end(), harder);
+    chosen_.resize(n_hardest);
+    std::sort(chosen_.begin(), chosen_.end());  // the order of drawing, which does not depend on the selection
+  }
+  add_hinge(step, chosen_, positive, item, weight);
+}
+
+void StepComputer::use_two_stage(PositiveStep& step, Nearest positive, std::int32_t item, float weight,
+                                 std::int64_t n_hardest) {
+  const auto n = static_cast<std::int64_t>(scores_.size());
+  const float* v = state_.items.data() + item * state_.dim;
+  values_.resize(n);
+  for (std::int64_t k = 0; k < n; ++k)
+    values_[k] = simd::dot(v, state_.items.data() + step.negatives[k] * state_.dim, state_.dim);
+  chosen_.resize(n);
+  std::iota(chosen_.begin(), chosen_.end(), 0);
+  std::nth_element(chosen_.begin(), chosen_.begin() + (n_hardest - 1), chosen_.end(), [&](auto a, auto b) {
+    return values_[a] != values_[b] ? values_[a] > values_[b] : a < b;
+  });
+  chosen_.resize(n_hardest);
+  std::sort(chosen_.begin(), chosen_.end());
+  for (const std::int32_t k : chosen_) scores_[k] = nearest(step.negatives[k]);
+  add_hinge(step, chosen_, positive, item, weight);
+}
+
+void StepComputer::use_threshold(PositiveStep& step, Nearest positive, std::int32_t item, float weight,
+                                 std::int64_t index, std::int64_t n_hardest) {
+  const auto n = static_cast<std::int64_t>(scores_.size());
+  values_.resize(n);
+  for (std::int64_t k = 0; k < n; ++k) values_[k] = settings_.margin + positive.score - scores_[k].score;
+  float& gamma = state_.gamma[index];
+  float statistic = 0.0f;
+  const bool first_step = gamma < 0.0f;
+  if (first_step || settings_.gamma_rule == GammaRule::average) {
+    scratch_ = values_;
+    std::nth_element(scratch_.begin(), scratch_.begin() + (n_hardest - 1), scratch_.end(), std::greater<float>());
+    statistic = std::max(0.0f, scratch_[n_hardest - 1]);
+    if (first_step) gamma = statistic;
+  }
+  const float share = weight / static_cast<float>(n_hardest);
+  std::int64_t active = 0;
+  double loss = 0.0;
+  step.pair_gradients.push_back({positive.vector, item, 0.0f});
+  for (std::int64_t k = 0; k < n; ++k) {
+    const float violation = values_[k] - gamma;
+    // At the first step gamma is one of the violations itself: that one counts, or N_beta = 1 would learn nothing.
+    if (violation < 0.0f || (violation == 0.0f && !(first_step && gamma > 0.0f))) continue;
+    ++active;
+    loss += violation;
+    step.pair_gradients.push_back({scores_[k].vector, step.negatives[k], -share * settings_.distance_scale});
+  }
+  step.loss = static_cast<double>(weight) * gamma + loss * share;
+  step.pair_gradients.front().derivative = share * settings_.distance_scale * static_cast<float>(active);
+  if (active == 0) step.pair_gradients.clear();
+  // The slope of the loss in gamma. The weight of a user does not change where gamma's minimum is, so it is left out.
+  step.gamma_slope = 1.0f - static_cast<float>(active) / static_cast<float>(n_hardest);
+  const float moved = settings_.gamma_rule == GammaRule::gradient
+                          ? gamma - settings_.gamma_rate * step.gamma_slope
+                          : gamma + settings_.gamma_rate * (statistic - gamma);
+  gamma = std::max(0.0f, moved);
+}
+
+std::span<const float> StepComputer::user_gradient(PositiveStep& step) {
+  const std::int64_t dim = state_.dim;
+  gradient_.assign(n_vectors_ * dim, 0.0f);
+  has_gradient_.assign(n_vectors_, 0);
+  for (const PairGradient& pair : step.pair_gradients) {
+    const std::int64_t c = pair.vector - first_;
+    simd::add_difference(gradient_.data() + c * dim, 2.0f * pair.derivative, state_.users.data() + pair.vector * dim,
+                         state_.items.data() + pair.item * dim, dim);
+    has_gradient_[c] = 1;
+  }
+  if (settings_.dcrs != DcrsForm::off && n_vectors_ > 1) add_dcrs(step);
+  return gradient_;
+}
+
+void StepComputer::move_user_vectors(PositiveStep& step, DpcmlState& state) {
+  const std::int64_t dim = state.dim;
+  const std::span<const float> gradient = user_gradient(step);
+  for (std::int64_t c = 0; c < n_vectors_; ++c) {
+    if (!has_gradient_[c]) continue;
+    descend(state.users.data(), gradient.data() + c * dim, first_ + c, dim, settings_.optimizer, state.user_optimizer);
+    project(state.users.data() + (first_ + c) * dim, dim, settings_.user_region, settings_.radius);
+  }
+}
+
+void StepComputer::add_dcrs(PositiveStep& step) {
+  const std::int64_t dim = state_.dim, count = n_vectors_;
+  const float* vectors = state_.users.data() + first_ * dim;
+  const float weight = settings_.spread_weight * data_.dcrs_share[user_];
+  const float low = settings_.min_spread, high = settings_.max_spread;
+
+  if (settings_.dcrs == DcrsForm::pairs) {
+    // Hinge on the squared distance of each pair, averaged over all C x C entries; (a, b) and (b, a) are alike.
+    const float share = 2.0f * weight / static_cast<float>(count * count);
+    for (std::int64_t a = 0; a < count; ++a)
+      for (std::int64_t b = a + 1; b < count; ++b) {
+        const float distance = simd::squared_distance(vectors + a * dim, vectors + b * dim, dim);
+        const float sign = distance < low ? -1.0f : distance > high ? 1.0f : 0.0f;
+        if (sign == 0.0f) continue;
+        step.dcrs += share * (sign < 0 ? low - distance : distance - high);
+        const float *at_a = vectors + a * dim, *at_b = vectors + b * dim;
+        simd::add_difference(gradient_.data() + a * dim, 2.0f * sign * share, at_a, at_b, dim);
+        simd::add_difference(gradient_.data() + b * dim, 2.0f * sign * share, at_b, at_a, dim);
+        has_gradient_[a] = has_gradient_[b] = 1;
+      }
+    return;
+  }
+  // delta = sum over ordered pairs of |x_a - x_b|^2 / (2 C (C - 1)) = sum of |x_c - mean|^2 / (C - 1).
+  mean_.assign(dim, 0.0f);
+  for (std::int64_t c = 0; c < count; ++c)
+    for (std::int64_t k = 0; k < dim; ++k) mean_[k] += vectors[c * dim + k];
+  simd::scale(mean_.data(), 1.0f / static_cast<float>(count), dim);
+  float delta = 0.0f;
+  for (std::int64_t c = 0; c < count; ++c) delta += simd::squared_distance(vectors + c * dim, mean_.data(), dim);
+  delta /= static_cast<float>(count - 1);
+  const float sign = delta < low ? -1.0f : delta > high ? 1.0f : 0.0f;
+  if (sign == 0.0f) return;
+  step.dcrs = static_cast<double>(weight) * (sign < 0 ? low - delta : delta - high);
+  for (std::int64_t c = 0; c < count; ++c) {
+    simd::add_difference(gradient_.data() + c * dim, 2.0f * sign * weight / static_cast<float>(count - 1),
+                         vectors + c * dim, mean_.data(), dim);
+    has_gradient_[c] = 1;
+  }
+}
+
+}  // namespace tastespace

@@ -1,0 +1,229 @@
+"""Training runs of the native kernels (DPCML, BPR): epochs, learning rates, optimizer state, running means."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace.data.interactions import Interactions
+from tastespace.training.loop import Arrays
+
+Schedule = Literal["constant", "linear", "cosine"]
+SCHEDULES = ("constant", "linear", "cosine")
+OPTIMIZERS = {"sgd": _native.Optimizer.SGD, "adagrad": _native.Optimizer.ADAGRAD, "adam": _native.Optimizer.ADAM}
+
+# Positives per call of a kernel: between two calls Ctrl-C and the progress bar are served.
+_POSITIVES_PER_CALL = 1 << 16
+
+Totals = TypeVar("Totals", _native.DpcmlTotals, _native.BprTotals)
+
+
+@dataclass(frozen=True)
+class LearningRateSchedule:
+    """The learning rate of each epoch.
+
+    >>> [LearningRateSchedule(0.5, "linear", epochs=2).at(epoch) for epoch in (0, 1)]
+    [0.5, 0.25]
+    """
+
+    learning_rate: float
+    """Of the first epoch."""
+    schedule: Schedule
+    epochs: int
+
+    def at(self, epoch: int) -> float:
+        """Learning rate of this epoch, counted from 0."""
+        done = epoch / max(1, self.epochs)
+        factor = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + float(np.cos(np.pi * done)))}
+        return self.learning_rate * factor[self.schedule]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What training runs have in common, whatever the kernel."""
+
+    learning_rates: LearningRateSchedule
+    average: int
+    """Window of the running mean over epochs: after epoch e the mean takes in the new values with weight
+    ``1 / min(e, average)``. 1 switches it off, and the values themselves are the result."""
+    seed: int
+    threads: int
+
+
+class NativeTrainer(ABC, Generic[Totals]):
+    """One training run: what is learned, the optimizer state that belongs to it, and its running mean.
+
+    A subclass calls its kernel in `_train`. The arrays are those of the kernel's state, changed in place.
+    """
+
+    def __init__(
+        self,
+        n_positives: int,
+        settings: _native.DpcmlSettings | _native.BprSettings,
+        learned: Arrays,
+        optimizers: dict[str, _native.OptimizerState],
+        run: RunSettings,
+    ) -> None:
+        self._n_positives = n_positives
+        self._block_size, self._optimizer = settings.block_size, settings.optimizer
+        self._learned, self._run = learned, run
+        self._state: Arrays = dict(learned)
+        for side, state in optimizers.items():
+            self._state |= {f"{side}_{part}": array for part, array in optimizer_arrays(state).items()}
+        self._has_mean = False
+        self._means: Arrays = (
+            {} if run.average <= 1 else {f"mean_{name}": array.copy() for name, array in learned.items()}
+        )
+
+    @abstractmethod
+    def _no_totals(self) -> Totals:
+        """Zero."""
+
+    @abstractmethod
+    def _train(self, epoch: int, first: int, last: int) -> Totals:
+        """Train on the positives number ``first ... last - 1`` of the epoch's order."""
+
+    @abstractmethod
+    def _figures(self, totals: Totals) -> dict[str, float]:
+        """The epoch's row of the training log."""
+
+    def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
+        """One pass over all positives; ``tick(done, loss)`` is called after each call of the kernel."""
+        self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
+        step = max(1, _POSITIVES_PER_CALL // self._block_size) * self._block_size
+        totals = self._no_totals()
+        for first in range(0, self._n_positives, step):
+            last = min(self._n_positives, first + step)
+            totals = totals + self._train(epoch, first, last)
+            tick(last - first, totals.loss / max(1, totals.n_steps))
+        self._has_mean = True
+        for name, mean in self._means.items():
+            mean += (self._learned[name.removeprefix("mean_")] - mean) / min(epoch + 1, self._run.average)
+        return self._figures(totals)
+
+    def result(self) -> Arrays:
+        """What is learned as the model would use it now: new arrays."""
+        # Interrupted in the first epoch there is no mean yet, only values that have begun to change.
+        means = self._means if self._has_mean else {}
+        return {name: means.get(f"mean_{name}", array).copy() for name, array in self._learned.items()}
+
+    def state(self) -> Arrays:
+        """Everything that another epoch depends on (views, not copies)."""
+        return self._state | self._means
+
+    def load_state(self, state: Arrays) -> None:
+        """Continue from what `state` gave."""
+        self._has_mean = True
+        for name, own in self.state().items():
+            np.copyto(own, state[name])
+
+
+class DpcmlTrainer(NativeTrainer[_native.DpcmlTotals]):
+    """A training run of DPCML."""
+
+    def __init__(
+        self,
+        train: Interactions,
+        data: _native.DpcmlData,
+        state: _native.DpcmlState,
+        settings: _native.DpcmlSettings,
+        run: RunSettings,
+    ) -> None:
+        learned: Arrays = {"users": state.users, "items": state.items}
+        optimizers = {"user": state.user_optimizer, "item": state.item_optimizer}
+        super().__init__(train.n_interactions, settings, learned, optimizers, run)
+        self._state["gamma"] = state.gamma
+        self._arguments = data, state, settings
+        self._regions = {"users": settings.user_region, "items": settings.item_region}
+        self._radius = settings.radius
+        # Positives of users who have every item. Counted here, because a run resumed at its end takes no step.
+        self.n_skipped = int(train.user_counts[train.user_counts == train.n_items].sum())
+
+    def _no_totals(self) -> _native.DpcmlTotals:
+        return _native.DpcmlTotals()
+
+    def _train(self, epoch: int, first: int, last: int) -> _native.DpcmlTotals:
+        run = self._run
+        return _native.train_dpcml(
+            *self._arguments, seed=run.seed, epoch=epoch, first=first, last=last, threads=run.threads
+        )
+
+    def _figures(self, totals: _native.DpcmlTotals) -> dict[str, float]:
+        n = max(1, totals.n_steps)
+        return {
+            "loss": (totals.loss + totals.dcrs) / n,
+            "hinge": totals.loss / n,
+            "dcrs": totals.dcrs / n,
+            "active": totals.n_pair_gradients / n,
+        }
+
+    def result(self) -> Arrays:
+        """The vectors as the model would use them now: new arrays, means projected to where vectors must lie."""
+        return {name: project(rows, self._regions[name], self._radius) for name, rows in super().result().items()}
+
+
+class BprTrainer(NativeTrainer[_native.BprTotals]):
+    """A training run of BPR."""
+
+    def __init__(
+        self,
+        train: Interactions,
+        data: _native.BprData,
+        state: _native.BprState,
+        settings: _native.BprSettings,
+        run: RunSettings,
+    ) -> None:
+        learned: Arrays = {"users": state.users, "items": state.items, "bias": state.bias}
+        optimizers = {"user": state.user_optimizer, "item": state.item_optimizer, "bias": state.bias_optimizer}
+        super().__init__(train.n_interactions, settings, learned, optimizers, run)
+        self._arguments = data, state, settings
+
+    def _no_totals(self) -> _native.BprTotals:
+        return _native.BprTotals()
+
+    def _train(self, epoch: int, first: int, last: int) -> _native.BprTotals:
+        run = self._run
+        return _native.train_bpr(
+            *self._arguments, seed=run.seed, epoch=epoch, first=first, last=last, threads=run.threads
+        )
+
+    def _figures(self, totals: _native.BprTotals) -> dict[str, float]:
+        n = max(1, totals.n_steps)
+        return {"loss": totals.loss / n, "correct": totals.n_correct / n}
+
+
+def project(rows: NDArray[np.float32], region: _native.Region, radius: float) -> NDArray[np.float32]:
+    """Rows projected into the ball or onto the sphere, in place.
+
+    >>> project(np.array([[3, 4], [0.3, 0.4]], dtype=np.float32), _native.Region.BALL, 1.0).tolist()[0]
+    [0.6000000238418579, 0.800000011920929]
+    """
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    outside = (norms > radius) if region is _native.Region.BALL else (norms > 0)
+    np.divide(rows, norms / radius, out=rows, where=outside)
+    return rows
+
+
+def optimizer_state(optimizer: str, values: NDArray[np.float32]) -> _native.OptimizerState:
+    """Zeros for the rows of ``values``; what the optimizer does not need is empty.
+
+    >>> state = optimizer_state("adagrad", np.ones((3, 2), np.float32))
+    >>> state.first.shape, state.second.shape, state.steps.shape
+    ((3, 2), (0,), (0,))
+    """
+    return _native.OptimizerState(
+        first=np.zeros(0 if optimizer == "sgd" else values.shape, dtype=np.float32),
+        second=np.zeros(values.shape if optimizer == "adam" else 0, dtype=np.float32),
+        steps=np.zeros(len(values) if optimizer == "adam" else 0, dtype=np.int32),
+    )
+
+
+def optimizer_arrays(state: _native.OptimizerState) -> dict[str, NDArray[Any]]:
+    """The arrays of an optimizer state by name."""
+    return {"first": state.first, "second": state.second, "steps": state.steps}
