@@ -13,13 +13,8 @@ SOURCE = Path(tastespace.__file__).parent
 ALLOWED = {
     "cold_start": "data/ splits off cold-start users and items, evaluation/ measures models on them",
     "datasets": "data/datasets/ holds the named data sets, cli/datasets.py is the command that lists them",
+    "models": "models/ holds the recommenders, cli/models.py is the command that lists them",
     "paper": "paper/ holds the experiments, cli/paper.py the commands that run them",
-    "people": "pictures of single users: plots/ for models, paper/figures/ for the publication",
-    "placing": "models/ and plots/ place points in different spaces",
-    "report": "the report of one evaluation and the report of the paper's experiments",
-    "strangers": "cold-start experiments of the paper and their figures",
-    "tables": "data/ reads tables of rows, paper/ declares the publication's tables",
-    "theory": "evaluation/ has the paper's theory as functions, paper/figures/ draws it",
 }
 
 

@@ -20,6 +20,8 @@ from tastespace.recommend.rerank import Reranked
 class Recorder(Recommender):
     """Keeps what `_fit` was given."""
 
+    uses_weights = True
+
     def _fit(self, train, valid, progress):
         self.given_ = train, valid
 

@@ -705,9 +705,9 @@ def test_numpy_numbers_are_numbers(parts):
 
 
 def test_cml_has_no_parameters_of_several_vectors():
-    for name in ("interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread"):
+    for name in ("n_interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread"):
         assert name not in CML().get_params()
-        with pytest.raises(TypeError):
+        with pytest.raises(ParameterError, match=f"CML has no parameter '{name}'"):
             CML(**{name: 1})
 
 

@@ -170,6 +170,6 @@ def test_content_profiles_are_weighted(plays):
 
 
 def test_named_data_sets_have_weights_in_the_raw_view_only():
-    views = [(name, rule) for entry in DATASETS.values() for name, rule in entry.views.items()]
+    views = [(name, view) for entry in DATASETS.values() for name, view in entry.views.items()]
     assert len(views) > 10
-    assert not [name for name, rule in views if rule.values and name != "raw"]
+    assert not [name for name, view in views if view.weights_and_times and name != "raw"]

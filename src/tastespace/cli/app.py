@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COMMANDS = [
     LazyCommand(
         "demo:demo", "demo --dataset ml-100k",
-        "Train on a small world, compare models and show one person's recommendations, in under a minute.",
+        "Train on small data, compare models and show one user's recommendations, in under a minute.",
     ),
     LazyCommand(
         "fit:fit", "fit clicks.parquet --user who --item what --out shop.model",
@@ -29,16 +29,18 @@ COMMANDS = [
     ),
     LazyCommand(
         "inference_commands:recommend", "recommend shop.model ann bob -k 5 --format json",
-        "The best items for users, for everybody, or for somebody new.",
+        "The best items for some users, for all, or for users who are not in the model.",
     ),
-    LazyCommand("inference_commands:shelves", "shelves shop.model ann", "One list for each of a person's interests."),
+    LazyCommand(
+        "inference_commands:shelves", "shelves shop.model ann", "A row of items for each of a user's interests."
+    ),
     LazyCommand(
         "inference_commands:interests", "interests shop.model ann",
-        "A person's interests: weight, label, past items and nearest items of each.",
+        "A user's interests: weight, label, past items and nearest items of each.",
     ),
     LazyCommand(
         "inference_commands:taste_map", "map shop.model ann --out map.svg",
-        "Draw a person's taste map: all items in the plane, the interests, what was taken, what is recommended.",
+        "Draw a user's taste map: all items in the plane, the interests, the history, the recommendations.",
     ),
     LazyCommand(
         "inference_commands:explain", "explain shop.model ann jam", "Why an item has its rank for a user.",
@@ -46,7 +48,7 @@ COMMANDS = [
     LazyCommand("inference_commands:similar", "similar shop.model jam", "Items like an item, or users like a user."),
     LazyCommand(
         "model_commands:evaluate", "evaluate shop.model later.parquet --user who --item what",
-        "How well a saved model ranks held-out interactions.",
+        "How well a saved model ranks held-out interactions; accuracy is given as fractions from 0 to 1.",
     ),
     LazyCommand(
         "model_commands:export", "export shop.model vectors --kind parquet",
@@ -55,7 +57,7 @@ COMMANDS = [
     LazyCommand("model_commands:inspect", "inspect shop.model --verify", "What is in a model file."),
     LazyCommand(
         "run:run", "run --dataset steam-200k --method apa+dihars --json result.json",
-        "Load, split, train, select on validation, evaluate on test.",
+        "Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper.",
     ),
     LazyCommand(
         "run:tune", "tune --dataset ml-100k --method cml+hars --trials 5 --journal trials.journal",
@@ -74,7 +76,8 @@ COMMANDS = [
         "Print versions, the SIMD level chosen, threads, data directories and which optional packages are there.",
     ),
     LazyCommand(
-        "paper:paper", "paper list", "The paper's tables and figures: list them, run them, see ours beside theirs."
+        "paper:paper", "paper list",
+        "The paper's tables, figures and claims: list them, run them, see ours beside the published ones."
     ),
 ]  # fmt: skip
 app = typer.Typer(

@@ -106,7 +106,7 @@ class ModelInfo:
     """Whether it serves users and items without any history, from their features."""
     partial_fit: bool
     """Whether training can go on with more data."""
-    weights: bool | None
+    weights: bool
     """Whether it learns from the weights of interactions."""
 
 
@@ -149,7 +149,7 @@ def _info(name: str, model: Recommender) -> ModelInfo:
         fold_in=model.supports_fold_in,
         cold_start=model.supports_cold_start,
         partial_fit=model.supports_partial_fit,
-        weights=getattr(model, "uses_weights", None),
+        weights=model.uses_weights,
     )
 
 

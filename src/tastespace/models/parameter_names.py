@@ -6,27 +6,33 @@ from collections.abc import Iterable, Sequence
 
 from tastespace.errors import ParameterError, nearest
 
-RENAMED: dict[str, tuple[str, ...]] = {
-    "batch": ("batch_size",),
-    "bias_regularisation": ("bias_regularization",),
-    "block": ("block_size",),
-    "candidates": ("n_negatives",),
-    "diversity_weight": ("spread_weight",),
-    "far_neighbours": ("far_neighbors", "n_far_neighbors"),
-    "hardest": ("n_hardest",),
-    "interests": ("n_interests",),
-    "max_diversity": ("max_spread",),
-    "min_diversity": ("min_spread",),
-    "near_neighbours": ("near_neighbors", "n_near_neighbors"),
-    "negatives": ("n_negatives",),
-    "neighbour_weight": ("neighbor_weight",),
-    "neighbours": ("n_neighbors",),
-    "normalise": ("normalize",),
-    "optimiser": ("optimizer",),
-    "regularisation": ("regularization",),
-    "slots": ("n_slots",),
+RENAMED = {
+    "batch": "batch_size",
+    "bias_regularisation": "bias_regularization",
+    "block": "block_size",
+    "both_hidden": "drop_both",
+    "candidates": "n_negatives",
+    "diversity_weight": "spread_weight",
+    "far_neighbours": "n_far_neighbors",
+    "hardest": "n_hardest",
+    "hidden": "n_hidden",
+    "history": "max_history",
+    "interests": "n_interests",
+    "known": "warm_vectors",
+    "layers": "n_layers",
+    "max_diversity": "max_spread",
+    "min_diversity": "min_spread",
+    "near_neighbours": "n_near_neighbors",
+    "negatives": "n_negatives",
+    "neighbour_weight": "neighbor_weight",
+    "neighbours": "n_neighbors",
+    "normalise": "normalize",
+    "optimiser": "optimizer",
+    "pool": "negative_pool_size",
+    "regularisation": "regularization",
+    "slots": "n_slots",
 }
-"""Old name -> new names. An entry counts for the models that have one of the new names and not the old one."""
+"""Old name -> new name. An entry counts for the models that have the new name and not the old one."""
 
 
 def require_known(model: str, given: Iterable[str], known: Sequence[str]) -> None:
@@ -39,9 +45,9 @@ def require_known(model: str, given: Iterable[str], known: Sequence[str]) -> Non
     for name in given:
         if name in known:
             continue
-        for new in RENAMED.get(name, ()):
-            if new in known:
-                raise ParameterError(f"{model} has no parameter {name}: now {new}.")
+        new = RENAMED.get(name)
+        if new in known:
+            raise ParameterError(f"{model} has no parameter {name}: now {new}.")
         raise ParameterError(
             f"{model} has no parameter {name!r}; it has {', '.join(known) or 'none'}.{nearest(name, known)}"
         )

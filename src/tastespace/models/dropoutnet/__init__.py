@@ -23,8 +23,8 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.dpcml import CML, DPCML
-from tastespace.models.dropoutnet.base import DropoutNet, PairBatch
 from tastespace.models.dropoutnet.networks import register_extractor
+from tastespace.models.dropoutnet.recommender import DropoutNet, PairBatch
 from tastespace.models.multi_vector_mf import MGMF
 from tastespace.models.torch_base import Tensors
 from tastespace.models.torch_losses import PairDistances, SpreadControl, hardest_hinge, mean_hinge, threshold_hinge
