@@ -62,7 +62,7 @@ struct DpcmlState {
 };
 
 // The gradient that a (user vector, item) pair contributes: the derivative of the loss with respect to their squared
-// distance. Positive pulls them together.
+// distance. Descending along a positive one brings them closer.
 struct PairGradient {
   std::int64_t vector;
   std::int32_t item;

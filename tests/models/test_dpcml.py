@@ -108,7 +108,7 @@ def test_adaptive_vectors_are_stored_ragged(parts):
     assert model.user_offsets_[0] == 0
 
 
-def test_a_number_of_interests_is_everybodys(parts):
+def test_a_number_of_interests_holds_for_every_user(parts):
     model = DPCML(dim=6, n_interests=4, epochs=1).fit(parts[0])
     assert (np.diff(model.user_offsets_) == 4).all()
 
@@ -618,14 +618,14 @@ def test_a_user_who_has_everything_is_skipped_and_counted(sampler, caplog):
     assert len(model.recommend([0], k=5)) == 0
 
 
-def test_everybody_has_everything():
+def test_all_users_have_every_item():
     model = DPCML(dim=4, n_interests=2, epochs=2).fit(from_rows([[0, 1, 2]] * 3, 3))
     assert model.skipped_positives_ == 9
     assert [row["loss"] for row in model.history_] == [0, 0]
 
 
 @pytest.mark.parametrize("sampler", ["unis", "pops", "2sts", "hars", "ndihars", "dihars"])
-def test_more_candidates_than_negatives(parts, sampler):
+def test_more_negatives_wanted_than_exist(parts, sampler):
     common = {"dim": 4, "n_interests": 2, "epochs": 2, "sampler": sampler}
     model = DPCML(n_negatives=10**6, n_hardest=10**5, **common).fit(parts[0])
     assert np.isfinite(model.item_vectors_).all()

@@ -225,9 +225,9 @@ class NumpyReference:
     def pair_gradients(self, positive: int, negatives: Any) -> list[tuple[int, int, float]]:
         """(row of the vector, item, derivative of the loss with respect to their squared distance)."""
         user, item = self.owner[positive], self.kernel.train.indices[positive]
-        mine, items = self.rows_of(user), self.state["items"]
+        own, items = self.rows_of(user), self.state["items"]
         touched = [item, *negatives]
-        gaps = np.square(self.state["users"][mine][:, None] - items[None, touched]).sum(axis=2)
+        gaps = np.square(self.state["users"][own][:, None] - items[None, touched]).sum(axis=2)
         gamma = self.state["gamma"][positive] if self.model.sampler == "dihars" else 0.0
         inner = items[negatives] @ items[item]
 
@@ -243,7 +243,7 @@ class NumpyReference:
 
         derivatives = numeric_gradient(of_gaps, gaps.min(axis=0))
         return [
-            (mine.start + int(c), int(v), s) for c, v, s in zip(gaps.argmin(axis=0), touched, derivatives, strict=True)
+            (own.start + int(c), int(v), s) for c, v, s in zip(gaps.argmin(axis=0), touched, derivatives, strict=True)
         ]
 
     def learn(self, first: int, last: int, order: list[int], epoch: int = 0) -> None:
@@ -264,15 +264,15 @@ class NumpyReference:
 
     def _learn_user(self, positive: int, negatives: Any) -> list[tuple[int, int, float]]:
         user = int(self.owner[positive])
-        mine = self.rows_of(user)
+        own = self.rows_of(user)
         if self.model.sampler == "dihars":
             self._start_gamma(positive, negatives)
         pairs = self.pair_gradients(positive, negatives)
-        vectors, items = self.state["users"][mine].copy(), self.state["items"]
+        vectors, items = self.state["users"][own].copy(), self.state["items"]
         gradient = numeric_gradient(lambda x: self.loss(positive, negatives, x, items) + self.penalty(user, x), vectors)
         for row, part in enumerate(gradient):
             if np.abs(part).max() > 1e-9:
-                self._step("user", mine.start + row, part)
+                self._step("user", own.start + row, part)
         if self.model.sampler == "dihars":
             self._move_gamma(positive)
         return pairs

@@ -105,7 +105,7 @@ def test_n_beta_is_the_floor_of_the_exact_product_but_at_least_one(n, millionths
 
 
 def test_n_beta_of_the_papers_betas_never_is_zero():
-    """NOTES.md: floor alone gives 0, 0, 0, 1, 1, 3, 5 on ML-1M."""
+    """Floor alone gives 0, 0, 0, 1, 1, 3, 5 on ML-1M."""
     betas = (1e-5, 5e-5, 1e-4, 3e-4, 5e-4, 1e-3, 1.5e-3)
     assert [n_hardest(3_900, beta) for beta in betas] == [1, 1, 1, 1, 1, 3, 5]
 

@@ -174,7 +174,7 @@ def test_pieces_equal_one_call(power, threads):
     assert (Negatives(train, popularity_power=power, seed=8).draw(users, n=6, epoch=2) != whole).any()
 
 
-def test_nobody_asked_and_nothing_left():
+def test_no_users_and_no_negatives():
     train = from_lists([[0, 1, 2], [1]], 3)
     assert Negatives(train).draw(np.array([], np.int32), n=4).shape == (0, 4)
     assert Negatives(train).draw([0, 1], n=2).tolist()[0] == [-1, -1]

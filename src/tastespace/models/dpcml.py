@@ -75,10 +75,10 @@ class DPCML(TrainedRecommender):
     dim: int = 100
     """Dimension d of the space."""
     n_interests: int | str = "adaptive"
-    """Vectors per user: a whole number C for everybody (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
+    """Vectors per user: a whole number C for every user (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
     with n_i the user's train interactions."""
     min_interests: int = 3
-    """C_1 of APA: the fewest vectors that anybody gets."""
+    """C_1 of APA: the fewest vectors that a user gets."""
     log_base: float = 3.0
     """a of APA, above 1: the larger, the fewer vectors."""
     geometry: Literal["sphere-ball", "ball", "sphere"] = "sphere-ball"

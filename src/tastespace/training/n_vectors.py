@@ -13,7 +13,7 @@ from tastespace.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
-_MOST_INTERESTS = 4096  # more is surely a slip of the hand
+_MOST_INTERESTS = 4096  # more is surely a mistake
 
 # Reading 0.29 costs half an ulp and so does multiplying: 2 eps would do, 4 forgive a beta that was computed.
 _SLACK = 1.0 + 4.0 * np.finfo(np.float64).eps
@@ -26,9 +26,9 @@ def interests_per_user(
 
     Args:
         n_positives: Train interactions of each user, n_i.
-        n_interests: A whole number C >= 1 gives everybody C (BPA); ``"adaptive"`` gives
+        n_interests: A whole number C >= 1 gives every user C (BPA); ``"adaptive"`` gives
             ``max(least, floor(log_a n_i))`` (APA).
-        least: C_1, the fewest that anybody gets.
+        least: C_1, the fewest that a user gets.
         log_base: a > 1; the larger, the fewer.
 
     The logarithm is exact: its floor is found by comparing whole powers of the base, not by dividing logarithms.
