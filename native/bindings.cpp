@@ -21,6 +21,7 @@
 #include "dpcml.hpp"
 #include "factorize.hpp"
 #include "fold_in.hpp"
+#include "item_regression.hpp"
 #include "list_spread.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
@@ -599,6 +600,27 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         return give_matrix<double>(std::move(out), top.shape(0), cuts.size());
       },
       "top"_a, "vectors"_a, "cuts"_a, "threads"_a);
+
+  m.def(
+      "fit_item_regression",
+      [](Array<std::int64_t> user_offsets, Array<std::int32_t> items, Array<float> user_values,
+         Array<std::int64_t> item_offsets, Array<std::int32_t> users, Array<float> item_values,
+         std::int64_t n_neighbors, std::int64_t row_length, double regularization, double self_weight, int threads) {
+        same_length(items.size(), user_values.size());
+        same_length(users.size(), item_values.size());
+        same_length(items.size(), users.size());
+        tastespace::ItemRegression out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::fit_item_regression({view(user_offsets), view(items), view(user_values),
+                                                 view(item_offsets), view(users), view(item_values)},
+                                                {n_neighbors, row_length, regularization, self_weight}, threads);
+        }
+        return std::make_tuple(give(std::move(out.offsets)), give(std::move(out.sources)),
+                               give(std::move(out.coefficients)));
+      },
+      nb::kw_only(), "user_offsets"_a, "items"_a, "user_values"_a, "item_offsets"_a, "users"_a, "item_values"_a,
+      "n_neighbors"_a, "row_length"_a, "regularization"_a, "self_weight"_a, "threads"_a);
 
   m.def(
       "draw_negatives",

@@ -10,7 +10,7 @@ import numpy as np
 
 from tastespace.errors import DataError, ParameterError
 
-WEIGHTED_MODELS = ("als", "contentknn", "ease", "itemknn", "mult-dae", "mult-vae", "popular")
+WEIGHTED_MODELS = ("als", "contentknn", "ease", "itemknn", "mult-dae", "mult-vae", "popular", "sparse-ease")
 """Models with ``uses_weights = True``, for messages."""
 
 

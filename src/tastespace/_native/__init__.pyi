@@ -410,6 +410,26 @@ def fold_in_bpr(
 ) -> None:
     """As `fold_in_dpcml`, for Bayesian personalized ranking."""
 
+def fit_item_regression(
+    *,
+    user_offsets: NDArray[np.int64],
+    items: NDArray[np.int32],
+    user_values: NDArray[np.float32],
+    item_offsets: NDArray[np.int64],
+    users: NDArray[np.int32],
+    item_values: NDArray[np.float32],
+    n_neighbors: int,
+    row_length: int,
+    regularization: float,
+    self_weight: float,
+    threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """``(offsets, sources, coefficients)``: item j is predicted from ``sources[offsets[j]:offsets[j + 1]]``.
+
+    The matrix of users and items is given by rows (user_offsets, items, user_values) and by columns (item_offsets,
+    users, item_values).
+    """
+
 def draw_negatives(
     offsets: NDArray[np.int64],
     positives: NDArray[np.int32],

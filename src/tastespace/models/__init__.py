@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tastespace.models.ncf import NeuMF as NeuMF
     from tastespace.models.recnet import DPRecNet as DPRecNet
     from tastespace.models.recnet import RecNet as RecNet
+    from tastespace.models.sparse_ease import SparseEASE as SparseEASE
     from tastespace.models.translation_cml import LRML as LRML
     from tastespace.models.translation_cml import TransCF as TransCF
 
@@ -55,6 +56,7 @@ class _Entry(NamedTuple):
 _MODELS = {
     "popular": _Entry("baselines", "MostPopular", "baseline"),
     "ease": _Entry("baselines", "EASE", "linear"),
+    "sparse-ease": _Entry("sparse_ease", "SparseEASE", "linear"),
     "itemknn": _Entry("item_knn", "ItemKNN", "neighbors"),
     "contentknn": _Entry("content_knn", "ContentKNN", "neighbors"),
     "als": _Entry("als", "ALS", "factorization"),

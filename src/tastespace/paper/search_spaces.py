@@ -132,6 +132,12 @@ _OTHERS: dict[str, Space] = {
     "dpcml+dn": {**_METRIC_DN, **_SEVERAL_DN, "spread": ((0.0, 0.04), (0.0, 0.1), (0.05, 0.25))},
     "mgmf+dn": {**_DROPOUTNET, **_SEVERAL_DN},
     "contentknn": {"n_neighbors": (20, 50, 100, 200, 400, 800, 1500)},
+    "sparse-ease": {
+        "regularization": (5.0, 10.0, 20.0, 50.0, 100.0, 200.0),
+        "n_neighbors": (50, 100, 200),
+        "dropout": (0.0, 0.33, 0.5, 0.67),
+        "user_power": (0.0, -0.25),
+    },
     "ease": {"regularization": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
     "gmf": _FACTORS,
     "mlp": _TOWER,
