@@ -32,5 +32,10 @@ def test_a_shared_base_name_has_a_reason(name: str, paths: list[str]) -> None:
     assert name in ALLOWED, f"{', '.join(paths)} share the name {name!r}: rename one, or say in ALLOWED why not."
 
 
+def test_the_experiments_of_the_paper_have_few_modules() -> None:
+    modules = [path for path in (SOURCE / "paper").rglob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= 20
+
+
 def test_every_exception_is_needed() -> None:
     assert sorted(ALLOWED.keys() - shared_names().keys()) == []

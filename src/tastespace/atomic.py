@@ -30,16 +30,16 @@ def atomic_write(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.partial")
     try:
         yield temporary
-        _flush(temporary)
+        flush(temporary)
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    _flush(path.parent)
+    flush(path.parent)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Have the system write a file's or folder's content to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from tastespace.errors import DataError, ParameterError
 
-WEIGHTED_MODELS = ("als", "contentknn", "ease", "itemknn", "mult-dae", "mult-vae", "popular")
-"""Models with ``uses_weights = True``, for messages."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def renamed_arguments(**new_names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator of a function whose arguments were renamed: an old name is an error that says the new one.
+
+    >>> @renamed_arguments(colour="color")
+    ... def paint(color): ...
+    >>> paint(colour="red")
+    Traceback (most recent call last):
+    tastespace.errors.ParameterError: paint has no argument colour: now color.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old, new in new_names.items():
+                if old in kwargs:
+                    raise ParameterError(f"{function.__name__} has no argument {old}: now {new}.")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
 
 
 def require_whole(name: str, value: Any, least: int = 1) -> None:
@@ -48,16 +73,6 @@ def require_seed(seed: Any) -> None:
     """Raise unless the seed is a whole number of 64 bits."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
         raise ParameterError(f"seed={seed!r}: expected a whole number from 0 to 2**64 - 1.")
-
-
-def require_unweighted(model: str, weights: Any) -> None:
-    """Raise if there are weights, which this model does not use."""
-    if weights is not None:
-        span = f" from {np.min(weights):g} to {np.max(weights):g}" if len(weights) else ""
-        raise DataError(
-            f"{model} does not use weights, given {len(weights):,} interactions with weights{span}. Drop them with "
-            f"Interactions.without_weights(), or take a model that uses them: {', '.join(WEIGHTED_MODELS)}."
-        )
 
 
 def require_nonnegative_weights(model: str, weights: Any) -> None:

@@ -63,7 +63,7 @@ def fit(
     messages = Console(stderr=True, soft_wrap=True)
     messages.print(f"{data}: {whole!r}", highlight=False, markup=False)
     fitted, report = _fit_and_measure(model, parameters, whole, valid, seed)
-    fitted.save(out, metrics=None if report is None else report.metrics)
+    fitted.save(out, metrics=report)
     if report is not None:
         figures = ", ".join(f"{name} {value:.3f}" for name, value in report.metrics.items())
         messages.print(f"on the held-out {100 * valid:.0f} %: {figures}", highlight=False)

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tastespace.cli.config import configured
-from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, require_writable, show
+from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, require_writable, show, write_file
 from tastespace.data.datasets.cache import cache_root
 from tastespace.errors import ParameterError, nearest
 
@@ -107,7 +107,7 @@ def table(
         found = _measured(declared, dataset or [], seeds, quick, workers, minutes, results, earlier)
     if out is not None and out.suffix == ".md":
         require_writable("--out", out)
-        out.write_text(to_markdown(declared, found) + "\n", encoding="utf-8")
+        write_file(out, (to_markdown(declared, found) + "\n").encode())
     elif not for_people(format, out):
         emit(pl.DataFrame(to_rows(declared, found), infer_schema_length=None), format, out)
     else:

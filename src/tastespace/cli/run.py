@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tastespace.cli.output import Format, for_people, require_writable
+from tastespace.cli.output import Format, for_people, require_writable, write_file
 from tastespace.errors import ParameterError
 
 _Set = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")]
@@ -50,7 +50,7 @@ def run(
         threads=threads,
     )
     if json_file is not None:
-        json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_file(json_file, (json.dumps(result, indent=1) + "\n").encode())
     if not for_people(format):
         sys.stdout.write(json.dumps(result, indent=1) + "\n")
         return

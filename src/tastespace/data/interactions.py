@@ -14,6 +14,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from tastespace.checks import renamed_arguments
 from tastespace.data.ids import IdMap
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError
@@ -86,6 +87,7 @@ class Interactions:
     # ---- building ---------------------------------------------------------------------------------------
 
     @classmethod
+    @renamed_arguments(catalogue="catalog")
     def from_frame(
         cls,
         frame: IntoFrame,
@@ -143,6 +145,7 @@ class Interactions:
         return build(FrameTable(frame), options, catalog, item_attributes, user_attributes)
 
     @classmethod
+    @renamed_arguments(catalogue="catalog")
     def from_file(
         cls,
         path: str | Path,
@@ -181,6 +184,7 @@ class Interactions:
         return build(table, options, catalog, item_attributes, user_attributes)
 
     @classmethod
+    @renamed_arguments(keep_weights="weight")
     def from_scipy(
         cls,
         matrix: sp.sparray | sp.spmatrix,

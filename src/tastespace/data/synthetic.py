@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native, threads
-from tastespace.checks import require_whole
+from tastespace.checks import renamed_arguments, require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
@@ -52,6 +52,7 @@ class SyntheticData:
         }
 
 
+@renamed_arguments(interests="n_interests")
 def multi_interest(
     n_users: int = 1_000,
     n_items: int = 600,

@@ -10,6 +10,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace.checks import renamed_arguments
 from tastespace.data.categories import category_column, item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError, nearest
@@ -20,6 +21,7 @@ _BLOCK = 4_000_000
 _DENSE_CATEGORIES, _DENSE_ENTRIES = 256, 16_000_000
 
 
+@renamed_arguments(attribute="categories")
 def preference_diversity(
     data: Interactions, categories: str | None = None, *, missing: Literal["disjoint", "ignore"] = "disjoint"
 ) -> NDArray[np.float64]:

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.checks import require_unweighted
 from tastespace.data.concat import concat
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
@@ -89,8 +88,7 @@ class Recommender(InferenceMixin, ABC):
         data, held_out = _as_interactions(train, valid)
         if data.n_interactions == 0:
             raise DataError(f"fit was given {data!r}: nothing to learn from.")
-        if not self.uses_weights:
-            require_unweighted(type(self).__name__, data.weights)
+        self._require_usable_weights(data)
         if held_out is not None and (held_out.users != data.users or held_out.items != data.items):
             raise DataError(
                 f"valid ({held_out!r}) has other users or items than train ({data!r}). Split one Interactions with "
@@ -99,6 +97,19 @@ class Recommender(InferenceMixin, ABC):
         self._fit(data, held_out, progress)
         self.train_, self.valid_ = data, held_out
         return self
+
+    def _require_usable_weights(self, data: Interactions) -> None:
+        """Raise if the data has weights that the model would not use."""
+        if self.uses_weights or data.weights is None:
+            return
+        from tastespace.models import registry
+
+        span = f" from {data.weights.min():g} to {data.weights.max():g}" if len(data.weights) else ""
+        others = ", ".join(name for name, cls in registry().items() if cls.uses_weights)
+        raise DataError(
+            f"{type(self).__name__} does not use weights, given {len(data.weights):,} interactions with weights{span}. "
+            f"Drop them (Interactions.without_weights(), or no --weight), or take a model that uses them: {others}."
+        )
 
     @abstractmethod
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace import threads as threading
-from tastespace.checks import require_number, require_seed, require_spread, require_unweighted, require_whole
+from tastespace.checks import require_number, require_seed, require_spread, require_whole
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
@@ -182,7 +182,7 @@ class DPCML(TrainedRecommender):
         self._check()
         if not isinstance(new, Interactions):
             raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
-        require_unweighted(type(self).__name__, new.weights)
+        self._require_usable_weights(new)
         if self.dim != self.item_vectors_.shape[1]:
             raise ParameterError(
                 f"dim={self.dim}: the model was fitted with dim={self.item_vectors_.shape[1]} and goes on with that. "

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
     from tastespace.data.interactions import Interactions
+    from tastespace.evaluation.report import Report
     from tastespace.models.base import Recommender, SparseMatrix
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.shelves import Shelves
@@ -293,8 +294,8 @@ class InferenceMixin:
 
     # ---- files ---------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, metrics: Mapping[str, float] | None = None) -> None:
-        """Write the model as a directory that `tastespace.load` opens; ``metrics`` are kept with it.
+    def save(self, path: str | Path, metrics: Mapping[str, float] | Report | None = None) -> None:
+        """Write the model as a directory that `tastespace.load` opens; ``metrics``, such as a report, are kept with it.
 
         A crash leaves the old model or the new one. The format is documented in docs/model-format.md.
         """

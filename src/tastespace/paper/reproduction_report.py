@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from tastespace.atomic import atomic_write
 from tastespace.errors import DatasetError, ParameterError
 from tastespace.evaluation.significance import holm
 from tastespace.paper.claims import CLAIMS
@@ -194,7 +195,8 @@ def write_report(
             deviations_heading=DEVIATIONS_HEADING, css=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
         )  # fmt: skip
         paths.append(folder / name)
-        paths[-1].write_text(text, encoding="utf-8")
+        with atomic_write(paths[-1]) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     paths += _write_rows(found, folder)
     return [*paths, *(file for drawn in found.figures for file in drawn.files)]
 
@@ -389,7 +391,8 @@ def _write_rows(found: Contents, folder: Path) -> list[Path]:
             p_values = pl.selectors.matches("^p( |$)") & floats
             # Six digits, so that a table of archived rows shows the same two or three as one of the runs themselves.
             rounded = (p_values.round_sig_figs(4), (floats - p_values).round(6))
-            pl.DataFrame(rows, infer_schema_length=None).with_columns(*rounded).write_csv(paths[-1])
+            with atomic_write(paths[-1]) as temporary:
+                pl.DataFrame(rows, infer_schema_length=None).with_columns(*rounded).write_csv(temporary)
     return paths
 
 

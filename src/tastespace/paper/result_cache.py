@@ -11,7 +11,6 @@ import datetime
 import hashlib
 import json
 import logging
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.atomic import atomic_write
 from tastespace.errors import ParameterError
 from tastespace.paper.experiment_data import dataset_for, load_parts
 from tastespace.paper.methods import Method, find_method
@@ -148,15 +148,12 @@ class ResultCache:
 
     def put(self, planned: PlannedRun, found: RunResult) -> Path:
         """Keep the result of a run."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{planned.key()}.npz"
-        partial = path.with_suffix(f".{os.getpid()}.partial")
         content = {f"user.{name}": values.astype(np.float32) for name, values in found.per_user.items()}
         stored = {**found.result, "planned": {**asdict(planned), "parameters": dict(planned.parameters)}}
-        with partial.open("wb") as file:
-            everything: dict[str, Any] = {"result": np.array(json.dumps(stored, default=str)), **content}
+        everything: dict[str, Any] = {"result": np.array(json.dumps(stored, default=str)), **content}
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **everything)
-        partial.replace(path)
         return path
 
     def problem_of(self, planned: PlannedRun) -> str:
@@ -168,8 +165,8 @@ class ResultCache:
         """Say why a run gave no result; an empty text removes what was said before."""
         path = self._problem_file(planned)
         if text:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            with atomic_write(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
         else:
             path.unlink(missing_ok=True)
 

@@ -16,6 +16,7 @@ from typing import Any
 from filelock import FileLock
 from platformdirs import user_data_path
 
+from tastespace.atomic import atomic_write
 from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import DataError
 from tastespace.models import registry
@@ -74,9 +75,8 @@ def store(dataset: str, method: str, entry: dict[str, Any], file: str | Path | N
         table = _read(path)
         table.setdefault(dataset, {})[method] = entry
         ordered = {name: dict(sorted(table[name].items())) for name in sorted(table)}
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
+        with atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     return path
 
 

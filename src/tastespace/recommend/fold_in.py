@@ -173,6 +173,8 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
             f"histories have the columns {', '.join(map(repr, frame.columns))}, expected user and item; or give a "
             "list of lists of item ids."
         )
+    if "weight" in frame.columns:
+        raise DataError("histories have a column weight, which fold-in does not use. Leave it out.")
     if not len(frame):
         raise DataError("histories is empty: expected at least one user.")
     named = id_series(frame["user"], "user")

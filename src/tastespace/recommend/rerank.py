@@ -229,6 +229,11 @@ class Reranked(Recommender):
         self._put(self.model.clone().fit(train, valid, progress))
 
     @property
+    def uses_weights(self) -> bool:  # type: ignore[override]
+        """Where the first stage does."""
+        return self.model.uses_weights
+
+    @property
     def supports_fold_in(self) -> bool:
         """Where the first stage does."""
         return self.model.supports_fold_in
