@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 from tastespace.errors import ParameterError
+from tastespace.paper.claim_tests import archived_verdict, judge
 from tastespace.paper.claims import CLAIMS
 from tastespace.paper.dataset_statistics import STATISTICS_TABLES
 from tastespace.paper.paper_tables import find_table
-from tastespace.paper.rendering import Archive
 from tastespace.paper.reproduction_report import by_claim, write_report
 from tastespace.paper.result_cache import ResultCache
 from tastespace.paper.runner import run_all
-from tastespace.paper.verdicts import archived_verdict, judge
+from tastespace.paper.table_rows import Archive
 
 
 @pytest.fixture(scope="module")

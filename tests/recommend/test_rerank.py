@@ -10,7 +10,7 @@ import tastespace as ts
 from tastespace.errors import DataError, NotFittedError, ParameterError, UnknownIdError
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
-from tastespace.recommend import rerank_features
+from tastespace.recommend import pool_reranker
 from tastespace.recommend.rerank import Reranked, rerank
 
 HOWS = ("dd", "pd", "mmr", "dpp", "calibrated")
@@ -297,9 +297,9 @@ def test_blocks_and_a_small_table_of_cosines_change_nothing(kind, request, monke
     model = request.getfixturevalue(kind)
     frame = model.recommend(k=20)
     whole = [rerank(frame, model, how, k=9, weight=0.5) for how in HOWS]
-    monkeypatch.setattr(rerank_features, "_ENTRIES_AT_ONCE", 3000)
-    monkeypatch.setattr(rerank_features, "_MOST_ITEMS", 70)
-    monkeypatch.setattr(rerank_features, "_ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(pool_reranker, "_ENTRIES_AT_ONCE", 3000)
+    monkeypatch.setattr(pool_reranker, "_MOST_ITEMS", 70)
+    monkeypatch.setattr(pool_reranker, "_ROWS_AT_ONCE", 16)
     for how, expected in zip(HOWS, whole, strict=True):
         assert rerank(frame, model, how, k=9, weight=0.5).equals(expected)
     with pytest.raises(ParameterError, match=r"a user has 80 recommendations; mmr compares.*up to 70"):

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tastespace.cli.arguments import read_attributes
-from tastespace.cli.run import parse_settings
+from tastespace.cli.arguments import parse_settings, read_attributes
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate

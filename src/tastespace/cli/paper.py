@@ -24,8 +24,8 @@ from tastespace.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
     from tastespace.paper.dataset_statistics import StatisticsTable
-    from tastespace.paper.experiments import Experiment, TableRow
-    from tastespace.paper.rendering import Archive
+    from tastespace.paper.experiment_types import Experiment, TableRow
+    from tastespace.paper.table_rows import Archive
 
 paper = typer.Typer(
     name="paper",
@@ -91,9 +91,9 @@ def table(
 ) -> None:
     """Run what is missing of a table and show it."""
     from tastespace.paper.dataset_statistics import StatisticsTable
-    from tastespace.paper.experiments import only
+    from tastespace.paper.experiment_types import only
     from tastespace.paper.paper_tables import find_table
-    from tastespace.paper.rendering import statistics_rows, to_markdown, to_rows
+    from tastespace.paper.table_rows import statistics_rows, to_markdown, to_rows
 
     declared = find_table(name)
     earlier = _open_archive(archive)
@@ -125,9 +125,9 @@ def _measured(
     archive: Archive | None,
 ) -> list[TableRow]:
     """Rows of the cache, of the archive, and of what had to be run."""
-    from tastespace.paper.rendering import archived_rows, in_declared_order, table_rows
     from tastespace.paper.result_cache import ResultCache
     from tastespace.paper.runner import run_all
+    from tastespace.paper.table_rows import archived_rows, in_declared_order, table_rows
 
     folder = results or _default_cache()
     planned = declared.planned_runs(datasets, seeds, quick)
@@ -181,9 +181,9 @@ def claims(
     out: Annotated[Path | None, typer.Option(help="Write the differences to this file.")] = None,
 ) -> None:
     """Test whether the orderings that the paper claims hold here."""
+    from tastespace.paper.claim_tests import run_claims
     from tastespace.paper.claims import CLAIMS, find_claim
-    from tastespace.paper.rendering import p_text
-    from tastespace.paper.verdicts import run_claims
+    from tastespace.paper.table_rows import p_text
 
     wanted = [find_claim(name) for name in claim or [one.name for one in CLAIMS.values() if one.default]]
     _check(minutes, out, results)
@@ -234,7 +234,7 @@ def report(
 
 
 def _open_archive(folder: Path | None) -> Archive | None:
-    from tastespace.paper.rendering import Archive
+    from tastespace.paper.table_rows import Archive
 
     if folder is None:
         return None
@@ -258,8 +258,8 @@ def _default_cache() -> Path:
 
 
 def _show(table: Experiment | StatisticsTable, found: list[TableRow]) -> None:
-    from tastespace.paper.experiments import Experiment
-    from tastespace.paper.rendering import problems_of, shown_metrics
+    from tastespace.paper.experiment_types import Experiment
+    from tastespace.paper.table_rows import problems_of, shown_metrics
 
     metrics = shown_metrics(table, found)
     for dataset in dict.fromkeys(row.dataset for row in found):
@@ -274,7 +274,7 @@ def _show(table: Experiment | StatisticsTable, found: list[TableRow]) -> None:
 
 
 def _as_table(title: str, rows: list[TableRow], metrics: list[str]) -> Table:
-    from tastespace.paper.rendering import marks_of
+    from tastespace.paper.table_rows import marks_of
 
     shown = Table(title=title, title_justify="left")
     shown.add_column("method", style="bold")
@@ -291,7 +291,7 @@ def _as_table(title: str, rows: list[TableRow], metrics: list[str]) -> Table:
 
 def _figure_text(row: TableRow, metric: str) -> str:
     """Ours, its deviation over seeds, and the published figure."""
-    from tastespace.paper.rendering import as_text
+    from tastespace.paper.table_rows import as_text
 
     ours, published, spread = (kind.get(metric) for kind in (row.ours, row.published, row.spread))
     text = "-" if ours is None else as_text(ours)

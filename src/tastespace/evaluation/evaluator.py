@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.evaluation.alignment import Aligned, align, merge_lists, subtract_lists
-from tastespace.evaluation.context import EvaluationContext
+from tastespace.evaluation.metric_inputs import MetricInputs
 from tastespace.evaluation.metrics import DEFAULT, Column, check_cutoff, columns_for
 from tastespace.evaluation.protocols import Protocol, find_protocol
 from tastespace.evaluation.report import Report
@@ -89,12 +89,12 @@ def evaluate(
             "recommended again and are left out of the test.",
             stacklevel=2,
         )
-    context = _context(model, rules, known, excluded, categories, n_threads)
-    columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: context.categories)
+    inputs = _metric_inputs(model, rules, known, excluded, categories, n_threads)
+    columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: inputs.categories)
     if not columns:
         raise ParameterError(f"metrics={metrics!r} with k={list(cutoffs)} asks for no figure at all.")
     for column in columns:  # before the work begins
-        context.require(column.metric.needs, column.label)
+        inputs.require(column.metric.needs, column.label)
     longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
     _check_longest(longest, model.train_.n_items)
 
@@ -102,7 +102,7 @@ def evaluate(
     if not len(evaluated) and not known.n_unknown_users:
         raise DataError("no user has a test item that could be recommended: nothing to measure.")
     ranker = BlockRanker(model, *excluded, *test_lists, longest, n_threads)
-    results = _Accumulator(columns, context)
+    results = _Accumulator(columns, inputs)
     for block in ranker.blocks(evaluated):
         results.add(block)
         del block  # frees its scores before the next block allocates its own
@@ -112,12 +112,12 @@ def evaluate(
 class _Accumulator:
     """Per-user values and exposure of items, collected over the blocks of users."""
 
-    def __init__(self, columns: list[Column], context: EvaluationContext) -> None:
+    def __init__(self, columns: list[Column], inputs: MetricInputs) -> None:
         self._columns = columns
-        self._context = context
+        self._inputs = inputs
         self._values: dict[str, list[NDArray[np.float64]]] = {c.label: [] for c in columns if c.metric.compute}
         self._exposure = {
-            int(c.parameter or 0): np.zeros(context.train.n_items, dtype=np.int64)
+            int(c.parameter or 0): np.zeros(inputs.train.n_items, dtype=np.int64)
             for c in columns
             if c.metric.from_exposure
         }
@@ -125,7 +125,7 @@ class _Accumulator:
     def add(self, block: Block) -> None:
         for column in self._columns:
             if column.metric.compute:
-                values = column.metric.compute(block, self._context, column.parameter)
+                values = column.metric.compute(block, self._inputs, column.parameter)
                 self._values[column.label].append(values)
         for cut, exposure in self._exposure.items():
             top = block.top[:, :cut]
@@ -146,14 +146,14 @@ class _Accumulator:
             n_users[label] = int((~np.isnan(values)).sum())
             figures[label] = float(np.nanmean(values)) if n_users[label] else float("nan")
         return Report(
-            model=self._context.model_name,
-            protocol=self._context.protocol.name,
+            model=self._inputs.model_name,
+            protocol=self._inputs.protocol.name,
             metrics=figures,
             n_users=n_users,
             users=self._user_ids(evaluated, known),
             per_user=per_user,
             seconds=seconds,
-            backend=self._context.train.backend,
+            backend=self._inputs.train.backend,
             units={column.label: column.metric.unit for column in self._columns},
         )
 
@@ -162,11 +162,11 @@ class _Accumulator:
         metric = column.metric
         if not metric.is_accuracy or metric.needs == "categories":
             return np.full(known.n_unknown_users, np.nan)
-        required = self._context.protocol.required_test_items(int(column.parameter or 0) if metric.at_k else None)
+        required = self._inputs.protocol.required_test_items(int(column.parameter or 0) if metric.at_k else None)
         return np.where(known.unknown_user_counts >= required, 0.0, np.nan)
 
     def _user_ids(self, evaluated: NDArray[np.int32], known: Aligned) -> pl.Series:
-        users = self._context.train.users.take(evaluated).alias("user")
+        users = self._inputs.train.users.take(evaluated).alias("user")
         if not known.n_unknown_users:
             return users
         # The test set may hold ids of a wider type, such as 64 bits against 32.
@@ -174,16 +174,16 @@ class _Accumulator:
         return pl.concat(parts, how="vertical_relaxed")["user"]
 
 
-def _context(
+def _metric_inputs(
     model: Recommender,
     rules: Protocol,
     known: Aligned,
     excluded: tuple[NDArray[np.int64], NDArray[np.int32]],
     categories: str | None,
     threads: int,
-) -> EvaluationContext:
+) -> MetricInputs:
     space = model.item_space()
-    return EvaluationContext(
+    return MetricInputs(
         model_name=repr(model),
         train=model.train_,
         protocol=rules,

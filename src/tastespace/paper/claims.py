@@ -1,4 +1,4 @@
-"""The orderings that the paper claims, as data; `verdicts` judges them."""
+"""The orderings that the paper claims, as data; `claim_tests` tests them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tastespace.errors import ParameterError, nearest
-from tastespace.paper.experiments import RowSpec
+from tastespace.paper.experiment_types import RowSpec
 from tastespace.paper.paper_tables import BOTH, EXPERIMENTS, NEGATIVES, STEAM, TRAININGS, content_row
 from tastespace.paper.result_cache import PlannedRun
 from tastespace.paper.runs import COLD_START_METRICS

@@ -15,7 +15,7 @@ from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import DatasetError, ParameterError
 from tastespace.models.dpcml import CML, DPCML
 from tastespace.paper.experiment_data import TOWN, Parts, load_parts
-from tastespace.paper.experiments import Figures, TableRow, checked_datasets, row_without_data
+from tastespace.paper.experiment_types import Figures, TableRow, checked_datasets, row_without_data
 from tastespace.paper.published_numbers import published_efficiency, published_statistics, published_table
 from tastespace.training.n_vectors import interests_per_user
 

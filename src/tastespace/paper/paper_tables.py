@@ -14,7 +14,7 @@ from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import ParameterError, nearest
 from tastespace.paper.dataset_statistics import PAPER_SUBSET, STATISTICS_TABLES, StatisticsTable
 from tastespace.paper.experiment_data import TOWN
-from tastespace.paper.experiments import Experiment, Figures, RowSpec
+from tastespace.paper.experiment_types import Experiment, Figures, RowSpec
 from tastespace.paper.methods import SELECTION
 from tastespace.paper.published_numbers import (
     published_ablation,

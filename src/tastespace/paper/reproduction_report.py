@@ -17,13 +17,24 @@ import polars as pl
 
 from tastespace.errors import DatasetError, ParameterError
 from tastespace.evaluation.significance import holm
+from tastespace.paper.claim_tests import (
+    DEVIATIONS_HEADING,
+    Verdict,
+    archived_verdict,
+    deviations,
+    judge,
+    paired_over_users,
+)
 from tastespace.paper.claims import CLAIMS
 from tastespace.paper.dataset_statistics import StatisticsTable
 from tastespace.paper.experiment_data import TOWN, load_parts
-from tastespace.paper.experiments import Experiment, TableRow
+from tastespace.paper.experiment_types import Experiment, TableRow
 from tastespace.paper.figures import FIGURES, FigureSpec, NothingToDrawError
 from tastespace.paper.paper_tables import TABLES
-from tastespace.paper.rendering import (
+from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
+from tastespace.paper.runner import RunStatus, lookup, why_missing
+from tastespace.paper.runs import environment
+from tastespace.paper.table_rows import (
     BEST,
     QUICK,
     Archive,
@@ -41,17 +52,6 @@ from tastespace.paper.rendering import (
     table_rows,
     to_markdown,
     to_rows,
-)
-from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
-from tastespace.paper.runner import RunStatus, lookup, why_missing
-from tastespace.paper.runs import environment
-from tastespace.paper.verdicts import (
-    DEVIATIONS_HEADING,
-    Verdict,
-    archived_verdict,
-    deviations,
-    judge,
-    paired_over_users,
 )
 
 _MAX_SEEDS = 10

@@ -20,8 +20,8 @@ from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
 from tastespace.recommend.fold_in import folded
+from tastespace.recommend.pool_reranker import PoolReranker, category_shares, check_method
 from tastespace.recommend.request import Request
-from tastespace.recommend.rerank_features import PoolReranker, category_shares, check_method
 from tastespace.recommend.topk import TopKLists
 
 _COLUMNS = ("user", "item", "rank", "score")

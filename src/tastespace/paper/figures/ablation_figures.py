@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.paper.figures.drawing import (
+from tastespace.paper.claim_tests import figure_of_run
+from tastespace.paper.figures.figure_spec import (
     AMBER,
     BLUE,
     FAMILY,
@@ -43,7 +44,6 @@ from tastespace.paper.paper_tables import (
     bounds,
 )
 from tastespace.paper.result_cache import RunResult
-from tastespace.paper.verdicts import figure_of_run
 from tastespace.plots.canvas import FAINT, INK, QUIET
 
 _METRIC = "P@3"

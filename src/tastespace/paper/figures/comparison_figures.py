@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tastespace.paper.dataset_statistics import minority_categories
 from tastespace.paper.experiment_data import load_parts
-from tastespace.paper.figures.drawing import (
+from tastespace.paper.figures.figure_spec import (
     BLUE,
     FAMILY,
     GREY,

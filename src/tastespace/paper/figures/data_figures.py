@@ -14,7 +14,7 @@ from tastespace.evaluation.user_diversity import preference_diversity
 from tastespace.models.dpcml import CML, DPCML
 from tastespace.paper.dataset_statistics import minority_categories
 from tastespace.paper.experiment_data import TOWN, load_parts
-from tastespace.paper.figures.drawing import (
+from tastespace.paper.figures.figure_spec import (
     BLUE,
     LIGHT,
     VERMILION,

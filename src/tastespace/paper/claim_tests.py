@@ -14,10 +14,10 @@ from tastespace.evaluation.significance import holm, paired_t_test
 from tastespace.paper.claims import Claim
 from tastespace.paper.dataset_statistics import minority_categories
 from tastespace.paper.experiment_data import load_parts
-from tastespace.paper.experiments import TableRow
-from tastespace.paper.rendering import QUICK, Archive, trials_of
+from tastespace.paper.experiment_types import TableRow
 from tastespace.paper.result_cache import RunResult
 from tastespace.paper.runner import RunStatus, run_all
+from tastespace.paper.table_rows import QUICK, Archive, trials_of
 
 _ALPHA = 0.05
 

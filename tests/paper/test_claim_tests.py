@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from tastespace.errors import ParameterError
-from tastespace.paper.claims import CLAIMS, METRICS
-from tastespace.paper.experiment_data import load_parts
-from tastespace.paper.experiments import TableRow
-from tastespace.paper.result_cache import RunResult
-from tastespace.paper.runner import RunStatus
-from tastespace.paper.verdicts import (
+from tastespace.paper.claim_tests import (
     deviations,
     figure_of_run,
     judge,
@@ -18,6 +13,11 @@ from tastespace.paper.verdicts import (
     paired_over_users,
     run_claims,
 )
+from tastespace.paper.claims import CLAIMS, METRICS
+from tastespace.paper.experiment_data import load_parts
+from tastespace.paper.experiment_types import TableRow
+from tastespace.paper.result_cache import RunResult
+from tastespace.paper.runner import RunStatus
 
 
 def measured(claim, gains, noise=1.0, seeds=2, n=400):
@@ -100,7 +100,7 @@ def test_a_verdict_says_of_how_many_pairs_and_compares_the_same_seeds():
 def test_minority_genres_are_judged_over_the_small_genres_alone(monkeypatch):
     claim = CLAIMS["minorities"]
     names, small = np.array(list("abcdef")), np.arange(6) >= 2
-    monkeypatch.setattr("tastespace.paper.verdicts.minority_categories", lambda data: (names, None, small))
+    monkeypatch.setattr("tastespace.paper.claim_tests.minority_categories", lambda data: (names, None, small))
     rows = []
     for planned in claim.planned_runs("town", 1):
         gain = np.where(small, 1.0, -9.0) * (not planned.method.startswith("cml"))
@@ -133,7 +133,7 @@ def test_claims_that_share_a_run_are_all_judged(monkeypatch, tmp_path):
             for planned in planned_runs
         ]
 
-    monkeypatch.setattr("tastespace.paper.verdicts.run_all", pretend)
+    monkeypatch.setattr("tastespace.paper.claim_tests.run_all", pretend)
     verdicts = run_claims(claims, "town", tmp_path, seeds=2)
     assert [verdict.measured for verdict in verdicts] == [3, 12]
     keys = [planned.key() for planned in ran]
@@ -144,7 +144,7 @@ def test_claims_that_share_a_run_are_all_judged(monkeypatch, tmp_path):
 def test_genres_are_required_before_anything_is_run(monkeypatch, tmp_path):
     parts = load_parts("town")
     bare = replace(parts, train=replace(parts.train, item_attributes=None))
-    monkeypatch.setattr("tastespace.paper.verdicts.load_parts", lambda dataset: bare)
+    monkeypatch.setattr("tastespace.paper.claim_tests.load_parts", lambda dataset: bare)
     with pytest.raises(ParameterError, match="have no genres"):
         run_claims([CLAIMS["minorities"]], "town", tmp_path)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from tastespace.errors import DataError
 from tastespace.paper.experiment_data import TOWN
-from tastespace.paper.experiments import Experiment, TableRow, checked_datasets
-from tastespace.paper.rendering import table_rows
+from tastespace.paper.experiment_types import Experiment, TableRow, checked_datasets
 from tastespace.paper.result_cache import PlannedRun, RunResult
 from tastespace.paper.runner import RunStatus
+from tastespace.paper.table_rows import table_rows
 from tastespace.plots.canvas import FAINT, INK, PALETTE, QUIET, fit_into, new_figure, save_figure, write
 
 BLUE, VERMILION, GREEN, PINK, AMBER, SKY, BROWN, GREY = PALETTE

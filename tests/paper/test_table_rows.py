@@ -4,10 +4,10 @@ import polars as pl
 import pytest
 
 from tastespace.errors import DataError
-from tastespace.paper.experiments import Experiment, RowSpec
-from tastespace.paper.rendering import Archive, archived_rows, marks_of, table_rows, to_markdown, to_rows
+from tastespace.paper.experiment_types import Experiment, RowSpec
 from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
 from tastespace.paper.runner import RunStatus
+from tastespace.paper.table_rows import Archive, archived_rows, marks_of, table_rows, to_markdown, to_rows
 
 
 def row(label, method, seed, p3=None, state="done"):
@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).with_name("golden") / "two-methods.md"
 @pytest.fixture(autouse=True)
 def _searched(monkeypatch):
     monkeypatch.setattr(
-        "tastespace.paper.rendering.stored_trials", lambda dataset, method: {"cml+hars": 6}.get(method, 0)
+        "tastespace.paper.table_rows.stored_trials", lambda dataset, method: {"cml+hars": 6}.get(method, 0)
     )
 
 

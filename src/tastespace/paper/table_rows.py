@@ -18,7 +18,7 @@ import polars as pl
 from tastespace.errors import DataError, DatasetError
 from tastespace.models import registry
 from tastespace.paper.dataset_statistics import StatisticsTable
-from tastespace.paper.experiments import Experiment, Figures, RowSpec, TableRow
+from tastespace.paper.experiment_types import Experiment, Figures, RowSpec, TableRow
 from tastespace.paper.methods import find_method
 from tastespace.paper.result_cache import PlannedRun, ResultCache
 from tastespace.paper.runner import RunStatus

@@ -1,7 +1,7 @@
 import pytest
 
 from tastespace.errors import ParameterError
-from tastespace.paper.experiments import Experiment, RowSpec
+from tastespace.paper.experiment_types import Experiment, RowSpec
 from tastespace.paper.paper_tables import HIGH, LOW, bounds, find_table
 from tastespace.paper.stored_parameters import stored_parameters
 

@@ -19,8 +19,8 @@ _USERS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluationContext:
-    """The surroundings of an evaluation; costly parts are computed when a metric first needs them."""
+class MetricInputs:
+    """What metrics read beside the lists; costly parts are computed when a metric first needs them."""
 
     model_name: str
     train: Interactions
