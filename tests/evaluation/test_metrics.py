@@ -40,7 +40,7 @@ def random_rows(rng, taken, n_users=60, n_items=120, most_test=60):
         test.append(items[:n_test])
         train.append(items[n_test : n_test + n_train])
         valid.append(items[n_test + n_train : n_test + n_train + n_valid])
-    test[7] = []  # nobody must count without a test item
+    test[7] = []  # users without a test item must not count
     return (*(taken(rows, n_items) for rows in (train, valid, test)), train, valid, test)
 
 

@@ -92,7 +92,7 @@ def archive(tmp_path):
 def test_an_archived_row_has_the_figures_of_the_runs_and_says_where_it_is_from(archive):
     (ease, hars) = table_rows(TWO, ROWS)
     found = archive.row("two", "steam-200k", "HarS", hars.published)
-    assert (found.ours, found.spread, found.seeds, found.trials) == (hars.ours, hars.spread, 2, 6)
+    assert (found.ours, found.std, found.seeds, found.trials) == (hars.ours, hars.std, 2, 6)
     assert marks_of(found) == ["archive, 2026-01-02, version 0.1.0"]
     assert archive.row("two", "steam-200k", "no such row", {}) is None
     assert archive.row("two", "ml-1m", "EASE", ease.published) is None

@@ -73,7 +73,7 @@ COMMANDS = [
     ),
     LazyCommand(
         "doctor:doctor", "doctor",
-        "Print versions, the SIMD level chosen, threads, data directories and which optional packages are there.",
+        "Print versions, the SIMD variant chosen, threads, data directories and which optional packages are there.",
     ),
     LazyCommand(
         "paper:paper", "paper list",
@@ -99,7 +99,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the library does to stderr.")] = False,
 ) -> None:

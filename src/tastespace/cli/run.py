@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tastespace.cli.arguments import parse_settings
-from tastespace.cli.output import Format, for_people, require_writable
+from tastespace.cli.output import Format, is_table_output, require_writable
 from tastespace.errors import ParameterError
 
 _Set = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")]
@@ -30,7 +30,7 @@ def run(
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
     format: Annotated[
-        Format, typer.Option(help="table for people, json for programs; auto: table on a terminal, else json.")
+        Format, typer.Option(help="table: formatted text; json; auto: table on a terminal, else json.")
     ] = Format.auto,
 ) -> None:
     """Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper."""
@@ -52,7 +52,7 @@ def run(
     )
     if json_file is not None:
         json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if not for_people(format):
+    if not is_table_output(format):
         sys.stdout.write(json.dumps(result, indent=1) + "\n")
         return
     title = f"{result['method']} on {dataset}, protocol {protocol!r}, accuracy in {result['unit']}"

@@ -51,11 +51,11 @@ def evaluate(
             looks like categories, see `tastespace.data.categories`.
         on_unknown: Test users and items that the model has never seen: ``"error"`` (default), ``"skip"`` them,
             or count them as ``"zero"``: never found, and an unknown user with enough test items for the protocol
-            scores 0. Figures by category and of diversity leave unknown users out.
-        threads: 0 means all cores; the figures do not depend on it.
+            scores 0. Metrics by category and of diversity leave unknown users out.
+        threads: 0 means all cores; the metrics do not depend on it.
 
     Returns:
-        A `Report`. Accuracy is a fraction between 0 and 1; `Report.units` has the unit of every figure.
+        A `Report`. Accuracy is a fraction between 0 and 1; `Report.units` has the unit of every metric.
 
     >>> from tastespace import split, synthetic
     >>> from tastespace.models import create
@@ -92,7 +92,7 @@ def evaluate(
     inputs = _metric_inputs(model, rules, known, excluded, categories, n_threads)
     columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: inputs.categories)
     if not columns:
-        raise ParameterError(f"metrics={metrics!r} with k={list(cutoffs)} asks for no figure at all.")
+        raise ParameterError(f"metrics={metrics!r} with k={list(cutoffs)} selects no metric.")
     for column in columns:  # before the work begins
         inputs.require(column.metric.needs, column.label)
     longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
@@ -133,22 +133,22 @@ class _Accumulator:
 
     def report(self, evaluated: NDArray[np.int32], known: Aligned, seconds: float) -> Report:
         per_user: dict[str, NDArray[np.float64]] = {}
-        figures: dict[str, float] = {}
+        means: dict[str, float] = {}
         n_users: dict[str, int] = {}
         for column in self._columns:
             label = column.label
             if column.metric.from_exposure:
-                figures[label] = column.metric.from_exposure(self._exposure[int(column.parameter or 0)])
+                means[label] = column.metric.from_exposure(self._exposure[int(column.parameter or 0)])
                 n_users[label] = len(evaluated)
                 continue
             values = np.concatenate([*self._values[label], self._of_unknown_users(column, known)])
             per_user[label] = values
             n_users[label] = int((~np.isnan(values)).sum())
-            figures[label] = float(np.nanmean(values)) if n_users[label] else float("nan")
+            means[label] = float(np.nanmean(values)) if n_users[label] else float("nan")
         return Report(
             model=self._inputs.model_name,
             protocol=self._inputs.protocol.name,
-            metrics=figures,
+            metrics=means,
             n_users=n_users,
             users=self._user_ids(evaluated, known),
             per_user=per_user,
@@ -158,7 +158,7 @@ class _Accumulator:
         )
 
     def _of_unknown_users(self, column: Column, known: Aligned) -> NDArray[np.float64]:
-        """Users that the model does not know get no list: 0 for accuracy, NaN for figures that describe a list."""
+        """Users that are not in the model get no list: 0 for accuracy, NaN for metrics that describe a list."""
         metric = column.metric
         if not metric.is_accuracy or metric.needs == "categories":
             return np.full(known.n_unknown_users, np.nan)
@@ -208,7 +208,7 @@ def _excluded(
             raise ParameterError(f"seen holds {type(part).__name__}, expected Interactions or a list of them.")
     if not rules.exclude_validation:
         parts = parts[:1]
-    # Seen items that the model does not know cannot be recommended anyway.
+    # Seen items that are not in the model cannot be recommended anyway.
     aligned = [align(part, model.train_, "seen", "skip") for part in parts]
     return merge_lists([(a.offsets, a.items) for a in aligned], model.train_.n_users)
 

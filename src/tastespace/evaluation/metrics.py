@@ -1,6 +1,6 @@
 """The metrics, one small function each, from a block of ranked lists to one value per user.
 
-A metric gives NaN for users who do not count for it; its figure is the mean over the others. Accuracy is a fraction
+A metric gives NaN for users who do not count for it; its value is the mean over the others. Accuracy is a fraction
 between 0 and 1, 1 the best. Diversity, novelty and exposure are in their own units; `METRICS` has the unit and the
 range of each.
 """
@@ -121,7 +121,7 @@ def auc(block: Block, inputs: MetricInputs, _: None) -> Values:
     wrong = _sum(block, block.places[:, 1] + 0.5 * block.places[:, 2])
     with np.errstate(invalid="ignore", divide="ignore"):
         share = 1.0 - wrong / (block.n_test * n_negatives)
-    found = block.n_test / _n_test(block, inputs)  # items that the model cannot know are below all negatives
+    found = block.n_test / _n_test(block, inputs)  # items that are not in the model are below all negatives
     return _for_eligible(
         block, inputs, None, np.where(block.n_test == 0, np.where(n_negatives > 0, 0.0, np.nan), share) * found
     )
@@ -191,8 +191,8 @@ def minority_recall(block: Block, inputs: MetricInputs, k: int) -> Values:
     """
     main = inputs.main_category[block.users]
     sets = inputs.membership[block.test_items]
-    mine = main[block.owner]
-    minority = (mine >= 0) & sets.any(axis=1) & ~sets[np.arange(len(sets)), np.maximum(mine, 0)]
+    main_of_owner = main[block.owner]
+    minority = (main_of_owner >= 0) & sets.any(axis=1) & ~sets[np.arange(len(sets)), np.maximum(main_of_owner, 0)]
     total = _sum(block, minority)
     found = _sum(block, minority & (block.places[:, 0] <= k))
     return np.where(total > 0, found / np.maximum(total, 1), np.nan)
@@ -200,9 +200,9 @@ def minority_recall(block: Block, inputs: MetricInputs, k: int) -> Values:
 
 def category_average_precision(block: Block, inputs: MetricInputs, category: int) -> Values:
     """Average precision, 0 to 1, over the user's test items of one category; users without one are left out."""
-    mine = inputs.membership[block.test_items, category]
+    in_category = inputs.membership[block.test_items, category]
     order = np.lexsort((block.places[:, 0], block.owner))
-    order = order[mine[order]]
+    order = order[in_category[order]]
     owner, rank = block.owner[order], block.places[order, 0]
     total = np.bincount(owner, minlength=len(block.users))
     starts = np.cumsum(total) - total
@@ -275,7 +275,7 @@ DEFAULT = ("P", "R", "NDCG", "MAP", "MRR")
 
 @dataclass(frozen=True)
 class Column:
-    """One figure of a report: a metric with its k or beta."""
+    """One column of a report: a metric with its k or beta."""
 
     label: str
     metric: Metric

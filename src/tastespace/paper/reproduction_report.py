@@ -175,8 +175,8 @@ def write_report(
         out: The folder.
         cache: The result cache. Nothing is run: what is not there is a marked gap.
         datasets: Only these; by default all that are declared.
-        quick: Of what was run with few epochs, to see that it works; claims are not judged then.
-        archive: Folder of an earlier report; its rows, claims and figures stand in for runs that the cache lacks.
+        quick: Report the runs of few epochs (``--quick``); claims are not judged then.
+        archive: Folder of an earlier report; its rows, claims and figures are used for runs that the cache lacks.
     """
     templates = _environment()
     folder = Path(out).expanduser()
@@ -273,7 +273,7 @@ class _Collector:
         p_values: dict[str, str] = {}
         if _COMPARED in table.shown:
             archived = {row.label for row in rows.values() if row.archived}
-            # Figures of single users are not in an archive: rows of both kinds cannot be compared.
+            # Values of single users are not in an archive: rows of both kinds cannot be compared.
             p_values = self._archived_p_values(table, dataset, archived) if not by_label else {}
             p_values = _against_best(by_label) if not archived else p_values
         self._add_section(Section(table, dataset, in_declared_order(table, list(rows.values())), p_values))

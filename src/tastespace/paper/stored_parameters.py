@@ -21,7 +21,7 @@ from tastespace.errors import DataError
 from tastespace.models import registry
 
 Table = dict[str, dict[str, Any]]
-"""Data set -> method -> parameters, validation figures and the budget spent."""
+"""Data set -> method -> parameters, validation metrics and the budget spent."""
 
 PRETRAINED = "+pt"
 """Behind the name of a model with content: its preferences were trained before."""
@@ -47,8 +47,8 @@ def stored_entries() -> Table:
 def stored_parameters(dataset: str, method: str) -> dict[str, Any]:
     """The stored parameters, or none where no search was stored.
 
-    Those of a plain data set serve ``<name>-cold`` only where they were found without its test part and its cold-start
-    users and items; those of joint training serve pre-training where that was not searched itself.
+    Those of a plain data set are used for ``<name>-cold`` only where they were found without its test part and its
+    cold-start users and items; those of joint training are used for pre-training where that was not searched itself.
     """
     entry = _entry(dataset, method)
     found = {} if entry is None else dict(entry["parameters"])

@@ -46,7 +46,7 @@ class Explanation:
     def __str__(self) -> str:
         of = f"interest {self.interest}" + (f" ({self.label})" if self.label else "")
         how = f"squared distance {self.distance:.3f}" if self.distance is not None else f"score {self.score:.3f}"
-        lines = [f"{self.title} for {self.user}: rank {self.rank}, serves {of}, {how}."]
+        lines = [f"{self.title} for {self.user}: rank {self.rank}, matches {of}, {how}."]
         if self.rank_without is not None:
             lines.append(f"Without that interest it would be rank {self.rank_without}.")
         if self.beside:

@@ -34,7 +34,7 @@ def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: A
     known, empty, _ = _read(model.train_, histories, on_unknown)
     if len(empty):
         raise DataError(
-            f"{len(empty):,} histories hold no item that the model knows, the first is that of {empty[0]!r}. Leave "
+            f"{len(empty):,} histories hold no item of the model, the first is that of {empty[0]!r}. Leave "
             "them out, or call recommend_for with on_unknown='popular'."
         )
     return folded(model, known)

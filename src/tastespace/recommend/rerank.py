@@ -136,7 +136,7 @@ def _indices(ids: IdMap, column: pl.Series, kind: str) -> NDArray[np.int64]:
         return ids.index_of(column)
     except UnknownIdError as problem:
         raise UnknownIdError(
-            f"recommendations holds {kind}s that the model does not know: {problem} Give the model that made the list, "
+            f"recommendations holds {kind}s that are not in the model: {problem} Give the model that made the list, "
             "or leave these rows out."
         ) from None
 

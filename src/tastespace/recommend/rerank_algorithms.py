@@ -191,7 +191,7 @@ def calibrated(
 def _greedy(
     relevance: Values, k: int, value: Callable[[int], Values], take: Callable[[int, Positions], None]
 ) -> Positions:
-    """Take the free item of the largest value, tell ``take``, and again, for all users in step."""
+    """Repeatedly choose the free item of the largest value and call ``take`` with it, for all users at once."""
     n, size = relevance.shape
     users = np.arange(n)
     free = relevance > -np.inf

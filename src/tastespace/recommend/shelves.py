@@ -27,7 +27,7 @@ _DEFAULT_K = 10
 
 @dataclass(frozen=True, eq=False)
 class Shelf:
-    """The recommendations that serve one interest."""
+    """The recommendations that match one interest."""
 
     interest: int
     """Number of the interest, as in `recommend`'s column; the strongest where several share the shelf."""
