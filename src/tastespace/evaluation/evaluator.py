@@ -43,7 +43,7 @@ def evaluate(
         seen: What each user already has and must not be recommended: training data, then validation data. By
             default what the model was fitted with. The protocol decides how much of it leaves the ranking:
             ``"paper"`` only the first, ``"full"`` all.
-        protocol: ``"full"`` (the sound default) or ``"paper"``; see `tastespace.evaluation.protocols`.
+        protocol: ``"full"`` (the default) or ``"paper"``; see `tastespace.evaluation.protocols`.
         k: Lengths of list for the metrics at k; the protocol's own by default.
         metrics: Names such as ``"P"`` (at every k), ``"NDCG@20"``, ``"OPAUC(0.01)"``, ``"CategoryMAP"``; see
             `tastespace.evaluation.metrics.METRICS`.

@@ -40,8 +40,8 @@ def user_file() -> Path:
 
 def stored_entries() -> Table:
     """Everything stored: the library's entries with the user's on top."""
-    own, mine = _package_entries(), _read(user_file())
-    return {dataset: {**own.get(dataset, {}), **mine.get(dataset, {})} for dataset in {**own, **mine}}
+    packaged, own = _package_entries(), _read(user_file())
+    return {dataset: {**packaged.get(dataset, {}), **own.get(dataset, {})} for dataset in {**packaged, **own}}
 
 
 def stored_parameters(dataset: str, method: str) -> dict[str, Any]:

@@ -51,9 +51,9 @@ def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, 
     view = user_interests(model, user, "taste map")
     shelves = list(model.shelves(user, k=_SHOWN, filter=filter))
     train = model.train_
-    mine, all_items = view.index.vectors_of(view.row), view.index.item_vectors
-    project = _projection(all_items[view.past], mine)
-    items, interests = _turned(project(all_items), project(mine))
+    own_vectors, all_items = view.index.vectors_of(view.row), view.index.item_vectors
+    project = _projection(all_items[view.past], own_vectors)
+    items, interests = _turned(project(all_items), project(own_vectors))
     found = [train.items.index_of(shelf.items) for shelf in shelves]
 
     figure = new_figure(_MAP_WIDTH, _MAP_HEIGHT)

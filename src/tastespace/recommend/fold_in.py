@@ -209,9 +209,9 @@ def _from_lists(histories: Any) -> pl.DataFrame:
     users: list[Any] = []
     taken: list[Any] = []
     for user, items in named.items():
-        mine = items.tolist() if isinstance(items, np.ndarray) else list(as_list(items))
-        users += [user] * max(1, len(mine))
-        taken += mine or [None]
+        listed = items.tolist() if isinstance(items, np.ndarray) else list(as_list(items))
+        users += [user] * max(1, len(listed))
+        taken += listed or [None]
     return pl.DataFrame([plain_series("user", users), plain_series("item", taken)])
 
 

@@ -48,9 +48,9 @@ class UserInterests:
 
     def past_of(self, interests: Sequence[int]) -> NDArray[np.int32]:
         """Past items assigned to these interests, best score first."""
-        mine = np.isin(self.assigned_interest, interests)
-        best = self.past_scores[list(interests)][:, mine].max(axis=0)
-        return self.past[mine][np.argsort(-best, kind="stable")]
+        belongs = np.isin(self.assigned_interest, interests)
+        best = self.past_scores[list(interests)][:, belongs].max(axis=0)
+        return self.past[belongs][np.argsort(-best, kind="stable")]
 
     def labels(self, labeler: Labeler, groups: Sequence[Sequence[int]]) -> list[str | None]:
         """Names of groups of interests: what their past items and the best items new to the user have in common."""
