@@ -258,13 +258,13 @@ def test_theorem_2_needs_as_many_hard_negatives_as_places() -> None:
     assert precision_lower_bound(opauc(positive, negative, 1.0), 3, 3, 3) == 0.0
 
 
-def test_theorem_2_needs_ties_in_the_positives_favour() -> None:
+def test_theorem_2_needs_ties_in_the_positives_favor() -> None:
     """All scores equal: OPAUC is 1, a perfect list is promised, and the negatives may still come first."""
     positive, negative = [0.0, 0.0], [0.0, 0.0]
     assert precision_lower_bound(opauc(positive, negative, 1.0), 2, 2, 2) == 1.0
     first_two = np.argsort(np.negative([*negative, *positive]), kind="stable")[:2]
     assert np.sum(first_two >= len(negative)) == 0  # hits
-    # A hair in the positives' favour restores the theorem, a hair against them shows in OPAUC.
+    # A hair in the positives' favor restores the theorem, a hair against them shows in OPAUC.
     assert precision_lower_bound(opauc([1e-9, 1e-9], negative, 1.0), 2, 2, 2) == 1.0
     assert precision_lower_bound(opauc([-1e-9, -1e-9], negative, 1.0), 2, 2, 2) == 0.0
 

@@ -354,7 +354,7 @@ def test_any_metric_can_be_monitored(parts, monitor):
     ("changes", "words"),
     [
         ({"monitor": "NDGC@10"}, "no metric 'NDGC@10'"),
-        ({"monitor": "NDCG"}, "monitor='NDCG': expected the name of one figure, such as 'NDCG@10'"),
+        ({"monitor": "NDCG"}, "monitor='NDCG': expected the name of one metric, such as 'NDCG@10'"),
         ({"monitor": "NDCG@0"}, "k=0"),
         ({"monitor_protocol": "papers"}, "protocol='papers': expected 'paper' or 'full'"),
     ],
@@ -368,7 +368,7 @@ def test_a_wrong_monitor_is_refused_at_once(parts, changes, words):
     assert epochs == []
 
 
-def test_a_monitor_that_nobody_counts_for_is_an_error(parts):
+def test_a_monitor_without_users_is_an_error(parts):
     train, valid, _ = parts
     with pytest.raises(ParameterError, match=r"monitor='P@90': no user of .* counts for it under the 'paper' protocol"):
         DPCML(dim=4, epochs=2, monitor="P@90", monitor_protocol="paper").fit(train, valid)

@@ -30,7 +30,7 @@ _EXTRAS = {
 
 
 def doctor() -> None:
-    """Print versions, the SIMD level chosen, threads, data directories and which optional packages are there."""
+    """Print versions, the SIMD variant chosen, threads, data directories and which optional packages are there."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column(overflow="fold")

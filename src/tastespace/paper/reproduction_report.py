@@ -18,13 +18,24 @@ import polars as pl
 from tastespace.atomic import atomic_write
 from tastespace.errors import DatasetError, ParameterError
 from tastespace.evaluation.significance import holm
+from tastespace.paper.claim_tests import (
+    DEVIATIONS_HEADING,
+    Verdict,
+    archived_verdict,
+    deviations,
+    judge,
+    paired_over_users,
+)
 from tastespace.paper.claims import CLAIMS
 from tastespace.paper.dataset_statistics import StatisticsTable
 from tastespace.paper.experiment_data import TOWN, load_parts
-from tastespace.paper.experiments import Experiment, TableRow
+from tastespace.paper.experiment_types import Experiment, TableRow
 from tastespace.paper.figures import FIGURES, FigureSpec, NothingToDrawError
 from tastespace.paper.paper_tables import TABLES
-from tastespace.paper.rendering import (
+from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
+from tastespace.paper.runner import RunStatus, lookup, why_missing
+from tastespace.paper.runs import environment
+from tastespace.paper.table_rows import (
     BEST,
     QUICK,
     Archive,
@@ -42,17 +53,6 @@ from tastespace.paper.rendering import (
     table_rows,
     to_markdown,
     to_rows,
-)
-from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
-from tastespace.paper.runner import RunStatus, lookup, why_missing
-from tastespace.paper.runs import environment
-from tastespace.paper.verdicts import (
-    DEVIATIONS_HEADING,
-    Verdict,
-    archived_verdict,
-    deviations,
-    judge,
-    paired_over_users,
 )
 
 _MAX_SEEDS = 10
@@ -176,8 +176,8 @@ def write_report(
         out: The folder.
         cache: The result cache. Nothing is run: what is not there is a marked gap.
         datasets: Only these; by default all that are declared.
-        quick: Of what was run with few epochs, to see that it works; claims are not judged then.
-        archive: Folder of an earlier report; its rows, claims and figures stand in for runs that the cache lacks.
+        quick: Report the runs of few epochs (``--quick``); claims are not judged then.
+        archive: Folder of an earlier report; its rows, claims and figures are used for runs that the cache lacks.
     """
     templates = _environment()
     folder = Path(out).expanduser()
@@ -275,7 +275,7 @@ class _Collector:
         p_values: dict[str, str] = {}
         if _COMPARED in table.shown:
             archived = {row.label for row in rows.values() if row.archived}
-            # Figures of single users are not in an archive: rows of both kinds cannot be compared.
+            # Values of single users are not in an archive: rows of both kinds cannot be compared.
             p_values = self._archived_p_values(table, dataset, archived) if not by_label else {}
             p_values = _against_best(by_label) if not archived else p_values
         self._add_section(Section(table, dataset, in_declared_order(table, list(rows.values())), p_values))

@@ -34,7 +34,7 @@ def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: A
     known, empty, _ = _read(model.train_, histories, on_unknown)
     if len(empty):
         raise DataError(
-            f"{len(empty):,} histories hold no item that the model knows, the first is that of {empty[0]!r}. Leave "
+            f"{len(empty):,} histories hold no item of the model, the first is that of {empty[0]!r}. Leave "
             "them out, or call recommend_for with on_unknown='popular'."
         )
     return folded(model, known)
@@ -211,9 +211,9 @@ def _from_lists(histories: Any) -> pl.DataFrame:
     users: list[Any] = []
     taken: list[Any] = []
     for user, items in named.items():
-        mine = items.tolist() if isinstance(items, np.ndarray) else list(as_list(items))
-        users += [user] * max(1, len(mine))
-        taken += mine or [None]
+        listed = items.tolist() if isinstance(items, np.ndarray) else list(as_list(items))
+        users += [user] * max(1, len(listed))
+        taken += listed or [None]
     return pl.DataFrame([plain_series("user", users), plain_series("item", taken)])
 
 

@@ -20,8 +20,8 @@ from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
 from tastespace.recommend.fold_in import folded
+from tastespace.recommend.pool_reranker import PoolReranker, category_shares, check_method
 from tastespace.recommend.request import Request
-from tastespace.recommend.rerank_features import PoolReranker, category_shares, check_method
 from tastespace.recommend.topk import TopKLists
 
 _COLUMNS = ("user", "item", "rank", "score")
@@ -136,7 +136,7 @@ def _indices(ids: IdMap, column: pl.Series, kind: str) -> NDArray[np.int64]:
         return ids.index_of(column)
     except UnknownIdError as problem:
         raise UnknownIdError(
-            f"recommendations holds {kind}s that the model does not know: {problem} Give the model that made the list, "
+            f"recommendations holds {kind}s that are not in the model: {problem} Give the model that made the list, "
             "or leave these rows out."
         ) from None
 

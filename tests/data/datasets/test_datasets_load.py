@@ -1,4 +1,4 @@
-"""`load`, `names`, `describe`, `table` and the terms of use, on made-up files."""
+"""`load`, `names`, `describe`, `table` and the terms of use, on small files written by the tests."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def precision_lower_bound(
       >>> round(precision_lower_bound(0.0, n_positives=3, n_hard=1, k=3, check=False), 3)
       0.333
 
-    * No positive ties with a negative, or ties are ranked in the positive's favour: Eq. 4 counts a tie as
+    * No positive ties with a negative, or ties are ranked in the positive's favor: Eq. 4 counts a tie as
       correct, so all scores equal means OPAUC 1, while the first k may be all negatives. Not in the paper.
     * ``n+ >= k`` and ``n- >= k``, says the paper. The second follows from the first point; the first is not
       needed (with fewer positives the bound tends to ``n+ / k``).
@@ -151,7 +151,7 @@ def effective_sample_size(
     Args:
         n_positives: ``n+`` of each user, shape ``(users,)``, at least 1.
         n_negatives: ``n-`` of each user, shape ``(users,)``, at least 1.
-        spread_weight: The paper's eta, at least 0: the weight of the diversity control regularization.
+        spread_weight: The paper's eta, at least 0: the weight of DCRS.
         radius: The paper's r, above 0: all vectors lie in a ball of that radius.
 
     >>> round(effective_sample_size([18] * 3757, [5095] * 3757, spread_weight=10), 2)  # as Steam-200k

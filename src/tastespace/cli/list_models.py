@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from tastespace import models as recommenders
-from tastespace.cli.output import FORMAT_HELP, Format, for_people, print_rows
+from tastespace.cli.output import FORMAT_HELP, Format, is_table_output, print_rows
 
 
 def models(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto) -> None:
     """List the models: name, class, family, the extra they need, and what they support."""
     found = recommenders.table()
-    if for_people(format):
+    if is_table_output(format):
         _show(found)
     else:
         print_rows([asdict(one) for one in found], format)

@@ -1,7 +1,7 @@
 """Rows of finished tables: made from runs, written as Markdown and as rows for programs, and read from an archive.
 
 An archive is the folder of an earlier report (`docs/results` in the repository). Its results.csv, claims.csv and
-figures stand in for runs that the result cache does not hold, marked with their date and version.
+values are used for runs that the result cache does not hold, marked with their date and version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import polars as pl
 from tastespace.errors import DataError, DatasetError
 from tastespace.models import registry
 from tastespace.paper.dataset_statistics import StatisticsTable
-from tastespace.paper.experiments import Experiment, Figures, RowSpec, TableRow
+from tastespace.paper.experiment_types import Experiment, Metrics, RowSpec, TableRow
 from tastespace.paper.methods import find_method
 from tastespace.paper.result_cache import PlannedRun, ResultCache
 from tastespace.paper.runner import RunStatus
@@ -29,7 +29,7 @@ DEFAULTS = "defaults"
 QUICK = "quick"
 """Note of a row that was run for few epochs, only to see that it works."""
 BEST = "best"
-"""Stands in place of a p-value in the row that the others are compared with."""
+"""Printed instead of a p-value in the row that the others are compared with."""
 
 
 def table_rows(experiment: Experiment, statuses: Sequence[RunStatus]) -> list[TableRow]:
@@ -41,7 +41,7 @@ def table_rows(experiment: Experiment, statuses: Sequence[RunStatus]) -> list[Ta
     specs = {spec.label: spec for spec in experiment.row_specs}
     for (dataset, label), group in groups.items():
         done = [status.found.result for status in group if status.found is not None]
-        ours, spread = over_seeds([experiment.ours(result) for result in done])
+        ours, std = over_seeds([experiment.ours(result) for result in done])
         states = {status.state for status in group}
         state = "complete" if len(done) == len(group) else "partial" if done else _worst(states)
         found.append(
@@ -50,7 +50,7 @@ def table_rows(experiment: Experiment, statuses: Sequence[RunStatus]) -> list[Ta
                 label=label,
                 method=specs[label].method,
                 ours=ours,
-                spread=spread,
+                std=std,
                 published=experiment.published(dataset, specs[label]),
                 seeds=len(done),
                 seconds=float(np.mean([result["seconds"] for result in done])) if done else 0.0,
@@ -86,8 +86,8 @@ def _note(dataset: str, spec: RowSpec, quick: bool, run: bool) -> str:
     return ", ".join(note for note in notes if note)
 
 
-def over_seeds(results: Sequence[Figures]) -> tuple[Figures, Figures]:
-    """Mean and standard deviation of each figure; no deviation of a single one.
+def over_seeds(results: Sequence[Metrics]) -> tuple[Metrics, Metrics]:
+    """Mean and standard deviation of each metric; no deviation of a single run.
 
     >>> over_seeds([{"P@3": 1.0}, {"P@3": 3.0}])
     ({'P@3': 2.0}, {'P@3': 1.4142135623730951})
@@ -96,8 +96,8 @@ def over_seeds(results: Sequence[Figures]) -> tuple[Figures, Figures]:
         return {}, {}
     names = list(results[0])
     table = np.array([[result[name] for name in names] for result in results], dtype=float)
-    spread = {} if len(results) < 2 else dict(zip(names, table.std(axis=0, ddof=1).tolist(), strict=True))
-    return dict(zip(names, table.mean(axis=0).tolist(), strict=True)), spread
+    std = {} if len(results) < 2 else dict(zip(names, table.std(axis=0, ddof=1).tolist(), strict=True))
+    return dict(zip(names, table.mean(axis=0).tolist(), strict=True)), std
 
 
 def _worst(states: set[str]) -> str:
@@ -110,7 +110,7 @@ class Archive:
 
     folder: Path
 
-    def row(self, table: str, dataset: str, label: str, published: Figures) -> TableRow | None:
+    def row(self, table: str, dataset: str, label: str, published: Metrics) -> TableRow | None:
         """A finished row, or None where the archive has none."""
         rows = self._results.get((table, dataset, label), [])
         measured = [row for row in rows if row["ours"] is not None]
@@ -122,7 +122,7 @@ class Archive:
             label=label,
             method=first["method"] or "",
             ours={row["metric"]: row["ours"] for row in measured},
-            spread={row["metric"]: row["spread"] for row in measured if row["spread"] is not None},
+            std={row["metric"]: row["spread"] for row in measured if row["spread"] is not None},
             published=published,
             seeds=first["seeds"],
             seconds=first["seconds"],
@@ -135,7 +135,7 @@ class Archive:
         )
 
     def p_value(self, table: str, dataset: str, label: str) -> str:
-        """What stood in the column p of a row; empty where it had none."""
+        """The column p of a row; empty where it had none."""
         rows = self._results.get((table, dataset, label), [])
         return (rows[0]["p"] or "") if rows else ""
 
@@ -210,7 +210,7 @@ def in_declared_order(experiment: Experiment, rows: Sequence[TableRow]) -> list[
 def statistics_rows(
     table: StatisticsTable, datasets: Sequence[str] = (), archive: Archive | None = None
 ) -> list[TableRow]:  # fmt: skip
-    """Rows that are counted in the data; those of a data set that is not on this machine come from the archive."""
+    """Rows that are computed from the data; those of a data set that is not on this machine come from the archive."""
     found = []
     for row in table.rows(datasets):
         known = archive.row(table.name, row.dataset, row.label, row.published) if archive and not row.ours else None
@@ -219,7 +219,7 @@ def statistics_rows(
 
 
 def shown_metrics(table: Experiment | StatisticsTable, found: Sequence[TableRow]) -> list[str]:
-    """Columns of the table: those declared for which there is a figure, all of them where there is none."""
+    """Columns of the table: those declared for which there is a value, all of them where there is none."""
     some = [name for name in table.shown if any(name in row.ours or name in row.published for row in found)]
     return some or list(table.shown)
 
@@ -243,13 +243,13 @@ def to_markdown(
     dataset_in_title: bool = False,
     origin_below: bool = False,
 ) -> str:
-    """The table as Markdown: ours, plus or minus its standard deviation, with the published figure in parentheses.
+    """The table as Markdown: ours, plus or minus its standard deviation, with the published value in parentheses.
 
     Args:
         table: Its declaration.
         found: Its rows.
         p_values: Of a test against the best row, by label, as text: a column of their own.
-        difference: Write ours minus the published figure behind the published figure.
+        difference: Write ours minus the published value after the published value.
         dataset_in_title: Name the data set in the heading, where the rows are of one.
         origin_below: Say below the table, not in each row, that rows come from an archive.
     """
@@ -277,14 +277,14 @@ def to_markdown(
 
 
 def _groups(table: Experiment | StatisticsTable, found: Sequence[TableRow]) -> list[list[TableRow]]:
-    """Rows of one data set are one table; what is counted in the data is one table of all data sets."""
+    """Rows of one data set are one table; what is computed from the data is one table of all data sets."""
     if isinstance(table, StatisticsTable):
         return [list(found)] if found else []
     return [[row for row in found if row.dataset == dataset] for dataset in dict.fromkeys(row.dataset for row in found)]
 
 
 def row_name(table: Experiment | StatisticsTable, row: TableRow) -> str:
-    """What stands at the beginning of a row."""
+    """The first cells of a row."""
     if not isinstance(table, StatisticsTable):
         return row.label
     return row.dataset if len(table.labels) == 1 else f"{row.dataset}, {row.label}"
@@ -310,14 +310,14 @@ def _figure_text(row: TableRow, name: str, difference: bool) -> str:
     in_parentheses = "" if published is None else f" ({as_text(published)}{gap})"
     if ours is None:
         return f"-{in_parentheses}"
-    spread = f" ± {as_text(row.spread[name], ours)}" if name in row.spread else ""
-    return as_text(ours) + spread + in_parentheses
+    std = f" ± {as_text(row.std[name], ours)}" if name in row.std else ""
+    return as_text(ours) + std + in_parentheses
 
 
 def as_text(value: float, like: float | None = None) -> str:
-    """A figure for people: counts whole, percentages with two digits behind the point, small ones with three.
+    """A value as text: counts whole, percentages with two digits behind the point, small ones with three.
 
-    ``like`` is another figure that decides how many digits there are: a deviation has those of its mean.
+    ``like`` is another value that decides how many digits there are: a deviation has those of its mean.
 
     >>> as_text(575271.0), as_text(26.66), as_text(0.0926), as_text(0.7071, like=26.5)
     ('575,271', '26.66', '0.093', '0.71')
@@ -329,7 +329,7 @@ def as_text(value: float, like: float | None = None) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p-value for people.
+    """A p-value as text.
 
     >>> p_text(0.0), p_text(0.0123), p_text(0.5)
     ('< 0.001', '0.012', '0.50')
@@ -338,7 +338,7 @@ def p_text(p: float) -> str:
 
 
 def signed(difference: float, like: float) -> str:
-    """A difference with its sign and the digits of the figure that it belongs to.
+    """A difference with its sign and the digits of the value that it belongs to.
 
     >>> signed(1.234, 26.5), signed(-3.0, 1200.0), signed(0.001, 3.81)
     ('+1.23', '-3', '=')
@@ -354,6 +354,8 @@ def to_rows(
 ) -> list[dict[str, Any]]:
     """One row per table row and metric, for programs: dataset, method, metric, ours, spread, paper, difference, ...
 
+    ``spread`` is the standard deviation over seeds; the column keeps this name for archives written before.
+
     The metrics are those that the table shows and those that the paper gives.
     """
     rows = []
@@ -367,7 +369,7 @@ def to_rows(
                     "method": row.method,
                     "metric": name,
                     "ours": ours,
-                    "spread": row.spread.get(name),
+                    "spread": row.std.get(name),
                     "paper": published,
                     "difference": None if ours is None or published is None else ours - published,
                     "seeds": row.seeds,

@@ -1,4 +1,4 @@
-"""Verdicts on the paper's claims, the paired tests behind them, and deviations from the published figures."""
+"""Verdicts on the paper's claims, the paired tests behind them, and deviations from the published values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tastespace.evaluation.significance import holm, paired_t_test
 from tastespace.paper.claims import Claim
 from tastespace.paper.dataset_statistics import minority_categories
 from tastespace.paper.experiment_data import load_parts
-from tastespace.paper.experiments import TableRow
-from tastespace.paper.rendering import QUICK, Archive, trials_of
+from tastespace.paper.experiment_types import TableRow
 from tastespace.paper.result_cache import RunResult
 from tastespace.paper.runner import RunStatus, run_all
+from tastespace.paper.table_rows import QUICK, Archive, trials_of
 
 _ALPHA = 0.05
 
@@ -199,16 +199,16 @@ def _range(seeds: Iterable[int]) -> str:
 
 
 def paired_over_users(first: Sequence[RunResult], second: Sequence[RunResult], metric: str) -> Difference:
-    """Paired t-test over users, each user's figure being the mean over seeds."""
+    """Paired t-test over users, each user's value being the mean over seeds."""
     # A user without a value for a metric has none in any seed, so a plain mean leaves them out.
     a, b = (np.mean([run.per_user[metric] for run in runs], axis=0) for runs in (first, second))
     return _paired_test(a, b)
 
 
-def paired_over_seeds(first: Sequence[RunResult], second: Sequence[RunResult], figure: str) -> Difference:
-    """Paired t-test over seeds of what a whole run has, see `figure_of_run`; a loss is better the smaller it is."""
-    a, b = (np.array([figure_of_run(run, figure) for run in runs]) for runs in (first, second))
-    return _paired_test(b, a) if figure.endswith("loss") else _paired_test(a, b)
+def paired_over_seeds(first: Sequence[RunResult], second: Sequence[RunResult], metric: str) -> Difference:
+    """Paired t-test over seeds of what a whole run has, see `value_of_run`; a loss is better the smaller it is."""
+    a, b = (np.array([value_of_run(run, metric) for run in runs]) for runs in (first, second))
+    return _paired_test(b, a) if metric.endswith("loss") else _paired_test(a, b)
 
 
 def paired_over_genres(first: Sequence[RunResult], second: Sequence[RunResult], genres: Sequence[str]) -> Difference:
@@ -225,16 +225,16 @@ def paired_over_genres(first: Sequence[RunResult], second: Sequence[RunResult], 
     return _paired_test(a, b)
 
 
-def figure_of_run(run: RunResult, figure: str) -> float:
+def value_of_run(run: RunResult, name: str) -> float:
     """``"train loss"`` of the epoch that was kept, or ``"validation X"`` or ``"test X"`` of what was kept.
 
     The loss is the hinge alone: the penalty of DCRS, which one vector does not have, is no part of the fit.
     """
     result = run.result
-    if figure == "train loss":
+    if name == "train loss":
         epoch = result["history"][max(result["best_epoch"], 1) - 1]
         return float(epoch.get("hinge", epoch["loss"]))
-    part, metric = figure.split(" ", 1)
+    part, metric = name.split(" ", 1)
     return float(result[{"validation": "valid_metrics", "test": "metrics"}[part]][metric])
 
 
@@ -248,7 +248,7 @@ def _paired_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> Difference:
 
 _COMPARED_TABLES = ("results1", "citeulike", "competitors")
 _COMPARED_METRICS = ("P@3", "MRR")
-_TOLERANCE = 10.0  # percent of the paper's figure
+_TOLERANCE = 10.0  # percent of the paper's value
 
 DEVIATIONS_HEADING = (
     "More than 10 % from the paper. It searched a grid for every method, with Adam, batches of 256 and 100 epochs; "

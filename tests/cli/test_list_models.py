@@ -15,20 +15,20 @@ from tastespace.models import registry, table
 HEAVY = ("torch", "scipy.stats", "scipy.spatial", "optuna", "matplotlib", "pandas", "tastespace.paper")
 
 
-def test_the_models_for_programs(told):
-    rows = json.loads(told("models", "--format", "json"))
+def test_the_models_for_programs(stdout_of):
+    rows = json.loads(stdout_of("models", "--format", "json"))
     assert [row["name"] for row in rows] == list(registry())
     assert rows[7] == {
         "name": "dpcml", "class_name": "DPCML", "family": "metric learning", "extra": None, "interests": True,
         "fold_in": True, "cold_start": False, "partial_fit": True, "weights": table()[7].weights,
     }  # fmt: skip
-    frame = pl.read_csv(told("models").encode())
+    frame = pl.read_csv(stdout_of("models").encode())
     assert frame["class_name"].to_list() == [cls.__name__ for cls in registry().values()]
     assert frame.filter(pl.col("extra") == "neural").height == 20
     assert frame.filter("cold_start")["name"].to_list() == ["contentknn", "dpcml+dn", "cml+dn", "mgmf+dn"]
 
 
-def test_the_models_for_people():
+def test_the_models_as_a_table():
     done = CliRunner().invoke(app, ["models", "--format", "table"], env={"COLUMNS": "80", "TERM": "dumb"})
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
@@ -55,10 +55,10 @@ def test_a_misspelled_command_gets_a_suggestion(run):
     assert "models" in done.err
 
 
-def test_old_parameter_names_are_refused_on_the_command_line(refused, run, shop):
+def test_old_parameter_names_are_refused_on_the_command_line(error_of, run, shop):
     fit = ("fit", shop.clicks, "--user", "who", "--item", "what", "--out", "a.model")
-    assert refused(*fit, "--set", "candidates=3") == "DPCML has no parameter candidates: now n_negatives."
-    assert "Did you mean n_negatives?" in refused(*fit, "--set", "n_negative=3")
+    assert error_of(*fit, "--set", "candidates=3") == "DPCML has no parameter candidates: now n_negatives."
+    assert "Did you mean n_negatives?" in error_of(*fit, "--set", "n_negative=3")
     done = run("run", "--dataset", "town", "--method", "cml+hars", "--set", "optimiser=adam")
     assert (done.code, done.raw) == (2, b"")
     assert done.err.endswith("error: CML has no parameter optimiser: now optimizer.\n")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.models.base import Recommender
-from tastespace.recommend.labels import Labeler
+from tastespace.recommend.interest_labels import Labeler
 from tastespace.recommend.request import row_of
 from tastespace.recommend.scoring import ScoringIndex, require_vectors
 
@@ -19,7 +19,7 @@ _LABELED = 20  # items of an interest, besides the past ones, that help to name 
 
 
 @dataclass(frozen=True, eq=False)
-class UserView:
+class UserInterests:
     """A user's past items as the user's interests score them."""
 
     index: ScoringIndex
@@ -48,9 +48,9 @@ class UserView:
 
     def past_of(self, interests: Sequence[int]) -> NDArray[np.int32]:
         """Past items assigned to these interests, best score first."""
-        mine = np.isin(self.assigned_interest, interests)
-        best = self.past_scores[list(interests)][:, mine].max(axis=0)
-        return self.past[mine][np.argsort(-best, kind="stable")]
+        belongs = np.isin(self.assigned_interest, interests)
+        best = self.past_scores[list(interests)][:, belongs].max(axis=0)
+        return self.past[belongs][np.argsort(-best, kind="stable")]
 
     def labels(self, labeler: Labeler, groups: Sequence[Sequence[int]]) -> list[str | None]:
         """Names of groups of interests: what their past items and the best items new to the user have in common."""
@@ -63,10 +63,10 @@ class UserView:
         ]
 
 
-def user_view(model: Recommender, user: Any, what: str) -> UserView:
-    """The view of the user with this id; ``what`` needs it, for the error of a model without vectors."""
+def user_interests(model: Recommender, user: Any, what: str) -> UserInterests:
+    """Interests of the user with this id; ``what`` is named in the error of a model without vectors."""
     require_vectors(model, what)
     index = ScoringIndex(model, threads=1)  # to start threads takes longer than to rank for one user
     row = row_of(model.train_.users, user)
     past = index.seen(row)
-    return UserView(index, row, past, index.interest_scores(row, past))
+    return UserInterests(index, row, past, index.interest_scores(row, past))

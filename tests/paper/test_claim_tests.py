@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 
 from tastespace.errors import ParameterError
-from tastespace.paper.claims import CLAIMS, METRICS
-from tastespace.paper.experiment_data import load_parts
-from tastespace.paper.experiments import TableRow
-from tastespace.paper.result_cache import RunResult
-from tastespace.paper.runner import RunStatus
-from tastespace.paper.verdicts import (
+from tastespace.paper.claim_tests import (
     deviations,
-    figure_of_run,
     judge,
     paired_over_genres,
     paired_over_seeds,
     paired_over_users,
     run_claims,
+    value_of_run,
 )
+from tastespace.paper.claims import CLAIMS, METRICS
+from tastespace.paper.experiment_data import load_parts
+from tastespace.paper.experiment_types import TableRow
+from tastespace.paper.result_cache import RunResult
+from tastespace.paper.runner import RunStatus
 
 
 def measured(claim, gains, noise=1.0, seeds=2, n=400):
@@ -60,14 +60,14 @@ def test_what_was_not_measured_is_not_judged():
 
 
 @pytest.mark.parametrize(
-    ("gains", "told"),
+    ("gains", "expected"),
     [((1.0,), "3 of 3 differences significantly for it, 0 against it; 3 seeds"),
      ((-1.0,), "0 of 3 differences significantly for it, 3 against it; 3 seeds"),
      ((0.0,), "0 of 3 differences significantly for it, 0 against it; 3 seeds")],
 )  # fmt: skip
-def test_a_verdict_tells_what_speaks_for_and_against(gains, told):
+def test_a_verdict_counts_differences_for_and_against_the_claim(gains, expected):
     verdict = judge(CLAIMS["joint"], "town", measured(CLAIMS["joint"], gains, seeds=3))
-    assert verdict.tally == told
+    assert verdict.tally == expected
     assert {row["seeds"] for row in verdict.rows()} == {3}
 
 
@@ -100,7 +100,7 @@ def test_a_verdict_says_of_how_many_pairs_and_compares_the_same_seeds():
 def test_minority_genres_are_judged_over_the_small_genres_alone(monkeypatch):
     claim = CLAIMS["minorities"]
     names, small = np.array(list("abcdef")), np.arange(6) >= 2
-    monkeypatch.setattr("tastespace.paper.verdicts.minority_categories", lambda data: (names, None, small))
+    monkeypatch.setattr("tastespace.paper.claim_tests.minority_categories", lambda data: (names, None, small))
     rows = []
     for planned in claim.planned_runs("town", 1):
         gain = np.where(small, 1.0, -9.0) * (not planned.method.startswith("cml"))
@@ -133,7 +133,7 @@ def test_claims_that_share_a_run_are_all_judged(monkeypatch, tmp_path):
             for planned in planned_runs
         ]
 
-    monkeypatch.setattr("tastespace.paper.verdicts.run_all", pretend)
+    monkeypatch.setattr("tastespace.paper.claim_tests.run_all", pretend)
     verdicts = run_claims(claims, "town", tmp_path, seeds=2)
     assert [verdict.measured for verdict in verdicts] == [3, 12]
     keys = [planned.key() for planned in ran]
@@ -144,7 +144,7 @@ def test_claims_that_share_a_run_are_all_judged(monkeypatch, tmp_path):
 def test_genres_are_required_before_anything_is_run(monkeypatch, tmp_path):
     parts = load_parts("town")
     bare = replace(parts, train=replace(parts.train, item_attributes=None))
-    monkeypatch.setattr("tastespace.paper.verdicts.load_parts", lambda dataset: bare)
+    monkeypatch.setattr("tastespace.paper.claim_tests.load_parts", lambda dataset: bare)
     with pytest.raises(ParameterError, match="have no genres"):
         run_claims([CLAIMS["minorities"]], "town", tmp_path)
 
@@ -174,20 +174,20 @@ def run(loss, valid, test, genres=()):
 
 def test_over_seeds_a_smaller_loss_is_better():
     many, one = [run(1.0 + 0.1 * s, 30 + s, 20 - s) for s in range(5)], [run(1.5, 29, 21 + s) for s in range(5)]
-    assert [figure_of_run(many[3], f) for f in ("train loss", "validation MRR", "test MRR")] == [1.3, 33, 17]
+    assert [value_of_run(many[3], f) for f in ("train loss", "validation MRR", "test MRR")] == [1.3, 33, 17]
     loss = paired_over_seeds(many, one, "train loss")
     assert loss.mean == pytest.approx(0.3)
     assert loss.p_value < 0.05
     assert loss.n == 5
     assert paired_over_seeds(many, one, "validation MRR").mean == pytest.approx(3.0)
     assert paired_over_seeds(many, one, "test MRR").mean == pytest.approx(-5.0)
-    assert paired_over_seeds(many[:1], one[:1], "train loss").p_value == 1.0  # one seed shows no spread
+    assert paired_over_seeds(many[:1], one[:1], "train loss").p_value == 1.0  # one seed has no standard deviation
 
 
 def test_over_genres_each_genre_counts_once():
     first = [run(1, 1, 1, [("a", 4.0 + s), ("b", 2.0), ("c", 1.0)]) for s in range(2)]
     second = [run(1, 1, 1, [("a", 3.0 + s), ("b", 1.5), ("c", 0.0)]) for s in range(2)]
-    found = paired_over_genres(first, second, ["a", "b", "nobody took"])
+    found = paired_over_genres(first, second, ["a", "b", "without items"])
     assert found.n == 2
     assert found.mean == pytest.approx(0.75)
 
@@ -202,7 +202,7 @@ def test_the_same_difference_everywhere_gets_the_exact_test():
 @pytest.fixture
 def entry():
     return TableRow(dataset="ml-1m", label="TransCF", method="transcf", ours={"P@3": 19.6, "MRR": 24.0},
-                 published={"P@3": 10.0, "MRR": 24.0}, spread={}, seeds=1, seconds=1.0, state="complete")  # fmt: skip
+                 published={"P@3": 10.0, "MRR": 24.0}, std={}, seeds=1, seconds=1.0, state="complete")  # fmt: skip
 
 
 def said(*entries):

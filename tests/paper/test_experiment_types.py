@@ -1,7 +1,7 @@
 import pytest
 
 from tastespace.errors import ParameterError
-from tastespace.paper.experiments import Experiment, RowSpec
+from tastespace.paper.experiment_types import Experiment, RowSpec
 from tastespace.paper.paper_tables import HIGH, LOW, bounds, find_table
 from tastespace.paper.stored_parameters import stored_parameters
 
@@ -16,7 +16,7 @@ def test_a_line_may_borrow_the_parameters_of_another_method():
     assert line.parameters("steam-200k", quick=True)["epochs"] == 2
 
 
-def test_seeds_are_those_declared_unless_others_are_asked_for():
+def test_seeds_are_those_declared_unless_others_are_given():
     table = Experiment("one", "One", (RowSpec("EASE", "ease"),), ("steam-200k",), seeds=3)
     assert [planned.seed for planned in table.planned_runs()] == [0, 1, 2]
     assert len(table.planned_runs(seeds=1)) == 1

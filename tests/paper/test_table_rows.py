@@ -4,10 +4,10 @@ import polars as pl
 import pytest
 
 from tastespace.errors import DataError
-from tastespace.paper.experiments import Experiment, RowSpec
-from tastespace.paper.rendering import Archive, archived_rows, marks_of, table_rows, to_markdown, to_rows
+from tastespace.paper.experiment_types import Experiment, RowSpec
 from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
 from tastespace.paper.runner import RunStatus
+from tastespace.paper.table_rows import Archive, archived_rows, marks_of, table_rows, to_markdown, to_rows
 
 
 def row(label, method, seed, p3=None, state="done"):
@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).with_name("golden") / "two-methods.md"
 @pytest.fixture(autouse=True)
 def _searched(monkeypatch):
     monkeypatch.setattr(
-        "tastespace.paper.rendering.stored_trials", lambda dataset, method: {"cml+hars": 6}.get(method, 0)
+        "tastespace.paper.table_rows.stored_trials", lambda dataset, method: {"cml+hars": 6}.get(method, 0)
     )
 
 
@@ -92,7 +92,7 @@ def archive(tmp_path):
 def test_an_archived_row_has_the_figures_of_the_runs_and_says_where_it_is_from(archive):
     (ease, hars) = table_rows(TWO, ROWS)
     found = archive.row("two", "steam-200k", "HarS", hars.published)
-    assert (found.ours, found.spread, found.seeds, found.trials) == (hars.ours, hars.spread, 2, 6)
+    assert (found.ours, found.std, found.seeds, found.trials) == (hars.ours, hars.std, 2, 6)
     assert marks_of(found) == ["archive, 2026-01-02, version 0.1.0"]
     assert archive.row("two", "steam-200k", "no such row", {}) is None
     assert archive.row("two", "ml-1m", "EASE", ease.published) is None

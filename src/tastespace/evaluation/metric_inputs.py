@@ -19,8 +19,8 @@ _USERS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluationContext:
-    """The surroundings of an evaluation; costly parts are computed when a metric first needs them."""
+class MetricInputs:
+    """What metrics read beside the lists; costly parts are computed when a metric first needs them."""
 
     model_name: str
     train: Interactions
@@ -29,7 +29,7 @@ class EvaluationContext:
     category_column: str | None
     """Item attribute that holds the categories; None chooses the one that looks like categories."""
     n_unknown: NDArray[np.int64]
-    """Test items of each user that the model does not know; they are never found. Shape ``(n_users,)``."""
+    """Test items of each user that are not in the model; they are never found. Shape ``(n_users,)``."""
     n_excluded: NDArray[np.int64]
     """Items of each user that are not candidates. Shape ``(n_users,)``."""
     threads: int
@@ -80,7 +80,10 @@ class EvaluationContext:
 
     @cached_property
     def self_information(self) -> NDArray[np.float64]:
-        """-log2 of the share of training users who took the item, in bits; an item nobody took counts as one user's."""
+        """-log2 of the share of training users who took the item, in bits.
+
+        An item without interactions counts as one that a single user took.
+        """
         n_users = np.count_nonzero(self.train.user_counts)
         return -np.log2(np.maximum(self.train.item_counts, 1) / n_users)
 

@@ -14,7 +14,7 @@ from tastespace.paper.published_numbers import published_accuracy
 from tastespace.paper.result_cache import PlannedRun
 from tastespace.paper.stored_parameters import stored_parameters
 
-Figures = dict[str, float]
+Metrics = dict[str, float]
 _QUICK_EPOCHS = 2
 
 
@@ -41,31 +41,31 @@ class RowSpec:
         return {**{name: value for name, value in borrowed.items() if name in known}, **self.changes, **few}
 
 
-def _accuracy(dataset: str, spec: RowSpec) -> Figures:
+def _accuracy(dataset: str, spec: RowSpec) -> Metrics:
     return published_accuracy(dataset, spec.method)
 
 
-def _metrics(result: Mapping[str, Any]) -> Figures:
-    found: Figures = result["metrics"]
+def _metrics(result: Mapping[str, Any]) -> Metrics:
+    found: Metrics = result["metrics"]
     return found
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table: its rows, the data sets, and the published figures."""
+    """A table: its rows, the data sets, and the published values."""
 
     name: str
     title: str
     row_specs: tuple[RowSpec, ...]
     datasets: tuple[str, ...]
-    published: Callable[[str, RowSpec], Figures] = _accuracy
-    """The published figures of a row."""
-    ours: Callable[[Mapping[str, Any]], Figures] = _metrics
-    """Our figures, from the result of a run."""
+    published: Callable[[str, RowSpec], Metrics] = _accuracy
+    """The published values of a row."""
+    ours: Callable[[Mapping[str, Any]], Metrics] = _metrics
+    """Our values, from the result of a run."""
     shown: tuple[str, ...] = ("P@3", "NDCG@3", "P@5", "NDCG@5", "MAP", "MRR")
     """Metrics that the table shows."""
     seeds: int = 1
-    """Runs of each row, unless another number is given."""
+    """Seeds per row, unless another number is given."""
     town: str = TOWN
     """Name of the synthetic data set here; a table about cold start needs it with cold-start users and items."""
 
@@ -75,7 +75,7 @@ class Experiment:
         """Everything that the table needs, one data set after the other."""
         wanted = checked_datasets(self.name, datasets or self.datasets, self.datasets, self.town)
         if seeds is not None and seeds < 1:
-            raise ParameterError(f"seeds={seeds}: expected how many runs of each row, 1 or more.")
+            raise ParameterError(f"seeds={seeds}: expected the number of seeds per row, 1 or more.")
         specs = [spec for spec in self.row_specs if spec.quick] if quick else self.row_specs
         return [
             PlannedRun(
@@ -99,12 +99,12 @@ class TableRow:
     dataset: str
     label: str
     method: str
-    ours: Figures
+    ours: Metrics
     """Mean over the seeds that were run."""
-    spread: Figures
+    std: Metrics
     """Standard deviation over them; empty for one."""
-    published: Figures
-    """The paper's figures."""
+    published: Metrics
+    """The paper's values."""
     seeds: int
     seconds: float
     """Of one run."""
@@ -112,18 +112,18 @@ class TableRow:
     """complete, partial (some seeds are missing), cut, failed, no data, or missing."""
     problem: str = ""
     note: str = ""
-    """A remark that stands behind its name."""
+    """A remark that is printed after its name."""
     trials: int = 0
     """Made to choose its parameters on validation; 0 where no search is stored."""
     made: str = ""
-    """Date of its runs, or the first and the last; empty for what is counted in the data."""
+    """Date of its runs, or the first and the last; empty for what is computed from the data alone."""
     version: str = ""
     """Of tastespace, by which its runs were made."""
     archived: bool = False
     """Whether it comes from an archive of finished results and not from the result cache."""
 
 
-def row_without_data(dataset: str, label: str, published: Figures, problem: str) -> TableRow:
+def row_without_data(dataset: str, label: str, published: Metrics, problem: str) -> TableRow:
     """The row of a data set that is not on this machine."""
     return TableRow(dataset, label, "", {}, {}, published, 0, 0.0, "no data", problem)
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from tastespace import store
 from tastespace.cli.arguments import ModelArgument, cast_ids, open_model
-from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people
+from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output
 from tastespace.data import Interactions
 from tastespace.errors import ParameterError
 from tastespace.evaluation import evaluate as measure
@@ -28,7 +28,7 @@ def evaluate(
     protocol: Annotated[str, typer.Option(help="full or paper.")] = "full",
     metric: Annotated[list[str] | None, typer.Option(help="P, NDCG@5, MAP, Coverage, ...; may be repeated.")] = None,
     k: Annotated[list[int] | None, typer.Option("-k", "--k", help="Cut-offs; may be repeated.")] = None,
-    on_unknown: Annotated[str, typer.Option(help="Users and items the model does not know: error or skip.")] = "error",
+    on_unknown: Annotated[str, typer.Option(help="For ids that are not in the model: error or skip.")] = "error",
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
@@ -45,7 +45,7 @@ def evaluate(
         threads=threads,
     )
     rows = [{"metric": name, "value": value, "users": report.n_users[name]} for name, value in report.metrics.items()]
-    if not for_people(format):
+    if not is_table_output(format):
         emit(pl.DataFrame(rows), format)
         return
     table = Table(title=f"{test}, protocol {protocol!r}", title_justify="left")
@@ -68,13 +68,13 @@ def export(
 def inspect(
     model: ModelArgument,
     verify: Annotated[bool, typer.Option("--verify", help="Read every byte and compare checksums.")] = False,
-    format: Annotated[Format, typer.Option(help="table for people, json for programs.")] = Format.auto,
+    format: Annotated[Format, typer.Option(help="table: formatted text, or json; auto: by the output.")] = Format.auto,
 ) -> None:
     """What is in a model file."""
     if format not in (Format.auto, Format.table, Format.json):
-        raise ParameterError(f"--format {format.value}: inspect knows table, for people, and json, for programs.")
+        raise ParameterError(f"--format {format.value}: inspect supports table and json.")
     facts = store.inspect(model, verify=verify)
-    if not for_people(format):
+    if not is_table_output(format):
         sys.stdout.write(json.dumps(facts, indent=1, default=str) + "\n")
         return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

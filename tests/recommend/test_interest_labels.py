@@ -10,7 +10,7 @@ import pytest
 from toy_models import taken
 
 from tastespace.errors import DataError
-from tastespace.recommend.labels import Labeler
+from tastespace.recommend.interest_labels import Labeler
 
 ITEMS = list("abcdefghij")
 # a, b and c are crime; c and d are noir; everything but d is drama, as most things are.

@@ -10,13 +10,13 @@ from typing import Any
 
 from tastespace.errors import DataError
 from tastespace.paper.experiment_data import TOWN
-from tastespace.paper.experiments import Experiment, TableRow, checked_datasets
-from tastespace.paper.rendering import table_rows
+from tastespace.paper.experiment_types import Experiment, TableRow, checked_datasets
 from tastespace.paper.result_cache import PlannedRun, RunResult
 from tastespace.paper.runner import RunStatus
+from tastespace.paper.table_rows import table_rows
 from tastespace.plots.canvas import FAINT, INK, PALETTE, QUIET, fit_into, new_figure, save_figure, write
 
-BLUE, VERMILION, GREEN, PINK, AMBER, SKY, BROWN, GREY = PALETTE
+BLUE, VERMILION, GREEN, PINK, AMBER, SKY, BROWN, GRAY = PALETTE
 FAMILY = {"CML": BLUE, "BPA": VERMILION, "APA": GREEN}
 """One vector, the same number of vectors for all, an adaptive number."""
 MARKS = {"UniS": "o", "HarS": "s", "DiHarS": "D", "NDiHarS": "^"}
@@ -48,19 +48,19 @@ class FigureData:
         return self.tables.get(table, {})
 
     def value(self, table: str, label: str, metric: str) -> float:
-        """One figure of one row, NaN where it was not run: a gap in the figure."""
+        """One value of one row, NaN where it was not run: a gap in the figure."""
         entry = self.rows(table).get(label)
         return math.nan if entry is None else entry.ours.get(metric, math.nan)
 
     def published(self, table: str, label: str, metric: str) -> float:
-        """The paper's figure, NaN where it gives none."""
+        """The paper's value, NaN where it gives none."""
         entry = self.rows(table).get(label)
         return math.nan if entry is None else entry.published.get(metric, math.nan)
 
-    def spread(self, table: str, label: str, metric: str) -> float:
+    def std(self, table: str, label: str, metric: str) -> float:
         """Standard deviation over seeds, 0 of a single one."""
         entry = self.rows(table).get(label)
-        return 0.0 if entry is None else entry.spread.get(metric, 0.0)
+        return 0.0 if entry is None else entry.std.get(metric, 0.0)
 
 
 @dataclass(frozen=True)
@@ -190,11 +190,11 @@ def legend_above(figure: Any, axes: Any, **changes: Any) -> None:
     )  # fmt: skip
 
 
-def bars_with_spread(
-    axes: Any, x: Any, values: Sequence[float], spread: Sequence[float], width: float, shade: str, label: str
+def bars_with_std(
+    axes: Any, x: Any, values: Sequence[float], std: Sequence[float], width: float, shade: str, label: str
 ) -> None:
     """Bars with their values, and whiskers where several seeds were run."""
-    whiskers = spread if any(spread) else None
+    whiskers = std if any(std) else None
     style = {"elinewidth": 1, "ecolor": INK}
     bars = axes.bar(x, values, width, color=shade, label=label, yerr=whiskers, error_kw=style)
     texts = ["" if math.isnan(value) else f"{value:.1f}" for value in values]
