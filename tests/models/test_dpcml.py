@@ -382,7 +382,7 @@ def test_callbacks_history_and_log(parts, tmp_path):
     model.fit(train, valid, callbacks=[seen.append, lambda row: row["epoch"] < 3])
     assert model.stopped_ == "callback"
     assert seen == model.history_ == [json.loads(line) for line in path.read_text().splitlines()]
-    assert set(seen[0]) >= {"epoch", "loss", "hinge", "dcrs", "active", "seconds", "NDCG@10"}
+    assert set(seen[0]) >= {"epoch", "loss", "hinge", "dcrs", "pair_gradients", "seconds", "NDCG@10"}
     model.fit(train)
     assert model.stopped_ == "finished"
 

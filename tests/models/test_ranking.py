@@ -178,7 +178,7 @@ def test_spread_of_lists_against_pairs():
     vectors = rng.normal(size=(50, 9)).astype(np.float32)
     top = np.array([rng.permutation(50)[:8] for _ in range(6)], dtype=np.int32)
     top[4, 5:] = -1  # a short list
-    found = _native.list_spread(top, vectors, np.array([2, 5, 8], np.int64), 2)
+    found = _native.list_pair_distances(top, vectors, np.array([2, 5, 8], np.int64), 2)
     for row, items in enumerate(top):
         for column, cut in enumerate((2, 5, 8)):
             mine = vectors[[i for i in items[:cut] if i >= 0]].astype(np.float64)
@@ -221,7 +221,7 @@ def test_every_simd_variant_that_runs_here_passes(variant):
         assert "this processor runs" in done.stderr
         return
     chosen = (
-        "test_the_direct_path or test_ranks_and_top or test_candidates or test_spread or test_factorize or test_pairs "
+        "test_the_direct_path or test_ranks_and_top or test_candidates or test_spread or test_encode_ids or test_pairs "
         "or test_gradient_for_every_width or test_the_running_mean or another_type"
     )
     here = Path(__file__).parent

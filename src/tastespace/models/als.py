@@ -13,12 +13,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from tastespace import threads as threading
 from tastespace.checks import require_nonnegative_weights, require_number, require_seed, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.models.base import Recommender
 from tastespace.models.vectors import VectorSpace
+from tastespace.threads import resolve_threads
 
 
 def _require_implicit() -> Any:
@@ -91,7 +91,7 @@ class ALS(Recommender):
                 regularization=self.regularization,
                 alpha=1.0,  # the matrix holds the confidences
                 iterations=self.iterations,
-                num_threads=threading.resolve(self.threads),
+                num_threads=resolve_threads(self.threads),
                 random_state=self.seed,
             )
             confidence = (1.0 + self.alpha * train.matrix.data.astype(np.float64)).astype(np.float32)

@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace import threads as threading
 from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.trained import TrainedRecommender
 from tastespace.models.vectors import VectorSpace
+from tastespace.threads import resolve_threads
 from tastespace.training.loop import Arrays
 from tastespace.training.samplers import Negatives
 
@@ -191,7 +191,7 @@ class NeuralRecommender(_Weights):
     @contextmanager
     def _on_threads(self, torch: Any) -> Iterator[None]:
         before = torch.get_num_threads()
-        torch.set_num_threads(threading.resolve(self.threads))
+        torch.set_num_threads(resolve_threads(self.threads))
         try:
             yield
         finally:

@@ -64,10 +64,10 @@ def interests_per_user(
 
 
 @overload
-def n_hardest(n_negatives: int, beta: float) -> int: ...
+def n_beta(n_negatives: int, beta: float) -> int: ...
 @overload
-def n_hardest(n_negatives: NDArray[np.integer[Any]], beta: float | Floats) -> NDArray[np.int64]: ...
-def n_hardest(n_negatives: int | NDArray[np.integer[Any]], beta: float | Floats) -> int | NDArray[np.int64]:
+def n_beta(n_negatives: NDArray[np.integer[Any]], beta: float | Floats) -> NDArray[np.int64]: ...
+def n_beta(n_negatives: int | NDArray[np.integer[Any]], beta: float | Floats) -> int | NDArray[np.int64]:
     """How many of the hardest negatives count: the paper's ``N_beta = max(1, floor(n- * beta))``.
 
     The paper has no ``max``, but then three of its seven betas leave no negative at all on its own data. The
@@ -83,9 +83,9 @@ def n_hardest(n_negatives: int | NDArray[np.integer[Any]], beta: float | Floats)
     Returns:
         A whole number in ``[1, n-]``, or an array of them.
 
-    >>> n_hardest(100, 0.29), n_hardest(49, 1 / 49), n_hardest(3, 0.1)
+    >>> n_beta(100, 0.29), n_beta(49, 1 / 49), n_beta(3, 0.1)
     (29, 1, 1)
-    >>> n_hardest(np.array([10, 25]), 0.2).tolist()
+    >>> n_beta(np.array([10, 25]), 0.2).tolist()
     [2, 5]
     """
     count = np.asarray(n_negatives)

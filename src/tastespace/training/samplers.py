@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace import _native, threads
+from tastespace import _native
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
+from tastespace.threads import resolve_threads
 
 Alias = tuple[NDArray[np.float32], NDArray[np.int32]]
 UNIFORM: Alias = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32))
@@ -122,7 +123,7 @@ class Negatives:
     ) -> None:
         self._data = data
         self._seed = seed
-        self._threads = threads.resolve(n_threads)
+        self._threads = resolve_threads(n_threads)
         self._alias = UNIFORM
         if popularity_power is not None:
             self._alias = alias_table(popularity_weights(data, popularity_power))

@@ -29,7 +29,7 @@ from tastespace.models.multi_vector_mf import MGMF
 from tastespace.models.torch_base import Tensors
 from tastespace.models.torch_losses import PairDistances, SpreadControl, hardest_hinge, mean_hinge, threshold_hinge
 from tastespace.training.loop import Arrays
-from tastespace.training.n_vectors import n_hardest
+from tastespace.training.n_vectors import n_beta
 from tastespace.training.samplers import find_sampler
 
 __all__ = ["CMLDN", "DPCMLDN", "MGMFDN", "register_extractor"]
@@ -120,7 +120,7 @@ class DPCMLDN(SpreadControl, _MultiVectorDropoutNet):
         require_number("popularity_power", self.popularity_power, least=0.0)
         if self.geometry not in _GEOMETRIES:
             raise ParameterError(f"geometry={self.geometry!r}: expected one of {', '.join(_GEOMETRIES)}.")
-        n_hardest(1, self.beta)  # checks the range of beta
+        n_beta(1, self.beta)  # checks the range of beta
 
     @property
     def _initial_spread(self) -> float:
@@ -154,7 +154,7 @@ class DPCMLDN(SpreadControl, _MultiVectorDropoutNet):
         return weights
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
-        hard = n_hardest(np.maximum(1, train.n_items - train.user_counts), self.beta)
+        hard = n_beta(np.maximum(1, train.n_items - train.user_counts), self.beta)
         return {**super()._prepare(train, torch), "hard": self._tensor(torch, hard)}
 
     def _project(self, side: str, vectors: Any) -> Any:
@@ -170,7 +170,7 @@ class DPCMLDN(SpreadControl, _MultiVectorDropoutNet):
         losses = self._hinge(weights, batch, users, items, hard)
         if self.dcrs is None or users.shape[1] == 1 or self.spread_weight == 0:
             return losses.mean()
-        psi = self._penalty(users) * fixed["share"][user_rows]
+        psi = self._penalty(users) * fixed["user_weight"][user_rows]
         return losses.mean() + self.spread_weight * psi[batch.users].mean()
 
     def _hinge(self, weights: Tensors, batch: PairBatch, users: Any, items: Any, hard: Any) -> Any:

@@ -188,8 +188,8 @@ class DropoutNet(FusionRecommender):
         return weights
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
-        share = train.n_interactions / (train.n_users * np.maximum(train.user_counts, 1))
-        fixed = {"share": self._tensor(torch, share.astype(np.float32))}
+        user_weight = train.n_interactions / (train.n_users * np.maximum(train.user_counts, 1))
+        fixed = {"user_weight": self._tensor(torch, user_weight.astype(np.float32))}
         if self._latent is not None:
             for side, vectors in zip(SIDES, self._latent, strict=True):
                 width = self._fusion_network(side).n_vectors * self.dim
