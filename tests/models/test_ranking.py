@@ -225,7 +225,7 @@ def test_every_simd_variant_that_runs_here_passes(variant):
         "or test_gradient_for_every_width or test_the_running_mean or another_type"
     )
     here = Path(__file__).parent
-    others = ("models/test_vectors.py", "data/test_ids.py", "training/test_native_dpcml.py")
+    others = ("models/test_vector_space.py", "data/test_ids.py", "training/test_native_dpcml.py")
     files = [__file__, *(str(here.parent / file) for file in (*others, "training/test_native_trainer.py"))]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

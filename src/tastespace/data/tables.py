@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from tastespace.data.ids import plain_series
-from tastespace.data.text import TextTable
+from tastespace.data.text_tables import TextTable
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 
 if TYPE_CHECKING:

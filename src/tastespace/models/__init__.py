@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 
 if TYPE_CHECKING:
     from tastespace.models.als import ALS as ALS

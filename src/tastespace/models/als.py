@@ -17,7 +17,7 @@ from tastespace.checks import require_nonnegative_weights, require_number, requi
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
 
 

@@ -19,7 +19,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, NotFittedError, ParameterError, nearest
 from tastespace.models.inference import InferenceMixin
 from tastespace.models.parameter_names import require_known
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame

@@ -19,9 +19,9 @@ from tastespace.checks import require_number, require_seed, require_spread, requ
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.models.initializers import extend_user_vectors, spread_over_items
-from tastespace.models.trained import TrainedRecommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.trained_base import TrainedRecommender
+from tastespace.models.user_vector_init import extend_user_vectors, spread_over_items
+from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
 from tastespace.training.loop import Callback
 from tastespace.training.n_vectors import interests_per_user, n_beta

@@ -12,7 +12,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.models.ncf import cross_entropy
 from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
 from tastespace.models.torch_losses import SpreadControl
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Arrays
 
 

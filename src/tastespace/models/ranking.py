@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import ScoringVectors, VectorSpace
+from tastespace.models.vector_space import ScoringVectors, VectorSpace
 
 _USERS_PER_BLOCK = 4096
 _SCORES_PER_BLOCK = 8_000_000  # 32 MB of float32

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.trained import TrainedRecommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.trained_base import TrainedRecommender
+from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
 from tastespace.training.loop import Arrays
 from tastespace.training.samplers import Negatives

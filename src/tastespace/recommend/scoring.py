@@ -21,7 +21,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker, no_items
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
 
 Rows = NDArray[np.integer[Any]]

@@ -47,7 +47,7 @@ class Trainable(Protocol):
 class LoopSettings:
     """How long to train, what chooses the epoch, what is written to disk, which resources are used.
 
-    Every model that trains by epochs inherits these as its parameters (`tastespace.models.trained`).
+    Every model that trains by epochs inherits these as its parameters (`tastespace.models.trained_base`).
     """
 
     epochs: int = 50

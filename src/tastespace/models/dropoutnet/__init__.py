@@ -4,10 +4,10 @@ Volkovs et al., "DropoutNet: Addressing Cold Start in Recommender Systems" (Neur
 Appendix C.8 of the DPCML paper. A fusion network maps the preference vector and the content of a user (item) to its
 vectors. In training the preference input of half the users and items of a batch is replaced by zeros (dropout), so that
 the networks learn to do without it. Afterwards the networks run once for all users and items: the model is then an
-ordinary vector model, and the networks serve new users and items.
+ordinary vector model, and the networks compute vectors of new users and items.
 
-This module holds the three models; `base` the training, `fusion` the parameters and the vectors of warm, cold-start and
-folded-in users, `networks` the networks and content extractors.
+This module holds the three models; `fusion_training` the training, `fusion` the parameters and the vectors of warm,
+cold-start and folded-in users, `networks` the networks and content extractors.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.dpcml import CML, DPCML
+from tastespace.models.dropoutnet.fusion_training import DropoutNet, PairBatch
 from tastespace.models.dropoutnet.networks import register_extractor
-from tastespace.models.dropoutnet.recommender import DropoutNet, PairBatch
 from tastespace.models.multi_vector_mf import MGMF
 from tastespace.models.torch_base import Tensors
 from tastespace.models.torch_losses import PairDistances, SpreadControl, hardest_hinge, mean_hinge, threshold_hinge

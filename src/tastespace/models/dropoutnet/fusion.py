@@ -24,7 +24,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.dropoutnet.networks import FusionNetwork, SparseRows, batch_normalize, find_extractor
 from tastespace.models.torch_base import NeuralRecommender, Tensors, require_torch
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 
 Self = TypeVar("Self", bound="FusionRecommender")
 SIDES = ("user", "item")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender, TrainingData
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Arrays, Callback, Loop, LoopSettings, Trainable
 
 Self = TypeVar("Self", bound="TrainedRecommender")

@@ -19,8 +19,8 @@ from tastespace.models.dropoutnet.fusion import SIDES, FusionRecommender
 from tastespace.models.dropoutnet.networks import find_extractor
 from tastespace.models.inference import load_if_path
 from tastespace.models.torch_base import Batch, Tensors, require_torch
-from tastespace.training.batches import SharedNegatives, in_runs
 from tastespace.training.loop import Arrays, Callback
+from tastespace.training.shared_negatives import SharedNegatives, in_runs
 
 Self = TypeVar("Self", bound="DropoutNet")
 _METRICS = {"l2": "distances", "dot": "inner products"}

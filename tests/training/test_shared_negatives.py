@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import random_lists
 
-from tastespace.training.batches import SharedNegatives, in_runs
+from tastespace.training.shared_negatives import SharedNegatives, in_runs
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 5), st.integers(0, 3))
