@@ -128,15 +128,15 @@ def test_candidates_are_ranked_as_if_nothing_else_existed(draw, n_items, k, kind
     rng = np.random.default_rng(draw.draw(st.integers(0, 2**32)))
     n_users = 5
     counts = rng.integers(1, 4, n_users)
-    people = [rng.integers(-4, 5, (count, 3)) for count in counts]  # whole numbers: exact, and with ties
+    user_vectors = [rng.integers(-4, 5, (count, 3)) for count in counts]  # whole numbers: exact, and with ties
     items, bias = rng.integers(-4, 5, (n_items, 3)), rng.integers(-4, 5, n_items)
     if kind == "l2":
-        scores = np.array([-((mine[:, None] - items[None]) ** 2).sum(axis=2).min(axis=0) for mine in people])
+        scores = np.array([-((mine[:, None] - items[None]) ** 2).sum(axis=2).min(axis=0) for mine in user_vectors])
     else:
-        scores = np.array([(mine @ items.T).max(axis=0) + bias for mine in people])
+        scores = np.array([(mine @ items.T).max(axis=0) + bias for mine in user_vectors])
     model = Scores(scores.astype(np.float32))
     if kind != "scores":
-        flat = np.concatenate(people).astype(np.float32)
+        flat = np.concatenate(user_vectors).astype(np.float32)
         offsets = np.concatenate([[0], np.cumsum(counts)])
         model = Vectors(
             VectorSpace(

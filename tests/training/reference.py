@@ -1,6 +1,6 @@
 """DPCML's loss and training steps in plain NumPy and float64, written independently of the kernel.
 
-Nothing here knows a derivative: gradients are central differences of the loss as the paper writes it.
+No derivatives are written out here: gradients are central differences of the loss as the paper writes it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def from_lists(rows: list[list[int]], n_items: int, **ids: Any) -> Interactions:
 
 
 def random_lists(counts: list[int], n_items: int, seed: int = 0) -> Interactions:
-    """Users with so many random items each."""
+    """Users with these numbers of random items."""
     rng = np.random.default_rng(seed)
     return from_lists([list(rng.choice(n_items, n, replace=False)) for n in counts], n_items)
 

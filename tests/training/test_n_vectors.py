@@ -64,7 +64,7 @@ def test_the_fewest_count_for_those_with_little_or_nothing():
 
 
 @pytest.mark.parametrize("interests", [1, 5, np.int64(4)])
-def test_a_number_gives_everybody_the_same(interests):
+def test_a_number_gives_all_users_the_same(interests):
     out = interests_per_user(np.array([0, 1, 10_000]), interests)
     assert out.tolist() == [interests] * 3
     assert out.dtype == np.int64

@@ -105,7 +105,7 @@ class Interactions:
         user_attributes: IntoFrame | None = None,
         threads: int = 0,
     ) -> Interactions:
-        """Build from a pandas, polars, pyarrow or any other frame that narwhals understands.
+        """Build from a pandas, polars, pyarrow or any other frame that narwhals supports.
 
         Args:
             frame: One row per event.

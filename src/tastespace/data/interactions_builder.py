@@ -217,7 +217,7 @@ def _times(table: Table, column: str) -> NDArray[np.int64] | NDArray[np.float64]
             return series.cast(pl.Int64).to_numpy()
     except pl.exceptions.PolarsError as problem:
         raise DataError(
-            f"{table.name}: column {column!r} of type {series.dtype} cannot serve as times "
+            f"{table.name}: column {column!r} of type {series.dtype} cannot be used as timestamps "
             f"({str(problem).splitlines()[0]}). Expected numbers, dates, or dates as text such as 2024-12-31 23:59:59."
         ) from problem
     return _numbers(table, column)

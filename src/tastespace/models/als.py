@@ -26,7 +26,7 @@ def _require_implicit() -> Any:
         return import_module("implicit.cpu.als")
     except ImportError as problem:
         raise ParameterError(
-            "ALS is computed by implicit, which is not installed: pip install 'tastespace[bench]'."
+            "ALS is computed by implicit, which is not installed: pip install 'tastespace[als]'."
         ) from problem
 
 
@@ -50,7 +50,7 @@ class ALS(Recommender):
         seed: Of the initial vectors.
         threads: 0 means all cores; the result does not depend on it.
 
-    Needs the package implicit: ``pip install 'tastespace[bench]'``.
+    Needs the package implicit: ``pip install 'tastespace[als]'``.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -59,6 +59,7 @@ class ALS(Recommender):
     """
 
     uses_weights = True
+    extra = "als"
     user_vectors_: NDArray[np.float32]
     """x_u, shape ``(n_users, dim)``."""
     item_vectors_: NDArray[np.float32]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Self = TypeVar("Self", bound="Recommender")
 TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
-"""What `Recommender.fit` takes: `Interactions`, a frame of any library that narwhals knows, or a SciPy matrix."""
+"""What `Recommender.fit` takes: `Interactions`, a frame of any library that narwhals supports, or a SciPy matrix."""
 
 
 class SparseMatrix(Protocol):
@@ -53,7 +53,7 @@ class Recommender(InferenceMixin, ABC):
 
     A subclass writes ``__init__`` (which only stores its parameters), `_fit`, and either `score_block` or, for
     vector models, `vectors`. It then has evaluation, recommendation, the command line and the conformance
-    tests. What is learned ends in an underscore; the fitted model owns the ids and the seen items (`train_`).
+    tests. Names of learned attributes end in an underscore; `train_` holds the ids and the seen items.
     """
 
     uses_weights: ClassVar[bool] = False
@@ -69,7 +69,7 @@ class Recommender(InferenceMixin, ABC):
     _popularity_source: Interactions | None = None
 
     def fit(self: Self, train: TrainingData, valid: TrainingData | None = None, progress: bool | None = None) -> Self:
-        """Learn from ``train``; ``valid`` serves early stopping where the model has any.
+        """Learn from ``train``; ``valid`` is used for early stopping, in models that have it.
 
         Args:
             train: `Interactions`; or a frame (polars, pandas, pyarrow, ...) with the columns ``user`` and ``item`` and,
@@ -238,7 +238,7 @@ def _kind(name: str, data: Any) -> str:
         return "Interactions"
     if sp.issparse(data):
         return "a sparse matrix"
-    import narwhals as nw  # where it is needed: not everybody has frames
+    import narwhals as nw  # imported here: not needed for Interactions and matrices
 
     if isinstance(nw.from_native(data, pass_through=True), (nw.DataFrame, nw.LazyFrame)):
         return "a frame"

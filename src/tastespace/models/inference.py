@@ -41,7 +41,7 @@ class InferenceMixin:
     """Recommendations, shelves, explanations, neighbors, fold-in and files of a fitted model."""
 
     has_interests: bool = False
-    """Whether users have several vectors, so that a recommendation serves one of several interests."""
+    """Whether users have several vectors, so that a recommendation belongs to one of several interests."""
 
     @property
     def supports_fold_in(self) -> bool:
@@ -181,7 +181,7 @@ class InferenceMixin:
         return interests(_recommender(self), user, k, column=column)
 
     def explain(self, user: Hashable, item: Hashable, k: int = 5, *, column: str | None = None) -> Explanation:
-        """Why an item has its rank: the interest it serves, its distance, the k past items nearest to it.
+        """Why an item has its rank: the interest it belongs to, its distance, the k past items nearest to it.
 
         Also its rank among what the user does not have, and its rank if the user did not have that interest.
         """
@@ -220,7 +220,7 @@ class InferenceMixin:
         Args:
             histories: A list of lists of item ids (the users are then 0, 1, ...), a mapping from a user to such a
                 list, or a frame with the columns ``user`` and ``item``.
-            on_unknown: Items that the model does not know are an error, or left out with ``"skip"``.
+            on_unknown: Items that are not in the model are an error, or left out with ``"skip"``.
             features: For models that learn from content: a frame with a column ``user`` and the columns of training,
                 or a matrix with a row for each user (0, 1, ..., or in the order of ``histories``). Histories may then
                 be short, of some users only, or left out.

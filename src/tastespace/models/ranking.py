@@ -96,7 +96,7 @@ class BlockRanker:
                 )
 
     def _checked(self, space: VectorSpace) -> ScoringVectors:
-        """What the kernels get; they trust sizes and numbers, so a model's mistakes must be found here."""
+        """Arguments of the kernels, which do not check sizes and numbers: a model's mistakes must be found here."""
         train, name = self._model.train_, type(self._model).__name__
         given, expected = (len(space.user_offsets) - 1, len(space.item_vectors)), (train.n_users, train.n_items)
         misfit = space.user_offsets[-1] != len(space.user_vectors) or (np.diff(space.user_offsets) < 0).any()

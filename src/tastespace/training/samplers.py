@@ -33,7 +33,7 @@ UNIFORM: Alias = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32))
 
 @dataclass(frozen=True)
 class SamplerKind:
-    """What the kernel needs to know of a sampler."""
+    """Definition of a sampler."""
 
     name: str
     paper_name: str
@@ -109,12 +109,12 @@ def alias_table(weights: NDArray[np.float64]) -> Alias:
     return keep, other
 
 
-class Negatives:
-    """Arrays of negatives at native speed, for models that train elsewhere.
+class NegativeDrawer:
+    """Draws arrays of negatives with the native kernel, for models trained with torch.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=40, n_items=60, n_interactions=500).interactions
-    >>> Negatives(town, seed=1).draw(np.array([0, 5, 5]), n=4).shape
+    >>> NegativeDrawer(town, seed=1).draw(np.array([0, 5, 5]), n=4).shape
     (3, 4)
     """
 

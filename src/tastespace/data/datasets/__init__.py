@@ -59,7 +59,7 @@ class DatasetInfo:
 
 
 def names() -> tuple[str, ...]:
-    """Names that `load` knows."""
+    """Names that `load` accepts."""
     return tuple(DATASETS)
 
 

@@ -53,9 +53,9 @@ class FusionParameters:
     """Units of the hidden layers of every network."""
     warm_vectors: Literal["fused", "preference"] = "fused"
     """Vectors of warm users and items: the network's output for preference and content (the paper), or the preference
-    input itself, so that the networks serve cold-start users and items only: half the work, and no loss of accuracy on
-    warm ones. In joint training ``"preference"`` adds the loss of every pair without dropout, unless `drop_both` is
-    False."""
+    input itself, so that the networks are used for cold-start users and items only: half the work, and no loss of
+    accuracy on warm ones. In joint training ``"preference"`` adds the loss of every pair without dropout, unless
+    `drop_both` is False."""
     drop_both: bool = True
     """Whether dropout may hide the preference of the user and of the item of one pair, as in the paper. False (with
     ``warm_vectors="preference"`` only) takes the loss of every pair once with dropout of users and once with dropout of

@@ -166,7 +166,7 @@ class DropoutNet(FusionRecommender):
             )
         return space.user_vectors, space.item_vectors
 
-    # ---- what the torch base asks for ----------------------------------------------------------------------
+    # ---- methods that the torch base calls -----------------------------------------------------------------
 
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         weights: Arrays = {}
