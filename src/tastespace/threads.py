@@ -14,10 +14,10 @@ def available() -> int:
     return os.cpu_count() or 1
 
 
-def resolve(threads: int) -> int:
+def resolve_threads(threads: int) -> int:
     """Turn the ``threads`` parameter of the public calls into a count: 0 means all cores.
 
-    >>> resolve(3)
+    >>> resolve_threads(3)
     3
     """
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:

@@ -1,6 +1,6 @@
 """What the models that learn with torch have in common: they learn, resume, and answer each person alone.
 
-One row a model in each table; what is peculiar to a model stands in its own file.
+One row a model in each table; tests of one model are in its own file.
 """
 
 import numpy as np

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import tastespace as ts
 from tastespace.errors import DataError, NotFittedError, ParameterError, UnknownIdError
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend import pool_reranker
 from tastespace.recommend.rerank import Reranked, rerank
 

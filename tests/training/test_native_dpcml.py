@@ -223,7 +223,7 @@ def compare_epochs(kernel, epochs):
 
 
 def test_only_vectors_with_a_gradient_move():
-    """Row-wise: with Adam's state of old gradients, a row that is not touched still stands still."""
+    """Row-wise: with Adam's state of old gradients, a row without a gradient does not change."""
     kernel = a_kernel(a_model("hars-1", optimizer="adam", block_size=1))
     for name in ("user_first", "item_first", "user_second", "item_second"):
         kernel.arrays[name][:] = 0.5

@@ -12,7 +12,7 @@ from rich.table import Table
 import tastespace
 from tastespace import _native, threads
 from tastespace.data.datasets.cache import cache_root
-from tastespace.data.datasets.folders import user_folders
+from tastespace.data.datasets.file_sources import user_folders
 
 _CORE = (
     "numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich", "pooch", "platformdirs",

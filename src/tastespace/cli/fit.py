@@ -15,7 +15,7 @@ from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
-from tastespace.models.trained import TrainedRecommender
+from tastespace.models.trained_base import TrainedRecommender
 from tastespace.store.model_directory import require_free
 
 log = logging.getLogger(__name__)

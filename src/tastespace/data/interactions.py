@@ -107,7 +107,7 @@ class Interactions:
         user_attributes: IntoFrame | None = None,
         threads: int = 0,
     ) -> Interactions:
-        """Build from a pandas, polars, pyarrow or any other frame that narwhals understands.
+        """Build from a pandas, polars, pyarrow or any other frame that narwhals supports.
 
         Args:
             frame: One row per event.
@@ -136,7 +136,7 @@ class Interactions:
         >>> Interactions.from_frame(plays, user="who", item="song", weight="n").weights.tolist()
         [5.0, 1.0]
         """
-        from tastespace.data.builder import BuildOptions, build
+        from tastespace.data.interactions_builder import BuildOptions, build
         from tastespace.data.tables import FrameTable
 
         options = BuildOptions(
@@ -173,7 +173,7 @@ class Interactions:
         For text, ``delimiter`` and ``header`` are recognized unless given; a file without a header has the columns
         ``column_1``, ``column_2``, ... Ids in text become whole numbers only where that loses nothing (007 stays text).
         """
-        from tastespace.data.builder import BuildOptions, build
+        from tastespace.data.interactions_builder import BuildOptions, build
         from tastespace.data.tables import open_file
 
         options = BuildOptions(
@@ -205,7 +205,7 @@ class Interactions:
         >>> Interactions.from_scipy(sp.csr_array([[2.0, 0.0], [0.0, 3.0]]), weight=True).weights.tolist()
         [2.0, 3.0]
         """
-        from tastespace.data.builder import build_from_scipy
+        from tastespace.data.interactions_builder import build_from_scipy
 
         return build_from_scipy(matrix, users, items, weight)
 
@@ -305,7 +305,7 @@ class Interactions:
 
     def filter(self, *, min_user: int = 1, min_item: int = 1, core: bool = False) -> Interactions:
         """Drop users and items with fewer interactions, as in `from_frame`; both id maps shrink."""
-        from tastespace.data.builder import drop_rare
+        from tastespace.data.interactions_builder import drop_rare
 
         return drop_rare(self, min_user, min_item, core, keep_items=False)
 

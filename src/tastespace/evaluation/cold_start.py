@@ -21,7 +21,7 @@ from tastespace.evaluation.evaluator import evaluate
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
 from tastespace.models.baselines import MostPopular
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 
 Candidates = Literal["new", "all"]
 SITUATIONS = ("warm", "cold user", "cold item")

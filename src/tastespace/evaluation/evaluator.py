@@ -20,7 +20,7 @@ from tastespace.evaluation.protocols import Protocol, find_protocol
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker
-from tastespace.threads import resolve as resolve_threads
+from tastespace.threads import resolve_threads
 
 
 def evaluate(

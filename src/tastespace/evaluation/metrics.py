@@ -19,7 +19,7 @@ from tastespace import _native
 from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation.metric_inputs import MetricInputs
 from tastespace.models.ranking import Block
-from tastespace.training.n_vectors import n_hardest
+from tastespace.training.n_vectors import n_beta
 
 Values = NDArray[np.float64]
 PerUser = Callable[[Block, MetricInputs, Any], Values]
@@ -68,7 +68,7 @@ def _n_test(block: Block, inputs: MetricInputs) -> NDArray[np.int64]:
 
 def hits(block: Block, k: int) -> Values:
     """Test items among the first k."""
-    return _sum(block, block.places[:, 0] <= k)
+    return _sum(block, block.test_ranks[:, 0] <= k)
 
 
 def precision(block: Block, inputs: MetricInputs, k: int) -> Values:
@@ -88,7 +88,7 @@ def hit_rate(block: Block, inputs: MetricInputs, k: int) -> Values:
 
 def ndcg(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Discounted gain 1 / log2(rank + 1) of the hits among the first k, divided by the ideal list's: 0 to 1."""
-    rank = block.places[:, 0]
+    rank = block.test_ranks[:, 0]
     gain = _sum(block, np.where(rank <= k, 1.0 / np.log2(rank + 1.0), 0.0))
     ideal = np.cumsum(1.0 / np.log2(np.arange(k) + 2.0))
     best = k if inputs.protocol.ideal_uses_all_k else np.minimum(k, _n_test(block, inputs))
@@ -118,7 +118,7 @@ def _n_negatives(block: Block, inputs: MetricInputs) -> NDArray[np.int64]:
 def auc(block: Block, inputs: MetricInputs, _: None) -> Values:
     """Share of (test item, negative) pairs in the right order, 0 to 1; a tie counts one half."""
     n_negatives = _n_negatives(block, inputs).astype(np.float64)
-    wrong = _sum(block, block.places[:, 1] + 0.5 * block.places[:, 2])
+    wrong = _sum(block, block.test_ranks[:, 1] + 0.5 * block.test_ranks[:, 2])
     with np.errstate(invalid="ignore", divide="ignore"):
         share = 1.0 - wrong / (block.n_test * n_negatives)
     found = block.n_test / _n_test(block, inputs)  # items that are not in the model are below all negatives
@@ -130,26 +130,26 @@ def auc(block: Block, inputs: MetricInputs, _: None) -> Values:
 def opauc(block: Block, inputs: MetricInputs, beta: float) -> Values:
     """One-way partial AUC (Eq. 4): AUC against the N_beta highest-scored negatives only, 0 to 1; a tie is correct."""
     n_negatives = _n_negatives(block, inputs)
-    n_beta = np.where(n_negatives > 0, n_hardest(np.maximum(n_negatives, 1), beta), 0)
-    wrong = _sum(block, np.minimum(block.places[:, 1], n_beta[block.owner]))
+    n_hard = np.where(n_negatives > 0, n_beta(np.maximum(n_negatives, 1), beta), 0)
+    wrong = _sum(block, np.minimum(block.test_ranks[:, 1], n_hard[block.owner]))
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = 1.0 - wrong / (block.n_test * n_beta.astype(np.float64))
+        share = 1.0 - wrong / (block.n_test * n_hard.astype(np.float64))
     found = block.n_test / _n_test(block, inputs)
     return _for_eligible(
-        block, inputs, None, np.where(block.n_test == 0, np.where(n_beta > 0, 0.0, np.nan), share) * found
+        block, inputs, None, np.where(block.n_test == 0, np.where(n_hard > 0, 0.0, np.nan), share) * found
     )
 
 
 def max_div(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Sum of squared distances over ordered pairs of the first k items: 0 or more."""
     vectors = inputs.require_item_vectors("MaxDiv")
-    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), inputs.threads)[:, 0]
+    return _native.list_pair_distances(block.top, vectors, np.array([k], dtype=np.int64), inputs.threads)[:, 0]
 
 
 def ils(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Half of MaxDiv, each unordered pair once: 0 or more. Despite the name a larger value is more diverse."""
     vectors = inputs.require_item_vectors("ILS")
-    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), inputs.threads)[:, 0] / 2
+    return _native.list_pair_distances(block.top, vectors, np.array([k], dtype=np.int64), inputs.threads)[:, 0] / 2
 
 
 def category_ild(block: Block, inputs: MetricInputs, k: int) -> Values:
@@ -194,16 +194,16 @@ def minority_recall(block: Block, inputs: MetricInputs, k: int) -> Values:
     main_of_owner = main[block.owner]
     minority = (main_of_owner >= 0) & sets.any(axis=1) & ~sets[np.arange(len(sets)), np.maximum(main_of_owner, 0)]
     total = _sum(block, minority)
-    found = _sum(block, minority & (block.places[:, 0] <= k))
+    found = _sum(block, minority & (block.test_ranks[:, 0] <= k))
     return np.where(total > 0, found / np.maximum(total, 1), np.nan)
 
 
 def category_average_precision(block: Block, inputs: MetricInputs, category: int) -> Values:
     """Average precision, 0 to 1, over the user's test items of one category; users without one are left out."""
     in_category = inputs.membership[block.test_items, category]
-    order = np.lexsort((block.places[:, 0], block.owner))
+    order = np.lexsort((block.test_ranks[:, 0], block.owner))
     order = order[in_category[order]]
-    owner, rank = block.owner[order], block.places[order, 0]
+    owner, rank = block.owner[order], block.test_ranks[order, 0]
     total = np.bincount(owner, minlength=len(block.users))
     starts = np.cumsum(total) - total
     nth_hit = np.arange(len(rank)) - starts[owner] + 1

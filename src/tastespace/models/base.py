@@ -18,14 +18,14 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, NotFittedError, ParameterError, nearest
 from tastespace.models.inference import InferenceMixin
 from tastespace.models.parameter_names import require_known
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
 Self = TypeVar("Self", bound="Recommender")
 TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
-"""What `Recommender.fit` takes: `Interactions`, a frame of any library that narwhals knows, or a SciPy matrix."""
+"""What `Recommender.fit` takes: `Interactions`, a frame of any library that narwhals supports, or a SciPy matrix."""
 
 
 class SparseMatrix(Protocol):
@@ -52,7 +52,7 @@ class Recommender(InferenceMixin, ABC):
 
     A subclass writes ``__init__`` (which only stores its parameters), `_fit`, and either `score_block` or, for
     vector models, `vectors`. It then has evaluation, recommendation, the command line and the conformance
-    tests. What is learned ends in an underscore; the fitted model owns the ids and the seen items (`train_`).
+    tests. Names of learned attributes end in an underscore; `train_` holds the ids and the seen items.
     """
 
     uses_weights: ClassVar[bool] = False
@@ -68,7 +68,7 @@ class Recommender(InferenceMixin, ABC):
     _popularity_source: Interactions | None = None
 
     def fit(self: Self, train: TrainingData, valid: TrainingData | None = None, progress: bool | None = None) -> Self:
-        """Learn from ``train``; ``valid`` serves early stopping where the model has any.
+        """Learn from ``train``; ``valid`` is used for early stopping, in models that have it.
 
         Args:
             train: `Interactions`; or a frame (polars, pandas, pyarrow, ...) with the columns ``user`` and ``item`` and,
@@ -249,7 +249,7 @@ def _kind(name: str, data: Any) -> str:
         return "Interactions"
     if sp.issparse(data):
         return "a sparse matrix"
-    import narwhals as nw  # where it is needed: not everybody has frames
+    import narwhals as nw  # imported here: not needed for Interactions and matrices
 
     if isinstance(nw.from_native(data, pass_through=True), (nw.DataFrame, nw.LazyFrame)):
         return "a frame"

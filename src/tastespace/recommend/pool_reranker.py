@@ -14,7 +14,7 @@ from tastespace.data.categories import category_column, item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend import rerank_algorithms
 from tastespace.recommend.rerank_algorithms import Positions, Values
 

@@ -18,7 +18,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.tables import FrameTable
 from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.fold_in import folded
 from tastespace.recommend.pool_reranker import PoolReranker, category_shares, check_method
 from tastespace.recommend.request import Request

@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace import threads as threading
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker, no_items
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
+from tastespace.threads import resolve_threads
 
 Rows = NDArray[np.integer[Any]]
 Scores = Callable[[Rows], NDArray[np.float32]]
@@ -79,7 +79,7 @@ class ScoringIndex:
         model.require_fitted()
         self.model = model
         self.train = model.train_
-        self._threads = threading.resolve(threads)
+        self._threads = resolve_threads(threads)
 
     @cached_property
     def space(self) -> VectorSpace | None:

@@ -21,7 +21,7 @@ from tastespace.models import Recommender
 
 
 def _town(seed: int = 0) -> Interactions:
-    """Sixty people and forty items with ids of text, so that an id can never be mistaken for an index."""
+    """60 users and 40 items with text ids, so that an id can never be mistaken for an index."""
     plain = synthetic.multi_interest(n_users=60, n_items=40, n_interactions=700, seed=seed).interactions
     frame = pl.DataFrame(plain.to_frame()).select(
         pl.format("u{}", "user").alias("user"), pl.format("i{}", "item").alias("item")
@@ -129,7 +129,7 @@ class RecommenderConformance:
     # ---- lists ---------------------------------------------------------------------------------------------
 
     def test_lists_are_in_order_without_what_was_seen(self, fitted: Recommender, data: Interactions) -> None:
-        """Everybody gets k items, ranked from 1 by falling score."""
+        """Every user gets k items, ranked from 1 by falling score."""
         frame = to_polars(fitted.recommend(k=5))[0]
         assert frame.columns[:4] == ["user", "item", "rank", "score"]
         seen = set(_rows(data.to_frame()))
@@ -365,7 +365,7 @@ class RecommenderConformance:
         assert fitted.export(path) == [path]
 
     def test_interests(self, fitted: Recommender) -> None:
-        """A model with several vectors per user says which one an item serves."""
+        """A model with several vectors per user says to which one an item belongs."""
         frame = to_polars(fitted.recommend(k=3))[0]
         assert ("interest" in frame.columns) == fitted.has_interests
         if fitted.has_interests:

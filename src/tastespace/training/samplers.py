@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace import _native, threads
+from tastespace import _native
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
+from tastespace.threads import resolve_threads
 
 Alias = tuple[NDArray[np.float32], NDArray[np.int32]]
 UNIFORM: Alias = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32))
@@ -32,7 +33,7 @@ UNIFORM: Alias = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32))
 
 @dataclass(frozen=True)
 class SamplerKind:
-    """What the kernel needs to know of a sampler."""
+    """Definition of a sampler."""
 
     name: str
     paper_name: str
@@ -108,12 +109,12 @@ def alias_table(weights: NDArray[np.float64]) -> Alias:
     return keep, other
 
 
-class Negatives:
-    """Arrays of negatives at native speed, for models that train elsewhere.
+class NegativeDrawer:
+    """Draws arrays of negatives with the native kernel, for models trained with torch.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=40, n_items=60, n_interactions=500).interactions
-    >>> Negatives(town, seed=1).draw(np.array([0, 5, 5]), n=4).shape
+    >>> NegativeDrawer(town, seed=1).draw(np.array([0, 5, 5]), n=4).shape
     (3, 4)
     """
 
@@ -122,7 +123,7 @@ class Negatives:
     ) -> None:
         self._data = data
         self._seed = seed
-        self._threads = threads.resolve(n_threads)
+        self._threads = resolve_threads(n_threads)
         self._alias = UNIFORM
         if popularity_power is not None:
             self._alias = alias_table(popularity_weights(data, popularity_power))

@@ -63,7 +63,7 @@ def precision_lower_bound(
     Args:
         opauc: Eq. 4's value, from 0 to 1; one number or an array, shape ``(users,)``.
         n_positives: ``n+``, at least 1.
-        n_hard: ``N_beta`` of the same OPAUC, from `n_hardest`.
+        n_hard: ``N_beta`` of the same OPAUC, from `n_beta`.
         k: Length of the list, the paper's ``N``.
         sharp: Hits are whole, so the root may be rounded UP; the paper rounds it down. The sharp bound is
             tight.

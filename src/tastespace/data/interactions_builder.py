@@ -11,13 +11,14 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace import _native, threads
+from tastespace import _native
 from tastespace.checks import require_whole
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.ids import IdMap, encode, id_series, plain_series
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.data.tables import Table, require_columns
 from tastespace.errors import DataError, ParameterError
+from tastespace.threads import available, resolve_threads
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -112,7 +113,7 @@ def build_from_scipy(matrix: Any, users: Any, items: Any, weight: bool) -> Inter
     item_ids, item_place = _ids_of_axis(items, n_items, "item")
     rows = user_place[coo.row[taken]]
     columns = item_place[coo.col[taken]]
-    offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, n_users, threads.available())
+    offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, n_users, available())
     weights = None
     if weight:
         weights = _single_precision(np.add.reduceat(coo.data[taken].astype(np.float64)[sources], starts[:-1]))
@@ -216,7 +217,7 @@ def _times(table: Table, column: str) -> NDArray[np.int64] | NDArray[np.float64]
             return series.cast(pl.Int64).to_numpy()
     except pl.exceptions.PolarsError as problem:
         raise DataError(
-            f"{table.name}: column {column!r} of type {series.dtype} cannot serve as times "
+            f"{table.name}: column {column!r} of type {series.dtype} cannot be used as timestamps "
             f"({str(problem).splitlines()[0]}). Expected numbers, dates, or dates as text such as 2024-12-31 23:59:59."
         ) from problem
     return _numbers(table, column)
@@ -232,7 +233,7 @@ def _merge(
     columns: NDArray[np.int32],
 ) -> tuple[Interactions, int]:
     """Sort the pairs into rows and merge repeats; returns the data and the number of repeats."""
-    n_threads = threads.resolve(options.threads)
+    n_threads = resolve_threads(options.threads)
     if options.weight is None and options.timestamp is None:
         offsets, indices = _native.build_csr(rows, columns, len(users), n_threads)
         weights = times = None

@@ -109,7 +109,7 @@ class TextTable:
         ) from problem
 
     def _parse_long_delimiter(self) -> pl.DataFrame:
-        """Files like MovieLens' ``user::item::rating``, which CSV readers do not know."""
+        """Files like MovieLens' ``user::item::rating``, which CSV readers do not support."""
         lines = [line.rstrip("\r") for line in self._text().split("\n")][self._header :]
         kept = [(number, line.split(self._delimiter)) for number, line in enumerate(lines) if line.strip()]
         for number, fields in kept:

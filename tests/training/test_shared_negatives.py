@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import random_lists
 
-from tastespace.training.batches import SharedNegatives, in_runs
+from tastespace.training.shared_negatives import SharedNegatives, in_runs
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 5), st.integers(0, 3))
@@ -47,7 +47,7 @@ def test_every_item_is_drawn_alike_or_by_popularity():
     np.testing.assert_allclose(drawn / 3000, data.item_counts / data.n_interactions, atol=0.03)
 
 
-def test_small_worlds():
+def test_a_pool_larger_than_the_catalog():
     data = random_lists([3, 1], 3)
     items, usable = SharedNegatives(data, pool=100, n=10, seed=0).draw(np.array([0, 1]), 0, 0)
     assert items.shape == (2, 3)

@@ -7,12 +7,12 @@
 
 namespace tastespace {
 
-struct Factorized {
+struct EncodedIds {
   std::vector<std::int64_t> ids;    // ascending, distinct
   std::vector<std::int32_t> codes;  // ids[codes[p]] == values[p]
 };
 
 // Compact ranges go through a direct table, scattered ones through a hash table; the answer is the same.
-Factorized factorize(std::span<const std::int64_t> values);
+EncodedIds encode_ids(std::span<const std::int64_t> values);
 
 }  // namespace tastespace

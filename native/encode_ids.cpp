@@ -1,4 +1,4 @@
-#include "factorize.hpp"
+#include "encode_ids.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -53,10 +53,10 @@ class IdTable {
   std::vector<std::int32_t> slots_;
 };
 
-Factorized by_table(std::span<const std::int64_t> values, std::int64_t low, std::size_t width) {
+EncodedIds by_table(std::span<const std::int64_t> values, std::int64_t low, std::size_t width) {
   std::vector<std::int32_t> code_at(width, kAbsent);
   for (const std::int64_t v : values) code_at[v - low] = 0;
-  Factorized out;
+  EncodedIds out;
   for (std::size_t at = 0; at < width; ++at) {
     if (code_at[at] == kAbsent) continue;
     code_at[at] = static_cast<std::int32_t>(out.ids.size());
@@ -67,9 +67,9 @@ Factorized by_table(std::span<const std::int64_t> values, std::int64_t low, std:
   return out;
 }
 
-Factorized by_hash(std::span<const std::int64_t> values) {
+EncodedIds by_hash(std::span<const std::int64_t> values) {
   IdTable table;
-  Factorized out;
+  EncodedIds out;
   out.codes.resize(values.size());
   for (std::size_t p = 0; p < values.size(); ++p) out.codes[p] = table.code_of(values[p]);
 
@@ -88,7 +88,7 @@ Factorized by_hash(std::span<const std::int64_t> values) {
 
 }  // namespace
 
-Factorized factorize(std::span<const std::int64_t> values) {
+EncodedIds encode_ids(std::span<const std::int64_t> values) {
   if (values.empty()) return {};
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   // Unsigned, because the range of extreme ids does not fit into a signed number.

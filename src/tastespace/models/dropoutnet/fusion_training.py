@@ -19,8 +19,8 @@ from tastespace.models.dropoutnet.fusion import SIDES, FusionRecommender
 from tastespace.models.dropoutnet.networks import find_extractor
 from tastespace.models.inference import load_if_path
 from tastespace.models.torch_base import Batch, Tensors, require_torch
-from tastespace.training.batches import SharedNegatives, in_runs
 from tastespace.training.loop import Arrays, Callback
+from tastespace.training.shared_negatives import SharedNegatives, in_runs
 
 Self = TypeVar("Self", bound="DropoutNet")
 _METRICS = {"l2": "distances", "dot": "inner products"}
@@ -166,7 +166,7 @@ class DropoutNet(FusionRecommender):
             )
         return space.user_vectors, space.item_vectors
 
-    # ---- what the torch base asks for ----------------------------------------------------------------------
+    # ---- methods that the torch base calls -----------------------------------------------------------------
 
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         weights: Arrays = {}
@@ -188,8 +188,8 @@ class DropoutNet(FusionRecommender):
         return weights
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
-        share = train.n_interactions / (train.n_users * np.maximum(train.user_counts, 1))
-        fixed = {"share": self._tensor(torch, share.astype(np.float32))}
+        user_weight = train.n_interactions / (train.n_users * np.maximum(train.user_counts, 1))
+        fixed = {"user_weight": self._tensor(torch, user_weight.astype(np.float32))}
         if self._latent is not None:
             for side, vectors in zip(SIDES, self._latent, strict=True):
                 width = self._fusion_network(side).n_vectors * self.dim

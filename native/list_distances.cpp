@@ -1,10 +1,10 @@
-#include "list_spread.hpp"
+#include "list_distances.hpp"
 
 #include <algorithm>
 
 namespace tastespace {
 
-std::vector<double> list_spread(std::span<const std::int32_t> top, std::int64_t k,
+std::vector<double> list_pair_distances(std::span<const std::int32_t> top, std::int64_t k,
                                 std::span<const float> vectors, std::int64_t dim,
                                 std::span<const std::int64_t> cuts, int threads) {
   const auto n_cuts = static_cast<std::int64_t>(cuts.size());

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.data.interactions import Interactions
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.training.native_trainer import project
 
 

@@ -13,13 +13,20 @@ from numpy.typing import NDArray
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender, TrainingData
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Arrays, Callback, Loop, LoopSettings, Trainable
 
 Self = TypeVar("Self", bound="TrainedRecommender")
 
 # Parameters that do not change what a run computes: a checkpoint may be continued with others.
-_FREE = ("checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file", "max_minutes", "threads")
+_NOT_IN_CHECKPOINT_IDENTITY = (
+    "checkpoint",
+    "checkpoint_epochs",
+    "checkpoint_minutes",
+    "log_file",
+    "max_minutes",
+    "threads",
+)
 
 
 class TrainedRecommender(LoopSettings, Recommender):
@@ -85,7 +92,7 @@ class TrainedRecommender(LoopSettings, Recommender):
         self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
     ) -> dict[str, Any]:
         """What must be the same for a checkpoint to be continued."""
-        identity = {name: value for name, value in self.get_params().items() if name not in _FREE}
+        identity = {name: value for name, value in self.get_params().items() if name not in _NOT_IN_CHECKPOINT_IDENTITY}
         identity["model"] = type(self).__name__
         # `partial_fit` starts from what the model has learned: not the run that `fit` made of the same data.
         identity["start"] = 0
@@ -100,7 +107,8 @@ class TrainedRecommender(LoopSettings, Recommender):
     ) -> Callable[[Arrays], float] | None:
         """A function from what is learned so far to the monitored metric on ``valid``; None without validation data.
 
-        ``model_of`` makes a model of it that can be evaluated, or its vectors. A wrong metric is refused at once.
+        ``model_of`` makes a model of it that can be evaluated, or its vectors. An invalid metric raises an error
+        before training.
         """
         if valid is None or not valid.n_interactions:
             return None

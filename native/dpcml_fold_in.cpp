@@ -1,4 +1,4 @@
-#include "fold_in.hpp"
+#include "dpcml_fold_in.hpp"
 
 #include <algorithm>
 
@@ -16,14 +16,14 @@ void train_user(std::int64_t user, const DpcmlData& data, DpcmlState& state, std
   for (std::int64_t i = 0; i < n; ++i) {
     const std::uint64_t own = order(static_cast<std::uint64_t>(i));
     if (computer.compute(user, start + static_cast<std::int64_t>(own), CounterRng(seed, epoch, own), step))
-      computer.move_user_vectors(step, state);
+      computer.update_user_vectors(step, state);
   }
 }
 
 }  // namespace
 
 void fold_in_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
-                   std::int64_t epochs, std::int64_t average, std::span<float> mean_users, int threads) {
+                   std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads) {
   const auto n_users = static_cast<std::int64_t>(data.offsets.size()) - 1;
 #pragma omp parallel num_threads(threads)
   {
@@ -35,7 +35,8 @@ void fold_in_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings
       for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
         train_user(user, data, state, seed, static_cast<std::uint64_t>(epoch), computer, step);
         const float weight = 1.0f / static_cast<float>(std::min(epoch + 1, std::max<std::int64_t>(1, average)));
-        for (std::int64_t k = from; k < to; ++k) mean_users[k] += weight * (state.users[k] - mean_users[k]);
+        for (std::int64_t k = from; k < to; ++k)
+          mean_user_vectors[k] += weight * (state.user_vectors[k] - mean_user_vectors[k]);
       }
     }
   }

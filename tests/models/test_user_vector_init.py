@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from tastespace import Interactions, _native
-from tastespace.models.initializers import extend_user_vectors
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.user_vector_init import extend_user_vectors
+from tastespace.models.vector_space import VectorSpace
 
 SPHERE = _native.Region.SPHERE
 

@@ -12,7 +12,7 @@ from tastespace.training.samplers import popularity_weights
 
 
 def in_runs(offsets: NDArray[np.int64], length: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """All positives at random, but up to ``length`` of a user's stand together; shape ``(n_interactions,)``.
+    """All positives at random, but up to ``length`` of a user's are adjacent; shape ``(n_interactions,)``.
 
     >>> in_runs(np.array([0, 4, 4, 6]), 2, np.random.default_rng(0)).reshape(3, 2).tolist()
     [[4, 5], [3, 2], [1, 0]]

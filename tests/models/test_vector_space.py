@@ -12,10 +12,10 @@ from tastespace.errors import DataError
 from tastespace.models import VectorSpace
 
 
-def one_pair(people, items, metric, bias, user, item):
+def one_pair(user_vectors, items, metric, bias, user, item):
     """Score of every vector of a user for an item, in double precision."""
     found = []
-    for vector in np.asarray(people[user], dtype=np.float64):
+    for vector in np.asarray(user_vectors[user], dtype=np.float64):
         if metric == "l2":
             found.append(-sum((a - b) ** 2 for a, b in zip(vector, items[item].astype(np.float64), strict=True)))
         else:
@@ -23,25 +23,25 @@ def one_pair(people, items, metric, bias, user, item):
     return found
 
 
-def space_of(people, items, metric="l2", bias=None):
-    offsets = np.concatenate([[0], np.cumsum([len(vectors) for vectors in people])]).astype(np.int64)
-    return VectorSpace(np.concatenate(people).astype(np.float32), offsets, items.astype(np.float32), metric, bias)
+def space_of(user_vectors, items, metric="l2", bias=None):
+    offsets = np.concatenate([[0], np.cumsum([len(vectors) for vectors in user_vectors])]).astype(np.int64)
+    return VectorSpace(np.concatenate(user_vectors).astype(np.float32), offsets, items.astype(np.float32), metric, bias)
 
 
 @pytest.mark.parametrize(("metric", "with_bias"), [("l2", False), ("dot", False), ("dot", True)])
 @pytest.mark.parametrize("dim", [1, 3, 16, 37, 100])  # whole registers and what is left over
 def test_pairs_agree_with_plain_numpy(metric, with_bias, dim):
     rng = np.random.default_rng(dim)
-    people = [rng.normal(size=(count, dim)).astype(np.float32) for count in rng.integers(1, 6, 30)]
+    user_vectors = [rng.normal(size=(count, dim)).astype(np.float32) for count in rng.integers(1, 6, 30)]
     items = rng.normal(size=(50, dim)).astype(np.float32)
     bias = rng.normal(size=50).astype(np.float32) if with_bias else None
     users, asked = rng.integers(0, 30, 400), rng.integers(0, 50, 400)
-    space = space_of(people, items, metric, bias)
+    space = space_of(user_vectors, items, metric, bias)
     scores, interests = space.pair_scores(users, asked)
     assert scores.dtype == np.float32
     assert interests.dtype == np.int32
     for user, item, score, interest in zip(users, asked, scores, interests, strict=True):
-        by_vector = one_pair(people, items, metric, bias, user, item)
+        by_vector = one_pair(user_vectors, items, metric, bias, user, item)
         assert score == pytest.approx(max(by_vector), rel=1e-5, abs=1e-5)
         assert by_vector[interest] == pytest.approx(max(by_vector), rel=1e-5, abs=1e-5)
     again = space.pair_scores(users, asked, threads=2)
@@ -52,13 +52,13 @@ def test_pairs_agree_with_plain_numpy(metric, with_bias, dim):
 @given(st.integers(0, 2**32), st.sampled_from(["l2", "dot"]), st.integers(1, 20))
 def test_pairs_of_ties_name_the_first_vector(seed, metric, dim):
     rng = np.random.default_rng(seed)
-    people = [rng.integers(-1, 2, (count, dim)) for count in rng.integers(1, 6, 8)]  # whole numbers: exact ties
+    user_vectors = [rng.integers(-1, 2, (count, dim)) for count in rng.integers(1, 6, 8)]  # whole numbers: exact ties
     items, bias = rng.integers(-1, 2, (9, dim)), rng.integers(-3, 4, 9).astype(np.float32)
     bias = None if metric == "l2" else bias
     users, asked = (grid.ravel() for grid in np.meshgrid(np.arange(8), np.arange(9)))
-    scores, interests = space_of(people, items, metric, bias).pair_scores(users, asked)
+    scores, interests = space_of(user_vectors, items, metric, bias).pair_scores(users, asked)
     for user, item, score, interest in zip(users, asked, scores, interests, strict=True):
-        by_vector = one_pair(people, items, metric, bias, user, item)
+        by_vector = one_pair(user_vectors, items, metric, bias, user, item)
         assert score == max(by_vector)
         assert interest == by_vector.index(max(by_vector))
 
