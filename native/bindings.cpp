@@ -607,7 +607,7 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         {
           nb::gil_scoped_release free;
           out = tastespace::list_pair_distances(view(top), static_cast<std::int64_t>(top.shape(1)), view(vectors),
-                                        static_cast<std::int64_t>(vectors.shape(1)), view(cuts), threads);
+                                                static_cast<std::int64_t>(vectors.shape(1)), view(cuts), threads);
         }
         return give_matrix<double>(std::move(out), top.shape(0), cuts.size());
       },

@@ -5,8 +5,8 @@
 namespace tastespace {
 
 std::vector<double> list_pair_distances(std::span<const std::int32_t> top, std::int64_t k,
-                                std::span<const float> vectors, std::int64_t dim,
-                                std::span<const std::int64_t> cuts, int threads) {
+                                        std::span<const float> vectors, std::int64_t dim,
+                                        std::span<const std::int64_t> cuts, int threads) {
   const auto n_cuts = static_cast<std::int64_t>(cuts.size());
   const std::int64_t n_lists = k ? static_cast<std::int64_t>(top.size()) / k : 0;
   std::vector<double> out(n_lists * n_cuts, 0.0);

@@ -191,8 +191,8 @@ class NumpyReference:
         self.steps = {side: kernel.arrays[f"{side}_steps"].copy() for side in ("user", "item")}
         self.owner = train.row_of_each()
         counts = train.user_counts
-        self.share = train.n_interactions / (train.n_users * np.maximum(counts, 1))
-        self.weight = self.share if self.model.weighting == "user" else np.ones(train.n_users)
+        self.user_weight = train.n_interactions / (train.n_users * np.maximum(counts, 1))
+        self.weight = self.user_weight if self.model.weighting == "user" else np.ones(train.n_users)
         self.n_negatives = train.n_items - counts
 
     def rows_of(self, user: int) -> slice:
@@ -213,7 +213,7 @@ class NumpyReference:
         )
 
     def penalty(self, user: int, vectors: Any) -> float:
-        return float(self.model.spread_weight * self.share[user] * penalty(self.model, vectors))
+        return float(self.model.spread_weight * self.user_weight[user] * penalty(self.model, vectors))
 
     def excess(self, positive: int, negatives: Any) -> Any:
         """margin + s(u, positive) - s(u, negative), the largest first."""

@@ -418,7 +418,10 @@ def test_dcrs_weighs_every_user_alike_over_an_epoch(weighting):
     np.add.at(totals, train.row_of_each(), [kernel.step(p).dcrs for p in range(train.n_interactions)])
     reference = NumpyReference(kernel)
     psi = np.array(
-        [reference.penalty(u, reference.state["users"][reference.rows_of(u)]) / reference.share[u] for u in range(4)]
+        [
+            reference.penalty(u, reference.state["users"][reference.rows_of(u)]) / reference.user_weight[u]
+            for u in range(4)
+        ]
     )
     np.testing.assert_allclose(totals, psi * train.n_interactions / train.n_users, rtol=1e-5)
     assert totals[0] == 0  # one vector

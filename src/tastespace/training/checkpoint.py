@@ -45,9 +45,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]
             "from the start."
         )
     if metadata.pop("checksum") != _checksum(arrays):
-        raise TrainingError(
-            f"{path} is damaged: its numbers changed after they were written. Delete it to start again."
-        )
+        raise TrainingError(f"{path} is damaged: its numbers changed after they were written. Delete it to train anew.")
     return arrays, metadata
 
 
