@@ -39,9 +39,14 @@ def renamed_arguments(**new_names: str) -> Callable[[Callable[P, R]], Callable[P
     return decorate
 
 
+def is_whole(value: Any, least: int = 1) -> bool:
+    """Whether ``value`` is a whole number, Python's or NumPy's, of at least ``least``; True and False are none."""
+    return not isinstance(value, bool) and isinstance(value, (int, np.integer)) and bool(value >= least)
+
+
 def require_whole(name: str, value: Any, least: int = 1) -> None:
     """Raise unless ``value`` is a whole number, ``least`` or more."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    if not is_whole(value, least):
         raise ParameterError(f"{name}={value!r}: expected a whole number, {least} or more.")
 
 
@@ -71,7 +76,7 @@ def require_spread(weight: Any, low: Any, high: Any) -> None:
 
 def require_seed(seed: Any) -> None:
     """Raise unless the seed is a whole number of 64 bits."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+    if not is_whole(seed, 0) or seed >= 2**64:
         raise ParameterError(f"seed={seed!r}: expected a whole number from 0 to 2**64 - 1.")
 
 
@@ -86,7 +91,7 @@ def require_nonnegative_weights(model: str, weights: Any) -> None:
 
 def require_k(k: Any) -> int:
     """Raise unless ``k`` is a number of items, 1 or more; gives it as an int."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+    if not is_whole(k):
         raise ParameterError(f"k={k!r}: expected how many items to recommend, 1 or more.")
     return int(k)
 

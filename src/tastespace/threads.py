@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tastespace.checks import is_whole
 from tastespace.errors import ParameterError
 
 
@@ -20,6 +21,6 @@ def resolve_threads(threads: int) -> int:
     >>> resolve_threads(3)
     3
     """
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
+    if not is_whole(threads, 0):
         raise ParameterError(f"threads={threads!r}: expected 0 (all cores) or a positive whole number.")
     return threads or available()

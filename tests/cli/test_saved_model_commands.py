@@ -40,14 +40,14 @@ def test_ids_of_a_later_file_may_look_like_another_type(run, stdout_of, tmp_path
     flags = ("--model", "ease", "--out", "a.model", "--valid", "0")
     assert run("fit", "clicks.csv", *flags).code == 0
     write("later.csv", "1,12", "2,13")  # whole numbers, where the model has text
-    assert "MRR,1.0,2\n" in stdout_of("evaluate", "a.model", "later.csv")
+    assert "MRR,1.0,fraction,2\n" in stdout_of("evaluate", "a.model", "later.csv")
 
     write("clicks.csv", *(f"{user},{item}" for user in (1, 2, 3) for item in (10, 11)), "2,12", "1,13")
     assert run("fit", "clicks.csv", *flags).code == 0
     pl.DataFrame({"user": ["1", "2"], "item": ["12", "13"]}).write_parquet(
         "later.parquet"
     )  # text, where it has numbers
-    assert "MRR,1.0,2\n" in stdout_of("evaluate", "a.model", "later.parquet")
+    assert "MRR,1.0,fraction,2\n" in stdout_of("evaluate", "a.model", "later.parquet")
 
 
 @pytest.mark.parametrize(

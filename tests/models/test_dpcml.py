@@ -646,6 +646,7 @@ def test_more_negatives_wanted_than_exist(parts, sampler):
         ({"n_interests": 0}, "n_interests=0: expected at least 1"),
         ({"n_interests": "many"}, "n_interests='many': expected a whole number or 'adaptive'"),
         ({"n_interests": "adaptive", "log_base": 1.0}, "log_base=1.0: expected a number larger than 1"),
+        ({"n_negatives": 5, "n_hardest": 6}, "n_hardest=6 is more than n_negatives=5"),
         ({"n_interests": "adaptive", "log_base": 0.3}, "log_base=0.3: expected a number larger than 1"),
         ({"n_interests": "adaptive", "min_interests": 0}, "min_interests=0: expected a whole number, 1 or more"),
         ({"learning_rate": float("nan")}, "learning_rate=nan: expected a positive, finite number"),
@@ -707,7 +708,9 @@ def test_numpy_numbers_are_numbers(parts):
 def test_cml_has_no_parameters_of_several_vectors():
     for name in ("n_interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread"):
         assert name not in CML().get_params()
-        with pytest.raises(ParameterError, match=f"CML has no parameter '{name}'"):
+        with pytest.raises(
+            ParameterError, match=f"CML has no parameter '{name}': it has one vector per user. Take DPCML"
+        ):
             CML(**{name: 1})
 
 

@@ -25,6 +25,7 @@ _EXTRAS = {
     "neural": ("torch",),
     "tune": ("optuna",),
     "paper": ("jinja2", "matplotlib"),
+    "als": ("implicit",),
     "bench": ("implicit", "torch"),
 }
 

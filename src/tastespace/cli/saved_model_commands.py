@@ -44,14 +44,19 @@ def evaluate(
         on_unknown=on_unknown,
         threads=threads,
     )
-    rows = [{"metric": name, "value": value, "users": report.n_users[name]} for name, value in report.metrics.items()]
+    rows = [
+        {"metric": name, "value": value, "unit": report.units[name], "users": report.n_users[name]}
+        for name, value in report.metrics.items()
+    ]
     if not is_table_output(format):
         emit(pl.DataFrame(rows), format)
         return
     table = Table(title=f"{test}, protocol {protocol!r}", title_justify="left")
+    table.add_column("metric")
+    for column in ("value", "unit", "users"):
+        table.add_column(column, justify="left" if column == "unit" else "right")
     for row in rows:
-        table.add_column(str(row["metric"]), justify="right")
-    table.add_row(*(f"{row['value']:.3f}" for row in rows))
+        table.add_row(str(row["metric"]), f"{row['value']:.4f}", str(row["unit"]), f"{row['users']:,}")
     Console().print(table)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace.checks import is_whole
 from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation.metric_inputs import MetricInputs
 from tastespace.models.ranking import Block
@@ -323,7 +324,7 @@ def columns_for(
 
 def check_cutoff(k: Any) -> int:
     """``k`` as an int; raise unless it is a whole number of at least 1."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+    if not is_whole(k):
         raise ParameterError(f"k={k!r}: expected a length of list, 1 or more.")
     return int(k)
 

@@ -61,6 +61,8 @@ class Recommender(InferenceMixin, ABC):
     """The optional dependencies that the model needs, as in ``pip install tastespace[extra]``."""
     deterministic_threads: ClassVar[bool] = True
     """Whether training gives the same bits for every value of ``threads``, where the model has that parameter."""
+    _fixed_parameters: ClassVar[dict[str, str]] = {}
+    """Parameters of the base class that this one fixes, with what to do instead."""
     train_: Interactions
     """What the model was fitted on."""
     valid_: Interactions | None
@@ -132,7 +134,7 @@ class Recommender(InferenceMixin, ABC):
         return self.train_ if self._popularity_source is None else self._popularity_source
 
     def item_space(self) -> VectorSpace | None:
-        """The vectors by which items are compared, for diversity; a two-stage model has those of its first stage."""
+        """The vectors by which items are compared, for diversity; a re-ranked model has those of its first stage."""
         return self.vectors()
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
@@ -151,7 +153,7 @@ class Recommender(InferenceMixin, ABC):
         def __new__(cls, *args: Any, **parameters: Any) -> Any:
             """Refuse unknown keyword arguments with an error that names the nearest or the new name."""
             if parameters:
-                require_known(cls.__name__, parameters, cls._parameter_names())
+                require_known(cls.__name__, parameters, cls._parameter_names(), cls._fixed_parameters)
             return super().__new__(cls)
 
     @classmethod
@@ -186,7 +188,7 @@ class Recommender(InferenceMixin, ABC):
                 nested.setdefault(outer, {})[inner] = value
             else:
                 own[name] = value
-        require_known(type(self).__name__, [*own, *nested], self._parameter_names())
+        require_known(type(self).__name__, [*own, *nested], self._parameter_names(), self._fixed_parameters)
         for name, inner_values in nested.items():
             value = own.get(name, getattr(self, name))
             if not isinstance(value, Recommender):

@@ -9,7 +9,7 @@ import copy
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -412,12 +412,25 @@ class DPCML(TrainedRecommender):
             require_whole(name, getattr(self, name))
         if self.n_negatives is not None:
             require_whole("n_negatives", self.n_negatives)
+        sampler = self._sampler()
+        n_negatives = sampler.n_negatives if self.n_negatives is None else self.n_negatives
+        if sampler.takes_hardest and self.n_hardest > n_negatives:
+            raise ParameterError(
+                f"n_hardest={self.n_hardest} is more than n_negatives={n_negatives}, from which the hardest are "
+                "chosen: lower one or raise the other."
+            )
         for name in ("margin", "learning_rate", "radius", "gamma_rate"):
             require_number(name, getattr(self, name), above=0.0)
         require_spread(self.spread_weight, self.min_spread, self.max_spread)
         number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
         if not (number and 0 < self.beta <= 1):
             raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
+
+
+_OF_SEVERAL_VECTORS = dict.fromkeys(
+    ("n_interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread", "max_spread"),
+    "it has one vector per user. Take DPCML for several.",
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -431,6 +444,7 @@ class CML(DPCML):
     """
 
     has_interests = False
+    _fixed_parameters: ClassVar[dict[str, str]] = _OF_SEVERAL_VECTORS
 
     n_interests: int | str = field(default=1, init=False)
     min_interests: int = field(default=1, init=False)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.checks import require_k
+from tastespace.checks import is_whole, require_k
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import FrameTable
@@ -211,7 +211,7 @@ class Reranked(Recommender):
 
     def _check(self, train: Interactions) -> None:
         self._check_first()
-        if isinstance(self.pool, bool) or not isinstance(self.pool, (int, np.integer)) or self.pool < 1:
+        if not is_whole(self.pool):
             raise ParameterError(f"pool={self.pool!r}: expected how many items to re-order, 1 or more.")
         check_method(self.how, self.weight, self._options())
         if self.how == "calibrated":
@@ -231,7 +231,7 @@ class Reranked(Recommender):
     @property
     def uses_weights(self) -> bool:  # type: ignore[override]
         """Where the first stage does."""
-        return self.model.uses_weights
+        return getattr(self.model, "uses_weights", True)  # what is no recommender is refused in `fit`
 
     @property
     def supports_fold_in(self) -> bool:
@@ -273,6 +273,6 @@ class Reranked(Recommender):
         """Two stages are not one file: save the first, and put the second around it when it is opened."""
         self.require_fitted()
         raise ParameterError(
-            "a two-stage model is not saved as one. Save its first stage, model.model_.save(path), and open it with "
+            "a re-ranked model is not saved as one. Save its first stage, model.model_.save(path), and open it with "
             f"Reranked.around(tastespace.load(path), how={self.how!r}, weight={self.weight!r})."
         )

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.checks import require_seed, require_whole
+from tastespace.checks import is_whole, require_seed, require_whole
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.training.checkpoint import read_checkpoint, write_checkpoint
 from tastespace.training.progress import EpochBar
@@ -76,7 +76,7 @@ class LoopSettings:
         for name in ("epochs", "validate_every", "checkpoint_epochs"):
             require_whole(name, getattr(self, name))
         patience = self.patience
-        if isinstance(patience, bool) or not isinstance(patience, (int, np.integer)) or patience < 0:
+        if not is_whole(patience, 0):
             raise ParameterError(f"patience={patience!r}: expected a whole number; 0 never stops early.")
         for name in ("checkpoint_minutes", "max_minutes"):
             minutes = getattr(self, name)

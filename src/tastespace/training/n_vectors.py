@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.checks import require_whole
 from tastespace.errors import ParameterError
 
 Floats = NDArray[np.float64]
@@ -45,8 +46,7 @@ def interests_per_user(
         return np.full(len(n_positives), n_interests, dtype=np.int64)
     if n_interests != "adaptive":
         raise ParameterError(f"n_interests={n_interests!r}: expected a whole number or 'adaptive'.")
-    if isinstance(least, bool) or not isinstance(least, (int, np.integer)) or least < 1:
-        raise ParameterError(f"min_interests={least!r}: expected a whole number, 1 or more.")
+    require_whole("min_interests", least)
     if not isinstance(log_base, Real) or not log_base > 1 or not np.isfinite(log_base):
         raise ParameterError(f"log_base={log_base!r}: expected a number larger than 1.")
     base = Fraction(repr(float(log_base)))  # the decimal that was typed

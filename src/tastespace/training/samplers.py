@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace.checks import is_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 from tastespace.threads import resolve_threads
@@ -134,7 +135,7 @@ class NegativeDrawer:
         Uniform, or by popularity. Row r depends only on (seed, epoch, first + r): passing the rows in pieces with
         ``first`` counting on gives what one call would.
         """
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        if not is_whole(n):
             raise ParameterError(f"n={n!r}: expected how many negatives to draw, 1 or more.")
         data = self._data
         given = np.asarray(users)

@@ -7,6 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tastespace.checks import is_whole
 from tastespace.errors import ParameterError
 from tastespace.evaluation.theory.partial_auc import Floats
 
@@ -239,7 +240,7 @@ def _log_term(
     n_positives: ArrayLike, n_negatives: ArrayLike, dim: int, spread_weight: float, radius: float
 ) -> tuple[float, float]:
     """``log(3 r N~)`` and ``N~``."""
-    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim < 1:
+    if not is_whole(dim):
         raise ParameterError(f"dim is {dim!r}; give the number of dimensions, a whole number of at least 1.")
     size = effective_sample_size(n_positives, n_negatives, spread_weight=spread_weight, radius=radius)
     return float(np.log(3.0 * radius * size)), size

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tastespace.checks import is_whole
 from tastespace.errors import ParameterError
 from tastespace.training.n_vectors import n_beta
 
@@ -118,7 +119,7 @@ def checked(values: ArrayLike, name: str, *, ndim: int = 1, finite: bool = False
 
 def checked_count(count: int, name: str, most: int) -> int:
     """``count`` if it is a whole number from 1 to ``most``."""
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 1 <= count <= most:
+    if not is_whole(count) or count > most:
         raise ParameterError(f"{name} is {count!r}; give a whole number from 1 to {most}, the number of values.")
     return int(count)
 
