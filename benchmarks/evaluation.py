@@ -207,7 +207,7 @@ def with_tastespace(task: Task, threads: int) -> Figures:
 
 
 def limited(threads: int, run: Callable[[], Figures]) -> Callable[[], Figures]:
-    """The same with so many threads for BLAS and PyTorch."""
+    """The same with this many threads for BLAS and PyTorch."""
 
     def inside() -> Figures:
         if torch is not None:

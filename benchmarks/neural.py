@@ -1,6 +1,6 @@
 """Seconds per epoch of NeuMF and LightGCN on ML-1M, against RecBole on the same machine and in the same setting.
 
-RecBole needs an environment of its own, because it asks for older packages than this library:
+RecBole needs an environment of its own, because it needs older packages than this library:
 
     python3 -m venv recbole-venv
     recbole-venv/bin/pip install torch==2.13.0 "numpy<2" "scipy<1.12" "pandas<2.3" scikit-learn tqdm pyyaml \

@@ -61,7 +61,7 @@ def torch_epoch_seconds(train: ts.Interactions, batch: int, sparse: bool, budget
     columns = torch.from_numpy(train.indices.astype(np.int64))
     # Negatives are given for free, by the native sampler, outside the clock: the ratio is about the step alone.
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
-    sampler = ts.training.samplers.Negatives(train)
+    sampler = ts.training.samplers.NegativeDrawer(train)
     n_steps = -(-len(rows) // batch)
     spent, done = 0.0, 0
     for step in range(n_steps):

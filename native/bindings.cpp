@@ -1,4 +1,4 @@
-// The only file that knows both Python and the kernels: arrays in, arrays out, the GIL released in between.
+// Python bindings of the kernels. They check types and sizes of arrays and release the GIL while a kernel runs.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -19,10 +19,10 @@
 #include "cpu.hpp"
 #include "csr.hpp"
 #include "dpcml.hpp"
-#include "factorize.hpp"
-#include "fold_in.hpp"
+#include "dpcml_fold_in.hpp"
+#include "encode_ids.hpp"
 #include "item_regression.hpp"
-#include "list_spread.hpp"
+#include "list_distances.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
 #include "user_ranking.hpp"
@@ -47,9 +47,9 @@ auto view(const A& array) {
   return std::span<const typename A::Scalar>(array.data(), array.size());
 }
 
-// Keeps a vector alive for as long as NumPy looks at its memory.
+// Keeps a vector alive for as long as a NumPy array uses its memory.
 template <class T>
-nb::capsule owner_of(std::vector<T>* vector) {
+nb::capsule capsule_of(std::vector<T>* vector) {
   return nb::capsule(vector, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
 }
 
@@ -57,20 +57,20 @@ nb::capsule owner_of(std::vector<T>* vector) {
 template <class T>
 NewArray<T> give(std::vector<T>&& vector) {
   auto* owned = new std::vector<T>(std::move(vector));
-  return NewArray<T>(owned->data(), {owned->size()}, owner_of(owned));
+  return NewArray<T>(owned->data(), {owned->size()}, capsule_of(owned));
 }
 
 // The same as a matrix; T may be a struct of fields of type F, which become the columns.
 template <class F, class T>
 NewMatrix<F> give_matrix(std::vector<T>&& vector, std::size_t rows, std::size_t columns) {
   auto* owned = new std::vector<T>(std::move(vector));
-  return NewMatrix<F>(reinterpret_cast<F*>(owned->data()), {rows, columns}, owner_of(owned));
+  return NewMatrix<F>(reinterpret_cast<F*>(owned->data()), {rows, columns}, capsule_of(owned));
 }
 
 auto give_ranked(tastespace::Ranked&& ranked, std::size_t n_users, std::int64_t k) {
-  static_assert(sizeof(tastespace::Place) == 3 * sizeof(std::int32_t));
-  const std::size_t n_places = ranked.places.size();
-  return std::make_tuple(give_matrix<std::int32_t>(std::move(ranked.places), n_places, 3),
+  static_assert(sizeof(tastespace::TestRank) == 3 * sizeof(std::int32_t));
+  const std::size_t n_test_items = ranked.test_ranks.size();
+  return std::make_tuple(give_matrix<std::int32_t>(std::move(ranked.test_ranks), n_test_items, 3),
                          give_matrix<std::int32_t>(std::move(ranked.top), n_users, k), ranked.nan_user);
 }
 
@@ -115,7 +115,7 @@ std::string description(nb::handle value) {
   return text("dtype") + " of shape " + text("shape");
 }
 
-// An array of exactly this type, never a converted copy: a copy would swallow what is learned.
+// An array of exactly this type, never a converted copy: what is learned would be written to the copy and lost.
 template <class T>
 Held<T> hold(const char* name, nb::object value, std::size_t n_dims = 0) {
   nb::ndarray<T, nb::c_contig, nb::device::cpu> array;
@@ -165,40 +165,42 @@ struct DpcmlDataArrays {
   Held<const float> alias_keep;
   Held<const std::int32_t> alias_other;
   Held<const std::int64_t> vector_offsets;
-  Held<const float> loss_weight, dcrs_share;
-  Held<const std::int32_t> n_hardest;
+  Held<const float> loss_weight, dcrs_weight;
+  Held<const std::int32_t> n_beta;
 
   tastespace::DpcmlData spans() const {
     return {offsets.span(),        positives.span(),  {alias_keep.span(), alias_other.span()},
-            vector_offsets.span(), loss_weight.span(), dcrs_share.span(),
-            n_hardest.span()};
+            vector_offsets.span(), loss_weight.span(), dcrs_weight.span(),
+            n_beta.span()};
   }
 };
 
 // The arrays of DpcmlState.
 struct DpcmlStateArrays {
-  Held<float> users, items, gamma;
+  Held<float> user_vectors, item_vectors, gamma;
   OptimizerArrays user_optimizer, item_optimizer;
 
   tastespace::DpcmlState spans() const {
-    return {users.span(), items.span(), items.shape[1], user_optimizer.spans(), item_optimizer.spans(), gamma.span()};
+    return {user_vectors.span(),    item_vectors.span(),    item_vectors.shape[1],
+            user_optimizer.spans(), item_optimizer.spans(), gamma.span()};
   }
 };
 
-// The kernels trust sizes; these are the ones that belong to each other.
+// The kernels do not check the sizes of arrays: they are checked here.
 void require_sizes(const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& how) {
   const std::int64_t n_users = data.offsets.rows() - 1, n_positives = data.positives.rows();
-  const std::int64_t n_items = state.items.rows(), dim = state.items.shape[1];
+  const std::int64_t n_items = state.item_vectors.rows(), dim = state.item_vectors.shape[1];
   require_size("vector_offsets", data.vector_offsets, n_users + 1, "one per user and one more");
-  require_size("users", state.users, data.vector_offsets.data[n_users] * dim, "vectors of all users times dim");
+  require_size("user_vectors", state.user_vectors, data.vector_offsets.data[n_users] * dim,
+               "vectors of all users times dim");
   require_size("loss_weight", data.loss_weight, n_users, "one per user");
-  require_size("dcrs_share", data.dcrs_share, n_users, "one per user");
-  if (data.n_hardest.size()) require_size("n_hardest", data.n_hardest, n_users, "one per user");
+  require_size("dcrs_weight", data.dcrs_weight, n_users, "one per user");
+  if (data.n_beta.size()) require_size("n_beta", data.n_beta, n_users, "one per user");
   if (data.alias_keep.size()) require_size("alias_keep", data.alias_keep, n_items, "one per item");
   require_size("alias_other", data.alias_other, static_cast<std::int64_t>(data.alias_keep.size()), "as alias_keep");
   if (how.sampler == tastespace::Sampler::differentiable)
     require_size("gamma", state.gamma, n_positives, "one per positive");
-  state.user_optimizer.require("user", how.optimizer.optimizer, state.users);
+  state.user_optimizer.require("user", how.optimizer.optimizer, state.user_vectors);
 }
 
 // The arrays of BprData.
@@ -211,19 +213,20 @@ struct BprDataArrays {
 
 // The arrays of BprState.
 struct BprStateArrays {
-  Held<float> users, items, bias;
+  Held<float> user_vectors, item_vectors, bias;
   OptimizerArrays user_optimizer, item_optimizer, bias_optimizer;
 
   tastespace::BprState spans() const {
-    return {users.span(),           items.span(),           bias.span(),           items.shape[1],
+    return {user_vectors.span(),           item_vectors.span(),           bias.span(),           item_vectors.shape[1],
             user_optimizer.spans(), item_optimizer.spans(), bias_optimizer.spans()};
   }
 };
 
 void require_sizes(const BprDataArrays& data, const BprStateArrays& state, const tastespace::BprSettings& how) {
-  require_size("users", state.users, (data.offsets.rows() - 1) * state.items.shape[1], "one row per user");
-  require_size("bias", state.bias, state.items.rows(), "one per item");
-  state.user_optimizer.require("user", how.optimizer.optimizer, state.users);
+  const std::int64_t n_users = data.offsets.rows() - 1;
+  require_size("user_vectors", state.user_vectors, n_users * state.item_vectors.shape[1], "one row per user");
+  require_size("bias", state.bias, state.item_vectors.rows(), "one per item");
+  state.user_optimizer.require("user", how.optimizer.optimizer, state.user_vectors);
 }
 
 void bind_settings(nb::module_& m) {
@@ -253,7 +256,8 @@ void bind_settings(nb::module_& m) {
           "__init__",
           [](OptimizerSettings* self, Optimizer optimizer, float learning_rate, float beta1, float beta2,
              float epsilon) { new (self) OptimizerSettings{optimizer, learning_rate, beta1, beta2, epsilon}; },
-          nb::kw_only(), "optimizer"_a.noconvert(), "learning_rate"_a, "beta1"_a = 0.9f, "beta2"_a = 0.999f, "epsilon"_a = 1e-8f)
+          nb::kw_only(), "optimizer"_a.noconvert(), "learning_rate"_a, "beta1"_a = 0.9f, "beta2"_a = 0.999f,
+          "epsilon"_a = 1e-8f)
       .def_rw("optimizer", &OptimizerSettings::optimizer)
       .def_rw("learning_rate", &OptimizerSettings::learning_rate)
       .def_rw("beta1", &OptimizerSettings::beta1)
@@ -353,31 +357,32 @@ void bind_arrays(nb::module_& m) {
       .def(
           "__init__",
           [](DpcmlDataArrays* self, nb::object offsets, nb::object positives, nb::object alias_keep,
-             nb::object alias_other, nb::object vector_offsets, nb::object loss_weight, nb::object dcrs_share,
-             nb::object n_hardest) {
+             nb::object alias_other, nb::object vector_offsets, nb::object loss_weight, nb::object dcrs_weight,
+             nb::object n_beta) {
             new (self) DpcmlDataArrays{hold<const std::int64_t>("offsets", offsets, 1),
                                        hold<const std::int32_t>("positives", positives, 1),
                                        hold<const float>("alias_keep", alias_keep, 1),
                                        hold<const std::int32_t>("alias_other", alias_other, 1),
                                        hold<const std::int64_t>("vector_offsets", vector_offsets, 1),
                                        hold<const float>("loss_weight", loss_weight, 1),
-                                       hold<const float>("dcrs_share", dcrs_share, 1),
-                                       hold<const std::int32_t>("n_hardest", n_hardest, 1)};
+                                       hold<const float>("dcrs_weight", dcrs_weight, 1),
+                                       hold<const std::int32_t>("n_beta", n_beta, 1)};
           },
           nb::kw_only(), "offsets"_a, "positives"_a, "alias_keep"_a, "alias_other"_a, "vector_offsets"_a,
-          "loss_weight"_a, "dcrs_share"_a, "n_hardest"_a);
+          "loss_weight"_a, "dcrs_weight"_a, "n_beta"_a);
 
   nb::class_<DpcmlStateArrays>(m, "DpcmlState")
       .def(
           "__init__",
-          [](DpcmlStateArrays* self, nb::object users, nb::object items, nb::object gamma,
+          [](DpcmlStateArrays* self, nb::object user_vectors, nb::object item_vectors, nb::object gamma,
              const OptimizerArrays& user_optimizer, const OptimizerArrays& item_optimizer) {
-            new (self) DpcmlStateArrays{hold<float>("users", users, 2), hold<float>("items", items, 2),
+            new (self) DpcmlStateArrays{hold<float>("user_vectors", user_vectors, 2),
+                                        hold<float>("item_vectors", item_vectors, 2),
                                         hold<float>("gamma", gamma, 1), user_optimizer, item_optimizer};
           },
-          nb::kw_only(), "users"_a, "items"_a, "gamma"_a, "user_optimizer"_a, "item_optimizer"_a)
-      .def_prop_ro("users", array_of(&DpcmlStateArrays::users))
-      .def_prop_ro("items", array_of(&DpcmlStateArrays::items))
+          nb::kw_only(), "user_vectors"_a, "item_vectors"_a, "gamma"_a, "user_optimizer"_a, "item_optimizer"_a)
+      .def_prop_ro("user_vectors", array_of(&DpcmlStateArrays::user_vectors))
+      .def_prop_ro("item_vectors", array_of(&DpcmlStateArrays::item_vectors))
       .def_prop_ro("gamma", array_of(&DpcmlStateArrays::gamma))
       .def_ro("user_optimizer", &DpcmlStateArrays::user_optimizer)
       .def_ro("item_optimizer", &DpcmlStateArrays::item_optimizer);
@@ -394,16 +399,20 @@ void bind_arrays(nb::module_& m) {
   nb::class_<BprStateArrays>(m, "BprState")
       .def(
           "__init__",
-          [](BprStateArrays* self, nb::object users, nb::object items, nb::object bias,
+          [](BprStateArrays* self, nb::object user_vectors, nb::object item_vectors, nb::object bias,
              const OptimizerArrays& user_optimizer, const OptimizerArrays& item_optimizer,
              const OptimizerArrays& bias_optimizer) {
-            new (self) BprStateArrays{hold<float>("users", users, 2), hold<float>("items", items, 2),
-                                      hold<float>("bias", bias, 1),   user_optimizer,
-                                      item_optimizer,                 bias_optimizer};
+            new (self) BprStateArrays{hold<float>("user_vectors", user_vectors, 2),
+                                      hold<float>("item_vectors", item_vectors, 2),
+                                      hold<float>("bias", bias, 1),
+                                      user_optimizer,
+                                      item_optimizer,
+                                      bias_optimizer};
           },
-          nb::kw_only(), "users"_a, "items"_a, "bias"_a, "user_optimizer"_a, "item_optimizer"_a, "bias_optimizer"_a)
-      .def_prop_ro("users", array_of(&BprStateArrays::users))
-      .def_prop_ro("items", array_of(&BprStateArrays::items))
+          nb::kw_only(), "user_vectors"_a, "item_vectors"_a, "bias"_a, "user_optimizer"_a, "item_optimizer"_a,
+          "bias_optimizer"_a)
+      .def_prop_ro("user_vectors", array_of(&BprStateArrays::user_vectors))
+      .def_prop_ro("item_vectors", array_of(&BprStateArrays::item_vectors))
       .def_prop_ro("bias", array_of(&BprStateArrays::bias))
       .def_ro("user_optimizer", &BprStateArrays::user_optimizer)
       .def_ro("item_optimizer", &BprStateArrays::item_optimizer)
@@ -416,7 +425,7 @@ void bind_training(nb::module_& m) {
       [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
          std::uint64_t seed, std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
         require_sizes(data, state, settings);
-        state.item_optimizer.require("item", settings.optimizer.optimizer, state.items);
+        state.item_optimizer.require("item", settings.optimizer.optimizer, state.item_vectors);
         require_range(first, last, data.positives.rows());
         nb::gil_scoped_release free;
         tastespace::DpcmlState spans = state.spans();
@@ -427,32 +436,35 @@ void bind_training(nb::module_& m) {
   m.def(
       "fold_in_dpcml",
       [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
-         nb::object mean_users, std::uint64_t seed, std::int64_t epochs, std::int64_t average, int threads) {
+         nb::object mean_user_vectors, std::uint64_t seed, std::int64_t epochs, std::int64_t average, int threads) {
         require_sizes(data, state, settings);
-        const Held<float> means = hold<float>("mean_users", std::move(mean_users), 2);
-        require_size("mean_users", means, static_cast<std::int64_t>(state.users.size()), "as users");
+        const Held<float> means = hold<float>("mean_user_vectors", std::move(mean_user_vectors), 2);
+        const auto n_values = static_cast<std::int64_t>(state.user_vectors.size());
+        require_size("mean_user_vectors", means, n_values, "as user_vectors");
         nb::gil_scoped_release free;
         tastespace::DpcmlState spans = state.spans();
         tastespace::fold_in_dpcml(data.spans(), spans, settings, seed, epochs, average, means.span(), threads);
       },
-      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "mean_users"_a, "seed"_a, "epochs"_a, "average"_a,
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "mean_user_vectors"_a, "seed"_a, "epochs"_a, "average"_a,
       "threads"_a);
 
   m.def(
       "dpcml_loss_and_gradient",
       [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
-         std::uint64_t seed, std::uint64_t epoch, std::int64_t positive, nb::object user_gradient,
+         std::uint64_t seed, std::uint64_t epoch, std::int64_t positive_index, nb::object user_gradient,
          nb::object item_gradient) {
         require_sizes(data, state, settings);
-        require_range(positive, positive + 1, data.positives.rows());
+        require_range(positive_index, positive_index + 1, data.positives.rows());
         const Held<float> of_users = hold<float>("user_gradient", std::move(user_gradient), 2);
         const Held<float> of_items = hold<float>("item_gradient", std::move(item_gradient), 2);
-        require_size("user_gradient", of_users, static_cast<std::int64_t>(state.users.size()), "as users");
-        require_size("item_gradient", of_items, static_cast<std::int64_t>(state.items.size()), "as items");
-        return tastespace::dpcml_loss_and_gradient(data.spans(), state.spans(), settings, seed, epoch, positive,
-                                                   of_users.span(), of_items.span());
+        const auto n_user_values = static_cast<std::int64_t>(state.user_vectors.size());
+        const auto n_item_values = static_cast<std::int64_t>(state.item_vectors.size());
+        require_size("user_gradient", of_users, n_user_values, "as user_vectors");
+        require_size("item_gradient", of_items, n_item_values, "as item_vectors");
+        return tastespace::dpcml_loss_and_gradient(data.spans(), state.spans(), settings, seed, epoch,
+                                                   positive_index, of_users.span(), of_items.span());
       },
-      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "seed"_a, "epoch"_a, "positive"_a, "user_gradient"_a,
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "seed"_a, "epoch"_a, "positive_index"_a, "user_gradient"_a,
       "item_gradient"_a);
 
   m.def(
@@ -460,7 +472,7 @@ void bind_training(nb::module_& m) {
       [](const BprDataArrays& data, const BprStateArrays& state, const tastespace::BprSettings& settings,
          std::uint64_t seed, std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
         require_sizes(data, state, settings);
-        state.item_optimizer.require("item", settings.optimizer.optimizer, state.items);
+        state.item_optimizer.require("item", settings.optimizer.optimizer, state.item_vectors);
         state.bias_optimizer.require("bias", settings.optimizer.optimizer, state.bias);
         require_range(first, last, data.positives.rows());
         nb::gil_scoped_release free;
@@ -472,15 +484,16 @@ void bind_training(nb::module_& m) {
   m.def(
       "fold_in_bpr",
       [](const BprDataArrays& data, const BprStateArrays& state, const tastespace::BprSettings& settings,
-         nb::object mean_users, std::uint64_t seed, std::int64_t epochs, std::int64_t average, int threads) {
+         nb::object mean_user_vectors, std::uint64_t seed, std::int64_t epochs, std::int64_t average, int threads) {
         require_sizes(data, state, settings);
-        const Held<float> means = hold<float>("mean_users", std::move(mean_users), 2);
-        require_size("mean_users", means, static_cast<std::int64_t>(state.users.size()), "as users");
+        const Held<float> means = hold<float>("mean_user_vectors", std::move(mean_user_vectors), 2);
+        const auto n_values = static_cast<std::int64_t>(state.user_vectors.size());
+        require_size("mean_user_vectors", means, n_values, "as user_vectors");
         nb::gil_scoped_release free;
         tastespace::BprState spans = state.spans();
         tastespace::fold_in_bpr(data.spans(), spans, settings, seed, epochs, average, means.span(), threads);
       },
-      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "mean_users"_a, "seed"_a, "epochs"_a, "average"_a,
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "mean_user_vectors"_a, "seed"_a, "epochs"_a, "average"_a,
       "threads"_a);
 }
 
@@ -494,12 +507,12 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   bind_training(m);
 
   m.def(
-      "factorize",
+      "encode_ids",
       [](Array<std::int64_t> values) {
-        tastespace::Factorized out;
+        tastespace::EncodedIds out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::factorize(view(values));
+          out = tastespace::encode_ids(view(values));
         }
         return std::make_tuple(give(std::move(out.ids)), give(std::move(out.codes)));
       },
@@ -589,13 +602,13 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "threads"_a);
 
   m.def(
-      "list_spread",
+      "list_pair_distances",
       [](Matrix<std::int32_t> top, Matrix<float> vectors, Array<std::int64_t> cuts, int threads) {
         std::vector<double> out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::list_spread(view(top), static_cast<std::int64_t>(top.shape(1)), view(vectors),
-                                        static_cast<std::int64_t>(vectors.shape(1)), view(cuts), threads);
+          out = tastespace::list_pair_distances(view(top), static_cast<std::int64_t>(top.shape(1)), view(vectors),
+                                                static_cast<std::int64_t>(vectors.shape(1)), view(cuts), threads);
         }
         return give_matrix<double>(std::move(out), top.shape(0), cuts.size());
       },

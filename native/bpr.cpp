@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "blocks.hpp"
+#include "block_layout.hpp"
 #include "negatives.hpp"
 
 namespace tastespace {
@@ -70,12 +70,12 @@ class BprTrainer {
 
   // Draw the triples of the positives number first ... last - 1.
   void prepare(Block& block, std::int64_t first, std::int64_t last, Scratch& scratch) const {
-    scratch.layout.lay_out(first, last);
+    scratch.layout.load_block(first, last);
     block.starts.assign(scratch.layout.starts().begin(), scratch.layout.starts().end());
     block.triples.clear();
-    for (const auto [user, positive] : scratch.layout.slots())
+    for (const auto [user, positive_index] : scratch.layout.positives())
       block.triples.push_back(
-          draw(user, positive, CounterRng(seed_, epoch_, static_cast<std::uint64_t>(positive)), scratch));
+          draw(user, positive_index, CounterRng(seed_, epoch_, static_cast<std::uint64_t>(positive_index)), scratch));
   }
 
   void train_user(Block& block, std::int64_t group, Scratch& scratch) {
@@ -103,7 +103,7 @@ class BprTrainer {
       if (triple.negative == kNoItem) continue;
       for (const auto& [item, derivative] :
            {std::pair(triple.positive, -triple.derivative), {triple.negative, triple.derivative}})
-        if (owner_of_item(item, threads) == thread) scratch.pairs.push_back({triple.user, item, derivative});
+        if (thread_of_item(item, threads) == thread) scratch.pairs.push_back({triple.user, item, derivative});
     }
     const auto n = static_cast<std::int64_t>(scratch.pairs.size());
     for (std::int64_t p = 0; p < n; ++p) {
@@ -113,19 +113,20 @@ class BprTrainer {
   }
 
  private:
-  Triple draw(std::int64_t user, std::int64_t positive, CounterRng rng, Scratch& scratch) const {
+  Triple draw(std::int64_t user, std::int64_t positive_index, CounterRng rng, Scratch& scratch) const {
     const std::int64_t from = data_.offsets[user], to = data_.offsets[user + 1];
     scratch.sampler.draw(data_.positives.subspan(from, to - from), 1, rng, scratch.drawn);
-    return {user, data_.positives[positive], scratch.drawn.empty() ? kNoItem : scratch.drawn[0], 0.0f, 0.0f, 0.0f};
+    const std::int32_t negative = scratch.drawn.empty() ? kNoItem : scratch.drawn[0];
+    return {user, data_.positives[positive_index], negative, 0.0f, 0.0f, 0.0f};
   }
 
-  // Completes the triple and moves the user.
+  // Completes the triple and updates the user's vector.
   void step_user(Triple& triple, float* gradient) {
     if (triple.negative == kNoItem) return;
     const std::int64_t dim = state_.dim;
-    const float* x = state_.users.data() + triple.user * dim;
-    const float* taken = state_.items.data() + triple.positive * dim;
-    const float* other = state_.items.data() + triple.negative * dim;
+    const float* x = state_.user_vectors.data() + triple.user * dim;
+    const float* taken = state_.item_vectors.data() + triple.positive * dim;
+    const float* other = state_.item_vectors.data() + triple.negative * dim;
     const float score =
         dot_difference(x, taken, other, dim) + state_.bias[triple.positive] - state_.bias[triple.negative];
     triple.exponential = std::exp(-std::abs(score));  // never overflows
@@ -136,20 +137,20 @@ class BprTrainer {
       const V away = simd::load<V>(other + k) - simd::load<V>(taken + k);
       simd::store(gradient + k, away * derivative + simd::load<V>(x + k) * shrink);
     });
-    descend(state_.users.data(), gradient, triple.user, dim, settings_.optimizer, state_.user_optimizer);
+    optimizer_step(state_.user_vectors.data(), gradient, triple.user, dim, settings_.optimizer, state_.user_optimizer);
   }
 
   void step_item(const PairGradient& pair, float* gradient) {
     const std::int64_t dim = state_.dim;
-    const float* x = state_.users.data() + pair.user * dim;
-    const float* v = state_.items.data() + pair.item * dim;
+    const float* x = state_.user_vectors.data() + pair.user * dim;
+    const float* v = state_.item_vectors.data() + pair.item * dim;
     const float shrink = settings_.regularization;
     detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
       simd::store(gradient + k, simd::load<V>(x + k) * pair.derivative + simd::load<V>(v + k) * shrink);
     });
-    descend(state_.items.data(), gradient, pair.item, dim, settings_.optimizer, state_.item_optimizer);
+    optimizer_step(state_.item_vectors.data(), gradient, pair.item, dim, settings_.optimizer, state_.item_optimizer);
     const float of_bias = pair.derivative + settings_.bias_regularization * state_.bias[pair.item];
-    descend(state_.bias.data(), &of_bias, pair.item, 1, settings_.optimizer, state_.bias_optimizer);
+    optimizer_step(state_.bias.data(), &of_bias, pair.item, 1, settings_.optimizer, state_.bias_optimizer);
   }
 
   void prefetch_row(std::span<const float> values, std::span<const float> optimizer, std::int64_t row) const {
@@ -158,14 +159,14 @@ class BprTrainer {
   }
 
   void prefetch_triple(const Triple& triple) const {
-    prefetch_row(state_.users, state_.user_optimizer.first, triple.user);
-    prefetch_row(state_.items, {}, triple.positive);
-    prefetch_row(state_.items, {}, std::max(0, triple.negative));
+    prefetch_row(state_.user_vectors, state_.user_optimizer.first, triple.user);
+    prefetch_row(state_.item_vectors, {}, triple.positive);
+    prefetch_row(state_.item_vectors, {}, std::max(0, triple.negative));
   }
 
   void prefetch_pair(const PairGradient& pair) const {
-    prefetch_row(state_.users, {}, pair.user);
-    prefetch_row(state_.items, state_.item_optimizer.first, pair.item);
+    prefetch_row(state_.user_vectors, {}, pair.user);
+    prefetch_row(state_.item_vectors, state_.item_optimizer.first, pair.item);
   }
 
   const BprData& data_;
@@ -221,7 +222,7 @@ BprTotals train_bpr(const BprData& data, BprState& state, const BprSettings& set
 }
 
 void fold_in_bpr(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
-                 std::int64_t epochs, std::int64_t average, std::span<float> mean_users, int threads) {
+                 std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads) {
   const auto n_users = static_cast<std::int64_t>(data.offsets.size()) - 1;
 #pragma omp parallel num_threads(threads)
   {
@@ -232,7 +233,7 @@ void fold_in_bpr(const BprData& data, BprState& state, const BprSettings& settin
         BprTrainer(data, state, settings, seed, static_cast<std::uint64_t>(epoch)).fold_in(user, scratch);
         const float weight = 1.0f / static_cast<float>(std::min(epoch + 1, std::max<std::int64_t>(1, average)));
         for (std::int64_t k = user * state.dim; k < (user + 1) * state.dim; ++k)
-          mean_users[k] += weight * (state.users[k] - mean_users[k]);
+          mean_user_vectors[k] += weight * (state.user_vectors[k] - mean_user_vectors[k]);
       }
   }
 }

@@ -26,7 +26,7 @@ struct BprData {
 
 // What is learned: a row of dim for every user and item, and a bias for every item.
 struct BprState {
-  std::span<float> users, items, bias;
+  std::span<float> user_vectors, item_vectors, bias;
   std::int64_t dim;
   OptimizerState user_optimizer, item_optimizer, bias_optimizer;
 
@@ -48,10 +48,10 @@ struct BprTotals {
 BprTotals train_bpr(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
                     std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads);
 
-// Fold-in: vectors of cold-start users who come with a history, learned with the items fixed, as in fold_in.hpp. Each
-// user is trained separately, for this many epochs over the user's own positives, and `mean_users` receives the running
-// mean with a window of `average` epochs (1: the vectors themselves).
+// Fold-in: vectors of cold-start users who come with a history, learned with the items fixed, as in dpcml_fold_in.hpp.
+// Each user is trained separately, for this many epochs over the user's own positives, and `mean_user_vectors` receives
+// the running mean with a window of `average` epochs (1: the vectors themselves).
 void fold_in_bpr(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
-                 std::int64_t epochs, std::int64_t average, std::span<float> mean_users, int threads);
+                 std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads);
 
 }  // namespace tastespace

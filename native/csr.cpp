@@ -16,7 +16,7 @@ std::vector<std::int64_t> row_offsets(std::span<const std::int32_t> rows, std::i
   return offsets;
 }
 
-// A cell in the making: the column and where it came from. Ordering by both makes the sort stable.
+// An input pair of a row: its column and its position in the input. Ordering by both makes the sort stable.
 struct Entry {
   std::int32_t column;
   std::int64_t source;

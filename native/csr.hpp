@@ -14,8 +14,8 @@ struct Csr {
 
 struct CsrWithSources {
   Csr csr;
-  // All input positions in (row, column, position) order, and where each cell's run of them starts:
-  // the inputs of cell c are sources[starts[c]] ... sources[starts[c + 1] - 1].
+  // All input positions in (row, column, position) order, and where those of each entry of
+  // the matrix start: the inputs of entry c are sources[starts[c]] ... sources[starts[c + 1] - 1].
   std::vector<std::int64_t> sources;
   std::vector<std::int64_t> starts;
 };

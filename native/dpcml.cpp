@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "blocks.hpp"
+#include "block_layout.hpp"
 #include "positive_step.hpp"
 
 namespace tastespace {
@@ -25,38 +25,38 @@ class BlockTrainer {
       : data_(data), state_(state), settings_(settings), seed_(seed), epoch_(epoch),
         layout_(data.offsets, data.positives.size(), seed, epoch), steps_(settings.block_size) {}
 
-  void lay_out(std::int64_t first, std::int64_t last) { layout_.lay_out(first, last); }
+  void load_block(std::int64_t first, std::int64_t last) { layout_.load_block(first, last); }
   std::int64_t n_groups() const { return layout_.n_groups(); }
 
   void train_user(std::int64_t group, StepComputer& computer) {
-    if (group + 1 < n_groups()) prefetch_user(layout_.slots()[layout_.start(group + 1)].user);
+    if (group + 1 < n_groups()) prefetch_user(layout_.positives()[layout_.start(group + 1)].user);
     for (std::int64_t s = layout_.start(group); s < layout_.start(group + 1); ++s) {
-      const auto [user, positive] = layout_.slots()[s];
-      const CounterRng rng(seed_, epoch_, static_cast<std::uint64_t>(positive));
-      if (computer.compute(user, positive, rng, steps_[s])) computer.move_user_vectors(steps_[s], state_);
+      const auto [user, positive_index] = layout_.positives()[s];
+      const CounterRng rng(seed_, epoch_, static_cast<std::uint64_t>(positive_index));
+      if (computer.compute(user, positive_index, rng, steps_[s])) computer.update_user_vectors(steps_[s], state_);
     }
   }
 
   void train_items(int thread, int threads, ItemScratch& scratch) {
     scratch.pairs.clear();
-    for (std::size_t s = 0; s < layout_.slots().size(); ++s)
+    for (std::size_t s = 0; s < layout_.positives().size(); ++s)
       for (const PairGradient& pair : steps_[s].pair_gradients)
-        if (owner_of_item(pair.item, threads) == thread) scratch.pairs.push_back(&pair);
+        if (thread_of_item(pair.item, threads) == thread) scratch.pairs.push_back(&pair);
     scratch.gradient.resize(state_.dim);
     for (std::size_t p = 0; p < scratch.pairs.size(); ++p) {
       if (p + kPrefetchDistance < scratch.pairs.size()) prefetch_pair(*scratch.pairs[p + kPrefetchDistance]);
       const PairGradient& pair = *scratch.pairs[p];
-      float* item = state_.items.data() + pair.item * state_.dim;
+      float* item = state_.item_vectors.data() + pair.item * state_.dim;
       simd::difference(scratch.gradient.data(), 2.0f * pair.derivative, item,
-                       state_.users.data() + pair.vector * state_.dim, state_.dim);
-      descend(state_.items.data(), scratch.gradient.data(), pair.item, state_.dim, settings_.optimizer,
-              state_.item_optimizer);
+                       state_.user_vectors.data() + pair.vector * state_.dim, state_.dim);
+      optimizer_step(state_.item_vectors.data(), scratch.gradient.data(), pair.item, state_.dim, settings_.optimizer,
+                     state_.item_optimizer);
       project(item, state_.dim, settings_.item_region, settings_.radius);
     }
   }
 
-  void add_up(DpcmlTotals& totals) const {  // in the order of the slots: the same sum for every thread count
-    for (std::size_t s = 0; s < layout_.slots().size(); ++s) {
+  void add_up(DpcmlTotals& totals) const {  // in the order of the block: the same sum for every thread count
+    for (std::size_t s = 0; s < layout_.positives().size(); ++s) {
       const PositiveStep& step = steps_[s];
       totals.loss += step.loss;
       totals.dcrs += step.dcrs;
@@ -69,14 +69,14 @@ class BlockTrainer {
   void prefetch_user(std::int64_t user) const {
     const std::int64_t first = data_.vector_offsets[user] * state_.dim;
     const std::int64_t n = data_.vector_offsets[user + 1] * state_.dim - first;
-    simd::prefetch(state_.users.data() + first, n);
+    simd::prefetch(state_.user_vectors.data() + first, n);
     if (!state_.user_optimizer.first.empty()) simd::prefetch(state_.user_optimizer.first.data() + first, n);
     __builtin_prefetch(data_.positives.data() + data_.offsets[user]);
   }
 
   void prefetch_pair(const PairGradient& pair) const {
-    simd::prefetch(state_.items.data() + pair.item * state_.dim, state_.dim);
-    simd::prefetch(state_.users.data() + pair.vector * state_.dim, state_.dim);
+    simd::prefetch(state_.item_vectors.data() + pair.item * state_.dim, state_.dim);
+    simd::prefetch(state_.user_vectors.data() + pair.vector * state_.dim, state_.dim);
     if (!state_.item_optimizer.first.empty())
       simd::prefetch(state_.item_optimizer.first.data() + pair.item * state_.dim, state_.dim);
   }
@@ -86,7 +86,7 @@ class BlockTrainer {
   const DpcmlSettings& settings_;
   std::uint64_t seed_, epoch_;
   BlockLayout layout_;
-  std::vector<PositiveStep> steps_;  // of the block's slots
+  std::vector<PositiveStep> steps_;  // of the block's positives
 };
 
 }  // namespace
@@ -102,7 +102,7 @@ DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSet
     const int thread = omp_get_thread_num(), n_threads = omp_get_num_threads();
     for (std::int64_t from = first; from < last; from += settings.block_size) {
 #pragma omp single
-      block.lay_out(from, std::min(last, from + settings.block_size));
+      block.load_block(from, std::min(last, from + settings.block_size));
 #pragma omp for schedule(dynamic, 8)
       for (std::int64_t group = 0; group < block.n_groups(); ++group) block.train_user(group, computer);
       block.train_items(thread, n_threads, scratch);
@@ -115,21 +115,21 @@ DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSet
 }
 
 PositiveStep dpcml_loss_and_gradient(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings,
-                                     std::uint64_t seed, std::uint64_t epoch, std::int64_t positive,
+                                     std::uint64_t seed, std::uint64_t epoch, std::int64_t positive_index,
                                      std::span<float> user_gradient, std::span<float> item_gradient) {
   StepComputer computer(data, state, settings);
   PositiveStep step;
-  const std::int64_t user = owner_of(data.offsets, positive);
-  const float gamma = state.gamma.empty() ? 0.0f : state.gamma[positive];
-  if (!computer.compute(user, positive, CounterRng(seed, epoch, static_cast<std::uint64_t>(positive)), step))
-    return step;
-  if (!state.gamma.empty()) state.gamma[positive] = gamma;  // computing the step moved it
+  const std::int64_t user = row_of_position(data.offsets, positive_index);
+  const float gamma = state.gamma.empty() ? 0.0f : state.gamma[positive_index];
+  const CounterRng rng(seed, epoch, static_cast<std::uint64_t>(positive_index));
+  if (!computer.compute(user, positive_index, rng, step)) return step;
+  if (!state.gamma.empty()) state.gamma[positive_index] = gamma;  // computing the step updated it
   const std::span<const float> own = computer.user_gradient(step);
   std::copy(own.begin(), own.end(), user_gradient.begin() + data.vector_offsets[user] * state.dim);
   for (const PairGradient& pair : step.pair_gradients)
     simd::add_difference(item_gradient.data() + pair.item * state.dim, 2.0f * pair.derivative,
-                         state.items.data() + pair.item * state.dim, state.users.data() + pair.vector * state.dim,
-                         state.dim);
+                         state.item_vectors.data() + pair.item * state.dim,
+                         state.user_vectors.data() + pair.vector * state.dim, state.dim);
   return step;
 }
 

@@ -4,6 +4,9 @@
 // block, in parallel (a user belongs to one thread): for each positive its loss, a step of the user's own vectors, and
 // a record of the pair gradients of the items. Then the items with recorded gradients, in parallel (an item belongs to
 // one thread), in the order of the records.
+//
+// d(u, v) is the smallest squared distance between a vector of user u and item v, times distance_scale. The score of an
+// item is -d(u, v): larger is better. The loss is [margin + d(u, positive) - d(u, negative)]_+.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +21,18 @@ namespace tastespace {
 // Which of the negatives drawn enter the loss: all; those nearest to the positive item; those nearest to the user; or
 // those that violate the margin by more than a learned threshold gamma.
 enum class Sampler { all, two_stage, hardest, differentiable };
-// How gamma moves: by projected gradient, or as a running average of the order statistic.
+// How gamma is updated: by projected gradient, or as a running average of the N_beta-th largest violation.
 enum class GammaRule { gradient, average };
-// DCRS: none, on the mean pairwise distance of a user's vectors, or on each pair.
+// DCRS: none, on the spread (half the mean squared distance between two different vectors of the user), or on the
+// squared distance of each pair.
 enum class DcrsForm { off, mean, pairs };
 
 struct DpcmlSettings {
   Sampler sampler;
   std::int64_t n_negatives;  // drawn for each positive: U, S or J_2
-  std::int64_t n_hardest;    // of those, how many enter the loss (hardest, two_stage); 0: DpcmlData::n_hardest
+  std::int64_t n_hardest;    // of those, how many enter the loss (hardest, two_stage); 0: DpcmlData::n_beta
   float margin;              // lambda
-  float distance_scale;      // s = distance_scale * squared distance; 1/2 makes it 1 - cos on the sphere
+  float distance_scale;      // d = distance_scale * squared distance; 1/2 makes it 1 - cos on the sphere
   GammaRule gamma_rule;
   float gamma_rate;
   DcrsForm dcrs;
@@ -45,24 +49,26 @@ struct DpcmlData {
   std::span<const std::int64_t> offsets;
   std::span<const std::int32_t> positives;
   AliasTable alias;                             // weights of the items as negatives; empty: uniform
-  std::span<const std::int64_t> vector_offsets;  // the vectors of user u are the rows [u] ... [u + 1] - 1 of users
+  std::span<const std::int64_t> vector_offsets;  // user u has the rows [u] ... [u + 1] - 1 of user_vectors
   std::span<const float> loss_weight;           // per user
-  std::span<const float> dcrs_share;            // per user: the share of eta that one step carries
-  std::span<const std::int32_t> n_hardest;      // per user, N_beta; empty where the sampler does not need it
+  std::span<const float> dcrs_weight;           // per user: factor of eta in one step
+  std::span<const std::int32_t> n_beta;         // per user, N_beta; empty where the sampler does not need it
 };
 
 // What is learned.
 struct DpcmlState {
-  std::span<float> users, items;  // rows of dim
+  std::span<float> user_vectors, item_vectors;  // rows of dim
   std::int64_t dim;
   OptimizerState user_optimizer, item_optimizer;
   std::span<float> gamma;  // per positive; negative: no step taken yet; empty where the sampler does not need it
 
-  std::int32_t n_items() const { return static_cast<std::int32_t>(static_cast<std::int64_t>(items.size()) / dim); }
+  std::int32_t n_items() const {
+    return static_cast<std::int32_t>(static_cast<std::int64_t>(item_vectors.size()) / dim);
+  }
 };
 
 // The gradient that a (user vector, item) pair contributes: the derivative of the loss with respect to their squared
-// distance. Descending along a positive one brings them closer.
+// distance. Where it is positive, a step reduces their distance.
 struct PairGradient {
   std::int64_t vector;
   std::int32_t item;
@@ -72,7 +78,7 @@ struct PairGradient {
 // Loss of one positive and the gradients that follow from it.
 struct PositiveStep {
   double loss = 0.0;  // weighted, without DCRS
-  double dcrs = 0.0;  // eta * share * psi
+  double dcrs = 0.0;  // eta * dcrs_weight * psi
   float gamma_slope = 0.0f;
   std::vector<std::int32_t> negatives;  // drawn; empty where the user has every item
   std::vector<PairGradient> pair_gradients;
@@ -96,7 +102,7 @@ DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSet
 // The loss of one positive of this epoch and its gradient with respect to all vectors; nothing is changed but the
 // gradients. For tests of the mathematics: it runs the same code as training.
 PositiveStep dpcml_loss_and_gradient(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings,
-                                     std::uint64_t seed, std::uint64_t epoch, std::int64_t positive,
+                                     std::uint64_t seed, std::uint64_t epoch, std::int64_t positive_index,
                                      std::span<float> user_gradient, std::span<float> item_gradient);
 
 }  // namespace tastespace

@@ -42,8 +42,8 @@ class NegativeSampler {
   std::vector<double> weight_;  // of each item, in proportion; computed when too many proposals were rejected
 };
 
-// n distinct negatives for each of `users` (rows of the lists given), -1 where a user has fewer: for models that
-// want arrays. Row r uses the random numbers of (seed, epoch, first + r). Shape users x n.
+// n distinct negatives for each of `users` (rows of the lists given), -1 where a user has fewer: for models
+// trained with torch. Row r uses the random numbers of (seed, epoch, first + r). Shape users x n.
 std::vector<std::int32_t> draw_negatives(std::span<const std::int64_t> offsets,
                                          std::span<const std::int32_t> positives, std::int32_t n_items,
                                          AliasTable alias, std::span<const std::int32_t> users, std::int64_t n,

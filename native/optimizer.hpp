@@ -1,4 +1,4 @@
-// Row-wise optimizers, and the projection of a row onto the ball or the sphere. Only rows with a gradient move.
+// Row-wise optimizers, and the projection of a row onto the ball or the sphere. Only rows with a gradient change.
 #pragma once
 
 #if defined(__x86_64__)
@@ -78,9 +78,9 @@ inline void for_each_part(std::int64_t dim, Step step) {
 
 }  // namespace detail
 
-// One step of row `row` against `gradient`.
-inline void descend(float* values, const float* gradient, std::int64_t row, std::int64_t dim,
-                    const OptimizerSettings& settings, const OptimizerState& state) {
+// One step of the optimizer for row `row` with this gradient.
+inline void optimizer_step(float* values, const float* gradient, std::int64_t row, std::int64_t dim,
+                           const OptimizerSettings& settings, const OptimizerState& state) {
   using simd::load, simd::store;
   float* x = values + row * dim;
   const float rate = settings.learning_rate, epsilon = settings.epsilon;

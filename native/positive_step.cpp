@@ -16,85 +16,88 @@ StepComputer::StepComputer(const DpcmlData& data, const DpcmlState& state, const
     : data_(data), state_(state), settings_(settings), negatives_(state.n_items(), data.alias) {}
 
 StepComputer::Nearest StepComputer::nearest(std::int32_t item) const {
-  const float* v = state_.items.data() + item * state_.dim;
+  const float* v = state_.item_vectors.data() + item * state_.dim;
   float distances[kVectorsAtOnce];
   Nearest best{INFINITY, first_};
   for (std::int64_t from = 0; from < n_vectors_; from += kVectorsAtOnce) {
     const std::int64_t n = std::min(kVectorsAtOnce, n_vectors_ - from);
-    simd::squared_distances(state_.users.data() + (first_ + from) * state_.dim, n, v, state_.dim, distances);
+    simd::squared_distances(state_.user_vectors.data() + (first_ + from) * state_.dim, n, v, state_.dim, distances);
     for (std::int64_t c = 0; c < n; ++c)
-      if (distances[c] < best.score) best = {distances[c], first_ + from + c};
+      if (distances[c] < best.distance) best = {distances[c], first_ + from + c};
   }
-  best.score *= settings_.distance_scale;
+  best.distance *= settings_.distance_scale;
   return best;
 }
 
-bool StepComputer::compute(std::int64_t user, std::int64_t positive, CounterRng rng, PositiveStep& step) {
+bool StepComputer::compute(std::int64_t user, std::int64_t positive_index, CounterRng rng, PositiveStep& step) {
   user_ = user;
   first_ = data_.vector_offsets[user];
   n_vectors_ = data_.vector_offsets[user + 1] - first_;
-  const std::int32_t item = data_.positives[positive];
+  const std::int32_t positive_item = data_.positives[positive_index];
   const auto taken = data_.positives.subspan(data_.offsets[user], data_.offsets[user + 1] - data_.offsets[user]);
   step.pair_gradients.clear();
   step.loss = step.dcrs = 0.0;
   step.gamma_slope = 0.0f;
-  simd::prefetch(state_.items.data() + item * state_.dim, state_.dim);
+  simd::prefetch(state_.item_vectors.data() + positive_item * state_.dim, state_.dim);
   negatives_.draw(taken, settings_.n_negatives, rng, step.negatives);
   if (step.negatives.empty()) return false;
   for (const std::int32_t negative : step.negatives)
-    simd::prefetch(state_.items.data() + negative * state_.dim, state_.dim);
+    simd::prefetch(state_.item_vectors.data() + negative * state_.dim, state_.dim);
 
-  const Nearest of_positive = nearest(item);
-  scores_.resize(step.negatives.size());
+  const Nearest nearest_to_positive = nearest(positive_item);
+  distances_.resize(step.negatives.size());
   if (settings_.sampler != Sampler::two_stage)
-    for (std::size_t k = 0; k < scores_.size(); ++k) scores_[k] = nearest(step.negatives[k]);
+    for (std::size_t k = 0; k < distances_.size(); ++k) distances_[k] = nearest(step.negatives[k]);
 
   const float weight = data_.loss_weight[user];
-  const auto n_drawn = static_cast<std::int64_t>(scores_.size());
+  const auto n_drawn = static_cast<std::int64_t>(distances_.size());
   const std::int64_t wanted = settings_.n_hardest > 0  ? settings_.n_hardest
-                              : data_.n_hardest.empty() ? n_drawn
-                                                        : data_.n_hardest[user];
+                              : data_.n_beta.empty()   ? n_drawn
+                                                       : data_.n_beta[user];
   const std::int64_t n_hardest = std::min(wanted, n_drawn);
   switch (settings_.sampler) {
-    case Sampler::all: use_all(step, of_positive, item, weight); break;
-    case Sampler::two_stage: use_two_stage(step, of_positive, item, weight, n_hardest); break;
-    case Sampler::hardest: use_hardest(step, of_positive, item, weight, n_hardest); break;
-    case Sampler::differentiable: use_threshold(step, of_positive, item, weight, positive, n_hardest); break;
+    case Sampler::all: use_all(step, nearest_to_positive, positive_item, weight); break;
+    case Sampler::two_stage: use_two_stage(step, nearest_to_positive, positive_item, weight, n_hardest); break;
+    case Sampler::hardest: use_hardest(step, nearest_to_positive, positive_item, weight, n_hardest); break;
+    case Sampler::differentiable:
+      use_threshold(step, nearest_to_positive, positive_item, weight, positive_index, n_hardest);
+      break;
   }
   return true;
 }
 
-void StepComputer::add_hinge(PositiveStep& step, const std::vector<std::int32_t>& chosen, Nearest positive,
-                             std::int32_t item, float weight) {
-  const float share = weight / static_cast<float>(chosen.size());
+void StepComputer::add_hinge(PositiveStep& step, const std::vector<std::int32_t>& chosen, Nearest nearest_to_positive,
+                             std::int32_t positive_item, float weight) {
+  const float weight_per_negative = weight / static_cast<float>(chosen.size());
   std::int64_t active = 0;
   double loss = 0.0;
-  step.pair_gradients.push_back({positive.vector, item, 0.0f});
+  step.pair_gradients.push_back({nearest_to_positive.vector, positive_item, 0.0f});
   for (const std::int32_t k : chosen) {
-    const float violation = settings_.margin + positive.score - scores_[k].score;
+    const float violation = settings_.margin + nearest_to_positive.distance - distances_[k].distance;
     if (violation <= 0.0f) continue;
     ++active;
     loss += violation;
-    step.pair_gradients.push_back({scores_[k].vector, step.negatives[k], -share * settings_.distance_scale});
+    step.pair_gradients.push_back(
+        {distances_[k].vector, step.negatives[k], -weight_per_negative * settings_.distance_scale});
   }
-  step.loss = loss * share;
-  step.pair_gradients.front().derivative = share * settings_.distance_scale * static_cast<float>(active);
+  step.loss = loss * weight_per_negative;
+  step.pair_gradients.front().derivative = weight_per_negative * settings_.distance_scale * static_cast<float>(active);
   if (active == 0) step.pair_gradients.clear();
 }
 
-void StepComputer::use_all(PositiveStep& step, Nearest positive, std::int32_t item, float weight) {
-  chosen_.resize(scores_.size());
+void StepComputer::use_all(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item, float weight) {
+  chosen_.resize(distances_.size());
   std::iota(chosen_.begin(), chosen_.end(), 0);
-  add_hinge(step, chosen_, positive, item, weight);
+  add_hinge(step, chosen_, nearest_to_positive, positive_item, weight);
 }
 
-void StepComputer::use_hardest(PositiveStep& step, Nearest positive, std::int32_t item, float weight,
-                               std::int64_t n_hardest) {
-  chosen_.resize(scores_.size());
+void StepComputer::use_hardest(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item,
+                               float weight, std::int64_t n_hardest) {
+  chosen_.resize(distances_.size());
   std::iota(chosen_.begin(), chosen_.end(), 0);
   // Nearest first; equal distances in the order of drawing.
   const auto harder = [&](std::int32_t a, std::int32_t b) {
-    return scores_[a].score != scores_[b].score ? scores_[a].score < scores_[b].score : a < b;
+    return distances_[a].distance != distances_[b].distance ? distances_[a].distance < distances_[b].distance : a < b;
   };
   if (n_hardest == 1) {
     chosen_ = {*std::min_element(chosen_.begin(), chosen_.end(), harder)};
@@ -103,16 +106,16 @@ void StepComputer::use_hardest(PositiveStep& step, Nearest positive, std::int32_
     chosen_.resize(n_hardest);
     std::sort(chosen_.begin(), chosen_.end());  // the order of drawing, which does not depend on the selection
   }
-  add_hinge(step, chosen_, positive, item, weight);
+  add_hinge(step, chosen_, nearest_to_positive, positive_item, weight);
 }
 
-void StepComputer::use_two_stage(PositiveStep& step, Nearest positive, std::int32_t item, float weight,
-                                 std::int64_t n_hardest) {
-  const auto n = static_cast<std::int64_t>(scores_.size());
-  const float* v = state_.items.data() + item * state_.dim;
+void StepComputer::use_two_stage(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item,
+                                 float weight, std::int64_t n_hardest) {
+  const auto n = static_cast<std::int64_t>(distances_.size());
+  const float* v = state_.item_vectors.data() + positive_item * state_.dim;
   values_.resize(n);
   for (std::int64_t k = 0; k < n; ++k)
-    values_[k] = simd::dot(v, state_.items.data() + step.negatives[k] * state_.dim, state_.dim);
+    values_[k] = simd::dot(v, state_.item_vectors.data() + step.negatives[k] * state_.dim, state_.dim);
   chosen_.resize(n);
   std::iota(chosen_.begin(), chosen_.end(), 0);
   std::nth_element(chosen_.begin(), chosen_.begin() + (n_hardest - 1), chosen_.end(), [&](auto a, auto b) {
@@ -120,17 +123,18 @@ void StepComputer::use_two_stage(PositiveStep& step, Nearest positive, std::int3
   });
   chosen_.resize(n_hardest);
   std::sort(chosen_.begin(), chosen_.end());
-  for (const std::int32_t k : chosen_) scores_[k] = nearest(step.negatives[k]);
-  add_hinge(step, chosen_, positive, item, weight);
+  for (const std::int32_t k : chosen_) distances_[k] = nearest(step.negatives[k]);
+  add_hinge(step, chosen_, nearest_to_positive, positive_item, weight);
 }
 
-void StepComputer::use_threshold(PositiveStep& step, Nearest positive, std::int32_t item, float weight,
-                                 std::int64_t index, std::int64_t n_hardest) {
-  const auto n = static_cast<std::int64_t>(scores_.size());
+void StepComputer::use_threshold(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item,
+                                 float weight, std::int64_t positive_index, std::int64_t n_hardest) {
+  const auto n = static_cast<std::int64_t>(distances_.size());
   values_.resize(n);
-  for (std::int64_t k = 0; k < n; ++k) values_[k] = settings_.margin + positive.score - scores_[k].score;
-  float& gamma = state_.gamma[index];
-  float statistic = 0.0f;
+  for (std::int64_t k = 0; k < n; ++k)
+    values_[k] = settings_.margin + nearest_to_positive.distance - distances_[k].distance;
+  float& gamma = state_.gamma[positive_index];
+  float statistic = 0.0f;  // the n_hardest-th largest violation, not below 0
   const bool first_step = gamma < 0.0f;
   if (first_step || settings_.gamma_rule == GammaRule::average) {
     scratch_ = values_;
@@ -138,27 +142,28 @@ void StepComputer::use_threshold(PositiveStep& step, Nearest positive, std::int3
     statistic = std::max(0.0f, scratch_[n_hardest - 1]);
     if (first_step) gamma = statistic;
   }
-  const float share = weight / static_cast<float>(n_hardest);
+  const float weight_per_negative = weight / static_cast<float>(n_hardest);
   std::int64_t active = 0;
   double loss = 0.0;
-  step.pair_gradients.push_back({positive.vector, item, 0.0f});
+  step.pair_gradients.push_back({nearest_to_positive.vector, positive_item, 0.0f});
   for (std::int64_t k = 0; k < n; ++k) {
     const float violation = values_[k] - gamma;
     // At the first step gamma is one of the violations itself: that one counts, or N_beta = 1 would learn nothing.
     if (violation < 0.0f || (violation == 0.0f && !(first_step && gamma > 0.0f))) continue;
     ++active;
     loss += violation;
-    step.pair_gradients.push_back({scores_[k].vector, step.negatives[k], -share * settings_.distance_scale});
+    step.pair_gradients.push_back(
+        {distances_[k].vector, step.negatives[k], -weight_per_negative * settings_.distance_scale});
   }
-  step.loss = static_cast<double>(weight) * gamma + loss * share;
-  step.pair_gradients.front().derivative = share * settings_.distance_scale * static_cast<float>(active);
+  step.loss = static_cast<double>(weight) * gamma + loss * weight_per_negative;
+  step.pair_gradients.front().derivative = weight_per_negative * settings_.distance_scale * static_cast<float>(active);
   if (active == 0) step.pair_gradients.clear();
   // The slope of the loss in gamma. The weight of a user does not change where gamma's minimum is, so it is left out.
   step.gamma_slope = 1.0f - static_cast<float>(active) / static_cast<float>(n_hardest);
-  const float moved = settings_.gamma_rule == GammaRule::gradient
+  const float updated = settings_.gamma_rule == GammaRule::gradient
                           ? gamma - settings_.gamma_rate * step.gamma_slope
                           : gamma + settings_.gamma_rate * (statistic - gamma);
-  gamma = std::max(0.0f, moved);
+  gamma = std::max(0.0f, updated);
 }
 
 std::span<const float> StepComputer::user_gradient(PositiveStep& step) {
@@ -167,42 +172,44 @@ std::span<const float> StepComputer::user_gradient(PositiveStep& step) {
   has_gradient_.assign(n_vectors_, 0);
   for (const PairGradient& pair : step.pair_gradients) {
     const std::int64_t c = pair.vector - first_;
-    simd::add_difference(gradient_.data() + c * dim, 2.0f * pair.derivative, state_.users.data() + pair.vector * dim,
-                         state_.items.data() + pair.item * dim, dim);
+    simd::add_difference(gradient_.data() + c * dim, 2.0f * pair.derivative,
+                         state_.user_vectors.data() + pair.vector * dim, state_.item_vectors.data() + pair.item * dim,
+                         dim);
     has_gradient_[c] = 1;
   }
   if (settings_.dcrs != DcrsForm::off && n_vectors_ > 1) add_dcrs(step);
   return gradient_;
 }
 
-void StepComputer::move_user_vectors(PositiveStep& step, DpcmlState& state) {
+void StepComputer::update_user_vectors(PositiveStep& step, DpcmlState& state) {
   const std::int64_t dim = state.dim;
   const std::span<const float> gradient = user_gradient(step);
   for (std::int64_t c = 0; c < n_vectors_; ++c) {
     if (!has_gradient_[c]) continue;
-    descend(state.users.data(), gradient.data() + c * dim, first_ + c, dim, settings_.optimizer, state.user_optimizer);
-    project(state.users.data() + (first_ + c) * dim, dim, settings_.user_region, settings_.radius);
+    optimizer_step(state.user_vectors.data(), gradient.data() + c * dim, first_ + c, dim, settings_.optimizer,
+                   state.user_optimizer);
+    project(state.user_vectors.data() + (first_ + c) * dim, dim, settings_.user_region, settings_.radius);
   }
 }
 
 void StepComputer::add_dcrs(PositiveStep& step) {
   const std::int64_t dim = state_.dim, count = n_vectors_;
-  const float* vectors = state_.users.data() + first_ * dim;
-  const float weight = settings_.spread_weight * data_.dcrs_share[user_];
+  const float* vectors = state_.user_vectors.data() + first_ * dim;
+  const float weight = settings_.spread_weight * data_.dcrs_weight[user_];
   const float low = settings_.min_spread, high = settings_.max_spread;
 
   if (settings_.dcrs == DcrsForm::pairs) {
     // Hinge on the squared distance of each pair, averaged over all C x C entries; (a, b) and (b, a) are alike.
-    const float share = 2.0f * weight / static_cast<float>(count * count);
+    const float weight_per_pair = 2.0f * weight / static_cast<float>(count * count);
     for (std::int64_t a = 0; a < count; ++a)
       for (std::int64_t b = a + 1; b < count; ++b) {
         const float distance = simd::squared_distance(vectors + a * dim, vectors + b * dim, dim);
         const float sign = distance < low ? -1.0f : distance > high ? 1.0f : 0.0f;
         if (sign == 0.0f) continue;
-        step.dcrs += share * (sign < 0 ? low - distance : distance - high);
+        step.dcrs += weight_per_pair * (sign < 0 ? low - distance : distance - high);
         const float *at_a = vectors + a * dim, *at_b = vectors + b * dim;
-        simd::add_difference(gradient_.data() + a * dim, 2.0f * sign * share, at_a, at_b, dim);
-        simd::add_difference(gradient_.data() + b * dim, 2.0f * sign * share, at_b, at_a, dim);
+        simd::add_difference(gradient_.data() + a * dim, 2.0f * sign * weight_per_pair, at_a, at_b, dim);
+        simd::add_difference(gradient_.data() + b * dim, 2.0f * sign * weight_per_pair, at_b, at_a, dim);
         has_gradient_[a] = has_gradient_[b] = 1;
       }
     return;

@@ -28,7 +28,7 @@ bool prepare_row(std::span<float> scores, std::int64_t n_items, std::span<const 
   return nan == 0;
 }
 
-void rank_items(std::span<const float> scores, std::span<const std::int32_t> test, std::span<Place> places) {
+void rank_items(std::span<const float> scores, std::span<const std::int32_t> test, std::span<TestRank> test_ranks) {
   const auto n = static_cast<std::int64_t>(scores.size());
   for (std::size_t t = 0; t < test.size(); ++t) {
     const float score = scores[test[t]];
@@ -42,13 +42,13 @@ void rank_items(std::span<const float> scores, std::span<const std::int32_t> tes
     std::int32_t tied_before = 0;
     if (tied > 1)
       for (std::int32_t i = 0; i < test[t]; ++i) tied_before += scores[i] == score;
-    places[t] = {above + tied_before + 1, above, tied};
+    test_ranks[t] = {above + tied_before + 1, above, tied};
   }
   // So far the user's other test items are among those above and tied; the negatives are the rest.
   for (std::size_t t = 0; t < test.size(); ++t)
     for (const std::int32_t other : test) {
-      places[t].negatives_above -= scores[other] > scores[test[t]];
-      places[t].negatives_tied -= scores[other] == scores[test[t]];
+      test_ranks[t].negatives_above -= scores[other] > scores[test[t]];
+      test_ranks[t].negatives_tied -= scores[other] == scores[test[t]];
     }
 }
 

@@ -10,7 +10,7 @@
 namespace tastespace {
 
 // Rank of a test item. A negative is a candidate that is not a test item.
-struct Place {
+struct TestRank {
   std::int32_t rank;             // 1 is the top, among all candidates
   std::int32_t negatives_above;  // with a strictly larger score
   std::int32_t negatives_tied;   // with exactly the same score
@@ -20,8 +20,8 @@ struct Place {
 // behind n_items become -infinity. Returns false if a score is NaN.
 bool prepare_row(std::span<float> scores, std::int64_t n_items, std::span<const std::int32_t> excluded);
 
-// Places of the test items, none of which is excluded; `places` follows the order of `test`.
-void rank_items(std::span<const float> scores, std::span<const std::int32_t> test, std::span<Place> places);
+// Ranks of the test items, none of which is excluded; `test_ranks` follows the order of `test`.
+void rank_items(std::span<const float> scores, std::span<const std::int32_t> test, std::span<TestRank> test_ranks);
 
 // Reusable memory for `top_k`.
 struct TopBuffer {

@@ -17,7 +17,7 @@ class RankCollector {
       : users_(users), excluded_(excluded), test_(test), n_items_(n_items), k_(k), starts_(users.size() + 1, 0) {
     for (std::size_t b = 0; b < users.size(); ++b)
       starts_[b + 1] = starts_[b] + static_cast<std::int64_t>(test.of(users[b]).size());
-    out_.places.resize(starts_.back());
+    out_.test_ranks.resize(starts_.back());
     out_.top.resize(users.size() * k);
   }
 
@@ -27,7 +27,7 @@ class RankCollector {
       record_nan(b);
       return;
     }
-    rank_items(scores, test_.of(user), std::span(out_.places).subspan(starts_[b], starts_[b + 1] - starts_[b]));
+    rank_items(scores, test_.of(user), std::span(out_.test_ranks).subspan(starts_[b], starts_[b + 1] - starts_[b]));
     top_k(scores, std::span(out_.top).subspan(b * k_, k_), buffer);
   }
 

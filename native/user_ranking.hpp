@@ -27,7 +27,7 @@ struct UserVectors {
 };
 
 struct Ranked {
-  std::vector<Place> places;      // for each user of the block in turn, in the order of its test items
+  std::vector<TestRank> test_ranks;      // for each user of the block in turn, in the order of its test items
   std::vector<std::int32_t> top;  // n_users_of_block x k, -1 where there are fewer candidates
   std::int64_t nan_user = -1;     // position in the block of the first user with a NaN score
 };

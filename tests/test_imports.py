@@ -39,8 +39,10 @@ def imported(path: str) -> list[tuple[int, str]]:
             assert node.level == 0, f"{path}:{node.lineno}: a relative import"
             # `from tastespace import store` imports a module, `from tastespace import EASE` the whole library.
             found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "import_module":
-            found += [(node.lineno, one.value) for one in node.args if isinstance(one, ast.Constant)]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "import_module":
+            texts = [ast.unparse(one).removeprefix("f").strip("'\"") for one in node.args]
+            assert all(text.startswith("tastespace.") or "tastespace" not in text for text in texts), texts
+            found += [(node.lineno, text) for text in texts]
     return [(line, name) for line, name in found if name.split(".")[0] == "tastespace"]
 
 

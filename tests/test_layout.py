@@ -13,7 +13,6 @@ SOURCE = Path(tastespace.__file__).parent
 ALLOWED = {
     "cold_start": "data/ splits off cold-start users and items, evaluation/ measures models on them",
     "datasets": "data/datasets/ holds the named data sets, cli/datasets.py is the command that lists them",
-    "models": "models/ holds the recommenders, cli/models.py is the command that lists them",
     "paper": "paper/ holds the experiments, cli/paper.py the commands that run them",
 }
 
@@ -30,6 +29,11 @@ def shared_names() -> dict[str, list[str]]:
 @pytest.mark.parametrize(("name", "paths"), shared_names().items())
 def test_a_shared_base_name_has_a_reason(name: str, paths: list[str]) -> None:
     assert name in ALLOWED, f"{', '.join(paths)} share the name {name!r}: rename one, or say in ALLOWED why not."
+
+
+def test_the_experiments_of_the_paper_have_few_modules() -> None:
+    modules = [path for path in (SOURCE / "paper").rglob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= 20
 
 
 def test_every_exception_is_needed() -> None:

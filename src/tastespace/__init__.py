@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.evaluation import compare, evaluate, over_seeds
     from tastespace.models.baselines import EASE, MostPopular
     from tastespace.models.dpcml import CML, DPCML
-    from tastespace.recommend.rerank import rerank
+    from tastespace.recommend.rerank import Reranked, rerank
     from tastespace.store import load
 
     __version__: str
@@ -27,6 +27,7 @@ __all__ = [
     "EASE",
     "Interactions",
     "MostPopular",
+    "Reranked",
     "__version__",
     "compare",
     "datasets",
@@ -43,6 +44,7 @@ _LAZY = {
     "DPCML": "tastespace.models.dpcml",
     "EASE": "tastespace.models.baselines",
     "MostPopular": "tastespace.models.baselines",
+    "Reranked": "tastespace.recommend.rerank",
     "compare": "tastespace.evaluation",
     "evaluate": "tastespace.evaluation",
     "load": "tastespace.store",

@@ -12,8 +12,8 @@ from pathlib import Path
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the folder of ``path``; when the block ends well, it replaces ``path``.
 
-    The folder is created where it is missing. What was written is flushed to disk before the rename and the folder
-    after it, so that a power cut cannot undo what a program was told is done. If the block raises, the temporary file
+    The folder is created where it is missing. The file is flushed to disk before the rename and the folder
+    after it, so that the new content is still there after a power failure. If the block raises, the temporary file
     is removed and ``path`` is as it was.
 
     The temporary name depends on ``path`` alone: a process killed while writing leaves one such file at most, and the
@@ -30,16 +30,16 @@ def atomic_write(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.partial")
     try:
         yield temporary
-        _flush(temporary)
+        flush(temporary)
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    _flush(path.parent)
+    flush(path.parent)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Have the system write a file's or folder's content to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from tastespace.errors import DataError, ParameterError
 
-WEIGHTED_MODELS = ("als", "contentknn", "ease", "itemknn", "mult-dae", "mult-vae", "popular", "sparse-ease")
-"""Models with ``uses_weights = True``, for messages."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def renamed_arguments(**new_names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator of a function whose arguments were renamed: an old name is an error that says the new one.
+
+    >>> @renamed_arguments(colour="color")
+    ... def paint(color): ...
+    >>> paint(colour="red")
+    Traceback (most recent call last):
+    tastespace.errors.ParameterError: paint has no argument colour: now color.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old, new in new_names.items():
+                if old in kwargs:
+                    raise ParameterError(f"{function.__name__} has no argument {old}: now {new}.")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def is_whole(value: Any, least: int = 1) -> bool:
+    """Whether ``value`` is a whole number, Python's or NumPy's, of at least ``least``; True and False are none."""
+    return not isinstance(value, bool) and isinstance(value, (int, np.integer)) and bool(value >= least)
 
 
 def require_whole(name: str, value: Any, least: int = 1) -> None:
     """Raise unless ``value`` is a whole number, ``least`` or more."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    if not is_whole(value, least):
         raise ParameterError(f"{name}={value!r}: expected a whole number, {least} or more.")
 
 
@@ -46,18 +76,8 @@ def require_spread(weight: Any, low: Any, high: Any) -> None:
 
 def require_seed(seed: Any) -> None:
     """Raise unless the seed is a whole number of 64 bits."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+    if not is_whole(seed, 0) or seed >= 2**64:
         raise ParameterError(f"seed={seed!r}: expected a whole number from 0 to 2**64 - 1.")
-
-
-def require_unweighted(model: str, weights: Any) -> None:
-    """Raise if there are weights, which this model does not use."""
-    if weights is not None:
-        span = f" from {np.min(weights):g} to {np.max(weights):g}" if len(weights) else ""
-        raise DataError(
-            f"{model} does not use weights, given {len(weights):,} interactions with weights{span}. Drop them with "
-            f"Interactions.without_weights(), or take a model that uses them: {', '.join(WEIGHTED_MODELS)}."
-        )
 
 
 def require_nonnegative_weights(model: str, weights: Any) -> None:
@@ -71,7 +91,7 @@ def require_nonnegative_weights(model: str, weights: Any) -> None:
 
 def require_k(k: Any) -> int:
     """Raise unless ``k`` is a number of items, 1 or more; gives it as an int."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+    if not is_whole(k):
         raise ParameterError(f"k={k!r}: expected how many items to recommend, 1 or more.")
     return int(k)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tastespace.checks import is_whole
 from tastespace.errors import ParameterError
 
 
@@ -14,12 +15,12 @@ def available() -> int:
     return os.cpu_count() or 1
 
 
-def resolve(threads: int) -> int:
+def resolve_threads(threads: int) -> int:
     """Turn the ``threads`` parameter of the public calls into a count: 0 means all cores.
 
-    >>> resolve(3)
+    >>> resolve_threads(3)
     3
     """
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
+    if not is_whole(threads, 0):
         raise ParameterError(f"threads={threads!r}: expected 0 (all cores) or a positive whole number.")
     return threads or available()

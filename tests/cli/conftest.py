@@ -35,8 +35,8 @@ class Shop:
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a command left behind."""
+class CommandResult:
+    """Exit code and output of a command."""
 
     code: int
     raw: bytes
@@ -107,26 +107,26 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     one_core: None,
-) -> Callable[..., Done]:
+) -> Callable[..., CommandResult]:
     """The command line in this process, as in a pipe, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TERM", "dumb")
 
-    def call(*arguments: object) -> Done:
+    def call(*arguments: object) -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["tastespace", *map(str, arguments)])
         capfdbinary.readouterr()
         with warnings.catch_warnings(), pytest.raises(SystemExit) as leaving:
             main()
         raw, err = capfdbinary.readouterr()
         code = leaving.value.code
-        return Done(code if isinstance(code, int) else 0, raw, err.decode())
+        return CommandResult(code if isinstance(code, int) else 0, raw, err.decode())
 
     return call
 
 
 @pytest.fixture
-def told(run: Callable[..., Done]) -> Callable[..., str]:
+def stdout_of(run: Callable[..., CommandResult]) -> Callable[..., str]:
     """What a command that ends well writes to standard output; nothing else may be written anywhere."""
 
     def call(*arguments: object) -> str:
@@ -138,8 +138,8 @@ def told(run: Callable[..., Done]) -> Callable[..., str]:
 
 
 @pytest.fixture
-def refused(run: Callable[..., Done]) -> Callable[..., str]:
-    """The one line with which a command refuses."""
+def error_of(run: Callable[..., CommandResult]) -> Callable[..., str]:
+    """The one-line error message of a command that fails."""
 
     def call(*arguments: object) -> str:
         done = run(*arguments)

@@ -54,12 +54,12 @@ def test_times_have_their_zone():
     assert known.index_of(parse_ids(known, ["2024-01-02T03:00:00"])).tolist() == [0]
 
 
-def test_dates_serve_as_ids_of_a_model(run, told, refused, tmp_path):
+def test_dates_serve_as_ids_of_a_model(run, stdout_of, error_of, tmp_path):
     days = [dt.date(2024, 1, day) for day in (1, 1, 2, 3)]
     pl.DataFrame({"user": days, "item": [1, 2, 2, 1]}).write_parquet(tmp_path / "days.parquet")
     assert run("fit", "days.parquet", "--model", "popular", "--valid", "0", "--out", "a.model").code == 0
-    assert told("recommend", "a.model", "2024-01-02") == "user,item,rank,score\n2024-01-02,1,1,2.0\n"
-    assert "the first is '2024-01-32' (str)" in refused("recommend", "a.model", "2024-01-32")
+    assert stdout_of("recommend", "a.model", "2024-01-02") == "user,item,rank,score\n2024-01-02,1,1,2.0\n"
+    assert "the first is '2024-01-32' (str)" in error_of("recommend", "a.model", "2024-01-32")
 
 
 def test_unknown_ids_are_an_error_or_left_out():

@@ -44,31 +44,31 @@ def test_the_version():
 def test_the_help_lists_every_command():
     listed = [command.name for command in REGISTERED]
     assert listed == [*COMMANDS, "paper"]
-    told = text_of("--help")
-    assert [name for name in COMMANDS if f"│ {name} " not in told] == []
+    output = text_of("--help")
+    assert [name for name in COMMANDS if f"│ {name} " not in output] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_every_command_ends_in_an_example(name):
-    told = text_of(name, "--help")
-    example = told.strip().splitlines()[-1].strip()
+    output = text_of(name, "--help")
+    example = output.strip().splitlines()[-1].strip()
     assert example.startswith(f"Example: tastespace {name}")
     flags = [word for word in example.split() if word.startswith("-")]
-    assert all(flag in told.partition("Example:")[0] for flag in flags)
+    assert all(flag in output.partition("Example:")[0] for flag in flags)
 
 
 def test_doctor_tells_what_is_here(monkeypatch):
     monkeypatch.setenv("TASTESPACE_DATA", "some/folder")
-    told = text_of("doctor")
+    output = text_of("doctor")
     for word in ("tastespace", tastespace.__version__, "numpy", "polars", "threads", "some/folder", "bench", "cache"):
-        assert word in told
+        assert word in output
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extra in project["optional-dependencies"].keys() - {"test"}:
-        assert f"\n{extra} " in told
-    assert any(level in told for level in ("AVX-512", "AVX2", "portable"))
+        assert f"\n{extra} " in output
+    assert any(level in output for level in ("AVX-512", "AVX2", "portable"))
 
 
-def test_datasets_for_people_and_for_programs():
+def test_datasets_as_a_table_and_as_rows():
     table = text_of("datasets")
     for name in tastespace.datasets.names():
         assert name in table
@@ -81,16 +81,16 @@ def test_datasets_for_people_and_for_programs():
 
 
 def test_demo_trains_compares_and_recommends(one_core):
-    told = text_of("demo", "--user", "12")
+    output = text_of("demo", "--user", "12")
     for word in ("synthetic data", "most popular", "minority", "fractions from 0 to 1", "user 12", "planted", "DPCML"):
-        assert word in told
+        assert word in output
 
 
 def test_demo_on_a_named_data_set(dataset_dir):
     dataset_dir("ml-100k")
-    told = text_of("demo", "--dataset", "ml-100k")
-    assert "938 users" in told
-    assert "Drama" in told
+    output = text_of("demo", "--dataset", "ml-100k")
+    assert "938 users" in output
+    assert "Drama" in output
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_demo_on_a_named_data_set(dataset_dir):
         (("demo", "--dataset", "stem-200k"), "Did you mean steam-200k"),
     ],
 )
-def test_errors_are_one_line_on_stderr_with_exit_code_2(refused, arguments, message):
-    assert message in refused(*arguments)
+def test_errors_are_one_line_on_stderr_with_exit_code_2(error_of, arguments, message):
+    assert message in error_of(*arguments)
 
 
 def test_a_program_of_its_own_refuses_in_the_same_way():

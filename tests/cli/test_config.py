@@ -40,16 +40,16 @@ def test_every_command_is_tried_here():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_is_printed_can_be_read_again(told, tmp_path, name):
-    printed = told(name, *COMMANDS[name], "--print-config")
+def test_what_is_printed_can_be_read_again(stdout_of, tmp_path, name):
+    printed = stdout_of(name, *COMMANDS[name], "--print-config")
     (tmp_path / "flags.toml").write_text(printed, encoding="utf-8")
-    assert told(name, "--config", "flags.toml", "--print-config") == printed
+    assert stdout_of(name, "--config", "flags.toml", "--print-config") == printed
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_keys_are_the_flags_and_values_what_was_given(told, name):
-    table = tomllib.loads(told(name, *COMMANDS[name], "--print-config"))[name]
-    flags, given = told(name, "--help"), COMMANDS[name]
+def test_keys_are_the_flags_and_values_what_was_given(stdout_of, name):
+    table = tomllib.loads(stdout_of(name, *COMMANDS[name], "--print-config"))[name]
+    flags, given = stdout_of(name, "--help"), COMMANDS[name]
     for key, value in table.items():
         assert f"--{key} " in flags or f" {key} " in flags or f" {key}..." in flags, key
         if f"--{key}" in given and not isinstance(value, bool):
@@ -71,31 +71,33 @@ def config(tmp_path):
     return write
 
 
-def test_a_command_runs_from_its_file_alone(told, shop, config):
+def test_a_command_runs_from_its_file_alone(stdout_of, shop, config):
     path = config(f'[recommend]\nmodel = "{shop.model}"\nusers = ["u03", "u05"]\nk = 2\nfilter = "year > 1990"\n')
     flags = ("recommend", shop.model, "u03", "u05", "-k", 2, "--filter", "year > 1990")
-    assert told("recommend", "--config", path) == told(*flags)
+    assert stdout_of("recommend", "--config", path) == stdout_of(*flags)
 
 
-def test_the_command_line_counts_more_than_the_file(told, shop, config):
+def test_the_command_line_counts_more_than_the_file(stdout_of, shop, config):
     path = config(f'[recommend]\nmodel = "none.model"\nusers = ["u03", "u05"]\nk = 2\nformat = "json"\n')  # noqa: F541
-    text = told("recommend", shop.model, "u07", "-k", 1, "--format", "csv", "--config", path)
+    text = stdout_of("recommend", shop.model, "u07", "-k", 1, "--format", "csv", "--config", path)
     assert [line.split(",")[0] for line in text.splitlines()] == ["user", "u07"]
-    assert told("recommend", "--config", path, shop.model, "u07", "-k", 1, "--format", "csv") == text
+    assert stdout_of("recommend", "--config", path, shop.model, "u07", "-k", 1, "--format", "csv") == text
 
 
-def test_a_file_may_hold_several_commands_and_keys_with_either_dash(told, config):
+def test_a_file_may_hold_several_commands_and_keys_with_either_dash(stdout_of, config):
     path = config('[recommend]\non_unknown = "skip"\ninclude-seen = true\n[shelves]\nk = 3\n')
-    table = tomllib.loads(told("recommend", "a.model", "--config", path, "--print-config"))["recommend"]
+    table = tomllib.loads(stdout_of("recommend", "a.model", "--config", path, "--print-config"))["recommend"]
     assert (table["on-unknown"], table["include-seen"], table["k"]) == ("skip", True, 10)
-    assert tomllib.loads(told("shelves", "a.model", "ann", "--config", path, "--print-config"))["shelves"]["k"] == 3
+    assert (
+        tomllib.loads(stdout_of("shelves", "a.model", "ann", "--config", path, "--print-config"))["shelves"]["k"] == 3
+    )
 
 
-def test_one_value_will_do_where_several_are_possible(told, config):
+def test_one_value_will_do_where_several_are_possible(stdout_of, config):
     path = config('[recommend]\nusers = "ann"\nitem = "jam"\nhistory = ["tea"]\n[evaluate]\nk = 5\n')
-    table = tomllib.loads(told("recommend", "a.model", "--config", path, "--print-config"))["recommend"]
+    table = tomllib.loads(stdout_of("recommend", "a.model", "--config", path, "--print-config"))["recommend"]
     assert (table["users"], table["item"], table["history"]) == (["ann"], ["jam"], ["tea"])
-    assert tomllib.loads(told("evaluate", "a", "b", "--config", path, "--print-config"))["evaluate"]["k"] == [5]
+    assert tomllib.loads(stdout_of("evaluate", "a", "b", "--config", path, "--print-config"))["evaluate"]["k"] == [5]
 
 
 @pytest.mark.parametrize(
@@ -111,18 +113,18 @@ def test_one_value_will_do_where_several_are_possible(told, config):
         ("[recommend]\nk = = 3\n", "line 2"),
     ],
 )
-def test_a_file_that_is_not_understood_is_refused_in_one_line(refused, config, text, message):
+def test_a_file_that_is_not_understood_is_refused_in_one_line(error_of, config, text, message):
     path = config(text)
-    told = refused("recommend", "a.model", "--config", path)
-    assert told.startswith(f"--config {path}")
-    assert message in told
+    output = error_of("recommend", "a.model", "--config", path)
+    assert output.startswith(f"--config {path}")
+    assert message in output
 
 
-def test_a_file_that_cannot_be_read(refused, tmp_path):
-    assert "--config none.toml: cannot be read (No such file" in refused("recommend", "--config", "none.toml")
-    assert "cannot be read (Is a directory)" in refused("recommend", "--config", tmp_path)
+def test_a_file_that_cannot_be_read(error_of, tmp_path):
+    assert "--config none.toml: cannot be read (No such file" in error_of("recommend", "--config", "none.toml")
+    assert "cannot be read (Is a directory)" in error_of("recommend", "--config", tmp_path)
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
-    assert "is not TOML" in refused("recommend", "--config", "bytes.toml")
+    assert "is not TOML" in error_of("recommend", "--config", "bytes.toml")
 
 
 def test_a_value_of_the_wrong_kind_names_the_flag(run, config):

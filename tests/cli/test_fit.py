@@ -15,7 +15,7 @@ SHORT = ("--set", "dim=4", "--set", "epochs=3")
 
 @pytest.fixture
 def fit(run, shop):
-    """Fit with these flags; gives the opened model and what was told."""
+    """Fit with these flags; gives the opened model and the messages."""
 
     def call(*flags, data=shop.clicks, out="a.model"):
         done = run("fit", data, *COLUMNS, "--out", out, *flags)
@@ -40,9 +40,9 @@ def figures_of(line):
     ],
 )
 def test_every_model_goes_by_its_name(fit, name, kind, flags):
-    model, told = fit("--model", name, *flags)
+    model, output = fit("--model", name, *flags)
     assert type(model) is kind
-    assert f"saved {kind.__name__}(" in told
+    assert f"saved {kind.__name__}(" in output
 
 
 def test_the_final_model_has_seen_every_row(fit, shop):
@@ -54,8 +54,8 @@ def test_the_final_model_has_seen_every_row(fit, shop):
 
 
 def test_the_figures_of_the_held_out_part_are_printed_and_stored(fit, run):
-    _, told = fit(*SHORT, "--valid", "0.2")
-    line = next(one for one in told.splitlines() if "held-out" in one)
+    _, output = fit(*SHORT, "--valid", "0.2")
+    line = next(one for one in output.splitlines() if "held-out" in one)
     assert line.startswith("on the held-out 20 %: ")
     stored = json.loads(run("inspect", "a.model").out)["metrics"]
     assert set(stored) == {"P@10", "R@10", "NDCG@10", "MRR"}
@@ -63,8 +63,8 @@ def test_the_figures_of_the_held_out_part_are_printed_and_stored(fit, run):
 
 
 def test_without_a_held_out_part_nothing_is_measured(fit, run):
-    _, told = fit(*SHORT, "--valid", "0")
-    assert "held-out" not in told
+    _, output = fit(*SHORT, "--valid", "0")
+    assert "held-out" not in output
     assert json.loads(run("inspect", "a.model").out)["metrics"] is None
 
 
@@ -108,7 +108,7 @@ def test_files_of_the_two_trainings_do_not_get_into_each_others_way(fit, tmp_pat
     files = ("--set", "checkpoint=state.bin", "--set", "log_file=log.csv")
     model, _ = fit(*SHORT, *files)
     assert {path.name for path in tmp_path.iterdir()} >= {"state.bin", "state-final.bin", "log.csv", "log-final.csv"}
-    assert "NDCG@10" in pl.read_csv("log.csv").columns  # only the first training has figures
+    assert "NDCG@10" in pl.read_csv("log.csv").columns  # only the first training has metrics
     again, _ = fit(*SHORT, *files)  # goes on from both
     assert np.array_equal(model.vectors().item_vectors, again.vectors().item_vectors)
 
@@ -152,14 +152,14 @@ def test_filters_of_the_data(fit, tmp_path):
     assert model.train_.n_interactions == sum(n % 4 >= 2 for n in range(35))
 
 
-def test_an_earlier_model_is_replaced_and_anything_else_is_not(fit, refused, shop, tmp_path):
+def test_an_earlier_model_is_replaced_and_anything_else_is_not(fit, error_of, shop, tmp_path):
     fit("--model", "popular")
     assert type(fit("--model", "ease")[0]) is ts.EASE
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep me")
     (tmp_path / "file").write_text("keep me")
     for out, reason in (("mine", "is not empty and no tastespace model"), ("file", "is a file")):
-        assert f"{out} {reason}" in refused("fit", shop.clicks, *COLUMNS, "--out", out)
+        assert f"{out} {reason}" in error_of("fit", shop.clicks, *COLUMNS, "--out", out)
     assert (tmp_path / "mine" / "notes.txt").read_text() == "keep me"
 
 
@@ -190,20 +190,20 @@ def test_what_a_killed_save_has_left_is_no_obstacle(fit, tmp_path):
         (("--user", "woh"), "Did you mean who?"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused_in_one_line(refused, shop, tmp_path, flags, message):
-    assert message in refused("fit", shop.clicks, *COLUMNS, "--out", "a.model", *flags)
+def test_what_cannot_be_fitted_is_refused_in_one_line(error_of, shop, tmp_path, flags, message):
+    assert message in error_of("fit", shop.clicks, *COLUMNS, "--out", "a.model", *flags)
     assert not (tmp_path / "a.model").exists()
 
 
-def test_a_missing_file_offers_its_neighbor(refused, shop):
+def test_a_missing_file_offers_its_neighbor(error_of, shop):
     wrong = shop.folder / "click.parquet"
-    assert "no such file. Did you mean clicks.parquet" in refused("fit", wrong, *COLUMNS, "--out", "a.model")
+    assert "no such file. Did you mean clicks.parquet" in error_of("fit", wrong, *COLUMNS, "--out", "a.model")
 
 
 def test_histories_too_short_to_hold_anything_out(run, tmp_path):
     (tmp_path / "tiny.csv").write_text("who,what\na,x\nb,y\nc,x\n", encoding="utf-8")
     done = run("fit", "tiny.csv", *COLUMNS, "--model", "popular", "--out", "a.model")
-    assert done.code == 0  # a warning, and a model without figures
+    assert done.code == 0  # a warning, and a model without metrics
     assert "too short to hold out 10 %" in done.err
     assert load(tmp_path / "a.model").train_.n_interactions == 3
 
@@ -216,7 +216,7 @@ def test_a_catalog_shorter_than_ten(run, tmp_path):
     assert "P@5" in done.err
 
 
-def test_attributes_of_users_are_content(fit, refused, shop, tmp_path):
+def test_attributes_of_users_are_content(fit, error_of, shop, tmp_path):
     users = pl.DataFrame({"who": [f"u{row:02d}" for row in range(60)], "town": ["Ulm", "Bonn"] * 30})
     users.write_csv(tmp_path / "users[1].csv")
     users.rename({"who": "user"}).write_ndjson(tmp_path / "users[1].jsonl")
@@ -224,19 +224,19 @@ def test_attributes_of_users_are_content(fit, refused, shop, tmp_path):
         model, _ = fit("--model", "contentknn", "--users", file, "--valid", 0)
         assert model.train_.user_attributes["town"].to_list() == users["town"].to_list()
         assert model.encoders_["user"].names == ["town=Bonn", "town=Ulm"]
-    assert "missing.csv: no such file" in refused(
+    assert "missing.csv: no such file" in error_of(
         "fit", shop.clicks, *COLUMNS, "--out", "b.model", "--users", "missing.csv"
     )
 
 
-def test_settings_may_be_lists_and_objects(fit, refused, shop):
+def test_settings_may_be_lists_and_objects(fit, error_of, shop):
     model, _ = fit(
         "--model", "cml+dn", *SHORT, "--valid", 0, "--set", "layers=[16,8]", "--set", "training=pretrained",
         "--set", 'latent={"epochs": 1}',
     )  # fmt: skip
     assert list(model.layers) == [16, 8]
     assert model.latent == {"epochs": 1}
-    message = refused("fit", shop.clicks, *COLUMNS, "--out", "b.model", "--set", "layers=[16,")
+    message = error_of("fit", shop.clicks, *COLUMNS, "--out", "b.model", "--set", "layers=[16,")
     assert "--set layers=[16,: '[16,' is no JSON" in message
 
 
@@ -252,8 +252,8 @@ def test_settings_may_be_lists_and_objects(fit, refused, shop):
         ("--timestamp", "at"),
     ],
 )
-def test_flags_of_a_file_do_not_fit_a_named_data_set(refused, flag, value):
-    said = refused("fit", "town", "--out", "b.model", flag, value)
+def test_flags_of_a_file_do_not_fit_a_named_data_set(error_of, flag, value):
+    said = error_of("fit", "town", "--out", "b.model", flag, value)
     assert said.startswith(f"{flag} {value}: town is a named data set")
 
 

@@ -47,8 +47,8 @@ def same_rows(one, other):
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "jsonl"])
-def test_lists_come_in_every_format(told, shop, model, format):
-    text = told("recommend", shop.model, "u03", "u01", "-k", 4, "--format", format)
+def test_lists_come_in_every_format(stdout_of, shop, model, format):
+    text = stdout_of("recommend", shop.model, "u03", "u01", "-k", 4, "--format", format)
     same_rows(read(text, format), model.recommend(["u03", "u01"], k=4))
 
 
@@ -57,14 +57,14 @@ def test_parquet_goes_through_a_pipe(run, shop, model):
     assert pl.read_parquet(io.BytesIO(raw)).equals(model.recommend(["u03"], k=4))
 
 
-def test_in_a_pipe_lists_are_csv(told, shop):
-    lines = told("recommend", shop.model, "u03", "-k", 2).splitlines()
+def test_in_a_pipe_lists_are_csv(stdout_of, shop):
+    lines = stdout_of("recommend", shop.model, "u03", "-k", 2).splitlines()
     assert lines[0] == "user,item,rank,score,distance,interest"
     assert len(lines) == 3
 
 
-def test_a_table_has_titles(told, shop, model):
-    text = told("recommend", shop.model, "u03", "-k", 3, "--format", "table")
+def test_a_table_has_titles(stdout_of, shop, model):
+    text = stdout_of("recommend", shop.model, "u03", "-k", 3, "--format", "table")
     attributes = model.train_.item_attributes
     for item in model.recommend(["u03"], k=3)["item"]:
         assert attributes.filter(item=item)["title"].item() in text
@@ -73,34 +73,34 @@ def test_a_table_has_titles(told, shop, model):
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "json"])
-def test_lists_of_all_users_go_into_a_file(told, shop, model, tmp_path, ending):
+def test_lists_of_all_users_go_into_a_file(stdout_of, shop, model, tmp_path, ending):
     path = tmp_path / "new folder" / f"all.{ending}"
-    assert told("recommend", shop.model, "-k", 3, "--out", path) == ""
+    assert stdout_of("recommend", shop.model, "-k", 3, "--out", path) == ""
     found = pl.read_parquet(path) if ending == "parquet" else read(path.read_text(encoding="utf-8"), ending)
     same_rows(found, model.recommend(k=3))
     assert found["user"].n_unique() == 60
 
 
-def test_lists_of_all_users_are_streamed(told, shop, monkeypatch):
+def test_lists_of_all_users_are_streamed(stdout_of, shop, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("all lists at once")
 
     monkeypatch.setattr(ts.DPCML, "recommend", fail)
-    told("recommend", shop.model, "--out", "all.parquet", "--filter", "year < 2000", "-k", 2)
+    stdout_of("recommend", shop.model, "--out", "all.parquet", "--filter", "year < 2000", "-k", 2)
     rows = pl.read_parquet("all.parquet")
     assert rows.height == 120
     assert rows["item"].str.slice(1).cast(pl.Int64).max() < 20
 
 
-def test_a_format_counts_more_than_the_ending(told, shop):
-    told("recommend", shop.model, "u03", "-k", 2, "--format", "json", "--out", "list.txt")
+def test_a_format_counts_more_than_the_ending(stdout_of, shop):
+    stdout_of("recommend", shop.model, "u03", "-k", 2, "--format", "json", "--out", "list.txt")
     with open("list.txt", encoding="utf-8") as file:  # noqa: PTH123
         assert len(json.load(file)) == 2
 
 
-def test_filters_and_choices_reach_the_model(told, shop, model):
+def test_filters_and_choices_reach_the_model(stdout_of, shop, model):
     def items(*flags):
-        return pl.read_csv(told("recommend", shop.model, "u03", *flags).encode())["item"].to_list()
+        return pl.read_csv(stdout_of("recommend", shop.model, "u03", *flags).encode())["item"].to_list()
 
     assert set(items("--item", "i05", "--item", "i06", "--include-seen")) == {"i05", "i06"}
     assert items("--filter", "title LIKE 'jam%'", "-k", 3) == [
@@ -111,14 +111,14 @@ def test_filters_and_choices_reach_the_model(told, shop, model):
     assert had < set(items("-k", 50, "--include-seen"))
 
 
-def test_a_new_user_is_given_by_a_history(told, shop, model):
-    text = told("recommend", shop.model, "--history", "i03, i05", "--history", "i07", "-k", 2)
+def test_a_new_user_is_given_by_a_history(stdout_of, shop, model):
+    text = stdout_of("recommend", shop.model, "--history", "i03, i05", "--history", "i07", "-k", 2)
     same_rows(pl.read_csv(text.encode()), model.recommend_for([["i03", "i05"], ["i07"]], k=2))
 
 
-def test_unknown_users_and_items_can_be_left_out(told, shop):
+def test_unknown_users_and_items_can_be_left_out(stdout_of, shop):
     def users(*words):
-        return pl.read_csv(told("recommend", shop.model, *words, "-k", 1).encode(), infer_schema=False)[
+        return pl.read_csv(stdout_of("recommend", shop.model, *words, "-k", 1).encode(), infer_schema=False)[
             "user"
         ].to_list()
 
@@ -128,9 +128,9 @@ def test_unknown_users_and_items_can_be_left_out(told, shop):
     assert users("--history", "i03,cake", "--on-unknown", "skip") == ["0"]
 
 
-def test_lists_can_be_re_ranked_for_variety(told, shop, model):
+def test_lists_can_be_re_ranked_for_variety(stdout_of, shop, model):
     def items(*flags):
-        return pl.read_csv(told("recommend", shop.model, *flags, "-k", 5).encode())["item"].to_list()
+        return pl.read_csv(stdout_of("recommend", shop.model, *flags, "-k", 5).encode())["item"].to_list()
 
     assert items("u03", "--rerank", "mmr", "--weight", 0) == items("u03")
     expected = ts.rerank(model.recommend(["u03"], k=12), model, "mmr", 5, 0.9)
@@ -151,16 +151,16 @@ def numbered(shop, tmp_path):
     return tmp_path / "numbered.model"
 
 
-def test_ids_that_are_numbers_are_typed_as_text(told, refused, numbered):
-    rows = pl.read_csv(told("recommend", numbered, "7", "-k", 1).encode())
+def test_ids_that_are_numbers_are_typed_as_text(stdout_of, error_of, numbered):
+    rows = pl.read_csv(stdout_of("recommend", numbered, "7", "-k", 1).encode())
     assert rows["user"].to_list() == [7]
-    assert json.loads(told("explain", numbered, "7", str(rows["item"][0])))["rank"] == 1
-    assert told("recommend", numbered, "zoe", "7", "-k", 1, "--on-unknown", "skip").count("\n") == 2
-    assert told("recommend", numbered, "--history", "3,zoe", "-k", 1, "--on-unknown", "skip").count("\n") == 2
-    assert "'zoe' (str)" in refused("recommend", numbered, "zoe", "7")
-    assert "'zoe' (str)" in refused("recommend", numbered, "--history", "3,zoe")
-    assert "'7.5' (str)" in refused("recommend", numbered, "7.5")
-    assert "'99999999999' (str)" in refused("recommend", numbered, "99999999999")
+    assert json.loads(stdout_of("explain", numbered, "7", str(rows["item"][0])))["rank"] == 1
+    assert stdout_of("recommend", numbered, "zoe", "7", "-k", 1, "--on-unknown", "skip").count("\n") == 2
+    assert stdout_of("recommend", numbered, "--history", "3,zoe", "-k", 1, "--on-unknown", "skip").count("\n") == 2
+    assert "'zoe' (str)" in error_of("recommend", numbered, "zoe", "7")
+    assert "'zoe' (str)" in error_of("recommend", numbered, "--history", "3,zoe")
+    assert "'7.5' (str)" in error_of("recommend", numbered, "7.5")
+    assert "'99999999999' (str)" in error_of("recommend", numbered, "99999999999")
 
 
 @pytest.mark.parametrize(
@@ -181,45 +181,45 @@ def test_ids_that_are_numbers_are_typed_as_text(told, refused, numbered):
         (("u03", "--rerank", "mrm"), "Did you mean mmr?"),
         (("u03", "--rerank", "mmr", "--weight", "2"), "weight=2.0: expected"),
         (("u03", "--out", "list.txt"), "ends in .json, .jsonl, .csv, .parquet, or --format"),
-        (("u03", "--out", "list.csv", "--format", "table"), "a table is for people"),
+        (("u03", "--out", "list.csv", "--format", "table"), "a table is formatted for a terminal"),
         (("--out", "/proc/none/all.parquet"), "could not be written"),
         (("u03", "--out", "/proc/none/all.csv"), "cannot be written"),
     ],
 )
-def test_what_cannot_be_recommended_is_refused_in_one_line(refused, shop, words, message):
-    assert message in refused("recommend", shop.model, *words)
+def test_what_cannot_be_recommended_is_refused_in_one_line(error_of, shop, words, message):
+    assert message in error_of("recommend", shop.model, *words)
 
 
-def test_a_model_that_is_not_there(refused, shop):
-    assert "Did you mean shop.model" in refused("recommend", shop.folder / "shop.modle", "u03")
-    assert "no such directory" in refused("recommend", "none.model", "u03")
-    assert "is no saved model" in refused("recommend", shop.folder, "u03")
-    assert "is a file" in refused("recommend", shop.clicks, "u03")
+def test_a_model_that_is_not_there(error_of, shop):
+    assert "Did you mean shop.model" in error_of("recommend", shop.folder / "shop.modle", "u03")
+    assert "no such directory" in error_of("recommend", "none.model", "u03")
+    assert "is no saved model" in error_of("recommend", shop.folder, "u03")
+    assert "is a file" in error_of("recommend", shop.clicks, "u03")
 
 
 # ---- shelves and interests ---------------------------------------------------------------------------------
 
 
-def test_shelves_for_programs_are_the_librarys(told, shop, model):
-    rows = pl.read_csv(told("shelves", shop.model, "u03", "-k", 3).encode())
+def test_shelves_for_programs_are_the_librarys(stdout_of, shop, model):
+    rows = pl.read_csv(stdout_of("shelves", shop.model, "u03", "-k", 3).encode())
     expected = model.shelves("u03", 3).to_frame()
     assert (
         rows.select("user", "shelf", "item", "rank").rows() == expected.select("user", "shelf", "item", "rank").rows()
     )
 
 
-def test_shelves_for_people_have_names_reasons_and_titles(told, shop, model):
-    text = told("shelves", shop.model, "u03", "-k", 2, "--format", "table")
+def test_shelves_as_text_have_names_reasons_and_titles(stdout_of, shop, model):
+    text = stdout_of("shelves", shop.model, "u03", "-k", 2, "--format", "table")
     for shelf in model.shelves("u03", 2):
         for word in (shelf.name, f"{100 * shelf.weight:.0f} % of the history", *shelf.titles, *shelf.because_titles):
             assert word in text
 
 
-def test_interests_can_be_muted_and_boosted(told, shop, model):
+def test_interests_can_be_muted_and_boosted(stdout_of, shop, model):
     strongest = model.shelves("u03", 4)[0].interest
 
     def count(*flags):
-        rows = pl.read_csv(told("shelves", shop.model, "u03", "-k", 4, *flags).encode())
+        rows = pl.read_csv(stdout_of("shelves", shop.model, "u03", "-k", 4, *flags).encode())
         return rows.filter(interest=strongest).height
 
     assert count() == 4
@@ -227,8 +227,8 @@ def test_interests_can_be_muted_and_boosted(told, shop, model):
     assert count("--boost", f"{strongest}=1.5") == 6
 
 
-def test_shelves_are_named_by_the_given_column(told, shop):
-    rows = pl.read_csv(told("shelves", shop.model, "u03", "--column", "title").encode())
+def test_shelves_are_named_by_the_given_column(stdout_of, shop):
+    rows = pl.read_csv(stdout_of("shelves", shop.model, "u03", "--column", "title").encode())
     assert rows["label"].null_count() == rows.height  # no title is shared by a fifth of an interest
 
 
@@ -246,18 +246,19 @@ def test_shelves_are_named_by_the_given_column(told, shop):
         (("--filter", "year = 1"), "leaves none"),
     ],
 )
-def test_shelves_that_cannot_be_filled(refused, shop, flags, message):
-    assert message in refused("shelves", shop.model, "u03", *flags)
+def test_shelves_that_cannot_be_filled(error_of, shop, flags, message):
+    assert message in error_of("shelves", shop.model, "u03", *flags)
 
 
-def test_interests_for_programs_and_for_people(told, shop, model):
+def test_interests_as_rows_and_as_a_table(stdout_of, shop, model):
     rows = [
-        json.loads(line) for line in told("interests", shop.model, "u03", "-k", 2, "--format", "jsonl").splitlines()
+        json.loads(line)
+        for line in stdout_of("interests", shop.model, "u03", "-k", 2, "--format", "jsonl").splitlines()
     ]
     assert rows == model.interests("u03", 2).to_dicts()
-    csv = pl.read_csv(told("interests", shop.model, "u03", "-k", 2).encode())
+    csv = pl.read_csv(stdout_of("interests", shop.model, "u03", "-k", 2).encode())
     assert csv["nearest"][0] == "|".join(rows[0]["nearest"])
-    table = told("interests", shop.model, "u03", "-k", 2, "--format", "table")
+    table = stdout_of("interests", shop.model, "u03", "-k", 2, "--format", "table")
     titles = dict(model.train_.item_attributes.select("item", "title").rows())
     assert ", ".join(titles[item] for item in rows[0]["nearest"]) in table
 
@@ -265,67 +266,69 @@ def test_interests_for_programs_and_for_people(told, shop, model):
 # ---- pictures ----------------------------------------------------------------------------------------------
 
 
-def test_pictures_are_drawn_and_their_path_is_printed(told, shop):
-    assert told("map", shop.model, "u03", "--out", "pictures/map.png") == "pictures/map.png\n"
-    assert told("shelves", shop.model, "u03", "--picture", "shelves.png") == "shelves.png\n"
+def test_pictures_are_drawn_and_their_path_is_printed(stdout_of, shop):
+    assert stdout_of("map", shop.model, "u03", "--out", "pictures/map.png") == "pictures/map.png\n"
+    assert stdout_of("shelves", shop.model, "u03", "--picture", "shelves.png") == "shelves.png\n"
     for path in ("pictures/map.png", "shelves.png"):
         red, green, blue = np.rint(255 * matplotlib.image.imread(path)[..., :3]).astype(np.int64).reshape(-1, 3).T
         assert len(np.unique((red << 16) | (green << 8) | blue)) > 10
 
 
-def test_a_map_shows_only_what_the_filter_lets_through(told, shop):
-    told("map", shop.model, "u03", "--out", "map.svg", "--filter", "title LIKE 'tea%'")
+def test_a_map_shows_only_what_the_filter_lets_through(stdout_of, shop):
+    stdout_of("map", shop.model, "u03", "--out", "map.svg", "--filter", "title LIKE 'tea%'")
     with open("map.svg", encoding="utf-8") as file:  # noqa: PTH123
         text = file.read()
     assert "tea no. " in text
     assert "oil no. " not in text
 
 
-def test_a_map_that_cannot_be_drawn(refused, shop, popular):
-    assert "ends in .png, .svg, .pdf" in refused("map", shop.model, "u03", "--out", "map.jpeg")
-    assert "cannot be written" in refused("map", shop.model, "u03", "--out", "/proc/none/map.png")
-    assert "ids are unknown" in refused("map", shop.model, "u99", "--out", "map.png")
-    assert "has no taste map" in refused("map", popular, "u03", "--out", "map.png")
+def test_a_map_that_cannot_be_drawn(error_of, shop, popular):
+    assert "ends in .png, .svg, .pdf" in error_of("map", shop.model, "u03", "--out", "map.jpeg")
+    assert "cannot be written" in error_of("map", shop.model, "u03", "--out", "/proc/none/map.png")
+    assert "ids are unknown" in error_of("map", shop.model, "u99", "--out", "map.png")
+    assert "has no taste map" in error_of("map", popular, "u03", "--out", "map.png")
 
 
 # ---- explain and similar -----------------------------------------------------------------------------------
 
 
-def test_an_explanation_for_programs_and_for_people(told, shop, model):
+def test_an_explanation_as_json_and_as_text(stdout_of, shop, model):
     expected = model.explain("u03", "i05", 3)
-    assert json.loads(told("explain", shop.model, "u03", "i05", "-k", 3)) == expected.to_dict()
-    assert told("explain", shop.model, "u03", "i05", "-k", 3, "--format", "table") == f"{expected}\n"
-    row = pl.read_csv(told("explain", shop.model, "u03", "i05", "-k", 3, "--format", "csv").encode()).row(0, named=True)
+    assert json.loads(stdout_of("explain", shop.model, "u03", "i05", "-k", 3)) == expected.to_dict()
+    assert stdout_of("explain", shop.model, "u03", "i05", "-k", 3, "--format", "table") == f"{expected}\n"
+    row = pl.read_csv(stdout_of("explain", shop.model, "u03", "i05", "-k", 3, "--format", "csv").encode()).row(
+        0, named=True
+    )
     assert row["beside"] == "|".join(item for item, _, _ in expected.beside)
     assert (row["rank"], row["rank_without"]) == (expected.rank, expected.rank_without)
 
 
-def test_explanations_need_known_ids_and_vectors(refused, shop, popular):
-    assert "user ids are unknown" in refused("explain", shop.model, "zoe", "i05")
-    assert "item ids are unknown" in refused("explain", shop.model, "u03", "cake")
-    assert "has no explanations" in refused("explain", popular, "u03", "i05")
+def test_explanations_need_known_ids_and_vectors(error_of, shop, popular):
+    assert "user ids are unknown" in error_of("explain", shop.model, "zoe", "i05")
+    assert "item ids are unknown" in error_of("explain", shop.model, "u03", "cake")
+    assert "has no explanations" in error_of("explain", popular, "u03", "i05")
 
 
-def test_neighbors_of_items_and_of_users(told, shop, model):
-    items = pl.read_csv(told("similar", shop.model, "i05", "i01", "-k", 3).encode())
+def test_neighbors_of_items_and_of_users(stdout_of, shop, model):
+    items = pl.read_csv(stdout_of("similar", shop.model, "i05", "i01", "-k", 3).encode())
     assert items["similar"].to_list() == model.similar_items(["i05", "i01"], 3)["similar"].to_list()
-    users = pl.read_csv(told("similar", shop.model, "u05", "--users", "-k", 3).encode())
+    users = pl.read_csv(stdout_of("similar", shop.model, "u05", "--users", "-k", 3).encode())
     assert users["similar"].to_list() == model.similar_users(["u05"], 3)["similar"].to_list()
     titles = dict(model.train_.item_attributes.select("item", "title").rows())
-    table = told("similar", shop.model, "i05", "-k", 1, "--format", "table")
+    table = stdout_of("similar", shop.model, "i05", "-k", 1, "--format", "table")
     assert titles[items["similar"][0]] in table
-    assert users["similar"][0] in told("similar", shop.model, "u05", "--users", "-k", 1, "--format", "table")
+    assert users["similar"][0] in stdout_of("similar", shop.model, "u05", "--users", "-k", 1, "--format", "table")
 
 
-def test_neighbors_of_unknown_ids_are_an_error(refused, shop):
-    assert "item ids are unknown" in refused("similar", shop.model, "u05")
-    assert "user ids are unknown" in refused("similar", shop.model, "i05", "--users")
+def test_neighbors_of_unknown_ids_are_an_error(error_of, shop):
+    assert "item ids are unknown" in error_of("similar", shop.model, "u05")
+    assert "user ids are unknown" in error_of("similar", shop.model, "i05", "--users")
 
 
-def test_lists_without_scores_cannot_be_re_ranked(refused, shop):
+def test_lists_without_scores_cannot_be_re_ranked(error_of, shop):
     lists = ("recommend", shop.model, "--rerank", "mmr", "--on-unknown")
-    assert "lists without scores" in refused(*lists, "popular", "zoe")
-    assert "no --history holds an item" in refused(*lists, "skip", "--history", "cake")
+    assert "lists without scores" in error_of(*lists, "popular", "zoe")
+    assert "no item of any --history is in the model" in error_of(*lists, "skip", "--history", "cake")
 
 
 # ---- cold-start users by features ------------------------------------------------------------------------
@@ -342,24 +345,24 @@ def by_content(shop, tmp_path_factory):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
-def test_cold_start_users_are_given_by_a_file_of_features(told, by_content, tmp_path, ending):
+def test_cold_start_users_are_given_by_a_file_of_features(stdout_of, by_content, tmp_path, ending):
     path, new = by_content
     file = tmp_path / f"new.{ending}"
     {"csv": new.write_csv, "parquet": new.write_parquet, "jsonl": new.write_ndjson}[ending](file)
-    found = pl.read_csv(told("recommend", path, "--features", file, "-k", 3).encode())
+    found = pl.read_csv(stdout_of("recommend", path, "--features", file, "-k", 3).encode())
     expected = ts.load(path).recommend_for(features=new, k=3)
     assert found["user"].to_list() == ["zoe"] * 3 + ["abe"] * 3
     assert found.select("user", "item", "rank").rows() == expected.select("user", "item", "rank").rows()
 
 
-def test_lists_of_cold_start_users_may_be_re_ranked(told, by_content, tmp_path):
+def test_lists_of_cold_start_users_may_be_re_ranked(stdout_of, by_content, tmp_path):
     path, new = by_content
     new.write_csv(tmp_path / "new.csv")
-    text = told("recommend", path, "--features", "new.csv", "-k", 2, "--rerank", "pd", "--weight", 0.5)
+    text = stdout_of("recommend", path, "--features", "new.csv", "-k", 2, "--rerank", "pd", "--weight", 0.5)
     assert pl.read_csv(text.encode())["user"].to_list() == ["abe"] * 2 + ["zoe"] * 2
 
 
-def test_features_that_cannot_be_used_are_refused_in_one_line(refused, by_content, shop, tmp_path):
+def test_features_that_cannot_be_used_are_refused_in_one_line(error_of, by_content, shop, tmp_path):
     path, new = by_content
     new.write_csv(tmp_path / "new.csv")
     new.rename({"user": "usr"}).write_csv(tmp_path / "unnamed.csv")
@@ -372,16 +375,16 @@ def test_features_that_cannot_be_used_are_refused_in_one_line(refused, by_conten
         (("--features", "broken.jsonl"), "cannot be read as JSON lines"),
         (("--features", "none.csv"), "no such file"),
     ):
-        assert message in refused("recommend", path, *words)
-    assert "does not learn from features" in refused("recommend", shop.model, "--features", "new.csv")
+        assert message in error_of("recommend", path, *words)
+    assert "does not learn from features" in error_of("recommend", shop.model, "--features", "new.csv")
 
 
-def test_shelves_of_a_user_without_a_history(told, shop, tmp_path):
+def test_shelves_of_a_user_without_a_history(stdout_of, shop, tmp_path):
     data = ts.Interactions.from_file(shop.clicks, user="who", item="what", threads=1)
     people = pl.DataFrame({"user": data.users.series, "town": ["Ulm", "Bonn"] * 30})
     setting = {"dim": 4, "n_interests": 2, "layers": (8,), "epochs": 2, "threads": 1}
     model = DPCMLDN(**setting).fit(data, user_features=people)
     model.add_users({"user": ["zoe"], "town": ["Bonn"]}).save(tmp_path / "a.model")
-    text = told("shelves", "a.model", "zoe", "-k", 2, "--format", "table")
+    text = stdout_of("shelves", "a.model", "zoe", "-k", 2, "--format", "table")
     assert "% of the interests; interest" in text
-    assert "of the past" not in text
+    assert "of the history" not in text

@@ -1,4 +1,4 @@
-"""Formats for programs and tables for people."""
+"""Formats for programs, and formatted tables."""
 
 import datetime as dt
 import io
@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tastespace.cli.output import Format, emit, for_people, progress_bar, show, write_file
+from tastespace.cli.output import Format, emit, is_table_output, progress_bar, show, write_file
 from tastespace.errors import DataError, ParameterError
 
 
@@ -75,7 +75,7 @@ def test_the_ending_of_a_file_says_its_format(frame, written, tmp_path, ending):
 def test_files_that_cannot_be_written(frame, tmp_path):
     with pytest.raises(ParameterError, match=r"ends in \.json, \.jsonl, \.csv, \.parquet, or --format"):
         emit(frame, Format.auto, tmp_path / "rows.xlsx")
-    with pytest.raises(ParameterError, match="a table is for people"):
+    with pytest.raises(ParameterError, match="a table is formatted for a terminal"):
         emit(frame, Format.table, tmp_path / "rows.csv")
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"file/rows\.csv: cannot be written"):
@@ -95,14 +95,14 @@ def test_files_that_cannot_be_written(frame, tmp_path):
 )
 def test_a_table_is_for_terminals_or_on_request(monkeypatch, format, terminal, out, expected):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
-    assert for_people(format, out) is expected
+    assert is_table_output(format, out) is expected
 
 
 def test_a_table_shows_values_as_they_are(capsys, frame):
     show(frame.with_columns(item=pl.lit("[red]x[/red] [1]")), title="rows")
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for word in ("rows", "item", "score", "[red]x[/red] [1]", "0.500", "2024-02-29", "1, 2", "-1.250", " - "):
-        assert word in told
+        assert word in output
 
 
 def test_an_empty_frame_is_a_table_and_a_header(capfdbinary):

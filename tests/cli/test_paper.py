@@ -10,30 +10,30 @@ import pytest
 
 from tastespace.cli import paper as module
 from tastespace.paper import stored_parameters
-from tastespace.paper.experiments import TableRow
+from tastespace.paper.experiment_types import TableRow
 from tastespace.paper.paper_tables import find_table
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
 
-def test_tables_and_figures_are_listed(told):
-    rows = json.loads(told("paper", "list", "--format", "json"))
+def test_tables_and_figures_are_listed(stdout_of):
+    rows = json.loads(stdout_of("paper", "list", "--format", "json"))
     assert {"table", "figure", "claim"} == {row["kind"] for row in rows}
     names = {row["name"] for row in rows}
     assert {"results1", "datasets", "size", "vectors", "taste-map", "hars-unis"} <= names
 
 
-def test_without_a_command_everything_is_listed(told):
-    assert "results1" in told("paper")
-    assert "taste-map" in told("paper")
+def test_without_a_command_everything_is_listed(stdout_of):
+    assert "results1" in stdout_of("paper")
+    assert "taste-map" in stdout_of("paper")
 
 
 @pytest.mark.parametrize("width", ["80", "200"])
-def test_people_see_all_columns_and_the_spread(monkeypatch, capsys, width):
+def test_a_table_shows_all_columns_and_standard_deviations(monkeypatch, capsys, width):
     table = find_table("diversity")
-    figures = {name: 10.0 + at for at, name in enumerate(table.shown)}
+    values = {name: 10.0 + at for at, name in enumerate(table.shown)}
     entry = TableRow(
-        "town", "CML, HarS", "cml+hars", figures, dict.fromkeys(figures, 0.5), {"MaxDiv@3": 9.0}, 2, 1.0, "complete"
+        "town", "CML, HarS", "cml+hars", values, dict.fromkeys(values, 0.5), {"MaxDiv@3": 9.0}, 2, 1.0, "complete"
     )
     monkeypatch.setenv("COLUMNS", width)
     module._show(table, [entry])
@@ -43,14 +43,14 @@ def test_people_see_all_columns_and_the_spread(monkeypatch, capsys, width):
     assert "21.00 ± 0.50" in said  # the last of twelve
 
 
-def test_a_table_counted_in_the_data_runs_nothing(told):
-    rows = json.loads(told("paper", "table", "size", "--dataset", "town", "--format", "json"))
+def test_a_table_counted_in_the_data_runs_nothing(stdout_of):
+    rows = json.loads(stdout_of("paper", "table", "size", "--dataset", "town", "--format", "json"))
     assert [row["label"] for row in rows] == ["CML+HarS", "DPCML+HarS", "DPCML+DiHarS"]
     assert all(row["ours"] > 0 and row["paper"] is None for row in rows)
 
 
-def test_a_figure_is_drawn(told, tmp_path):
-    said = told("paper", "figure", "preferences", "--dataset", "town", "--out", tmp_path / "out").split()
+def test_a_figure_is_drawn(stdout_of, tmp_path):
+    said = stdout_of("paper", "figure", "preferences", "--dataset", "town", "--out", tmp_path / "out").split()
     assert [path.rpartition("/")[2] for path in said] == ["preferences-town.svg", "preferences-town.png"]
     assert (tmp_path / "out" / "preferences-town.png").stat().st_size > 5_000
 
@@ -80,11 +80,11 @@ def test_the_quick_table_of_steam(run, tmp_path, dataset_dir):
         (("table", "result1"), "results1"),
         (("figure", "vector"), "vectors"),
         (("figure", "vectors", "--dataset", "ml-1m"), "steam-200k"),
-        (("table", "size", "--method", "ease"), "no methods"),
+        (("table", "size", "--method", "ease"), "is computed from the data, without models"),
     ],
 )
-def test_mistakes_are_explained(refused, command, word):
-    assert word in refused("paper", *command)
+def test_mistakes_are_explained(error_of, command, word):
+    assert word in error_of("paper", *command)
 
 
 LOADED = """
@@ -102,9 +102,9 @@ def test_the_papers_experiments_are_not_loaded_by(arguments):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_archived_rows_are_shown_without_running_anything(told, tmp_path):
+def test_archived_rows_are_shown_without_running_anything(stdout_of, tmp_path):
     archive = Path(__file__).parents[2] / "docs" / "results"
-    said = told(
+    said = stdout_of(
         "paper", "table", "results1", "--dataset", "steam-200k", "--method", "apa+dihars", "--archive", archive,
         "--results", tmp_path / "empty", "--format", "json",
     )  # fmt: skip
@@ -113,8 +113,8 @@ def test_archived_rows_are_shown_without_running_anything(told, tmp_path):
     assert not list(tmp_path.glob("empty/*"))
 
 
-def test_a_folder_that_is_no_archive_is_refused(refused, tmp_path):
-    assert "--archive" in refused("paper", "report", "--archive", tmp_path, "--out", tmp_path / "out")
+def test_a_folder_that_is_no_archive_is_refused(error_of, tmp_path):
+    assert "--archive" in error_of("paper", "report", "--archive", tmp_path, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -132,6 +132,6 @@ def test_tuned_parameters_go_to_the_users_file_or_the_one_named(run, tmp_path, m
     assert stored_parameters._PACKAGE_FILE.read_bytes() == before
 
 
-def test_a_file_for_parameters_without_store_is_refused(refused, tmp_path):
-    said = refused("tune", "--dataset", "town", "--method", "ease", "--params-file", tmp_path / "p.json")
+def test_a_file_for_parameters_without_store_is_refused(error_of, tmp_path):
+    said = error_of("tune", "--dataset", "town", "--method", "ease", "--params-file", tmp_path / "p.json")
     assert "--store" in said

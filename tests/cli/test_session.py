@@ -41,8 +41,8 @@ def test_from_clicks_to_recommendations_reasons_figures_and_files(run, shop):
     people = pl.read_csv(ask("similar", "my.model", "u07", "--users", "-k", 3).encode())
     assert people["similar"].str.starts_with("u").all()
 
-    figures = pl.read_csv(ask("evaluate", "my.model", shop.later, "--user", "who", "--item", "what").encode())
-    assert set(figures["users"]) == {60}
+    metrics = pl.read_csv(ask("evaluate", "my.model", shop.later, "--user", "who", "--item", "what").encode())
+    assert set(metrics["users"]) == {60}
 
     assert ask("export", "my.model", "vectors.npz") == "vectors.npz\n"
     with np.load("vectors.npz") as arrays:
@@ -62,6 +62,6 @@ def test_a_closed_pipe_is_no_error(shop):
 def test_data_goes_to_stdout_and_messages_to_stderr(shop):
     assert shop.fitting.returncode == 0, shop.fitting.stderr
     assert shop.fitting.stdout == ""
-    told = shop.fitting.stderr.splitlines()
-    assert [line.split()[0] for line in told] == ["clicks.parquet:", "on", "saved"]
+    output = shop.fitting.stderr.splitlines()
+    assert [line.split()[0] for line in output] == ["clicks.parquet:", "on", "saved"]
     assert "\x1b" not in shop.fitting.stderr

@@ -1,4 +1,4 @@
-"""Newcomers' ids among the known ones."""
+"""Adding ids of new users and items to existing ones."""
 
 import numpy as np
 import polars as pl
@@ -25,9 +25,9 @@ def test_new_ids_are_inserted_in_ascending_order(data):
     assert whole.item_attributes["kind"].to_list() == ["w", "x", "z", "y"]
     assert whole.items_of(1) == ["b", "d"]
     assert whole.weights.tolist() == [2.0, 3.0, 4.0]
-    people = append_ids(data, "user", pl.Series([3]), None)
-    assert people.users.series.to_list() == [1, 3, 5]
-    assert people.items_of(3) == []
+    with_user = append_ids(data, "user", pl.Series([3]), None)
+    assert with_user.users.series.to_list() == [1, 3, 5]
+    assert with_user.items_of(3) == []
 
 
 def test_ids_come_from_the_frame_or_beside_a_matrix(data):

@@ -31,9 +31,9 @@ def test_ids_come_back_as_they_went_in(values):
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.integers(1, 2**40))
-def test_factorize_agrees_with_numpy_for_compact_and_scattered_ids(values, scale):
+def test_encode_ids_agrees_with_numpy_for_compact_and_scattered_ids(values, scale):
     for array in (np.array(values, np.int64), np.array(values, np.int64) % scale):
-        ids, codes = _native.factorize(array)
+        ids, codes = _native.encode_ids(array)
         expected_ids, expected_codes = np.unique(array, return_inverse=True)
         assert ids.tolist() == expected_ids.tolist()
         assert codes.tolist() == expected_codes.tolist()
@@ -42,7 +42,7 @@ def test_factorize_agrees_with_numpy_for_compact_and_scattered_ids(values, scale
 def test_many_scattered_ids_go_through_a_growing_hash_table():
     values = np.random.default_rng(0).integers(-(2**62), 2**62, 200_000)
     values = np.concatenate([values, values[::-1]])
-    ids, codes = _native.factorize(values)
+    ids, codes = _native.encode_ids(values)
     assert np.array_equal(ids[codes], values)
     assert np.all(np.diff(ids) > 0)
 

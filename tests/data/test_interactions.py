@@ -275,8 +275,8 @@ def test_fingerprints_tell_texts_apart():
     [
         ({"w": [1e300, 1.0]}, {"weight": "w"}, "the largest weight is 1e"),
         ({"t": [None, 5]}, {"timestamp": "t"}, "row 0: the time in column 't' is null"),
-        ({"t": ["noon", "later"]}, {"timestamp": "t"}, "cannot serve as times"),
-        ({"t": [2**63, 1]}, {"timestamp": "t"}, "cannot serve as times"),
+        ({"t": ["noon", "later"]}, {"timestamp": "t"}, "cannot be used as timestamps"),
+        ({"t": [2**63, 1]}, {"timestamp": "t"}, "cannot be used as timestamps"),
     ],
 )
 def test_bad_weights_and_times(more, arguments, message):

@@ -41,10 +41,10 @@ def test_noise_is_the_share_of_stray_choices():
 
 
 def test_the_same_seed_gives_the_same_data():
-    worlds = [synthetic.multi_interest(100, 100, 1_500, seed=s) for s in (1, 1, 2)]
-    prints = [w.interactions.fingerprint() for w in worlds]
+    towns = [synthetic.multi_interest(100, 100, 1_500, seed=s) for s in (1, 1, 2)]
+    prints = [w.interactions.fingerprint() for w in towns]
     assert prints[0] == prints[1] != prints[2]
-    assert np.array_equal(worlds[0].interest_weights, worlds[1].interest_weights)
+    assert np.array_equal(towns[0].interest_weights, towns[1].interest_weights)
 
 
 def test_item_attributes_name_the_category(town):

@@ -16,7 +16,7 @@ from tastespace.models import Recommender, VectorSpace
 
 
 class GivenScores(Recommender):
-    """Scores are looked up; `blocks` remembers how many users were asked for at a time."""
+    """Scores are looked up; `blocks` records how many users were scored at a time."""
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self.blocks: list[int] = []

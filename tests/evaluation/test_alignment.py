@@ -90,7 +90,7 @@ def test_another_choice_is_refused():
         align(UNKNOWN, MODEL, "test", "ignore")
 
 
-def test_users_and_items_that_nobody_took_are_not_unknown(taken):
+def test_users_and_items_without_interactions_are_not_unknown(taken):
     """Parts of a split keep ids without interactions; they need not be the model's."""
     aligned = align(taken([[0], [], []], 9), taken([[0], [1]], 2), "test", "error")
     assert as_sets(aligned.offsets, aligned.items) == [{0}, set()]

@@ -52,7 +52,7 @@ def test_lengths_may_be_given_in_any_way(small):
 
 def test_no_figure_at_all_is_a_mistake(small):
     for arguments in ({"metrics": []}, {"metrics": ["P"], "k": []}):
-        with pytest.raises(ParameterError, match="asks for no figure at all"):
+        with pytest.raises(ParameterError, match="selects no metric"):
             evaluate(small[0], small[2], **arguments)
 
 
@@ -205,7 +205,7 @@ def test_a_known_user_with_unknown_items_only_scores_zero(small):
     assert report.n_users["Coverage@1"] == 2  # the user was served a list
 
 
-def test_nobody_is_known(small):
+def test_all_users_are_unknown(small):
     test = Interactions.from_frame(pl.DataFrame({"user": [7, 8], "item": [2, 3]}))
     report = evaluate(small[0], test, k=1, on_unknown="zero", metrics=["P", "MAP", "Coverage"])
     assert report.metrics == {"P@1": 0.0, "Coverage@1": 0.0, "MAP": 0.0}
@@ -222,7 +222,7 @@ def test_unknown_users_of_a_wider_type_keep_their_ids(scored):
     assert report.users.to_list() == [1, 2**40]
 
 
-def test_seen_items_that_the_model_does_not_know_do_not_matter(small, unknown_ids):
+def test_seen_items_that_are_not_in_the_model_do_not_matter(small, unknown_ids):
     model, train, test = small
     with_unknown = evaluate(model, test, seen=[train, unknown_ids.subset([False, True, True, True, True, True])], k=2)
     assert with_unknown.metrics == evaluate(model, test, seen=train, k=2).metrics
@@ -231,7 +231,7 @@ def test_seen_items_that_the_model_does_not_know_do_not_matter(small, unknown_id
         evaluate(model, test, seen=texts, k=2)
 
 
-def test_ids_may_be_anything_and_the_test_set_may_know_fewer(scored):
+def test_ids_may_be_anything_and_the_test_set_may_have_fewer(scored):
     train = Interactions.from_frame(pl.DataFrame({"user": ["b", "a", "c"], "item": ["x", "y", "z"]}))
     test = Interactions.from_frame(pl.DataFrame({"user": ["c", "a", "a"], "item": ["x", "x", "z"]}))
     report = evaluate(scored(train, [[3, 9, 2], [0, 0, 0], [1, 2, 9]]), test, k=1)
@@ -346,13 +346,13 @@ class Wide(Recommender):
     """A model of many items that records how many scores are requested at once."""
 
     def _fit(self, train, valid, progress):
-        self.most, self.asked = 0, 0
+        self.most, self.n_scored = 0, 0
 
     def score_block(self, users):
         scores = np.zeros((len(users), self.train_.n_items), np.float32)
         scores[:, 5] = 1.0
         self.most = max(self.most, scores.size)
-        self.asked += len(users)
+        self.n_scored += len(users)
         return scores
 
 
@@ -373,7 +373,7 @@ def test_blocks_are_bounded_and_memory_does_not_grow_with_users():
         report = evaluate(model, test, metrics=[*ALL, "Coverage@20"], k=10)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        assert model.asked == n_users
+        assert model.n_scored == n_users
         assert model.most <= 8_000_000  # 32 MB of scores
         # Item 5 leads, items 1 ... 6 tie with the test item 7 and come before it by index.
         assert report["MRR"] == pytest.approx(1 / 7)

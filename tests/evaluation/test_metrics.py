@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 from tastespace import evaluate
 from tastespace.data.categories import item_categories
 from tastespace.errors import ParameterError
-from tastespace.evaluation import context, evaluator, metrics, theory
+from tastespace.evaluation import evaluator, metric_inputs, metrics, theory
 from tastespace.evaluation.metrics import METRICS, columns_for
 from tastespace.models import VectorSpace
 
@@ -40,7 +40,7 @@ def random_rows(rng, taken, n_users=60, n_items=120, most_test=60):
         test.append(items[:n_test])
         train.append(items[n_test : n_test + n_train])
         valid.append(items[n_test + n_train : n_test + n_train + n_valid])
-    test[7] = []  # nobody must count without a test item
+    test[7] = []  # users without a test item must not count
     return (*(taken(rows, n_items) for rows in (train, valid, test)), train, valid, test)
 
 
@@ -289,8 +289,8 @@ def test_the_main_category_in_small_portions_is_the_same(town, monkeypatch):
     train = town.interactions
     genres = item_categories(train.item_attributes["genres"])
     totals = (train.matrix != 0).astype(int) @ genres.table().astype(int)
-    monkeypatch.setattr(context, "_USERS_AT_ONCE", 7)
-    found = context.EvaluationContext("", train, None, None, "genres", None, None, 1)
+    monkeypatch.setattr(metric_inputs, "_USERS_AT_ONCE", 7)
+    found = metric_inputs.MetricInputs("", train, None, None, "genres", None, None, 1)
     assert found.categories == genres.names
     assert found.main_category.tolist() == totals.argmax(axis=1).tolist()
 

@@ -28,7 +28,7 @@ def test_docstring_examples():
 def example(taken, scored):
     """Two users, eight items.
 
-    User 0 has taken 0 and tests on 2 and 3; with item 1, which serves validation, in the ranking it reads
+    User 0 has taken 0 and tests on 2 and 3; with item 1, a validation item, in the ranking it reads
     1, [2], 4, [3], ... User 1 has taken 1 and tests on 2, 3 and 4; items 0, 2 and 5 tie, and so do 4 and 6.
     Larger scores come first and equal ones by ascending item: [3], 0, [2], 5, [4], 6, 7.
     """

@@ -114,23 +114,23 @@ def test_frames_come_in_the_library_of_the_data(library, kind, scored):
     data = Interactions.from_frame(pa.table(table) if library is pa else library.DataFrame(table))
     train, test = data.subset([True, False, True, False]), data.subset([False, True, False, True])
     report = evaluate(scored(train, [[0, 1, 2]] * 2), test, k=1, metrics=["P", "MRR"])
-    figures, by_user, spread = report.to_frame(), report.to_frame(per_user=True), over_seeds([report, report])
-    for frame in (figures, by_user, spread):
+    metrics, by_user, seeds = report.to_frame(), report.to_frame(per_user=True), over_seeds([report, report])
+    for frame in (metrics, by_user, seeds):
         assert isinstance(frame, kind)
     columns = {name: list(np.asarray(by_user[name])) for name in ("user", "P@1", "MRR")}
     assert columns == {"user": ["a", "b"], "P@1": [0.0, 1.0], "MRR": [0.5, 1.0]}
-    assert list(np.asarray(figures["metric"])) == ["P@1", "MRR"]
-    assert list(np.asarray(figures["value"])) == [0.5, 0.75]
-    assert list(np.asarray(figures["unit"])) == ["fraction", "fraction"]
-    assert list(np.asarray(figures["n_users"])) == [2, 2]
+    assert list(np.asarray(metrics["metric"])) == ["P@1", "MRR"]
+    assert list(np.asarray(metrics["value"])) == [0.5, 0.75]
+    assert list(np.asarray(metrics["unit"])) == ["fraction", "fraction"]
+    assert list(np.asarray(metrics["n_users"])) == [2, 2]
 
 
 # ---- over seeds --------------------------------------------------------------------------------------------
 
 
-def of(figures, protocol="full", unit="fraction"):
-    units = dict.fromkeys(figures, unit)
-    return Report("model", protocol, figures, units, dict.fromkeys(figures, 3), pl.Series([1, 2, 3]), {}, 0.1)
+def of(metrics, protocol="full", unit="fraction"):
+    units = dict.fromkeys(metrics, unit)
+    return Report("model", protocol, metrics, units, dict.fromkeys(metrics, 3), pl.Series([1, 2, 3]), {}, 0.1)
 
 
 def test_mean_and_deviation_over_seeds():

@@ -28,7 +28,7 @@ from tastespace.evaluation.theory import (
     generalization_log10_failure,
     hard_sampling,
     hard_sampling_loss,
-    n_hardest,
+    n_beta,
     nested_hinge,
     opauc,
     opauc_hinge_loss,
@@ -70,28 +70,28 @@ def test_docstring_examples(module: ModuleType) -> None:
     ],
 )
 def test_n_hardest(n: int, beta: float, expected: int) -> None:
-    assert n_hardest(n, beta) == expected
+    assert n_beta(n, beta) == expected
 
 
 def test_n_hardest_undoes_every_division() -> None:
     # Proposition 1 takes beta = U / n- and expects U back.
     n, u = np.meshgrid(np.arange(1, 1201), np.arange(1, 1201))
     n, u = n[u <= n], u[u <= n]
-    assert np.array_equal(n_hardest(n, u / n), u)
+    assert np.array_equal(n_beta(n, u / n), u)
     assert not np.array_equal(np.floor(n * (u / n)), u)  # what a plain floor would do
 
 
 @given(n=st.integers(1, 10**6), digits=st.integers(1, 10_000))
 def test_n_hardest_agrees_with_exact_arithmetic_on_decimals(n: int, digits: int) -> None:
     beta = Fraction(digits, 10_000)
-    assert n_hardest(n, float(beta)) == max(1, math.floor(n * beta))
+    assert n_beta(n, float(beta)) == max(1, math.floor(n * beta))
 
 
 # ---- Eq. 4 -------------------------------------------------------------------------------------------------
 
 
 def opauc_by_definition(positive: list[float], negative: list[float], beta: float) -> float:
-    hard = sorted(negative, reverse=True)[: n_hardest(len(negative), beta)]
+    hard = sorted(negative, reverse=True)[: n_beta(len(negative), beta)]
     wrong = sum(p - n < 0 for p in positive for n in hard)
     return 1 - wrong / (len(positive) * len(hard))
 
@@ -246,7 +246,7 @@ def test_theorem_2_needs_as_many_hard_negatives_as_places() -> None:
     """The counter-example: - - - + + + with N_beta = 1 < N = 3."""
     positive, negative = [3.0, 2.0, 1.0], [6.0, 5.0, 4.0]
     value = opauc(positive, negative, 1 / 3)
-    assert n_hardest(3, 1 / 3) == 1
+    assert n_beta(3, 1 / 3) == 1
     assert value == 0.0
     assert hits_at(3, np.array([positive]), np.array([negative])).tolist() == [0]
     # floor((3 + 3 - sqrt(0 + 4 * 3 * 1 * 1)) / 2) = floor(1.27) = 1 hit promised, none there.
@@ -258,13 +258,13 @@ def test_theorem_2_needs_as_many_hard_negatives_as_places() -> None:
     assert precision_lower_bound(opauc(positive, negative, 1.0), 3, 3, 3) == 0.0
 
 
-def test_theorem_2_needs_ties_in_the_positives_favour() -> None:
+def test_theorem_2_needs_ties_in_the_positives_favor() -> None:
     """All scores equal: OPAUC is 1, a perfect list is promised, and the negatives may still come first."""
     positive, negative = [0.0, 0.0], [0.0, 0.0]
     assert precision_lower_bound(opauc(positive, negative, 1.0), 2, 2, 2) == 1.0
     first_two = np.argsort(np.negative([*negative, *positive]), kind="stable")[:2]
     assert np.sum(first_two >= len(negative)) == 0  # hits
-    # A hair in the positives' favour restores the theorem, a hair against them shows in OPAUC.
+    # A hair in the positives' favor restores the theorem, a hair against them shows in OPAUC.
     assert precision_lower_bound(opauc([1e-9, 1e-9], negative, 1.0), 2, 2, 2) == 1.0
     assert precision_lower_bound(opauc([-1e-9, -1e-9], negative, 1.0), 2, 2, 2) == 0.0
 
@@ -407,12 +407,12 @@ users: dict[str, Any] = {"n_positives": [3], "n_negatives": [5]}
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: n_hardest(10, 0.0), r"beta is 0.0.*\(0, 1\]"),
-        (lambda: n_hardest(10, 1.5), "beta is 1.5"),
-        (lambda: n_hardest(10, math.nan), "beta is nan"),
-        (lambda: n_hardest(0, 0.5), "n_negatives is 0"),
-        (lambda: n_hardest(2.5, 0.5), "whole numbers"),  # type: ignore[call-overload]
-        (lambda: n_hardest(np.array([3, 4]), np.array([0.5, -1.0])), "beta"),
+        (lambda: n_beta(10, 0.0), r"beta is 0.0.*\(0, 1\]"),
+        (lambda: n_beta(10, 1.5), "beta is 1.5"),
+        (lambda: n_beta(10, math.nan), "beta is nan"),
+        (lambda: n_beta(0, 0.5), "n_negatives is 0"),
+        (lambda: n_beta(2.5, 0.5), "whole numbers"),  # type: ignore[call-overload]
+        (lambda: n_beta(np.array([3, 4]), np.array([0.5, -1.0])), "beta"),
         (lambda: opauc([], [1.0], 0.5), r"positive_scores has shape \(0,\)"),
         (lambda: opauc([1.0], [], 0.5), "negative_scores"),
         (lambda: opauc([[1.0]], [1.0], 0.5), "flat list"),

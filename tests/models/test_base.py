@@ -51,7 +51,7 @@ def test_unknown_keyword_arguments_are_refused_by_the_constructor():
         EASE(regularizatio=3)
     with pytest.raises(ParameterError, match=r"MostPopular has no parameter 'dim'; it has none\."):
         MostPopular(dim=3)
-    with pytest.raises(ParameterError, match=r"CML has no parameter 'n_interests'; it has "):
+    with pytest.raises(ParameterError, match=r"CML has no parameter 'n_interests': it has one vector per user"):
         CML(n_interests=3)
     with pytest.raises(TypeError):
         EASE(1.0, None, 0, 5)

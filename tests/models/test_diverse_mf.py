@@ -178,11 +178,11 @@ def test_they_learn_and_beat_most_popular(parts, name):
         ("dp-recnet", "diversity_weight", float("inf")),
         ("gcn-accdiv", "trade_off", 1.2),
         ("gcn-accdiv", "trade_off", -0.1),
-        ("gcn-accdiv", "near", "both"),
+        ("gcn-accdiv", "near_nodes", "both"),
         ("gcn-accdiv", "n_far_neighbors", 0),
         ("gcn-accdiv", "near_order", 4),
     ],
 )
-def test_parameters_that_make_no_sense_are_named(parts, name, parameter, value):
+def test_invalid_parameters_are_named(parts, name, parameter, value):
     with pytest.raises(ParameterError, match=f"{parameter}="):
         create(name, **{parameter: value}).fit(parts[0])

@@ -129,7 +129,7 @@ def test_the_score_is_minus_the_smallest_squared_distance(parts):
     [("sphere-ball", True, False), ("ball", False, False), ("sphere", True, True)],
 )
 @pytest.mark.parametrize("radius", [1.0, 1.5])
-def test_vectors_live_where_the_geometry_says(parts, geometry, users_on_sphere, items_on_sphere, radius, average):
+def test_vectors_lie_where_the_geometry_says(parts, geometry, users_on_sphere, items_on_sphere, radius, average):
     model = DPCML(dim=6, geometry=geometry, radius=radius, epochs=4, average=average, n_interests=2).fit(parts[0])
     for vectors, on_sphere in ((model.user_vectors_, users_on_sphere), (model.item_vectors_, items_on_sphere)):
         norms = np.linalg.norm(vectors, axis=1)
@@ -331,7 +331,7 @@ def test_the_best_epoch_on_validation_is_kept(parts):
     figures = [row["R@5"] for row in model.history_]
     assert model.best_epoch_ == int(np.argmax(figures)) + 1
     assert evaluate(model, valid, seen=train, metrics=["R@5"])["R@5"] == pytest.approx(max(figures))
-    # It is what a run of so many epochs ends with.
+    # It is the result of a run of this many epochs.
     shorter = DPCML(dim=8, n_interests=2, epochs=model.best_epoch_, average=1).fit(train)
     assert same_vectors(model, shorter)
 
@@ -354,7 +354,7 @@ def test_any_metric_can_be_monitored(parts, monitor):
     ("changes", "words"),
     [
         ({"monitor": "NDGC@10"}, "no metric 'NDGC@10'"),
-        ({"monitor": "NDCG"}, "monitor='NDCG': expected the name of one figure, such as 'NDCG@10'"),
+        ({"monitor": "NDCG"}, "monitor='NDCG': expected the name of one metric, such as 'NDCG@10'"),
         ({"monitor": "NDCG@0"}, "k=0"),
         ({"monitor_protocol": "papers"}, "protocol='papers': expected 'paper' or 'full'"),
     ],
@@ -368,7 +368,7 @@ def test_a_wrong_monitor_is_refused_at_once(parts, changes, words):
     assert epochs == []
 
 
-def test_a_monitor_that_nobody_counts_for_is_an_error(parts):
+def test_a_monitor_without_users_is_an_error(parts):
     train, valid, _ = parts
     with pytest.raises(ParameterError, match=r"monitor='P@90': no user of .* counts for it under the 'paper' protocol"):
         DPCML(dim=4, epochs=2, monitor="P@90", monitor_protocol="paper").fit(train, valid)
@@ -382,7 +382,7 @@ def test_callbacks_history_and_log(parts, tmp_path):
     model.fit(train, valid, callbacks=[seen.append, lambda row: row["epoch"] < 3])
     assert model.stopped_ == "callback"
     assert seen == model.history_ == [json.loads(line) for line in path.read_text().splitlines()]
-    assert set(seen[0]) >= {"epoch", "loss", "hinge", "dcrs", "active", "seconds", "NDCG@10"}
+    assert set(seen[0]) >= {"epoch", "loss", "hinge", "dcrs", "pair_gradients", "seconds", "NDCG@10"}
     model.fit(train)
     assert model.stopped_ == "finished"
 
@@ -463,20 +463,20 @@ def test_divergence_keeps_the_last_good_checkpoint(parts, tmp_path, monkeypatch)
 # ---- more interactions -------------------------------------------------------------------------------------
 
 
-def people(rows):
+def interactions_from(rows):
     return Interactions.from_frame(pl.DataFrame(rows, schema=["user", "item"], orient="row"))
 
 
 @pytest.fixture(scope="module")
 def old_and_new():
-    """Old: users u00 ... u39, items i000 ... i049. New: more of theirs, and two people and two items more."""
+    """Old: users u00 ... u39, items i000 ... i049. New: more of theirs, and two more users and two more items."""
     rng = np.random.default_rng(5)
     old = [(f"u{u:02}", f"i{i:03}") for u in range(40) for i in rng.choice(50, 8, replace=False)]
     old += [("u00", f"i{i:03}") for i in range(50) if i % 7 == 0]
     new = [("u05", f"i{i:03}") for i in range(40)]  # 8 -> about 40: more interests
     new += [("a-first", f"i{i:03}") for i in range(0, 12, 2)] + [("z-last", "a-item"), ("z-last", "i001")]
     new += [("u07", "a-item"), ("u07", "z-item")]
-    return people(sorted(set(old))), people(new)
+    return interactions_from(sorted(set(old))), interactions_from(new)
 
 
 def test_partial_fit_carries_over_and_takes_new_users_and_items(old_and_new):
@@ -589,7 +589,7 @@ def test_partial_fit_with_the_checkpoint_of_the_first_fit(old_and_new, tmp_path)
     model = DPCML(dim=4, epochs=2, checkpoint=str(tmp_path / "c")).fit(old)
     with pytest.raises(TrainingError, match="belongs to another run"):
         model.partial_fit(old)
-    # Its own checkpoint serves it well: stopped and called again, it ends in the same bits.
+    # It resumes from its own checkpoint: stopped and called again, it ends in the same bits.
     model.set_params(epochs=4, checkpoint=str(tmp_path / "d"), checkpoint_epochs=1)
     first, again, whole = (copy.deepcopy(model) for _ in range(3))
     first.partial_fit(old, callbacks=[lambda row: row["epoch"] < 2])
@@ -646,6 +646,7 @@ def test_more_negatives_wanted_than_exist(parts, sampler):
         ({"n_interests": 0}, "n_interests=0: expected at least 1"),
         ({"n_interests": "many"}, "n_interests='many': expected a whole number or 'adaptive'"),
         ({"n_interests": "adaptive", "log_base": 1.0}, "log_base=1.0: expected a number larger than 1"),
+        ({"n_negatives": 5, "n_hardest": 6}, "n_hardest=6 is more than n_negatives=5"),
         ({"n_interests": "adaptive", "log_base": 0.3}, "log_base=0.3: expected a number larger than 1"),
         ({"n_interests": "adaptive", "min_interests": 0}, "min_interests=0: expected a whole number, 1 or more"),
         ({"learning_rate": float("nan")}, "learning_rate=nan: expected a positive, finite number"),
@@ -707,7 +708,9 @@ def test_numpy_numbers_are_numbers(parts):
 def test_cml_has_no_parameters_of_several_vectors():
     for name in ("n_interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread"):
         assert name not in CML().get_params()
-        with pytest.raises(ParameterError, match=f"CML has no parameter '{name}'"):
+        with pytest.raises(
+            ParameterError, match=f"CML has no parameter '{name}': it has one vector per user. Take DPCML"
+        ):
             CML(**{name: 1})
 
 

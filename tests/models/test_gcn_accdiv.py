@@ -66,7 +66,7 @@ def mixed(model, fixed, taken, weights):
         taps = np.exp(weights[name]) / np.exp(weights[name]).sum()
         for step, tap in enumerate(taps, start=1):
             power = np.linalg.matrix_power(graph, step)
-            total += share * tap * (power @ taken if getattr(model, name) == "user" else taken @ power.T)
+            total += share * tap * (power @ taken if getattr(model, f"{name}_nodes") == "user" else taken @ power.T)
     return total
 
 
@@ -76,7 +76,7 @@ WEIGHTS = {"near": np.array([0.3, -0.5, 1.0]), "far": np.array([0.2, -0.1]), "lo
 @pytest.mark.parametrize("far", ["user", "item"])
 @pytest.mark.parametrize("near", ["user", "item"])
 def test_scores_are_powers_of_the_graphs(patchy, near, far):
-    model = GCNAccDiv(near=near, far=far, near_order=3, far_order=2, trade_off=0.3, epochs=1).fit(patchy)
+    model = GCNAccDiv(near_nodes=near, far_nodes=far, near_order=3, far_order=2, trade_off=0.3, epochs=1).fit(patchy)
     model.weights_ = {name: array.astype(np.float32) for name, array in WEIGHTS.items()}
     model._scoring_tensors = (None, None)
     expected = mixed(model, model._prepare(patchy, torch), patchy.matrix.toarray() != 0, WEIGHTS)
@@ -85,8 +85,8 @@ def test_scores_are_powers_of_the_graphs(patchy, near, far):
 
 @pytest.mark.parametrize("far", ["user", "item"])
 @pytest.mark.parametrize("near", ["user", "item"])
-def test_the_loss_leaves_out_the_interaction_it_asks_for(patchy, near, far):
-    model = GCNAccDiv(near=near, far=far, near_order=3, far_order=2, trade_off=0.3)
+def test_the_loss_leaves_out_the_interaction_that_it_scores(patchy, near, far):
+    model = GCNAccDiv(near_nodes=near, far_nodes=far, near_order=3, far_order=2, trade_off=0.3)
     fixed, taken = model._prepare(patchy, torch), (patchy.matrix.toarray() != 0).astype(float)
     at = np.random.default_rng(0).integers(patchy.n_interactions, size=4)
     users, items = patchy.row_of_each()[at], patchy.indices[at].astype(np.int64)

@@ -128,7 +128,8 @@ def test_the_table_says_what_a_model_does(fitted, name):
 
 @pytest.mark.parametrize("name", registry())
 def test_the_table_names_the_extra_without_which_a_model_does_not_learn(name, town, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    for package in ("torch", "implicit.cpu.als"):
+        monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     model = create(name)
     small = {"dim": 4, "epochs": 1}
     model.set_params(**{key: value for key, value in small.items() if key in model.get_params()})

@@ -88,8 +88,8 @@ def test_m2f_learns_by_least_squares_and_diversity(fitted, town, dcrs, sides):
 
 def test_an_epoch_gives_every_user_the_same_share_of_the_penalty(town):
     train = town.interactions
-    share = M2F()._prepare(train, torch)["share"].numpy()
-    per_user = np.bincount(train.row_of_each(), weights=share[train.row_of_each()], minlength=train.n_users)
+    user_weight = M2F()._prepare(train, torch)["user_weight"].numpy()
+    per_user = np.bincount(train.row_of_each(), weights=user_weight[train.row_of_each()], minlength=train.n_users)
     np.testing.assert_allclose(per_user, train.n_interactions / train.n_users, rtol=1e-5)
 
 

@@ -128,15 +128,15 @@ def test_candidates_are_ranked_as_if_nothing_else_existed(draw, n_items, k, kind
     rng = np.random.default_rng(draw.draw(st.integers(0, 2**32)))
     n_users = 5
     counts = rng.integers(1, 4, n_users)
-    people = [rng.integers(-4, 5, (count, 3)) for count in counts]  # whole numbers: exact, and with ties
+    user_vectors = [rng.integers(-4, 5, (count, 3)) for count in counts]  # whole numbers: exact, and with ties
     items, bias = rng.integers(-4, 5, (n_items, 3)), rng.integers(-4, 5, n_items)
     if kind == "l2":
-        scores = np.array([-((mine[:, None] - items[None]) ** 2).sum(axis=2).min(axis=0) for mine in people])
+        scores = np.array([-((mine[:, None] - items[None]) ** 2).sum(axis=2).min(axis=0) for mine in user_vectors])
     else:
-        scores = np.array([(mine @ items.T).max(axis=0) + bias for mine in people])
+        scores = np.array([(mine @ items.T).max(axis=0) + bias for mine in user_vectors])
     model = Scores(scores.astype(np.float32))
     if kind != "scores":
-        flat = np.concatenate(people).astype(np.float32)
+        flat = np.concatenate(user_vectors).astype(np.float32)
         offsets = np.concatenate([[0], np.cumsum(counts)])
         model = Vectors(
             VectorSpace(
@@ -178,7 +178,7 @@ def test_spread_of_lists_against_pairs():
     vectors = rng.normal(size=(50, 9)).astype(np.float32)
     top = np.array([rng.permutation(50)[:8] for _ in range(6)], dtype=np.int32)
     top[4, 5:] = -1  # a short list
-    found = _native.list_spread(top, vectors, np.array([2, 5, 8], np.int64), 2)
+    found = _native.list_pair_distances(top, vectors, np.array([2, 5, 8], np.int64), 2)
     for row, items in enumerate(top):
         for column, cut in enumerate((2, 5, 8)):
             mine = vectors[[i for i in items[:cut] if i >= 0]].astype(np.float64)
@@ -221,11 +221,11 @@ def test_every_simd_variant_that_runs_here_passes(variant):
         assert "this processor runs" in done.stderr
         return
     chosen = (
-        "test_the_direct_path or test_ranks_and_top or test_candidates or test_spread or test_factorize or test_pairs "
+        "test_the_direct_path or test_ranks_and_top or test_candidates or test_spread or test_encode_ids or test_pairs "
         "or test_gradient_for_every_width or test_the_running_mean or another_type"
     )
     here = Path(__file__).parent
-    others = ("models/test_vectors.py", "data/test_ids.py", "training/test_native_dpcml.py")
+    others = ("models/test_vector_space.py", "data/test_ids.py", "training/test_native_dpcml.py")
     files = [__file__, *(str(here.parent / file) for file in (*others, "training/test_native_trainer.py"))]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -1,6 +1,6 @@
 """What the models that learn with torch have in common: they learn, resume, and answer each person alone.
 
-One row a model in each table; what is peculiar to a model stands in its own file.
+One row a model in each table; tests of one model are in its own file.
 """
 
 import numpy as np
@@ -162,7 +162,7 @@ IN_THE_BALL = {
 
 
 @pytest.mark.parametrize("name", SCORED_ALONE)
-def test_scores_do_not_depend_on_who_else_is_asked_about(town, name):
+def test_scores_do_not_depend_on_the_other_users_of_a_block(town, name):
     together, step, parameters = SCORED_ALONE[name]
     model = create(name, **parameters).fit(town.interactions)
     every = model.score_block(np.arange(together))
@@ -171,7 +171,7 @@ def test_scores_do_not_depend_on_who_else_is_asked_about(town, name):
 
 
 @pytest.mark.parametrize("name", LISTED_ALONE)
-def test_a_list_does_not_depend_on_who_else_is_asked_about(town, name):
+def test_a_list_does_not_depend_on_the_other_users_of_a_request(town, name):
     kind, parameters = LISTED_ALONE[name]
     model = create(kind, **parameters).fit(town.interactions)
     every = model.recommend_indices(k=10)

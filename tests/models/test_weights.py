@@ -7,17 +7,18 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.checks import WEIGHTED_MODELS
 from tastespace.data import cold_start
 from tastespace.data.datasets.catalog import DATASETS
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError
 from tastespace.models import create, registry
+from tastespace.recommend.rerank import Reranked
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
 SMALL = {"dim": 6, "epochs": 2, "iterations": 3, "threads": 1, "layers": (8,)}
 NAMES = list(registry())
+WEIGHTED = [name for name, cls in registry().items() if cls.uses_weights]
 
 
 def made(name, **changes):
@@ -52,14 +53,29 @@ def test_weights_change_the_scores_or_are_refused(data, weighted, name):
         assert "without_weights()" in str(no.value)
 
 
-@pytest.mark.parametrize("name", WEIGHTED_MODELS)
+@pytest.mark.parametrize("name", WEIGHTED)
 def test_weights_of_one_are_no_weights(data, name):
     ones = replace(data, weights=np.ones(data.n_interactions, dtype=np.float32))
     np.testing.assert_allclose(scores(made(name).fit(ones)), scores(made(name).fit(data)), rtol=1e-4, atol=1e-5)
 
 
-def test_messages_name_all_models_that_use_weights():
-    assert sorted(WEIGHTED_MODELS) == sorted(name for name, cls in registry().items() if cls.uses_weights)
+def test_the_message_names_all_models_that_use_weights(weighted):
+    with pytest.raises(DataError, match=f"take a model that uses them: {', '.join(WEIGHTED)}"):
+        made("cml").fit(weighted)
+
+
+def test_a_reranked_model_uses_weights_where_its_first_stage_does(data, weighted):
+    reranked = Reranked(model=made("ease"), how="dd", weight=0.3, pool=10)
+    assert not np.allclose(scores(reranked.fit(weighted)), scores(reranked.clone().fit(data)))
+    with pytest.raises(DataError, match="Reranked does not use weights"):
+        Reranked(model=made("cml")).fit(weighted)
+
+
+def test_histories_in_a_frame_with_weights_are_refused(data):
+    frame = pl.DataFrame({"user": [1, 1], "item": [3, 4], "weight": [2.0, 5.0]})
+    for call in (made("ease").fit(data).fold_in, made("cml").fit(data).recommend_for):
+        with pytest.raises(DataError, match="column weight, which fold-in does not use"):
+            call(frame)
 
 
 def test_without_weights(data, weighted):

@@ -2,7 +2,7 @@ import pytest
 
 from tastespace.errors import ParameterError
 from tastespace.models import registry
-from tastespace.paper.experiments import only
+from tastespace.paper.experiment_types import only
 from tastespace.paper.methods import find_method
 from tastespace.paper.paper_tables import EXPERIMENTS, TABLES, find_table
 from tastespace.paper.result_cache import LIST_DIVERSITY

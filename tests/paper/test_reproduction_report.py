@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 from tastespace.errors import ParameterError
+from tastespace.paper.claim_tests import archived_verdict, judge
 from tastespace.paper.claims import CLAIMS
 from tastespace.paper.dataset_statistics import STATISTICS_TABLES
 from tastespace.paper.paper_tables import find_table
-from tastespace.paper.rendering import Archive
 from tastespace.paper.reproduction_report import by_claim, write_report
 from tastespace.paper.result_cache import ResultCache
 from tastespace.paper.runner import run_all
-from tastespace.paper.verdicts import archived_verdict, judge
+from tastespace.paper.table_rows import Archive
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +83,11 @@ def test_claims_stand_one_by_one(report):
     text = report["report.md"].read_text(encoding="utf-8")
     lines = {line.split(" | ")[0].strip("| "): line for line in text.splitlines() if line.startswith("| ")}
     assert lines["claim"] == "| claim | town |"
-    judged = lines["Several vectors with diversity control (DCRS) do better than without."]
+    judged = lines["Several vectors with spread control (DCRS) do better than without."]
     assert re.search(
         r"\*\* \(1 of 3 pairs: \d of 3 differences significantly for it, \d against it; 1 seed\) \|$", judged
     )
-    assert lines["Joint accessibility (GFJA) does better with diversity control (DCRS)."].endswith(
-        "| **not measured** |"
-    )
+    assert lines["Joint accessibility (GFJA) does better with spread control (DCRS)."].endswith("| **not measured** |")
 
 
 def test_figures_and_rows_are_files_too(report):
@@ -104,7 +102,7 @@ def test_figures_and_rows_are_files_too(report):
 
 def test_a_figure_with_missing_runs_says_so(report):
     text = report["report.md"].read_text(encoding="utf-8")
-    assert "Drawn from 3 of 34 runs." in text  # accuracy-time; what stands in both of its tables counts once
+    assert "Drawn from 3 of 34 runs." in text  # accuracy-time; a run in both of its tables counts once
 
 
 def test_every_table_says_by_which_command_and_in_what_time(report):
@@ -124,8 +122,8 @@ def test_where_it_was_made_is_said(report):
 
 
 def test_a_claim_about_other_data_has_an_empty_place():
-    asked = (("joint", "steam-200k"), ("joint", "ml-1m"), ("cold", "xing"))
-    verdicts = [judge(CLAIMS[name], dataset, []) for name, dataset in asked]
+    cases = (("joint", "steam-200k"), ("joint", "ml-1m"), ("cold", "xing"))
+    verdicts = [judge(CLAIMS[name], dataset, []) for name, dataset in cases]
     datasets, rows = by_claim(verdicts)
     assert datasets == ["steam-200k", "ml-1m", "xing"]
     assert rows[CLAIMS["cold"].text] == [None, None, verdicts[2]]
@@ -178,7 +176,7 @@ def test_the_committed_results_are_an_archive_of_what_is_declared():
         known = table.labels if name in STATISTICS_TABLES else [spec.label for spec in table.row_specs]
         assert label in known
     best = archive.row("results1", "steam-200k", "APA+DiHarS", {})
-    assert (best.ours["P@3"], best.spread["P@3"], best.seeds, best.made) == (34.0925, 0.1171, 3, "2026-11-16")
+    assert (best.ours["P@3"], best.std["P@3"], best.seeds, best.made) == (34.0925, 0.1171, 3, "2026-11-16")
     assert archived_verdict(CLAIMS["hars-unis"], "steam-200k", archive).word == "holds"
     for claim in CLAIMS.values():
         for dataset in claim.datasets:

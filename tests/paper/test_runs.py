@@ -23,7 +23,7 @@ def test_a_run_reports_what_it_did():
     assert set(result["metrics"]) == {"P@3", "R@3", "NDCG@3", "P@5", "R@5", "NDCG@5", "MAP", "MRR"}
     json.dumps(result)
     assert result["unit"] == "%"
-    # The figures are those of the model fitted by hand, in percent.
+    # The metrics are those of the model fitted by hand, in percent.
     parts = load_parts("town", 0)
     model = ts.DPCML(sampler="hars", n_interests=5, monitor="P@3", monitor_protocol="paper", **SMALL)
     by_hand = ts.evaluate(model.fit(parts.train, parts.valid), parts.test, seen=parts.train, protocol="paper")

@@ -135,7 +135,7 @@ def test_trials_that_were_judged_by_something_else_do_not_count(tmp_path, caplog
     journal.write_text(text.replace(json.dumps(good["validation"], separators=(",", ":")), '{"R@10": 90.0}'))
     assert [trial["validation"] for trial in trials_in(journal)] == [{"R@10": 90.0}]
     assert search("town", "ease", trials=1, base=base, journal=journal)["validation"] == good["validation"]
-    assert "1 trials were judged by other figures" in caplog.text
+    assert "1 trials were judged by other metrics" in caplog.text
 
 
 def test_a_budget_of_minutes_ends_the_search():

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.models.trained import VectorModel
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.trained_base import VectorModel
+from tastespace.models.vector_space import VectorSpace
 from tastespace.plots import draw_shelves, taste_map
 
 

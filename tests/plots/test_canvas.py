@@ -26,7 +26,7 @@ def test_the_ending_says_what_is_written(figure, tmp_path, ending):
     assert path.read_bytes().startswith(MAGIC[ending.lower()])
 
 
-def test_the_size_is_as_asked(figure, tmp_path):
+def test_the_size_is_as_given(figure, tmp_path):
     import matplotlib.image
 
     dots = matplotlib.image.imread(canvas.save_figure(figure, tmp_path / "a.png"))

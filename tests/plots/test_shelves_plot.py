@@ -17,7 +17,7 @@ def test_shelves_in_words(draw, dpcml, tmp_path, words):
         assert one.name in found
         for title in one.titles[:6]:
             assert title in text  # of a card's lines, each is a text
-        assert f"{100 * one.weight:.0f} % of the past, beside {' · '.join(one.because_titles)}" in found
+        assert f"{100 * one.weight:.0f} % of the history, near {' · '.join(one.because_titles)}" in found
 
 
 @pytest.mark.parametrize("count", [0, 1, 8])
@@ -25,9 +25,9 @@ def test_any_number_of_shelves(count):
     shelves = [shelf(n, [f"Film {n}{m}" for m in range(9)], label=f"Genre {n}") for n in range(count)]
     figure = draw_shelves(Shelves("ann", shelves))
     assert_texts_fit(figure)
-    told = [text.get_text() for text in texts_of(figure)]
-    assert [text for text in told if text.startswith("Genre")] == [f"Genre {n}" for n in range(count)]
-    assert sum(text.startswith("Film") for text in told) == 6 * count
+    texts = [text.get_text() for text in texts_of(figure)]
+    assert [text for text in texts if text.startswith("Genre")] == [f"Genre {n}" for n in range(count)]
+    assert sum(text.startswith("Film") for text in texts) == 6 * count
     assert figure.get_size_inches()[1] == pytest.approx(0.7 + 1.7 * count)
 
 
@@ -50,8 +50,8 @@ def test_titles_stay_within_their_cards(title):
 
 def test_a_shelf_that_nothing_explains():
     figure = draw_shelves(Shelves("ann", [shelf(3, ["Film"], label=None, because=())]))
-    told = [text.get_text() for text in texts_of(figure)]
-    assert told == ["Shelves of ann", "interest 3", "25 % of the past", "Film"]
+    texts = [text.get_text() for text in texts_of(figure)]
+    assert texts == ["Shelves of ann", "interest 3", "25 % of the history", "Film"]
 
 
 def test_only_shelves_are_drawn_as_shelves(tmp_path):

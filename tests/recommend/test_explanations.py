@@ -83,7 +83,7 @@ def test_an_explanation_in_words(dpcml, shop):
     found = dpcml.explain("u003", "i41")
     title = dict(shop.item_attributes.select("item", "title").iter_rows())["i41"]
     text = str(found)
-    assert text.startswith(f"{title} for u003: rank {found.rank}, serves interest {found.interest}")
+    assert text.startswith(f"{title} for u003: rank {found.rank}, matches interest {found.interest}")
     assert f"squared distance {found.distance:.3f}" in text
     assert f"Without that interest it would be rank {found.rank_without}." in text
     assert f"Beside it: {found.beside[0][1]}, " in text

@@ -281,11 +281,11 @@ def test_users_without_a_known_item(model, shop, nothing):
         assert part["item"].to_list() == [item for _, item in most[:3]]
         assert part["score"].null_count() == 3
         assert part["rank"].to_list() == [1, 2, 3]
-    with pytest.raises(DataError, match=r"2 histories hold no item that the model knows, the first is that of '"):
+    with pytest.raises(DataError, match=r"2 histories hold no item of the model, the first is that of '"):
         model.fold_in(histories, on_unknown="skip")
 
 
-def test_when_nothing_is_known_of_anybody(model, shop):
+def test_users_without_any_known_item_only(model, shop):
     expected = model.recommend_for([HISTORY], k=3)
     nobody = model.recommend_for([["new"], []], k=3, on_unknown="skip")
     assert len(nobody) == 0
@@ -301,7 +301,7 @@ def test_when_nothing_is_known_of_anybody(model, shop):
 def test_empty_histories_are_an_error_unless_told_otherwise(model):
     with pytest.raises(DataError, match=r"1 histories are empty, the first is that of 'eve'.*on_unknown='popular'"):
         model.recommend_for({"ann": HISTORY, "eve": []})
-    with pytest.raises(DataError, match=r"1 histories hold no item that the model knows, the first is that of 'eve'"):
+    with pytest.raises(DataError, match=r"1 histories hold no item of the model, the first is that of 'eve'"):
         model.fold_in({"ann": HISTORY, "eve": []})
 
 
@@ -341,7 +341,7 @@ def test_models_without_fold_in_say_so():
             ask([["a"]])
 
 
-def test_a_new_user_gets_the_same_list_whoever_else_is_folded_in():
+def test_a_list_does_not_depend_on_the_other_users_folded_in():
     town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
     for gamma in ("statistic", "random"):
         model = DPCML(dim=12, epochs=4, sampler="dihars", n_negatives=20, beta=0.05, gamma=gamma, seed=1).fit(town)
@@ -362,7 +362,7 @@ def test_popularity_is_that_of_training_for_new_users_too():
     assert again.popularity_source is town
 
 
-def test_shelf_names_do_not_depend_on_who_else_is_new():
+def test_shelf_names_do_not_depend_on_the_other_new_users():
     town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
     model = DPCML(dim=12, epochs=4, n_interests=3, seed=1).fit(town)
     histories = {user: town.items_of(user) for user in range(40)}

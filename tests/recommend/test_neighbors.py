@@ -127,7 +127,7 @@ def test_duplicates_are_at_no_distance_and_nothing_is_similar_to_itself():
         assert not (frame[kind] == frame["similar"]).any()
 
 
-def test_many_questions_at_once_are_answered_one_by_one(dpcml):
+def test_many_items_at_once_give_the_same_as_one_by_one(dpcml):
     asked = dpcml.train_.items.series.to_list() * 4  # more than are looked up at a time
     frame = dpcml.similar_items(asked, k=2)
     assert len(frame) == 2 * 360

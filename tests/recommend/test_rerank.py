@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import tastespace as ts
 from tastespace.errors import DataError, NotFittedError, ParameterError, UnknownIdError
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
-from tastespace.recommend import rerank_features
+from tastespace.models.vector_space import VectorSpace
+from tastespace.recommend import pool_reranker
 from tastespace.recommend.rerank import Reranked, rerank
 
 HOWS = ("dd", "pd", "mmr", "dpp", "calibrated")
@@ -297,9 +297,9 @@ def test_blocks_and_a_small_table_of_cosines_change_nothing(kind, request, monke
     model = request.getfixturevalue(kind)
     frame = model.recommend(k=20)
     whole = [rerank(frame, model, how, k=9, weight=0.5) for how in HOWS]
-    monkeypatch.setattr(rerank_features, "_ENTRIES_AT_ONCE", 3000)
-    monkeypatch.setattr(rerank_features, "_MOST_ITEMS", 70)
-    monkeypatch.setattr(rerank_features, "_ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(pool_reranker, "_ENTRIES_AT_ONCE", 3000)
+    monkeypatch.setattr(pool_reranker, "_MOST_ITEMS", 70)
+    monkeypatch.setattr(pool_reranker, "_ROWS_AT_ONCE", 16)
     for how, expected in zip(HOWS, whole, strict=True):
         assert rerank(frame, model, how, k=9, weight=0.5).equals(expected)
     with pytest.raises(ParameterError, match=r"a user has 80 recommendations; mmr compares.*up to 70"):
@@ -373,9 +373,9 @@ def test_parameters_and_clones_reach_the_first_stage(split):
     model = Reranked(model=ts.EASE(), how="dd", weight=0.3, pool=50)
     assert repr(model) == "Reranked(model=EASE(), how='dd', weight=0.3, pool=50)"
     model.set_params(model__regularization=7.0, weight=0.4)
-    twin = model.clone()
-    assert twin.model is not model.model
-    assert (twin.model.regularization, twin.weight, twin.how) == (7.0, 0.4, "dd")
+    clone = model.clone()
+    assert clone.model is not model.model
+    assert (clone.model.regularization, clone.weight, clone.how) == (7.0, 0.4, "dd")
     with pytest.raises(ParameterError, match=r"has no parameter 'wait'.*Did you mean weight"):
         model.set_params(wait=1)
     with pytest.raises(ParameterError, match="EASE has no parameter 'regularizatio'"):
@@ -442,9 +442,9 @@ def test_bad_frames_are_explained(ease, split):
         rerank(frame.rename({"score": "Score"}), ease)
     with pytest.raises(DataError, match=r"expected a frame such as model\.recommend gives, given list"):
         rerank([1, 2], ease)
-    with pytest.raises(UnknownIdError, match=r"users that the model does not know: 5 of 10.*99999.*leave these"):
+    with pytest.raises(UnknownIdError, match=r"users that are not in the model: 5 of 10.*99999.*leave these"):
         rerank(frame.with_columns(pl.col("user").replace(2, 99999)), ease)
-    with pytest.raises(UnknownIdError, match="items that the model does not know"):
+    with pytest.raises(UnknownIdError, match="items that are not in the model"):
         rerank(frame.with_columns(pl.col("item") + 10_000), ease)
     with pytest.raises(DataError, match=r"has item \d+ for user 1 more than once. Ask for each user once"):
         rerank(pl.concat([frame, frame.head(1)]), ease)

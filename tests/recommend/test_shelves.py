@@ -1,4 +1,4 @@
-"""A user's interests and the shelves that serve them."""
+"""A user's interests and the shelves that match them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tastespace.models import VectorSpace
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
-PEOPLE = [f"u{number:03d}" for number in range(0, 120, 8)]
+USERS = [f"u{number:03d}" for number in range(0, 120, 8)]
 
 
 def rows_of(data, items):
@@ -216,7 +216,7 @@ def test_nothing_is_left_when_all_is_muted(ann):
         ann.shelves("ann", mute=[0, 1, 2])
 
 
-def test_shelves_of_somebody_unknown(ann):
+def test_shelves_of_an_unknown_user(ann):
     with pytest.raises(UnknownIdError, match=r"the first is 'anna'.*Did you mean ann"):
         ann.shelves("anna")
 
@@ -255,13 +255,13 @@ def test_shelves_in_pandas(pandas_shop):
 
 @pytest.mark.parametrize("arguments", [{}, {"merge": 1.5}, {"mute": [0]}, {"merge": 0.7, "mute": [1], "boost": {2: 3}}])
 def test_every_item_is_on_the_one_shelf_it_is_nearest_to(dpcml, arguments):
-    data, met = dpcml.train_, 0
-    for user in PEOPLE:
+    data, n_shelves = dpcml.train_, 0
+    for user in USERS:
         row = int(user[1:])
         scores = by_vector(dpcml.vectors(), row)
         shelves = dpcml.shelves(user, k=90, **arguments)
-        standing = [item for shelf in shelves for item in rows_of(data, shelf.items)]
-        assert sorted(standing) == unseen(data, row)  # each once
+        listed = [item for shelf in shelves for item in rows_of(data, shelf.items)]
+        assert sorted(listed) == unseen(data, row)  # each once
         groups = [list(shelf.interests) for shelf in shelves]
         assert not set(arguments.get("mute", ())) & {x for group in groups for x in group}
         for shelf, group in zip(shelves, groups, strict=True):
@@ -271,12 +271,12 @@ def test_every_item_is_on_the_one_shelf_it_is_nearest_to(dpcml, arguments):
                 assert (best >= scores[other].max(axis=0)[mine] - 1e-5).all()
             assert (np.diff(best) <= 1e-5).all()
             np.testing.assert_allclose(shelf.scores, best, atol=1e-5)
-        met += len(shelves)
-    assert met > len(PEOPLE)  # there is more than one shelf to choose from
+        n_shelves += len(shelves)
+    assert n_shelves > len(USERS)  # there is more than one shelf to choose from
 
 
 def test_shelves_are_ordered_by_weight_and_cover_the_past(dpcml):
-    for user in PEOPLE:
+    for user in USERS:
         shelves = dpcml.shelves(user, merge=1.5)
         weights = [shelf.weight for shelf in shelves]
         assert weights == sorted(weights, reverse=True)
@@ -284,8 +284,8 @@ def test_shelves_are_ordered_by_weight_and_cover_the_past(dpcml):
 
 
 def test_the_heads_of_all_shelves_are_the_head_of_the_list(dpcml):
-    """The best item for a user leads the shelf of the interest that it serves."""
-    for user in PEOPLE:
+    """The best item for a user leads the shelf of the interest that it matches."""
+    for user in USERS:
         best = dpcml.recommend([user], k=1)
         shelf = next(s for s in dpcml.shelves(user) if best["interest"][0] in s.interests)
         assert shelf.items[0] == best["item"][0]
@@ -302,7 +302,7 @@ def test_one_vector_gives_one_shelf(cml):
 
 def test_interests_tell_what_belongs_to_each_vector(dpcml):
     data = dpcml.train_
-    for user in PEOPLE:
+    for user in USERS:
         row = int(user[1:])
         scores = by_vector(dpcml.vectors(), row)
         frame = dpcml.interests(user, k=90)

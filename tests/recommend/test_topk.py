@@ -53,7 +53,7 @@ def rows_by_user(frame, data):
     ("name", "more"),
     [("dpcml", ["distance", "interest"]), ("cml", ["distance"]), ("ease", []), ("popular", [])],
 )
-def test_columns_say_what_the_model_knows(name, more, request):
+def test_columns_depend_on_the_kind_of_model(name, more, request):
     found = request.getfixturevalue(name).recommend(["u003"], k=2)
     assert found.columns == ["user", "item", "rank", "score", *more]
 
@@ -225,7 +225,7 @@ def test_ids_come_back_in_the_type_in_which_they_went_in():
         assert model.recommend(frame["user"].to_list()[:1], k=2).schema == found.schema
 
 
-# ---- users whom the model does not know -------------------------------------------------------------------
+# ---- users who are not in the model ----------------------------------------------------------------------
 
 
 def most_taken(data, allowed, k):
@@ -355,7 +355,7 @@ def test_a_file_holds_what_recommend_gives(model, ending, tmp_path):
     assert_frame_equal(read(path), expected, check_dtypes=ending == "parquet")
 
 
-def test_a_file_of_nobodys_items_has_its_columns(tmp_path):
+def test_a_file_of_no_users_has_its_columns(tmp_path):
     model = MostPopular().fit(Interactions.from_scipy(sp.csr_array([[1, 1], [1, 0]])))
     assert model.recommend_to(tmp_path / "lists.parquet", [0]) == 0
     assert pl.read_parquet(tmp_path / "lists.parquet").schema == model.recommend([1]).schema

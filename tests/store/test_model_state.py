@@ -176,7 +176,7 @@ def test_an_unknown_parameter_is_an_error_with_an_offer(tmp_path, parts, monkeyp
             pass
 
     monkeypatch.setattr(sys.modules[__name__], "Learner", Newer)
-    with pytest.raises(ModelFileError, match=r"the parameter 'learns', which this version's Newer does not know"):
+    with pytest.raises(ModelFileError, match=r"the parameter 'learns', but this version's Newer has no such parameter"):
         load(tmp_path / "model")
 
 

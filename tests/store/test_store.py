@@ -24,6 +24,8 @@ def test_a_report_or_any_figures_are_kept_beside_the_model(tmp_path, parts, old)
     assert inspect(tmp_path / "model")["metrics"] == {"P@3": np.float32(0.5), "by user": [1, None]}
     save(old, tmp_path / "model")
     assert inspect(tmp_path / "model")["metrics"] is None
+    with pytest.raises(DataError, match="a report in percent; a model file holds fractions"):
+        save(old, tmp_path / "model", metrics=report.in_percent())
     with pytest.raises(DataError, match=r"metrics=12\.5: expected the report"):
         save(old, tmp_path / "model", metrics=12.5)
 

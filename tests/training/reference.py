@@ -1,6 +1,6 @@
 """DPCML's loss and training steps in plain NumPy and float64, written independently of the kernel.
 
-Nothing here knows a derivative: gradients are central differences of the loss as the paper writes it.
+No derivatives are written out here: gradients are central differences of the loss as the paper writes it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def from_lists(rows: list[list[int]], n_items: int, **ids: Any) -> Interactions:
 
 
 def random_lists(counts: list[int], n_items: int, seed: int = 0) -> Interactions:
-    """Users with so many random items each."""
+    """Users with these numbers of random items."""
     rng = np.random.default_rng(seed)
     return from_lists([list(rng.choice(n_items, n, replace=False)) for n in counts], n_items)
 
@@ -65,7 +65,7 @@ class DpcmlKernel:
     def arrays(self) -> dict[str, Any]:
         """What is learned, by name: views."""
         state = self.state
-        found = {"users": state.users, "items": state.items, "gamma": state.gamma}
+        found = {"users": state.user_vectors, "items": state.item_vectors, "gamma": state.gamma}
         for side, optimizer in (("user", state.user_optimizer), ("item", state.item_optimizer)):
             found |= {f"{side}_{part}": array for part, array in optimizer_arrays(optimizer).items()}
         return found
@@ -78,14 +78,14 @@ class DpcmlKernel:
 
     def step(self, positive: int, epoch: int = 0) -> Step:
         """Loss and gradients of one positive; nothing is learned."""
-        of_users, of_items = np.zeros_like(self.state.users), np.zeros_like(self.state.items)
+        of_users, of_items = np.zeros_like(self.state.user_vectors), np.zeros_like(self.state.item_vectors)
         found = _native.dpcml_loss_and_gradient(
             self.data,
             self.state,
             self.settings,
             seed=SEED,
             epoch=epoch,
-            positive=positive,
+            positive_index=positive,
             user_gradient=of_users,
             item_gradient=of_items,
         )
@@ -125,7 +125,7 @@ def n_beta(model: DPCML, n_negatives: int, n_drawn: int) -> int:
 
 
 def sampled_loss(model: DPCML, positive: Any, negatives: Any, inner: Any, gamma: float, n_negatives: int) -> float:
-    """The loss of one positive from s(u, positive), s(u, negatives) and <positive, negative>."""
+    """The loss of one positive from d(u, positive), d(u, negatives) and <positive, negative>."""
     excess = model.margin + positive - negatives
     hinge = np.maximum(excess, 0)
     nearest_first = np.argsort(negatives, kind="stable")
@@ -191,8 +191,8 @@ class NumpyReference:
         self.steps = {side: kernel.arrays[f"{side}_steps"].copy() for side in ("user", "item")}
         self.owner = train.row_of_each()
         counts = train.user_counts
-        self.share = train.n_interactions / (train.n_users * np.maximum(counts, 1))
-        self.weight = self.share if self.model.weighting == "user" else np.ones(train.n_users)
+        self.user_weight = train.n_interactions / (train.n_users * np.maximum(counts, 1))
+        self.weight = self.user_weight if self.model.weighting == "user" else np.ones(train.n_users)
         self.n_negatives = train.n_items - counts
 
     def rows_of(self, user: int) -> slice:
@@ -213,7 +213,7 @@ class NumpyReference:
         )
 
     def penalty(self, user: int, vectors: Any) -> float:
-        return float(self.model.spread_weight * self.share[user] * penalty(self.model, vectors))
+        return float(self.model.spread_weight * self.user_weight[user] * penalty(self.model, vectors))
 
     def excess(self, positive: int, negatives: Any) -> Any:
         """margin + s(u, positive) - s(u, negative), the largest first."""
@@ -341,8 +341,8 @@ class BprKernel:
         )
         self.data = _native.BprData(offsets=train.offsets, positives=train.indices)
         self.state = _native.BprState(
-            users=users,
-            items=items,
+            user_vectors=users,
+            item_vectors=items,
             bias=bias,
             user_optimizer=optimizer_state(optimizer, users),
             item_optimizer=optimizer_state(optimizer, items),
@@ -353,7 +353,7 @@ class BprKernel:
     def arrays(self) -> dict[str, Any]:
         """What is learned, by name: views."""
         state = self.state
-        found = {"users": state.users, "items": state.items, "bias": state.bias}
+        found = {"users": state.user_vectors, "items": state.item_vectors, "bias": state.bias}
         optimizers = {"user": state.user_optimizer, "item": state.item_optimizer, "bias": state.bias_optimizer}
         for side, optimizer in optimizers.items():
             found |= {f"{side}_{part}": array for part, array in optimizer_arrays(optimizer).items()}

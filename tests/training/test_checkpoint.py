@@ -48,13 +48,13 @@ def without_time(row):
 def test_what_was_written_is_read(tmp_path):
     path = tmp_path / "new" / "folder" / "run.ckpt"
     write_checkpoint(path, {**ARRAYS, "empty": np.empty(0)}, {"history": [{"loss": 0.1}], "best": None})
-    arrays, facts = read_checkpoint(path)
+    arrays, metadata = read_checkpoint(path)
     assert set(arrays) == {"a", "steps"}
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, ARRAYS[name])
         assert array.dtype == ARRAYS[name].dtype
-    assert facts["history"] == [{"loss": 0.1}]
-    assert facts["best"] is None
+    assert metadata["history"] == [{"loss": 0.1}]
+    assert metadata["best"] is None
     assert [p.name for p in path.parent.iterdir()] == ["run.ckpt"]
 
 
@@ -129,7 +129,7 @@ def test_files_of_others_are_refused(tmp_path):
     with pytest.raises(TrainingError, match="no readable checkpoint"):
         read_checkpoint(path)
     save_file(ARRAYS, path, metadata={"tastespace-checkpoint": json.dumps({"format": 99})})
-    with pytest.raises(TrainingError, match=r"checkpoint format 99, this version reads 1"):
+    with pytest.raises(TrainingError, match=r"checkpoint format 99, this version reads 2"):
         read_checkpoint(path)
     with pytest.raises(TrainingError, match="no readable checkpoint"):
         read_checkpoint(tmp_path)

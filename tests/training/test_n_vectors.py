@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tastespace.errors import ParameterError
 from tastespace.training import n_vectors
-from tastespace.training.n_vectors import interests_per_user, n_hardest
+from tastespace.training.n_vectors import interests_per_user, n_beta
 
 
 def floor_log(base, n):
@@ -64,7 +64,7 @@ def test_the_fewest_count_for_those_with_little_or_nothing():
 
 
 @pytest.mark.parametrize("interests", [1, 5, np.int64(4)])
-def test_a_number_gives_everybody_the_same(interests):
+def test_a_number_gives_all_users_the_same(interests):
     out = interests_per_user(np.array([0, 1, 10_000]), interests)
     assert out.tolist() == [interests] * 3
     assert out.dtype == np.int64
@@ -101,29 +101,29 @@ def test_bad_parameters(parameters, words):
 @given(st.integers(1, 10**7), st.integers(1, 10**6))
 def test_n_beta_is_the_floor_of_the_exact_product_but_at_least_one(n, millionths):
     exact = Fraction(millionths, 10**6) * n
-    assert n_hardest(n, millionths / 10**6) == max(1, exact.numerator // exact.denominator)
+    assert n_beta(n, millionths / 10**6) == max(1, exact.numerator // exact.denominator)
 
 
 def test_n_beta_of_the_papers_betas_never_is_zero():
     """Floor alone gives 0, 0, 0, 1, 1, 3, 5 on ML-1M."""
     betas = (1e-5, 5e-5, 1e-4, 3e-4, 5e-4, 1e-3, 1.5e-3)
-    assert [n_hardest(3_900, beta) for beta in betas] == [1, 1, 1, 1, 1, 3, 5]
+    assert [n_beta(3_900, beta) for beta in betas] == [1, 1, 1, 1, 1, 3, 5]
 
 
 @given(st.integers(1, 3000), st.integers(1, 3000))
 def test_beta_of_k_over_n_gives_k(n, k):
     """Proposition 1: HarS with U of n negatives is beta = U / n."""
     k = min(k, n)
-    assert n_hardest(n, k / n) == k
+    assert n_beta(n, k / n) == k
 
 
 @pytest.mark.parametrize("beta", [0, -0.1, 1.0001, float("nan")])
 def test_beta_outside_its_range(beta):
     with pytest.raises(ParameterError, match=r"give a number in \(0, 1\]"):
-        n_hardest(10, beta)
+        n_beta(10, beta)
 
 
 @pytest.mark.parametrize("n", [0, -3, 2.5])
 def test_there_must_be_negatives(n):
     with pytest.raises(ParameterError, match="at least 1"):
-        n_hardest(n, 0.1)
+        n_beta(n, 0.1)

@@ -123,7 +123,7 @@ def test_fold_in_learns_each_user_separately_with_the_items_fixed():
     start = kernel.copies()
     means = np.zeros_like(start["users"])
     _native.fold_in_bpr(
-        kernel.data, kernel.state, kernel.settings, mean_users=means, seed=SEED, epochs=4, average=3, threads=2
+        kernel.data, kernel.state, kernel.settings, mean_user_vectors=means, seed=SEED, epochs=4, average=3, threads=2
     )
     np.testing.assert_array_equal(kernel.arrays["items"], start["items"])
     np.testing.assert_array_equal(kernel.arrays["bias"], start["bias"])
@@ -182,7 +182,7 @@ def test_the_same_bits_for_every_number_of_threads_and_any_pieces(optimizer):
 
 def test_scores_far_apart_do_not_overflow():
     kernel = BprKernel(random_lists(COUNTS, N_ITEMS), block_size=1000)
-    kernel.state.items[:] *= 1e4
+    kernel.state.item_vectors[:] *= 1e4
     totals = kernel.learn()
     assert np.isfinite(totals.loss)
     assert totals.loss / totals.n_steps > 100

@@ -223,7 +223,7 @@ def compare_epochs(kernel, epochs):
 
 
 def test_only_vectors_with_a_gradient_move():
-    """Row-wise: with Adam's state of old gradients, a row that is not touched still stands still."""
+    """Row-wise: with Adam's state of old gradients, a row without a gradient does not change."""
     kernel = a_kernel(a_model("hars-1", optimizer="adam", block_size=1))
     for name in ("user_first", "item_first", "user_second", "item_second"):
         kernel.arrays[name][:] = 0.5
@@ -418,7 +418,10 @@ def test_dcrs_weighs_every_user_alike_over_an_epoch(weighting):
     np.add.at(totals, train.row_of_each(), [kernel.step(p).dcrs for p in range(train.n_interactions)])
     reference = NumpyReference(kernel)
     psi = np.array(
-        [reference.penalty(u, reference.state["users"][reference.rows_of(u)]) / reference.share[u] for u in range(4)]
+        [
+            reference.penalty(u, reference.state["users"][reference.rows_of(u)]) / reference.user_weight[u]
+            for u in range(4)
+        ]
     )
     np.testing.assert_allclose(totals, psi * train.n_interactions / train.n_users, rtol=1e-5)
     assert totals[0] == 0  # one vector

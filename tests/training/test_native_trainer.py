@@ -15,7 +15,7 @@ from tastespace.training.native_trainer import (
     BprTrainer,
     DpcmlTrainer,
     LearningRateSchedule,
-    RunSettings,
+    TrainingSettings,
     optimizer_arrays,
     optimizer_state,
     project,
@@ -62,7 +62,7 @@ def test_the_schedule_reaches_the_kernel():
 
 
 def trainer_of(kernel, learning_rates, average):
-    run = RunSettings(learning_rates, average, SEED, 1)
+    run = TrainingSettings(learning_rates, average, SEED, 1)
     return DpcmlTrainer(kernel.train, kernel.data, kernel.state, kernel.settings, run)
 
 
@@ -98,7 +98,7 @@ def test_ticks_cover_the_epoch_and_rows_say_what_happened():
     assert ticks[-1][1] == pytest.approx(row["hinge"])
     assert row["loss"] == pytest.approx(row["hinge"] + row["dcrs"])
     assert row["dcrs"] > 0
-    assert 0 < row["active"] <= 7
+    assert 0 < row["pair_gradients"] <= 7
 
 
 def test_the_state_is_all_that_another_epoch_depends_on():
@@ -119,7 +119,7 @@ def test_the_state_is_all_that_another_epoch_depends_on():
 
 def bpr_trainer(average):
     kernel = BprKernel(random_lists(COUNTS, N_ITEMS), optimizer="adagrad")
-    run = RunSettings(LearningRateSchedule(0.05, "linear", 6), average, SEED, 1)
+    run = TrainingSettings(LearningRateSchedule(0.05, "linear", 6), average, SEED, 1)
     return BprTrainer(kernel.train, kernel.data, kernel.state, kernel.settings, run)
 
 
@@ -168,22 +168,34 @@ def test_optimizers_keep_only_the_state_they_need(optimizer, filled):
 
 def dpcml_state(kernel, **changes):
     state = kernel.state
-    names = ("users", "items", "gamma", "user_optimizer", "item_optimizer")
+    names = ("user_vectors", "item_vectors", "gamma", "user_optimizer", "item_optimizer")
     return _native.DpcmlState(**{**{name: getattr(state, name) for name in names}, **changes})
 
 
 def test_the_state_gives_its_arrays_back_unchanged():
     users = np.ones((2, 3), np.float32)
-    state = dpcml_state(a_kernel(a_model()), users=users)
-    assert state.users is users
+    state = dpcml_state(a_kernel(a_model()), user_vectors=users)
+    assert state.user_vectors is users
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("users", np.ones((4, 3)), r"users: .*writable array of float32, given float64 of shape \(4, 3\)"),
-        ("users", np.ones(4, np.float32), r"users: expected a 2-dimensional, .*given float32 of shape \(4,\)"),
-        ("items", np.ones((4, 6), np.float32)[:, ::2], "items: expected a 2-dimensional, C-contiguous and writable"),
+        (
+            "user_vectors",
+            np.ones((4, 3)),
+            r"user_vectors: .*writable array of float32, given float64 of shape \(4, 3\)",
+        ),
+        (
+            "user_vectors",
+            np.ones(4, np.float32),
+            r"user_vectors: expected a 2-dimensional, .*given float32 of shape \(4,\)",
+        ),
+        (
+            "item_vectors",
+            np.ones((4, 6), np.float32)[:, ::2],
+            "item_vectors: expected a 2-dimensional, C-contiguous and writable",
+        ),
         ("gamma", [0.5], "gamma: expected a 1-dimensional, .*given list"),
         ("gamma", None, "gamma: NoneType"),
     ],
@@ -196,8 +208,8 @@ def test_arrays_of_another_type_are_refused_rather_than_copied(name, value, mess
 def test_read_only_arrays_are_refused_where_something_is_learned():
     users = np.ones((4, 3), np.float32)
     users.flags.writeable = False
-    with pytest.raises(TypeError, match="users: expected a 2-dimensional, C-contiguous and writable array"):
-        dpcml_state(a_kernel(a_model()), users=users)
+    with pytest.raises(TypeError, match="user_vectors: expected a 2-dimensional, C-contiguous and writable array"):
+        dpcml_state(a_kernel(a_model()), user_vectors=users)
 
 
 def test_arrays_that_are_only_read_are_checked_too():
@@ -209,8 +221,8 @@ def test_arrays_that_are_only_read_are_checked_too():
 
 
 def test_a_wrong_name_is_refused():
-    with pytest.raises(TypeError, match="user_vectors"):
-        dpcml_state(a_kernel(a_model()), user_vectors=np.ones((4, 3), np.float32))
+    with pytest.raises(TypeError, match="users"):
+        dpcml_state(a_kernel(a_model()), users=np.ones((4, 3), np.float32))
     with pytest.raises(TypeError, match="stepsize"):
         _native.OptimizerSettings(optimizer=_native.Optimizer.SGD, stepsize=0.1)
 
@@ -223,7 +235,7 @@ def test_a_number_is_no_enum():
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [
-        ("users", (9, 5), "users: expected 50 values .*, given 45"),
+        ("user_vectors", (9, 5), "user_vectors: expected 50 values .*, given 45"),
         ("gamma", (3,), "gamma: expected 26 values .one per positive., given 3"),
     ],
 )

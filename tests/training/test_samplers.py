@@ -15,7 +15,7 @@ from scipy.stats import chi2, chisquare
 from tastespace import DPCML
 from tastespace.errors import ParameterError
 from tastespace.training import samplers
-from tastespace.training.samplers import SAMPLERS, Negatives, alias_table, find_sampler, popularity_weights
+from tastespace.training.samplers import SAMPLERS, NegativeDrawer, alias_table, find_sampler, popularity_weights
 
 MANY = 40_000
 PLAUSIBLE = 1e-4  # all draws are seeded: a test that passes once passes always
@@ -55,7 +55,7 @@ def assert_follows(counts, expected):
 @pytest.mark.parametrize("power", [None, 0.0, 0.5, 1.0, 2.0])
 def test_first_and_second_draw_follow_the_weights(power):
     train = a_village()
-    drawn = Negatives(train, popularity_power=power, seed=1).draw(np.zeros(MANY, np.int32), n=2)
+    drawn = NegativeDrawer(train, popularity_power=power, seed=1).draw(np.zeros(MANY, np.int32), n=2)
     first = probabilities(train, power)
     assert_follows(np.bincount(drawn[:, 0], minlength=12), first)
     # Without replacement, one after the other: the second is drawn from what the first left.
@@ -72,7 +72,7 @@ def test_first_and_second_draw_follow_the_weights(power):
 def test_uniform_sets_of_every_size_are_uniform(n):
     """Crowded (more than half the catalog taken or wanted) or not, each negative is as likely as the next."""
     train = a_village()
-    drawn = Negatives(train, seed=2).draw(np.zeros(MANY // 4, np.int32), n=n)
+    drawn = NegativeDrawer(train, seed=2).draw(np.zeros(MANY // 4, np.int32), n=n)
     for column in range(n):
         assert_follows(np.bincount(drawn[:, column], minlength=12), probabilities(train, None))
 
@@ -81,7 +81,7 @@ def test_popularity_of_a_user_who_has_nearly_all_that_is_popular():
     """What is left is still drawn by its popularity, and an item that nobody has never comes before one that has."""
     rows = [[0, 1, 2]] + [[0, 1, 2]] * 3000 + [[3]] * 12 + [[4]] * 6 + [[5]] * 2
     train = from_lists(rows, 400)
-    drawn = Negatives(train, popularity_power=1.0, seed=4).draw(np.zeros(MANY // 4, np.int32), n=2)
+    drawn = NegativeDrawer(train, popularity_power=1.0, seed=4).draw(np.zeros(MANY // 4, np.int32), n=2)
     assert_follows(np.bincount(drawn[:, 0], minlength=400), probabilities(train, 1.0))
     assert drawn.max() <= 5
 
@@ -126,7 +126,7 @@ def test_samplers_have_the_documented_kinds():
 def test_negatives_are_true_distinct_and_as_many_as_there_are(seed, n, power):
     train = random_lists([0, 1, 5, 10, 13, 14, 15], 15, seed)
     users = np.repeat(np.arange(7, dtype=np.int32), 3)
-    drawn = Negatives(train, popularity_power=power, seed=seed, n_threads=1).draw(users, n)
+    drawn = NegativeDrawer(train, popularity_power=power, seed=seed, n_threads=1).draw(users, n)
     assert drawn.shape == (21, n)
     for user, row in zip(users, drawn, strict=True):
         real = row[row >= 0]
@@ -165,19 +165,19 @@ def test_a_draw_depends_on_seed_epoch_and_positive_only():
 def test_pieces_equal_one_call(power, threads):
     train = random_lists([3, 9, 20, 29], 30)
     users = np.random.default_rng(0).integers(0, 4, 500).astype(np.int32)
-    whole = Negatives(train, popularity_power=power, seed=7, n_threads=1).draw(users, n=6, epoch=2)
-    source = Negatives(train, popularity_power=power, seed=7, n_threads=threads)
+    whole = NegativeDrawer(train, popularity_power=power, seed=7, n_threads=1).draw(users, n=6, epoch=2)
+    source = NegativeDrawer(train, popularity_power=power, seed=7, n_threads=threads)
     edges = [0, 1, 130, 131, 500]
     pieces = [source.draw(users[a:b], n=6, epoch=2, first=a) for a, b in pairwise(edges)]
     np.testing.assert_array_equal(np.concatenate(pieces), whole)
     assert (source.draw(users, n=6, epoch=3) != whole).any()
-    assert (Negatives(train, popularity_power=power, seed=8).draw(users, n=6, epoch=2) != whole).any()
+    assert (NegativeDrawer(train, popularity_power=power, seed=8).draw(users, n=6, epoch=2) != whole).any()
 
 
 def test_no_users_and_no_negatives():
     train = from_lists([[0, 1, 2], [1]], 3)
-    assert Negatives(train).draw(np.array([], np.int32), n=4).shape == (0, 4)
-    assert Negatives(train).draw([0, 1], n=2).tolist()[0] == [-1, -1]
+    assert NegativeDrawer(train).draw(np.array([], np.int32), n=4).shape == (0, 4)
+    assert NegativeDrawer(train).draw([0, 1], n=2).tolist()[0] == [-1, -1]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_no_users_and_no_negatives():
 )
 def test_bad_calls(users, n, words):
     with pytest.raises(ParameterError) as caught:
-        Negatives(from_lists([[0], [1]], 3)).draw(np.array(users), n)
+        NegativeDrawer(from_lists([[0], [1]], 3)).draw(np.array(users), n)
     assert words in str(caught.value)
 
 

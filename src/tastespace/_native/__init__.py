@@ -1,13 +1,13 @@
 """The compiled kernels: one extension module per instruction set, the best one chosen here.
 
 ``TASTESPACE_SIMD=generic|v3|v4`` overrides the choice (to compare SIMD variants, or to get the same bits on two
-machines). Nothing else in the library knows that there is more than one.
+machines). The rest of the library does not depend on which one is used.
 """
 
 import os
 from importlib import import_module
 
-# How long a thread that waits for the others keeps its core busy before it sleeps. OpenMP's own choice, milliseconds,
+# How long a thread that waits for the others keeps its core busy before it sleeps. OpenMP's default, milliseconds,
 # makes training ten times slower on a machine that has other work. It is read when the library is loaded, below.
 _SPIN = "GOMP_SPINCOUNT"
 _unset = _SPIN not in os.environ and "OMP_WAIT_POLICY" not in os.environ
@@ -15,7 +15,7 @@ if _unset:
     os.environ[_SPIN] = "2000"
 _generic = import_module(f"{__name__}.generic")
 if _unset:
-    del os.environ[_SPIN]  # processes that we start choose for themselves
+    del os.environ[_SPIN]  # child processes make their own choice
 _VARIANTS = ("generic", "v3", "v4")
 _best = _generic.best_simd_variant()
 SIMD = os.environ.get("TASTESPACE_SIMD") or _best

@@ -14,8 +14,8 @@ SOURCES: str
 def best_simd_variant() -> str:
     """The widest SIMD variant that this processor runs."""
 
-def factorize(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """``(ids, codes)``: the distinct values in ascending order and each value's place among them."""
+def encode_ids(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """``(ids, codes)``: the distinct values in ascending order and each value's index among them."""
 
 def build_csr(
     rows: NDArray[np.int32], columns: NDArray[np.int32], n_rows: int, threads: int
@@ -25,7 +25,7 @@ def build_csr(
 def build_csr_with_sources(
     rows: NDArray[np.int32], columns: NDArray[np.int32], n_rows: int, threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """As `build_csr`, with ``(sources, starts)``: cell ``c`` was built from the input positions
+    """As `build_csr`, with ``(sources, starts)``: entry ``c`` of the matrix was built from the input positions
     ``sources[starts[c]:starts[c + 1]]``, ascending.
     """
 
@@ -44,9 +44,9 @@ def rank_with_vectors(
     k: int,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """``(places, top, nan_user)`` for a block of users.
+    """``(test_ranks, top, nan_user)`` for a block of users.
 
-    ``places`` has a row ``(rank, negatives above, negatives tied)`` for every test item of every user in turn,
+    ``test_ranks`` has a row ``(rank, negatives above, negatives tied)`` for every test item of every user in turn,
     ``top`` a row of k item indices per user (-1 where there are fewer candidates). ``nan_user`` is the position
     in ``users`` of the first user with a NaN score, or -1. Scores are the largest, over the user's vectors, of
     ``scale * <x, v> + vector_term + item_term``.
@@ -78,7 +78,7 @@ def pair_scores(
     largest inner product plus the item's bias (an empty array: none), and the first vector that reaches it.
     """
 
-def list_spread(
+def list_pair_distances(
     top: NDArray[np.int32], vectors: NDArray[np.float32], cuts: NDArray[np.int64], threads: int
 ) -> NDArray[np.float64]:
     """Sum of squared distances over ordered pairs of each list's first ``cut`` items, shape ``(n, n_cuts)``."""
@@ -97,13 +97,13 @@ class Sampler(Enum):
     """Those that violate the margin by more than the positive's gamma."""
 
 class GammaRule(Enum):
-    """How gamma moves: by projected gradient, or as a running average of the order statistic."""
+    """How gamma is updated: by projected gradient, or as a running average of the N_beta-th largest violation."""
 
     GRADIENT = ...
     AVERAGE = ...
 
 class DcrsForm(Enum):
-    """DCRS: none, on the mean pairwise distance of a user's vectors, or on each pair."""
+    """DCRS: none, on the spread of a user's vectors, or on the squared distance of each pair."""
 
     OFF = ...
     MEAN = ...
@@ -222,18 +222,18 @@ class DpcmlData:
         alias_other: NDArray[np.int32],
         vector_offsets: NDArray[np.int64],
         loss_weight: NDArray[np.float32],
-        dcrs_share: NDArray[np.float32],
-        n_hardest: NDArray[np.int32],
+        dcrs_weight: NDArray[np.float32],
+        n_beta: NDArray[np.int32],
     ) -> None: ...
 
 class DpcmlState:
     """What DPCML learns: the arrays themselves, changed in place."""
 
     @property
-    def users(self) -> NDArray[np.float32]:
+    def user_vectors(self) -> NDArray[np.float32]:
         """Shape ``(n_vectors, dim)``."""
     @property
-    def items(self) -> NDArray[np.float32]:
+    def item_vectors(self) -> NDArray[np.float32]:
         """Shape ``(n_items, dim)``."""
     @property
     def gamma(self) -> NDArray[np.float32]:
@@ -245,8 +245,8 @@ class DpcmlState:
     def __init__(
         self,
         *,
-        users: NDArray[np.float32],
-        items: NDArray[np.float32],
+        user_vectors: NDArray[np.float32],
+        item_vectors: NDArray[np.float32],
         gamma: NDArray[np.float32],
         user_optimizer: OptimizerState,
         item_optimizer: OptimizerState,
@@ -261,10 +261,10 @@ class BprState:
     """What BPR learns: the arrays themselves, changed in place."""
 
     @property
-    def users(self) -> NDArray[np.float32]:
+    def user_vectors(self) -> NDArray[np.float32]:
         """Shape ``(n_users, dim)``."""
     @property
-    def items(self) -> NDArray[np.float32]:
+    def item_vectors(self) -> NDArray[np.float32]:
         """Shape ``(n_items, dim)``."""
     @property
     def bias(self) -> NDArray[np.float32]:
@@ -278,8 +278,8 @@ class BprState:
     def __init__(
         self,
         *,
-        users: NDArray[np.float32],
-        items: NDArray[np.float32],
+        user_vectors: NDArray[np.float32],
+        item_vectors: NDArray[np.float32],
         bias: NDArray[np.float32],
         user_optimizer: OptimizerState,
         item_optimizer: OptimizerState,
@@ -359,7 +359,7 @@ def fold_in_dpcml(
     state: DpcmlState,
     settings: DpcmlSettings,
     *,
-    mean_users: NDArray[np.float32],
+    mean_user_vectors: NDArray[np.float32],
     seed: int,
     epochs: int,
     average: int,
@@ -367,8 +367,8 @@ def fold_in_dpcml(
 ) -> None:
     """Learn the vectors of new users with the items fixed, each user separately, changing ``state``.
 
-    ``mean_users`` receives the running mean over ``average`` epochs, which is what a model uses. The state of the item
-    optimizer may be empty.
+    ``mean_user_vectors`` receives the running mean over ``average`` epochs, which is what a model uses. The state of
+    the item optimizer may be empty.
     """
 
 def dpcml_loss_and_gradient(
@@ -378,7 +378,7 @@ def dpcml_loss_and_gradient(
     *,
     seed: int,
     epoch: int,
-    positive: int,
+    positive_index: int,
     user_gradient: NDArray[np.float32],
     item_gradient: NDArray[np.float32],
 ) -> PositiveStep:
@@ -402,7 +402,7 @@ def fold_in_bpr(
     state: BprState,
     settings: BprSettings,
     *,
-    mean_users: NDArray[np.float32],
+    mean_user_vectors: NDArray[np.float32],
     seed: int,
     epochs: int,
     average: int,

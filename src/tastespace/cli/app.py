@@ -47,14 +47,14 @@ COMMANDS = [
     ),
     LazyCommand("inference_commands:similar", "similar shop.model jam", "Items like an item, or users like a user."),
     LazyCommand(
-        "model_commands:evaluate", "evaluate shop.model later.parquet --user who --item what",
+        "saved_model_commands:evaluate", "evaluate shop.model later.parquet --user who --item what",
         "How well a saved model ranks held-out interactions; accuracy is given as fractions from 0 to 1.",
     ),
     LazyCommand(
-        "model_commands:export", "export shop.model vectors --kind parquet",
+        "saved_model_commands:export", "export shop.model vectors --kind parquet",
         "Write item and user vectors for a vector index or database.",
     ),
-    LazyCommand("model_commands:inspect", "inspect shop.model --verify", "What is in a model file."),
+    LazyCommand("saved_model_commands:inspect", "inspect shop.model --verify", "What is in a model file."),
     LazyCommand(
         "run:run", "run --dataset steam-200k --method apa+dihars --json result.json",
         "Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper.",
@@ -64,7 +64,7 @@ COMMANDS = [
         "Search parameters on validation data only.",
     ),
     LazyCommand(
-        "models:models", "models --format json",
+        "list_models:models", "models --format json",
         "List the models: name, class, family, the extra they need, and what they support.",
     ),
     LazyCommand(
@@ -73,7 +73,7 @@ COMMANDS = [
     ),
     LazyCommand(
         "doctor:doctor", "doctor",
-        "Print versions, the SIMD level chosen, threads, data directories and which optional packages are there.",
+        "Print versions, the SIMD variant chosen, threads, data directories and which optional packages are there.",
     ),
     LazyCommand(
         "paper:paper", "paper list",
@@ -99,7 +99,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the library does to stderr.")] = False,
 ) -> None:

@@ -1,7 +1,8 @@
-"""Arguments of the commands as the library needs them: models, ids and files of attributes."""
+"""Arguments of the commands as the library needs them: models, parameters, ids and files of attributes."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,15 +13,50 @@ from tastespace.data.attributes import title_column
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import open_file, to_polars
-from tastespace.errors import DataError, nearest
+from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.models import Recommender
-from tastespace.recommend.labels import Labeler
+from tastespace.recommend.interest_labels import Labeler
 from tastespace.store import load
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
 ModelArgument = Annotated[Path, typer.Argument(help="Directory of a saved model.")]
+
+
+def parse_settings(settings: list[str]) -> dict[str, Any]:
+    """``["dim=50", "sampler=hars", "dcrs=none"]`` as parameters: numbers, true/false, none and JSON are understood.
+
+    >>> parse_settings(["dim=50", "margin=0.5", "sampler=hars", "dcrs=none", "layers=[16, 8]"])
+    {'dim': 50, 'margin': 0.5, 'sampler': 'hars', 'dcrs': None, 'layers': [16, 8]}
+    """
+    found: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or not name:
+            raise ParameterError(f"--set {setting}: expected key=value, such as --set dim=50.")
+        try:
+            found[name.strip()] = _setting_value(text.strip())
+        except json.JSONDecodeError as problem:
+            raise ParameterError(
+                f"--set {setting}: {text.strip()!r} is no JSON ({problem}); expected a list such as [16, 8] or an "
+                'object such as {"epochs": 1}.'
+            ) from problem
+    return found
+
+
+def _setting_value(text: str) -> Any:
+    plain = {"none": None, "true": True, "false": False}
+    if text.lower() in plain:
+        return plain[text.lower()]
+    if text[:1] in ("[", "{"):
+        return json.loads(text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def open_model(path: Path) -> Recommender:

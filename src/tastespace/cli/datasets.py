@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from tastespace.cli.output import FORMAT_HELP, Format, for_people, print_rows
+from tastespace.cli.output import FORMAT_HELP, Format, is_table_output, print_rows
 from tastespace.data import datasets as named
 
 
@@ -21,7 +21,7 @@ def datasets(
 ) -> None:
     """List the named data sets: size, license, and whether they are on this machine."""
     entries = named.describe_all() if name is None else [named.describe(name)]
-    if not for_people(format):
+    if not is_table_output(format):
         rows = [asdict(entry) for entry in entries]
         for row in rows:
             row["views"] = ", ".join(row["views"])

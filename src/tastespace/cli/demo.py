@@ -24,7 +24,7 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("DPCML, several", "dpcml", {"sampler": "hard", "n_negatives": 5, "epochs": 30, **_SPREAD}),
 )
 _LEGEND = (
-    "[dim]All figures are fractions from 0 to 1. minority: recall@10 of the held-out items outside a user's main "
+    "[dim]All values are fractions from 0 to 1. minority: recall@10 of the held-out items outside a user's main "
     "category; diversity: how different the categories within a list are; coverage: share of the catalog that is "
     "recommended to at least one user.[/]"
 )

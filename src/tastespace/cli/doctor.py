@@ -12,7 +12,7 @@ from rich.table import Table
 import tastespace
 from tastespace import _native, threads
 from tastespace.data.datasets.cache import cache_root
-from tastespace.data.datasets.folders import user_folders
+from tastespace.data.datasets.file_sources import user_folders
 
 _CORE = (
     "numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich", "pooch", "platformdirs",
@@ -25,12 +25,13 @@ _EXTRAS = {
     "neural": ("torch",),
     "tune": ("optuna",),
     "paper": ("jinja2", "matplotlib"),
+    "als": ("implicit",),
     "bench": ("implicit", "torch"),
 }
 
 
 def doctor() -> None:
-    """Print versions, the SIMD level chosen, threads, data directories and which optional packages are there."""
+    """Print versions, the SIMD variant chosen, threads, data directories and which optional packages are there."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column(overflow="fold")

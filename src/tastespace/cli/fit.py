@@ -10,13 +10,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tastespace.cli.arguments import read_attributes
-from tastespace.cli.run import parse_settings
+from tastespace.cli.arguments import parse_settings, read_attributes
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
-from tastespace.models.trained import TrainedRecommender
+from tastespace.models.trained_base import TrainedRecommender
 from tastespace.store.model_directory import require_free
 
 log = logging.getLogger(__name__)
@@ -63,10 +62,10 @@ def fit(
     messages = Console(stderr=True, soft_wrap=True)
     messages.print(f"{data}: {whole!r}", highlight=False, markup=False)
     fitted, report = _fit_and_measure(model, parameters, whole, valid, seed)
-    fitted.save(out, metrics=None if report is None else report.metrics)
+    fitted.save(out, metrics=report)
     if report is not None:
-        figures = ", ".join(f"{name} {value:.3f}" for name, value in report.metrics.items())
-        messages.print(f"on the held-out {100 * valid:.0f} %: {figures}", highlight=False)
+        values = ", ".join(f"{name} {value:.3f}" for name, value in report.metrics.items())
+        messages.print(f"on the held-out {100 * valid:.0f} %: {values}", highlight=False)
     messages.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
 
 
@@ -121,7 +120,7 @@ def _fit_and_measure(
     held_out, train = split.per_user(whole, (valid, 1 - valid), seed=seed)
     if held_out.n_interactions == 0:
         log.warning(
-            "histories are too short to hold out %g %% of each: no figures, and no choice of epoch", 100 * valid
+            "histories are too short to hold out %g %% of each: no metrics, and no choice of epoch", 100 * valid
         )
         return model.fit(whole), None
     model.fit(train, valid=held_out)

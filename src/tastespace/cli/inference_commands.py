@@ -21,7 +21,7 @@ from tastespace.cli.arguments import (
     read_user_features,
     replace_by_titles,
 )
-from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, show
+from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output, show
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
 from tastespace.recommend.rerank import rerank as rerank_lists
@@ -30,7 +30,7 @@ from tastespace.recommend.topk import STREAMED
 Number = TypeVar("Number", int, float)
 _Format = Annotated[Format, typer.Option(help=FORMAT_HELP)]
 _Out = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
-_K = Annotated[int, typer.Option("-k", "--k", help="How many.")]
+_K = Annotated[int, typer.Option("-k", "--k", help="Number of items per list.")]
 _Filter = Annotated[str | None, typer.Option(help="Only items with these attributes: an SQL condition.")]
 _User = Annotated[str, typer.Argument(help="Id of a user.")]
 
@@ -88,7 +88,7 @@ def recommend(
     if histories and rerank is not None:
         histories = [one for one in histories if one]
         if not histories:
-            raise ParameterError("no --history holds an item that the model knows: nothing can be re-ranked.")
+            raise ParameterError("no item of any --history is in the model: nothing can be re-ranked.")
         opened, histories = opened.fold_in(histories), []  # re-ranking needs a model with vectors of these users
     user_features = None if features is None else read_user_features(features, train)
     if user_features is not None and rerank is not None:
@@ -102,7 +102,7 @@ def recommend(
     if rerank is not None:
         found = rerank_lists(found, opened, rerank, k, weight)
     frame = to_polars(found)[0]
-    if for_people(format, out):
+    if is_table_output(format, out):
         show(add_titles(frame, train).drop("score" if "distance" in frame.columns else []))
     else:
         emit(frame, format, out)
@@ -112,7 +112,7 @@ def shelves(
     model: ModelArgument,
     user: _User,
     k: _K = 10,
-    each: Annotated[list[str] | None, typer.Option(help="How many of one interest: 0=12; may be repeated.")] = None,
+    each: Annotated[list[str] | None, typer.Option(help="Items for one interest, INTEREST=N; may be repeated.")] = None,
     mute: Annotated[list[int] | None, typer.Option(help="Leave an interest out; may be repeated.")] = None,
     boost: Annotated[list[str] | None, typer.Option(help="Show more of an interest: 2=1.5; may be repeated.")] = None,
     filter: _Filter = None,
@@ -134,7 +134,7 @@ def shelves(
         draw_shelves(found, picture)
         typer.echo(picture)
         return
-    if not for_people(format, out):
+    if not is_table_output(format, out):
         emit(to_polars(found.to_frame())[0], format, out)
         return
     console = Console()
@@ -160,7 +160,7 @@ def interests(
     """A user's interests: weight, label, past items and nearest items of each."""
     opened = open_model(model)
     frame = to_polars(opened.interests(parse_ids(opened.train_.users, [user])[0], k, column=column))[0]
-    if for_people(format, out):
+    if is_table_output(format, out):
         show(replace_by_titles(frame, opened.train_, ("past", "nearest")))
     else:
         emit(frame, format, out)
@@ -191,7 +191,7 @@ def explain(
     opened = open_model(model)
     train = opened.train_
     found = opened.explain(parse_ids(train.users, [user])[0], parse_ids(train.items, [item])[0], k)
-    if for_people(format):
+    if is_table_output(format):
         Console().print(escape(str(found)), highlight=False)
     elif format in (Format.auto, Format.json):
         sys.stdout.write(json.dumps(found.to_dict(), indent=1, default=str, ensure_ascii=False) + "\n")
@@ -216,7 +216,7 @@ def similar(
         frame = to_polars(opened.similar_users(parse_ids(train.users, ids), k))[0]
     else:
         frame = to_polars(opened.similar_items(parse_ids(train.items, ids), k))[0]
-    if for_people(format, out):
+    if is_table_output(format, out):
         shown = frame if users else add_titles(frame, train, "similar")
         show(shown.drop("score" if "distance" in frame.columns else []))
     else:

@@ -1,4 +1,4 @@
-"""Output of the commands: rows for programs, tables for people, progress bars."""
+"""Output of the commands: rows for programs, formatted tables, progress bars."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Format(str, Enum):
     parquet = "parquet"
 
 
-FORMAT_HELP = "table for people, json, jsonl, csv or parquet for programs; auto: table on a terminal, else csv."
+FORMAT_HELP = "table: formatted text; json, jsonl, csv, parquet: rows; auto: table on a terminal, else csv."
 
 
-def for_people(format: Format, out: Path | None = None) -> bool:
-    """Whether a person reads the output."""
+def is_table_output(format: Format, out: Path | None = None) -> bool:
+    """Whether the output is a formatted table."""
     return out is None and (format is Format.table or (format is Format.auto and sys.stdout.isatty()))
 
 
@@ -52,7 +52,7 @@ def emit(frame: pl.DataFrame, format: Format, out: Path | None = None) -> None:
             raise ParameterError(f"--out {out}: expected a name that ends in {', '.join(endings)}, or --format.")
         format = endings[out.suffix]
     if format is Format.table:
-        raise ParameterError(f"--out {out}: a table is for people at a terminal; give --format csv, say.")
+        raise ParameterError(f"--out {out}: a table is formatted for a terminal; give --format csv or another.")
     text = _encoded(frame, Format.csv if format is Format.auto else format)
     if out is None:
         if format is Format.parquet and sys.stdout.isatty():
@@ -91,7 +91,7 @@ def _encoded(frame: pl.DataFrame, format: Format) -> bytes:
 
 
 def show(frame: pl.DataFrame, title: str | None = None) -> None:
-    """A frame as a table for people."""
+    """A frame as a formatted table."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in frame:
         table.add_column(column.name, justify="right" if column.dtype.is_numeric() else "left")

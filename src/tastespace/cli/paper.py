@@ -18,14 +18,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from tastespace.cli.config import configured
-from tastespace.cli.output import FORMAT_HELP, Format, emit, for_people, require_writable, show
+from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output, require_writable, show, write_file
 from tastespace.data.datasets.cache import cache_root
 from tastespace.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
     from tastespace.paper.dataset_statistics import StatisticsTable
-    from tastespace.paper.experiments import Experiment, TableRow
-    from tastespace.paper.rendering import Archive
+    from tastespace.paper.experiment_types import Experiment, TableRow
+    from tastespace.paper.table_rows import Archive
 
 paper = typer.Typer(
     name="paper",
@@ -33,15 +33,15 @@ paper = typer.Typer(
     invoke_without_command=True,
 )
 
-_NAME_WIDTH, _FIGURE_WIDTH = 44, 16
-"""Columns of the terminal for names, marks and seconds, and for one figure; further figures follow below."""
+_NAME_WIDTH, _VALUE_WIDTH = 44, 16
+"""Columns of the terminal for names, marks and seconds, and for one metric; further metrics follow below."""
 
 _Results = Annotated[Path | None, typer.Option(help="Result cache: folder of finished runs; by default in the cache.")]
 _Archive = Annotated[
     Path | None, typer.Option(help="Folder of an earlier report; its rows are used where a run is not in the cache.")
 ]
 _Quick = Annotated[bool, typer.Option("--quick", help="Few epochs of few methods: to see that it works.")]
-_Seeds = Annotated[int | None, typer.Option(help="Runs of each row; by default as declared, mostly 1.")]
+_Seeds = Annotated[int | None, typer.Option(help="Seeds per row; by default as declared, mostly 1.")]
 _Workers = Annotated[int, typer.Option(help="Processes at a time; 0: one per core.")]
 _Minutes = Annotated[float | None, typer.Option(help="Stop after so many minutes; what is missing is marked.")]
 
@@ -51,7 +51,7 @@ def _paper(context: typer.Context) -> None:
     """The paper's tables, figures and claims: list them, run them, see ours beside the published ones."""
     if context.invoked_subcommand is None:
         list_()
-        if for_people(Format.auto):
+        if is_table_output(Format.auto):
             typer.echo("Run one: tastespace paper table NAME --dataset NAME. All commands: tastespace paper --help.")
 
 
@@ -70,7 +70,7 @@ def list_(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.aut
         {"kind": "claim", "name": one.name, "title": one.text, "data sets": ", ".join(one.datasets)}
         for one in CLAIMS.values()
     ]
-    if not for_people(format):
+    if not is_table_output(format):
         emit(pl.DataFrame(rows), format)
         return
     show(pl.DataFrame(rows))
@@ -91,15 +91,15 @@ def table(
 ) -> None:
     """Run what is missing of a table and show it."""
     from tastespace.paper.dataset_statistics import StatisticsTable
-    from tastespace.paper.experiments import only
+    from tastespace.paper.experiment_types import only
     from tastespace.paper.paper_tables import find_table
-    from tastespace.paper.rendering import statistics_rows, to_markdown, to_rows
+    from tastespace.paper.table_rows import statistics_rows, to_markdown, to_rows
 
     declared = find_table(name)
     earlier = _open_archive(archive)
     if isinstance(declared, StatisticsTable):
         if method:
-            raise ParameterError(f"--method: the table {name!r} is counted in the data and has no methods.")
+            raise ParameterError(f"--method: the table {name!r} is computed from the data, without models.")
         found = statistics_rows(declared, dataset or (), earlier)
     else:
         declared = only(declared, method) if method else declared
@@ -107,8 +107,8 @@ def table(
         found = _measured(declared, dataset or [], seeds, quick, workers, minutes, results, earlier)
     if out is not None and out.suffix == ".md":
         require_writable("--out", out)
-        out.write_text(to_markdown(declared, found) + "\n", encoding="utf-8")
-    elif not for_people(format, out):
+        write_file(out, (to_markdown(declared, found) + "\n").encode())
+    elif not is_table_output(format, out):
         emit(pl.DataFrame(to_rows(declared, found), infer_schema_length=None), format, out)
     else:
         _show(declared, found)
@@ -125,9 +125,9 @@ def _measured(
     archive: Archive | None,
 ) -> list[TableRow]:
     """Rows of the cache, of the archive, and of what had to be run."""
-    from tastespace.paper.rendering import archived_rows, in_declared_order, table_rows
     from tastespace.paper.result_cache import ResultCache
     from tastespace.paper.runner import run_all
+    from tastespace.paper.table_rows import archived_rows, in_declared_order, table_rows
 
     folder = results or _default_cache()
     planned = declared.planned_runs(datasets, seeds, quick)
@@ -173,7 +173,7 @@ def claims(
     claim: Annotated[
         list[str] | None, typer.Option(help="Only this claim; may be repeated. Default: those of few methods.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Runs of each method; by default as declared, mostly 3.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds per method; by default as declared, mostly 3.")] = None,
     workers: _Workers = 0,
     minutes: _Minutes = None,
     results: _Results = None,
@@ -181,16 +181,16 @@ def claims(
     out: Annotated[Path | None, typer.Option(help="Write the differences to this file.")] = None,
 ) -> None:
     """Test whether the orderings that the paper claims hold here."""
+    from tastespace.paper.claim_tests import run_claims
     from tastespace.paper.claims import CLAIMS, find_claim
-    from tastespace.paper.rendering import p_text
-    from tastespace.paper.verdicts import run_claims
+    from tastespace.paper.table_rows import p_text
 
     wanted = [find_claim(name) for name in claim or [one.name for one in CLAIMS.values() if one.default]]
     _check(minutes, out, results)
     if seeds is not None and seeds < 1:
-        raise ParameterError(f"--seeds {seeds}: expected how many runs of each method, 1 or more.")
+        raise ParameterError(f"--seeds {seeds}: expected the number of seeds per method, 1 or more.")
     verdicts = run_claims(wanted, dataset, results or _default_cache(), seeds=seeds, workers=workers, minutes=minutes)
-    if not for_people(format, out):
+    if not is_table_output(format, out):
         measured = [row for verdict in verdicts for row in verdict.rows()]
         if not measured:
             raise ParameterError("nothing was measured: the budget was too small, or all runs failed.")
@@ -202,8 +202,8 @@ def claims(
         for column in ("better", "worse", "metric", "difference", "p after Holm", verdict.claim.over):
             shown.add_column(column)
         for row in verdict.rows():
-            figures = f"{row['difference']:+.2f}", p_text(row["p after Holm"]), f"{row['n']:,}"
-            shown.add_row(row["better"], row["worse"], row["metric"], *figures)
+            values = f"{row['difference']:+.2f}", p_text(row["p after Holm"]), f"{row['n']:,}"
+            shown.add_row(row["better"], row["worse"], row["metric"], *values)
         Console().print(shown)
 
 
@@ -212,7 +212,7 @@ def report(
         "paper-report"
     ),
     dataset: Annotated[list[str] | None, typer.Option(help="Only this data set; may be repeated.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Of what was run with --quick.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Report the results of --quick runs.")] = False,
     results: _Results = None,
     archive: _Archive = None,
 ) -> None:
@@ -234,7 +234,7 @@ def report(
 
 
 def _open_archive(folder: Path | None) -> Archive | None:
-    from tastespace.paper.rendering import Archive
+    from tastespace.paper.table_rows import Archive
 
     if folder is None:
         return None
@@ -258,14 +258,14 @@ def _default_cache() -> Path:
 
 
 def _show(table: Experiment | StatisticsTable, found: list[TableRow]) -> None:
-    from tastespace.paper.experiments import Experiment
-    from tastespace.paper.rendering import problems_of, shown_metrics
+    from tastespace.paper.experiment_types import Experiment
+    from tastespace.paper.table_rows import problems_of, shown_metrics
 
     metrics = shown_metrics(table, found)
     for dataset in dict.fromkeys(row.dataset for row in found):
         rows = [row for row in found if row.dataset == dataset]
-        title = f"{table.title}, {dataset} (published figures in parentheses)"
-        at_once = max(2, (Console().width - _NAME_WIDTH) // _FIGURE_WIDTH)
+        title = f"{table.title}, {dataset} (published values in parentheses)"
+        at_once = max(2, (Console().width - _NAME_WIDTH) // _VALUE_WIDTH)
         for first in range(0, len(metrics), at_once):
             some = metrics[first : first + at_once]
             Console().print(_as_table(title if first == 0 else f"{table.title}, {dataset}, continued", rows, some))
@@ -274,7 +274,7 @@ def _show(table: Experiment | StatisticsTable, found: list[TableRow]) -> None:
 
 
 def _as_table(title: str, rows: list[TableRow], metrics: list[str]) -> Table:
-    from tastespace.paper.rendering import marks_of
+    from tastespace.paper.table_rows import marks_of
 
     shown = Table(title=title, title_justify="left")
     shown.add_column("method", style="bold")
@@ -284,18 +284,18 @@ def _as_table(title: str, rows: list[TableRow], metrics: list[str]) -> Table:
     for row in rows:
         marks = ", ".join(marks_of(row))
         style = "red" if not row.ours else "dim"
-        values = [_figure_text(row, metric) for metric in metrics]
+        values = [_value_text(row, metric) for metric in metrics]
         shown.add_row(row.label, f"[{style}]{marks}[/]", *values, f"{row.seconds:.0f}")
     return shown
 
 
-def _figure_text(row: TableRow, metric: str) -> str:
-    """Ours, its deviation over seeds, and the published figure."""
-    from tastespace.paper.rendering import as_text
+def _value_text(row: TableRow, metric: str) -> str:
+    """Ours, its standard deviation over seeds, and the published value."""
+    from tastespace.paper.table_rows import as_text
 
-    ours, published, spread = (kind.get(metric) for kind in (row.ours, row.published, row.spread))
+    ours, published, std = (kind.get(metric) for kind in (row.ours, row.published, row.std))
     text = "-" if ours is None else as_text(ours)
-    text += "" if spread is None or ours is None else f" ± {as_text(spread, ours)}"
+    text += "" if std is None or ours is None else f" ± {as_text(std, ours)}"
     return text + ("" if published is None else f" [dim]({as_text(published)})[/]")
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from tastespace.cli.output import Format, for_people, require_writable
+from tastespace.cli.arguments import parse_settings
+from tastespace.cli.output import Format, is_table_output, require_writable, write_file
 from tastespace.errors import ParameterError
 
 _Set = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")]
@@ -29,7 +30,7 @@ def run(
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
     format: Annotated[
-        Format, typer.Option(help="table for people, json for programs; auto: table on a terminal, else json.")
+        Format, typer.Option(help="table: formatted text; json; auto: table on a terminal, else json.")
     ] = Format.auto,
 ) -> None:
     """Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper."""
@@ -50,8 +51,8 @@ def run(
         threads=threads,
     )
     if json_file is not None:
-        json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if not for_people(format):
+        write_file(json_file, (json.dumps(result, indent=1) + "\n").encode())
+    if not is_table_output(format):
         sys.stdout.write(json.dumps(result, indent=1) + "\n")
         return
     title = f"{result['method']} on {dataset}, protocol {protocol!r}, accuracy in {result['unit']}"
@@ -116,38 +117,3 @@ def tune(
         path = stored_parameters.store(dataset, find_method(method).name, outcome, params_file)
         Console(stderr=True, soft_wrap=True).print(f"stored in {path}", highlight=False, markup=False)
     Console().print_json(json.dumps(outcome))
-
-
-def parse_settings(settings: list[str]) -> dict[str, Any]:
-    """``["dim=50", "sampler=hars", "dcrs=none"]`` as parameters: numbers, true/false, none and JSON are understood.
-
-    >>> parse_settings(["dim=50", "margin=0.5", "sampler=hars", "dcrs=none", "layers=[16, 8]"])
-    {'dim': 50, 'margin': 0.5, 'sampler': 'hars', 'dcrs': None, 'layers': [16, 8]}
-    """
-    found: dict[str, Any] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals or not name:
-            raise ParameterError(f"--set {setting}: expected key=value, such as --set dim=50.")
-        try:
-            found[name.strip()] = _value(text.strip())
-        except json.JSONDecodeError as problem:
-            raise ParameterError(
-                f"--set {setting}: {text.strip()!r} is no JSON ({problem}); expected a list such as [16, 8] or an "
-                'object such as {"epochs": 1}.'
-            ) from problem
-    return found
-
-
-def _value(text: str) -> Any:
-    plain = {"none": None, "true": True, "false": False}
-    if text.lower() in plain:
-        return plain[text.lower()]
-    if text[:1] in ("[", "{"):
-        return json.loads(text)
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

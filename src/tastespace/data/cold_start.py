@@ -113,7 +113,7 @@ def inner_split(parts: ColdStart, seed: int = 0) -> ColdStart:
 
 
 def names() -> tuple[str, ...]:
-    """Names that `load` knows."""
+    """Names that `load` accepts."""
     return tuple(_LOADERS)
 
 

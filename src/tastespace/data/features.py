@@ -113,7 +113,7 @@ class FeatureEncoder:
     # ---- learning the vocabulary ---------------------------------------------------------------------------
 
     def fit(self, content: IntoFeatures, kind: str = "item") -> FeatureEncoder:
-        """Remember what the columns of a frame hold, or how wide a matrix is; ``kind`` names the column of ids."""
+        """Learn the vocabulary of a frame's columns or the width of a matrix; ``kind`` names the column of ids."""
         if is_matrix(content):
             matrix = _finite(content)
             sizes = np.abs(sp.csc_array(matrix)).max(axis=0).toarray() if min(content.shape) else np.ones(0)

@@ -119,7 +119,7 @@ def encode(column: pl.Series, kind: str) -> tuple[IdMap, NDArray[np.int32]]:
     (['a', 'x'], [1, 0, 1])
     """
     if column.dtype in _FITS_INT64:
-        found, codes = _native.factorize(column.cast(pl.Int64).to_numpy())
+        found, codes = _native.encode_ids(column.cast(pl.Int64).to_numpy())
         return IdMap(pl.Series(found).cast(column.dtype), kind), codes
     distinct = column.unique().sort()
     if len(distinct) > _MAX_IDS:

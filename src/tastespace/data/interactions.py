@@ -14,6 +14,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from tastespace.checks import renamed_arguments
 from tastespace.data.ids import IdMap
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError
@@ -86,6 +87,7 @@ class Interactions:
     # ---- building ---------------------------------------------------------------------------------------
 
     @classmethod
+    @renamed_arguments(catalogue="catalog")
     def from_frame(
         cls,
         frame: IntoFrame,
@@ -105,7 +107,7 @@ class Interactions:
         user_attributes: IntoFrame | None = None,
         threads: int = 0,
     ) -> Interactions:
-        """Build from a pandas, polars, pyarrow or any other frame that narwhals understands.
+        """Build from a pandas, polars, pyarrow or any other frame that narwhals supports.
 
         Args:
             frame: One row per event.
@@ -134,7 +136,7 @@ class Interactions:
         >>> Interactions.from_frame(plays, user="who", item="song", weight="n").weights.tolist()
         [5.0, 1.0]
         """
-        from tastespace.data.builder import BuildOptions, build
+        from tastespace.data.interactions_builder import BuildOptions, build
         from tastespace.data.tables import FrameTable
 
         options = BuildOptions(
@@ -143,6 +145,7 @@ class Interactions:
         return build(FrameTable(frame), options, catalog, item_attributes, user_attributes)
 
     @classmethod
+    @renamed_arguments(catalogue="catalog")
     def from_file(
         cls,
         path: str | Path,
@@ -170,7 +173,7 @@ class Interactions:
         For text, ``delimiter`` and ``header`` are recognized unless given; a file without a header has the columns
         ``column_1``, ``column_2``, ... Ids in text become whole numbers only where that loses nothing (007 stays text).
         """
-        from tastespace.data.builder import BuildOptions, build
+        from tastespace.data.interactions_builder import BuildOptions, build
         from tastespace.data.tables import open_file
 
         options = BuildOptions(
@@ -181,6 +184,7 @@ class Interactions:
         return build(table, options, catalog, item_attributes, user_attributes)
 
     @classmethod
+    @renamed_arguments(keep_weights="weight")
     def from_scipy(
         cls,
         matrix: sp.sparray | sp.spmatrix,
@@ -201,7 +205,7 @@ class Interactions:
         >>> Interactions.from_scipy(sp.csr_array([[2.0, 0.0], [0.0, 3.0]]), weight=True).weights.tolist()
         [2.0, 3.0]
         """
-        from tastespace.data.builder import build_from_scipy
+        from tastespace.data.interactions_builder import build_from_scipy
 
         return build_from_scipy(matrix, users, items, weight)
 
@@ -301,7 +305,7 @@ class Interactions:
 
     def filter(self, *, min_user: int = 1, min_item: int = 1, core: bool = False) -> Interactions:
         """Drop users and items with fewer interactions, as in `from_frame`; both id maps shrink."""
-        from tastespace.data.builder import drop_rare
+        from tastespace.data.interactions_builder import drop_rare
 
         return drop_rare(self, min_user, min_item, core, keep_items=False)
 

@@ -1,7 +1,7 @@
 """Synthetic data sets whose ground truth is known.
 
 `multi_interest` plants several interests of unequal weight in each user, so that a test can measure what no real data
-set tells: whether a model serves a user's minority interests.
+set tells: whether a model recommends for a user's minority interests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native, threads
-from tastespace.checks import require_whole
+from tastespace.checks import renamed_arguments, require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
@@ -52,6 +52,7 @@ class SyntheticData:
         }
 
 
+@renamed_arguments(interests="n_interests")
 def multi_interest(
     n_users: int = 1_000,
     n_items: int = 600,
@@ -131,7 +132,7 @@ class _ItemSampler:
         self._low, self._high = self._total[edges[:-1]], self._total[edges[1:]]
 
     def draw(self, rng: np.random.Generator, category: NDArray[np.int32]) -> NDArray[np.int32]:
-        """One item per entry of ``category``; -1 stands for the whole catalog."""
+        """One item per entry of ``category``; -1: the whole catalog."""
         whole_catalog = category < 0
         low = np.where(whole_catalog, 0.0, self._low[category])
         high = np.where(whole_catalog, self._total[-1], self._high[category])

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from tastespace.data.ids import plain_series
-from tastespace.data.text import TextTable
+from tastespace.data.text_tables import TextTable
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Table(Protocol):
-    """What the builder needs to know of a table."""
+    """The interface of a table that the builder uses."""
 
     name: str
     """For messages: the file's path or the kind of frame."""
@@ -39,7 +39,7 @@ class Table(Protocol):
 
 
 class FrameTable:
-    """A data frame that narwhals understands (pandas, polars, pyarrow, ...), lazy ones included."""
+    """A data frame that narwhals supports (pandas, polars, pyarrow, ...), lazy ones included."""
 
     def __init__(self, frame: IntoFrame) -> None:
         import narwhals as nw  # here, because it would make `import tastespace` a tenth slower

@@ -25,15 +25,15 @@ class Aligned:
     offsets: NDArray[np.int64]
     items: NDArray[np.int32]
     n_unknown: NDArray[np.int64]
-    """Per user of the model, interactions with items that it does not know (only for ``"zero"``)."""
+    """Per user of the model, interactions with items that are not in it (only for ``"zero"``)."""
     unknown_users: pl.Series
-    """Users that the model does not know and that count (only for ``"zero"``)."""
+    """Users that are not in the model and that count (only for ``"zero"``)."""
     unknown_user_counts: NDArray[np.int64]
     """How many interactions each of them has."""
 
     @property
     def n_unknown_users(self) -> int:
-        """Users that the model does not know and that count."""
+        """Users that are not in the model and that count."""
         return len(self.unknown_users)
 
 
@@ -74,7 +74,7 @@ def align(data: Interactions, model_data: Interactions, what: str, on_unknown: s
 
 
 def _require_same_kind(given: pl.Series, known: pl.Series, what: str, side: str) -> None:
-    """Raise where numbers stand against text: a mistake in reading the data, not a set of unknown ids."""
+    """Raise where one side has numbers and the other text: a mistake in reading the data, not a set of unknown ids."""
     if len(given) and given.dtype.is_numeric() != known.dtype.is_numeric():
         raise UnknownIdError(
             f"the {side} ids of the {what} data are {given.dtype} such as {given[0]!r}, those of the model are "

@@ -1,6 +1,6 @@
 """Evaluation of warm users and items, of cold-start users and of cold-start items.
 
-Cold-start items are ranked in one of two ways, with very different figures: ``"new"`` ranks them among themselves (as
+Cold-start items are ranked in one of two ways, with very different metrics: ``"new"`` ranks them among themselves (as
 in DropoutNet's publication), ``"all"`` among the whole catalog, warm items included, without the user's training items.
 """
 
@@ -21,7 +21,7 @@ from tastespace.evaluation.evaluator import evaluate
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
 from tastespace.models.baselines import MostPopular
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 
 Candidates = Literal["new", "all"]
 SITUATIONS = ("warm", "cold user", "cold item")

@@ -108,7 +108,7 @@ def compare(a: Report, b: Report, *, resamples: int = 2_000, confidence: float =
     """
     if a.protocol != b.protocol:
         raise ParameterError(
-            f"the reports follow different protocols, {a.protocol!r} and {b.protocol!r}: their figures do not compare."
+            f"the reports follow different protocols, {a.protocol!r} and {b.protocol!r}: their metrics do not compare."
         )
     if not 0 < confidence < 1 or resamples < 1:
         raise ParameterError(

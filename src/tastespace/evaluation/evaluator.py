@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.evaluation.alignment import Aligned, align, merge_lists, subtract_lists
-from tastespace.evaluation.context import EvaluationContext
+from tastespace.evaluation.metric_inputs import MetricInputs
 from tastespace.evaluation.metrics import DEFAULT, Column, check_cutoff, columns_for
 from tastespace.evaluation.protocols import Protocol, find_protocol
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker
-from tastespace.threads import resolve as resolve_threads
+from tastespace.threads import resolve_threads
 
 
 def evaluate(
@@ -43,7 +43,7 @@ def evaluate(
         seen: What each user already has and must not be recommended: training data, then validation data. By
             default what the model was fitted with. The protocol decides how much of it leaves the ranking:
             ``"paper"`` only the first, ``"full"`` all.
-        protocol: ``"full"`` (the sound default) or ``"paper"``; see `tastespace.evaluation.protocols`.
+        protocol: ``"full"`` (the default) or ``"paper"``; see `tastespace.evaluation.protocols`.
         k: Lengths of list for the metrics at k; the protocol's own by default.
         metrics: Names such as ``"P"`` (at every k), ``"NDCG@20"``, ``"OPAUC(0.01)"``, ``"CategoryMAP"``; see
             `tastespace.evaluation.metrics.METRICS`.
@@ -51,11 +51,11 @@ def evaluate(
             looks like categories, see `tastespace.data.categories`.
         on_unknown: Test users and items that the model has never seen: ``"error"`` (default), ``"skip"`` them,
             or count them as ``"zero"``: never found, and an unknown user with enough test items for the protocol
-            scores 0. Figures by category and of diversity leave unknown users out.
-        threads: 0 means all cores; the figures do not depend on it.
+            scores 0. Metrics by category and of diversity leave unknown users out.
+        threads: 0 means all cores; the metrics do not depend on it.
 
     Returns:
-        A `Report`. Accuracy is a fraction between 0 and 1; `Report.units` has the unit of every figure.
+        A `Report`. Accuracy is a fraction between 0 and 1; `Report.units` has the unit of every metric.
 
     >>> from tastespace import split, synthetic
     >>> from tastespace.models import create
@@ -89,12 +89,12 @@ def evaluate(
             "recommended again and are left out of the test.",
             stacklevel=2,
         )
-    context = _context(model, rules, known, excluded, categories, n_threads)
-    columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: context.categories)
+    inputs = _metric_inputs(model, rules, known, excluded, categories, n_threads)
+    columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: inputs.categories)
     if not columns:
-        raise ParameterError(f"metrics={metrics!r} with k={list(cutoffs)} asks for no figure at all.")
+        raise ParameterError(f"metrics={metrics!r} with k={list(cutoffs)} selects no metric.")
     for column in columns:  # before the work begins
-        context.require(column.metric.needs, column.label)
+        inputs.require(column.metric.needs, column.label)
     longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
     _check_longest(longest, model.train_.n_items)
 
@@ -102,7 +102,7 @@ def evaluate(
     if not len(evaluated) and not known.n_unknown_users:
         raise DataError("no user has a test item that could be recommended: nothing to measure.")
     ranker = BlockRanker(model, *excluded, *test_lists, longest, n_threads)
-    results = _Accumulator(columns, context)
+    results = _Accumulator(columns, inputs)
     for block in ranker.blocks(evaluated):
         results.add(block)
         del block  # frees its scores before the next block allocates its own
@@ -112,12 +112,12 @@ def evaluate(
 class _Accumulator:
     """Per-user values and exposure of items, collected over the blocks of users."""
 
-    def __init__(self, columns: list[Column], context: EvaluationContext) -> None:
+    def __init__(self, columns: list[Column], inputs: MetricInputs) -> None:
         self._columns = columns
-        self._context = context
+        self._inputs = inputs
         self._values: dict[str, list[NDArray[np.float64]]] = {c.label: [] for c in columns if c.metric.compute}
         self._exposure = {
-            int(c.parameter or 0): np.zeros(context.train.n_items, dtype=np.int64)
+            int(c.parameter or 0): np.zeros(inputs.train.n_items, dtype=np.int64)
             for c in columns
             if c.metric.from_exposure
         }
@@ -125,7 +125,7 @@ class _Accumulator:
     def add(self, block: Block) -> None:
         for column in self._columns:
             if column.metric.compute:
-                values = column.metric.compute(block, self._context, column.parameter)
+                values = column.metric.compute(block, self._inputs, column.parameter)
                 self._values[column.label].append(values)
         for cut, exposure in self._exposure.items():
             top = block.top[:, :cut]
@@ -133,40 +133,40 @@ class _Accumulator:
 
     def report(self, evaluated: NDArray[np.int32], known: Aligned, seconds: float) -> Report:
         per_user: dict[str, NDArray[np.float64]] = {}
-        figures: dict[str, float] = {}
+        means: dict[str, float] = {}
         n_users: dict[str, int] = {}
         for column in self._columns:
             label = column.label
             if column.metric.from_exposure:
-                figures[label] = column.metric.from_exposure(self._exposure[int(column.parameter or 0)])
+                means[label] = column.metric.from_exposure(self._exposure[int(column.parameter or 0)])
                 n_users[label] = len(evaluated)
                 continue
             values = np.concatenate([*self._values[label], self._of_unknown_users(column, known)])
             per_user[label] = values
             n_users[label] = int((~np.isnan(values)).sum())
-            figures[label] = float(np.nanmean(values)) if n_users[label] else float("nan")
+            means[label] = float(np.nanmean(values)) if n_users[label] else float("nan")
         return Report(
-            model=self._context.model_name,
-            protocol=self._context.protocol.name,
-            metrics=figures,
+            model=self._inputs.model_name,
+            protocol=self._inputs.protocol.name,
+            metrics=means,
             n_users=n_users,
             users=self._user_ids(evaluated, known),
             per_user=per_user,
             seconds=seconds,
-            backend=self._context.train.backend,
+            backend=self._inputs.train.backend,
             units={column.label: column.metric.unit for column in self._columns},
         )
 
     def _of_unknown_users(self, column: Column, known: Aligned) -> NDArray[np.float64]:
-        """Users that the model does not know get no list: 0 for accuracy, NaN for figures that describe a list."""
+        """Users that are not in the model get no list: 0 for accuracy, NaN for metrics that describe a list."""
         metric = column.metric
         if not metric.is_accuracy or metric.needs == "categories":
             return np.full(known.n_unknown_users, np.nan)
-        required = self._context.protocol.required_test_items(int(column.parameter or 0) if metric.at_k else None)
+        required = self._inputs.protocol.required_test_items(int(column.parameter or 0) if metric.at_k else None)
         return np.where(known.unknown_user_counts >= required, 0.0, np.nan)
 
     def _user_ids(self, evaluated: NDArray[np.int32], known: Aligned) -> pl.Series:
-        users = self._context.train.users.take(evaluated).alias("user")
+        users = self._inputs.train.users.take(evaluated).alias("user")
         if not known.n_unknown_users:
             return users
         # The test set may hold ids of a wider type, such as 64 bits against 32.
@@ -174,16 +174,16 @@ class _Accumulator:
         return pl.concat(parts, how="vertical_relaxed")["user"]
 
 
-def _context(
+def _metric_inputs(
     model: Recommender,
     rules: Protocol,
     known: Aligned,
     excluded: tuple[NDArray[np.int64], NDArray[np.int32]],
     categories: str | None,
     threads: int,
-) -> EvaluationContext:
+) -> MetricInputs:
     space = model.item_space()
-    return EvaluationContext(
+    return MetricInputs(
         model_name=repr(model),
         train=model.train_,
         protocol=rules,
@@ -208,7 +208,7 @@ def _excluded(
             raise ParameterError(f"seen holds {type(part).__name__}, expected Interactions or a list of them.")
     if not rules.exclude_validation:
         parts = parts[:1]
-    # Seen items that the model does not know cannot be recommended anyway.
+    # Seen items that are not in the model cannot be recommended anyway.
     aligned = [align(part, model.train_, "seen", "skip") for part in parts]
     return merge_lists([(a.offsets, a.items) for a in aligned], model.train_.n_users)
 

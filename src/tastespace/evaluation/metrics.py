@@ -1,6 +1,6 @@
 """The metrics, one small function each, from a block of ranked lists to one value per user.
 
-A metric gives NaN for users who do not count for it; its figure is the mean over the others. Accuracy is a fraction
+A metric gives NaN for users who do not count for it; its value is the mean over the others. Accuracy is a fraction
 between 0 and 1, 1 the best. Diversity, novelty and exposure are in their own units; `METRICS` has the unit and the
 range of each.
 """
@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace.checks import is_whole
 from tastespace.errors import ParameterError, nearest
-from tastespace.evaluation.context import EvaluationContext
+from tastespace.evaluation.metric_inputs import MetricInputs
 from tastespace.models.ranking import Block
-from tastespace.training.n_vectors import n_hardest
+from tastespace.training.n_vectors import n_beta
 
 Values = NDArray[np.float64]
-PerUser = Callable[[Block, EvaluationContext, Any], Values]
+PerUser = Callable[[Block, MetricInputs, Any], Values]
 
 _ENTRIES_AT_ONCE = 4_000_000  # of a temporary table
 
@@ -50,10 +51,10 @@ class Metric:
         return self.unit == "fraction"
 
 
-def _for_eligible(block: Block, context: EvaluationContext, k: int | None, values: Values) -> Values:
+def _for_eligible(block: Block, inputs: MetricInputs, k: int | None, values: Values) -> Values:
     """``values``, but NaN for users with fewer test items than the protocol asks for."""
-    n_test = block.n_test + context.n_unknown[block.users]
-    return np.where(n_test >= context.protocol.required_test_items(k), values, np.nan)
+    n_test = block.n_test + inputs.n_unknown[block.users]
+    return np.where(n_test >= inputs.protocol.required_test_items(k), values, np.nan)
 
 
 def _sum(block: Block, weights: NDArray[Any]) -> Values:
@@ -62,109 +63,109 @@ def _sum(block: Block, weights: NDArray[Any]) -> Values:
     return totals
 
 
-def _n_test(block: Block, context: EvaluationContext) -> NDArray[np.int64]:
-    return np.maximum(1, block.n_test + context.n_unknown[block.users])
+def _n_test(block: Block, inputs: MetricInputs) -> NDArray[np.int64]:
+    return np.maximum(1, block.n_test + inputs.n_unknown[block.users])
 
 
 def hits(block: Block, k: int) -> Values:
     """Test items among the first k."""
-    return _sum(block, block.places[:, 0] <= k)
+    return _sum(block, block.test_ranks[:, 0] <= k)
 
 
-def precision(block: Block, context: EvaluationContext, k: int) -> Values:
+def precision(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Hits among the first k, divided by k: 0 to 1."""
-    return _for_eligible(block, context, k, hits(block, k) / k)
+    return _for_eligible(block, inputs, k, hits(block, k) / k)
 
 
-def recall(block: Block, context: EvaluationContext, k: int) -> Values:
+def recall(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Hits among the first k, divided by the number of test items: 0 to 1."""
-    return _for_eligible(block, context, k, hits(block, k) / _n_test(block, context))
+    return _for_eligible(block, inputs, k, hits(block, k) / _n_test(block, inputs))
 
 
-def hit_rate(block: Block, context: EvaluationContext, k: int) -> Values:
+def hit_rate(block: Block, inputs: MetricInputs, k: int) -> Values:
     """1 if there is a hit among the first k, else 0."""
-    return _for_eligible(block, context, k, (hits(block, k) > 0).astype(np.float64))
+    return _for_eligible(block, inputs, k, (hits(block, k) > 0).astype(np.float64))
 
 
-def ndcg(block: Block, context: EvaluationContext, k: int) -> Values:
+def ndcg(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Discounted gain 1 / log2(rank + 1) of the hits among the first k, divided by the ideal list's: 0 to 1."""
-    rank = block.places[:, 0]
+    rank = block.test_ranks[:, 0]
     gain = _sum(block, np.where(rank <= k, 1.0 / np.log2(rank + 1.0), 0.0))
     ideal = np.cumsum(1.0 / np.log2(np.arange(k) + 2.0))
-    best = k if context.protocol.ideal_uses_all_k else np.minimum(k, _n_test(block, context))
-    return _for_eligible(block, context, k, gain / ideal[np.asarray(best) - 1])
+    best = k if inputs.protocol.ideal_uses_all_k else np.minimum(k, _n_test(block, inputs))
+    return _for_eligible(block, inputs, k, gain / ideal[np.asarray(best) - 1])
 
 
-def average_precision(block: Block, context: EvaluationContext, _: None) -> Values:
+def average_precision(block: Block, inputs: MetricInputs, _: None) -> Values:
     """Precision at each hit of the whole ranking, summed and divided by the number of test items: 0 to 1."""
     starts = np.cumsum(block.n_test) - block.n_test
     nth_hit = np.arange(len(block.owner)) - np.repeat(starts, block.n_test) + 1
-    return _for_eligible(block, context, None, _sum(block, nth_hit / block.sorted_ranks) / _n_test(block, context))
+    return _for_eligible(block, inputs, None, _sum(block, nth_hit / block.sorted_ranks) / _n_test(block, inputs))
 
 
-def reciprocal_rank(block: Block, context: EvaluationContext, _: None) -> Values:
+def reciprocal_rank(block: Block, inputs: MetricInputs, _: None) -> Values:
     """1 / rank of the first hit of the whole ranking: 0 to 1."""
     has_test = block.n_test > 0
     starts = np.cumsum(block.n_test) - block.n_test
     reciprocal = np.zeros(len(block.users))
     reciprocal[has_test] = 1.0 / block.sorted_ranks[starts[has_test]]
-    return _for_eligible(block, context, None, reciprocal)
+    return _for_eligible(block, inputs, None, reciprocal)
 
 
-def _n_negatives(block: Block, context: EvaluationContext) -> NDArray[np.int64]:
-    return context.train.n_items - context.n_excluded[block.users] - block.n_test
+def _n_negatives(block: Block, inputs: MetricInputs) -> NDArray[np.int64]:
+    return inputs.train.n_items - inputs.n_excluded[block.users] - block.n_test
 
 
-def auc(block: Block, context: EvaluationContext, _: None) -> Values:
+def auc(block: Block, inputs: MetricInputs, _: None) -> Values:
     """Share of (test item, negative) pairs in the right order, 0 to 1; a tie counts one half."""
-    n_negatives = _n_negatives(block, context).astype(np.float64)
-    wrong = _sum(block, block.places[:, 1] + 0.5 * block.places[:, 2])
+    n_negatives = _n_negatives(block, inputs).astype(np.float64)
+    wrong = _sum(block, block.test_ranks[:, 1] + 0.5 * block.test_ranks[:, 2])
     with np.errstate(invalid="ignore", divide="ignore"):
         share = 1.0 - wrong / (block.n_test * n_negatives)
-    found = block.n_test / _n_test(block, context)  # items that the model cannot know are below all negatives
+    found = block.n_test / _n_test(block, inputs)  # items that are not in the model are below all negatives
     return _for_eligible(
-        block, context, None, np.where(block.n_test == 0, np.where(n_negatives > 0, 0.0, np.nan), share) * found
+        block, inputs, None, np.where(block.n_test == 0, np.where(n_negatives > 0, 0.0, np.nan), share) * found
     )
 
 
-def opauc(block: Block, context: EvaluationContext, beta: float) -> Values:
+def opauc(block: Block, inputs: MetricInputs, beta: float) -> Values:
     """One-way partial AUC (Eq. 4): AUC against the N_beta highest-scored negatives only, 0 to 1; a tie is correct."""
-    n_negatives = _n_negatives(block, context)
-    n_beta = np.where(n_negatives > 0, n_hardest(np.maximum(n_negatives, 1), beta), 0)
-    wrong = _sum(block, np.minimum(block.places[:, 1], n_beta[block.owner]))
+    n_negatives = _n_negatives(block, inputs)
+    n_hard = np.where(n_negatives > 0, n_beta(np.maximum(n_negatives, 1), beta), 0)
+    wrong = _sum(block, np.minimum(block.test_ranks[:, 1], n_hard[block.owner]))
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = 1.0 - wrong / (block.n_test * n_beta.astype(np.float64))
-    found = block.n_test / _n_test(block, context)
+        share = 1.0 - wrong / (block.n_test * n_hard.astype(np.float64))
+    found = block.n_test / _n_test(block, inputs)
     return _for_eligible(
-        block, context, None, np.where(block.n_test == 0, np.where(n_beta > 0, 0.0, np.nan), share) * found
+        block, inputs, None, np.where(block.n_test == 0, np.where(n_hard > 0, 0.0, np.nan), share) * found
     )
 
 
-def max_div(block: Block, context: EvaluationContext, k: int) -> Values:
+def max_div(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Sum of squared distances over ordered pairs of the first k items: 0 or more."""
-    vectors = context.require_item_vectors("MaxDiv")
-    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), context.threads)[:, 0]
+    vectors = inputs.require_item_vectors("MaxDiv")
+    return _native.list_pair_distances(block.top, vectors, np.array([k], dtype=np.int64), inputs.threads)[:, 0]
 
 
-def ils(block: Block, context: EvaluationContext, k: int) -> Values:
+def ils(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Half of MaxDiv, each unordered pair once: 0 or more. Despite the name a larger value is more diverse."""
-    vectors = context.require_item_vectors("ILS")
-    return _native.list_spread(block.top, vectors, np.array([k], dtype=np.int64), context.threads)[:, 0] / 2
+    vectors = inputs.require_item_vectors("ILS")
+    return _native.list_pair_distances(block.top, vectors, np.array([k], dtype=np.int64), inputs.threads)[:, 0] / 2
 
 
-def category_ild(block: Block, context: EvaluationContext, k: int) -> Values:
+def category_ild(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Mean Jaccard distance between the category sets of two of the first k items: 0 (the same) to 1 (disjoint).
 
     Items without a category are left out; so are users with fewer than two others.
     """
     # Few users at a time: each takes a table of k items by categories and one of k by k pairs.
-    at_once = max(1, _ENTRIES_AT_ONCE // (k * (k + len(context.categories))))
+    at_once = max(1, _ENTRIES_AT_ONCE // (k * (k + len(inputs.categories))))
     parts = range(0, len(block.top), at_once)
-    return np.concatenate([_jaccard_distance(block.top[at : at + at_once, :k], context) for at in parts])
+    return np.concatenate([_jaccard_distance(block.top[at : at + at_once, :k], inputs) for at in parts])
 
 
-def _jaccard_distance(top: NDArray[np.int32], context: EvaluationContext) -> Values:
-    sets = context.membership[np.maximum(top, 0)] & (top >= 0)[:, :, None]
+def _jaccard_distance(top: NDArray[np.int32], inputs: MetricInputs) -> Values:
+    sets = inputs.membership[np.maximum(top, 0)] & (top >= 0)[:, :, None]
     sets = sets.astype(np.float32)
     common = sets @ sets.transpose(0, 2, 1)
     size = sets.sum(axis=2)
@@ -175,35 +176,35 @@ def _jaccard_distance(top: NDArray[np.int32], context: EvaluationContext) -> Val
     return np.where(n_pairs > 0, distance.sum(axis=(1, 2)) / np.maximum(n_pairs, 1), np.nan)
 
 
-def novelty(block: Block, context: EvaluationContext, k: int) -> Values:
+def novelty(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Mean self-information of the first k items, in bits: 0 or more."""
     top = block.top[:, :k]
     shown = top >= 0
-    bits = np.where(shown, context.self_information[np.maximum(top, 0)], 0.0)
+    bits = np.where(shown, inputs.self_information[np.maximum(top, 0)], 0.0)
     n_shown = shown.sum(axis=1)
     return np.where(n_shown > 0, bits.sum(axis=1) / np.maximum(n_shown, 1), np.nan)
 
 
-def minority_recall(block: Block, context: EvaluationContext, k: int) -> Values:
+def minority_recall(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Recall at k, 0 to 1, over the test items outside the category that holds most of the user's training items.
 
     Test items without any category are left out; so are users without a test item of a minority category.
     """
-    main = context.main_category[block.users]
-    sets = context.membership[block.test_items]
-    mine = main[block.owner]
-    minority = (mine >= 0) & sets.any(axis=1) & ~sets[np.arange(len(sets)), np.maximum(mine, 0)]
+    main = inputs.main_category[block.users]
+    sets = inputs.membership[block.test_items]
+    main_of_owner = main[block.owner]
+    minority = (main_of_owner >= 0) & sets.any(axis=1) & ~sets[np.arange(len(sets)), np.maximum(main_of_owner, 0)]
     total = _sum(block, minority)
-    found = _sum(block, minority & (block.places[:, 0] <= k))
+    found = _sum(block, minority & (block.test_ranks[:, 0] <= k))
     return np.where(total > 0, found / np.maximum(total, 1), np.nan)
 
 
-def category_average_precision(block: Block, context: EvaluationContext, category: int) -> Values:
+def category_average_precision(block: Block, inputs: MetricInputs, category: int) -> Values:
     """Average precision, 0 to 1, over the user's test items of one category; users without one are left out."""
-    mine = context.membership[block.test_items, category]
-    order = np.lexsort((block.places[:, 0], block.owner))
-    order = order[mine[order]]
-    owner, rank = block.owner[order], block.places[order, 0]
+    in_category = inputs.membership[block.test_items, category]
+    order = np.lexsort((block.test_ranks[:, 0], block.owner))
+    order = order[in_category[order]]
+    owner, rank = block.owner[order], block.test_ranks[order, 0]
     total = np.bincount(owner, minlength=len(block.users))
     starts = np.cumsum(total) - total
     nth_hit = np.arange(len(rank)) - starts[owner] + 1
@@ -275,7 +276,7 @@ DEFAULT = ("P", "R", "NDCG", "MAP", "MRR")
 
 @dataclass(frozen=True)
 class Column:
-    """One figure of a report: a metric with its k or beta."""
+    """One column of a report: a metric with its k or beta."""
 
     label: str
     metric: Metric
@@ -323,7 +324,7 @@ def columns_for(
 
 def check_cutoff(k: Any) -> int:
     """``k`` as an int; raise unless it is a whole number of at least 1."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+    if not is_whole(k):
         raise ParameterError(f"k={k!r}: expected a length of list, 1 or more.")
     return int(k)
 

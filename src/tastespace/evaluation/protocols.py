@@ -50,7 +50,7 @@ FULL = Protocol(
     min_test_items=1,
     ideal_uses_all_k=False,
 )
-"""The sound default: every user with a test item counts, training and validation items leave the ranking, and
+"""The default: every user with a test item counts, training and validation items leave the ranking, and
 P, R, NDCG, MAP and MRR are trec_eval's."""
 
 _PROTOCOLS = {protocol.name: protocol for protocol in (PAPER, FULL)}

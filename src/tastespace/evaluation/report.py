@@ -1,4 +1,4 @@
-"""What an evaluation found: a table for people, values for programs, per-user values for statistics."""
+"""What an evaluation found: a formatted table, values for programs, per-user values for statistics."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FRACTION, PERCENT = "fraction", "%"
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The figures of one evaluation. ``report["P@3"]`` is the mean over the users who count for it.
+    """The metrics of one evaluation. ``report["P@3"]`` is the mean over the users who count for it.
 
     Accuracy is a fraction between 0 and 1; MaxDiv, ILS, Coverage, CategoryILD, Novelty and Gini have their own units.
-    `units` and everything printed say which; `in_percent` is for tables that are made for people.
+    `units` and everything printed say which; `in_percent` is for printed tables.
 
     >>> import polars as pl
     >>> users, values = pl.Series([1, 2]), {"P@3": np.array([0.0, 1 / 3])}
@@ -39,9 +39,9 @@ class Report:
     protocol: str
     metrics: dict[str, float]
     units: dict[str, str]
-    """Unit of each figure: ``"fraction"`` for accuracy, ``"%"`` after `in_percent`."""
+    """Unit of each metric: ``"fraction"`` for accuracy, ``"%"`` after `in_percent`."""
     n_users: dict[str, int]
-    """How many users each figure is the mean over."""
+    """Number of users that each metric is the mean over."""
     users: pl.Series
     """Ids of all evaluated users."""
     per_user: dict[str, NDArray[np.float64]]
@@ -52,7 +52,7 @@ class Report:
     def __post_init__(self) -> None:
         without = [name for name in self.metrics if name not in self.units]
         if without:
-            raise ParameterError(f"units: no unit is given for {', '.join(without)}; a figure needs one.")
+            raise ParameterError(f"units: no unit is given for {', '.join(without)}; every metric needs one.")
 
     def __getitem__(self, metric: str) -> float:
         if metric not in self.metrics:
@@ -65,7 +65,7 @@ class Report:
         return iter(self.metrics)
 
     def in_percent(self) -> Report:
-        """The same report with its fractions in percent, for tables that are made for people."""
+        """The same report with its fractions in percent, for printed tables."""
         scale = {name: 100.0 if unit == FRACTION else 1.0 for name, unit in self.units.items()}
         return replace(
             self,
@@ -75,7 +75,7 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; a figure that no user counts for is None."""
+        """Plain values, ready for JSON; a metric that no user counts for is None."""
         return {
             "model": self.model,
             "protocol": self.protocol,
@@ -135,7 +135,7 @@ def require_same_units(reports: Sequence[Report], metrics: Sequence[str]) -> Non
 
 
 def over_seeds(reports: Sequence[Report]) -> Any:
-    """Mean and deviation of each figure over runs that differ in their seed: metric, unit, mean, std, min, max, runs.
+    """Each metric over runs that differ in their seed: metric, unit, mean, std, min, max, runs.
 
     ``std`` is the sample standard deviation (null for a single run). The frame is of the reports' library.
     """

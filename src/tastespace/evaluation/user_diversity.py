@@ -10,6 +10,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace.checks import renamed_arguments
 from tastespace.data.categories import category_column, item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError, nearest
@@ -20,6 +21,7 @@ _BLOCK = 4_000_000
 _DENSE_CATEGORIES, _DENSE_ENTRIES = 256, 16_000_000
 
 
+@renamed_arguments(attribute="categories")
 def preference_diversity(
     data: Interactions, categories: str | None = None, *, missing: Literal["disjoint", "ignore"] = "disjoint"
 ) -> NDArray[np.float64]:
@@ -109,10 +111,10 @@ def _overlapping(owned: Any, sets: Any) -> NDArray[np.float64]:
         sets = sets.toarray()
     total = np.zeros(owned.shape[0])
     for user, (start, end) in enumerate(zip(owned.indptr[:-1], owned.indptr[1:], strict=True)):
-        mine, counts = owned.indices[start:end], owned.data[start:end]
-        rows = sets[mine]
-        step = max(1, _BLOCK // max(1, len(mine)))
-        for first in range(0, len(mine), step):
+        set_rows, counts = owned.indices[start:end], owned.data[start:end]
+        rows = sets[set_rows]
+        step = max(1, _BLOCK // max(1, len(set_rows)))
+        for first in range(0, len(set_rows), step):
             common = rows[first : first + step] @ rows.T
             total[user] += counts[first : first + step] @ ((common > 0) @ counts)
     return total

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 
 if TYPE_CHECKING:
     from tastespace.models.als import ALS as ALS
@@ -91,7 +91,7 @@ __all__ = ["ModelInfo", "Recommender", "VectorSpace", "create", "registry", "tab
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What there is to know of a model without fitting it."""
+    """Properties of a model that are known without fitting it."""
 
     name: str
     """As `create`, ``tastespace fit --model`` and saved models spell it."""
@@ -103,11 +103,11 @@ class ModelInfo:
     interests: bool
     """Whether users have several vectors: `Recommender.shelves` then has a row of items for each."""
     fold_in: bool
-    """Whether it serves users who were not in training, from their histories: `Recommender.fold_in`."""
+    """Whether it recommends to users who were not in training, from their histories: `Recommender.fold_in`."""
     cold_start: bool
-    """Whether it serves users and items without any history, from their features."""
+    """Whether it handles users and items without any history, from their features."""
     partial_fit: bool
-    """Whether training can go on with more data."""
+    """Whether training can be continued with more data."""
     weights: bool
     """Whether it learns from the weights of interactions."""
 

@@ -13,12 +13,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from tastespace import threads as threading
 from tastespace.checks import require_nonnegative_weights, require_number, require_seed, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
+from tastespace.threads import resolve_threads
 
 
 def _require_implicit() -> Any:
@@ -26,7 +26,7 @@ def _require_implicit() -> Any:
         return import_module("implicit.cpu.als")
     except ImportError as problem:
         raise ParameterError(
-            "ALS is computed by implicit, which is not installed: pip install 'tastespace[bench]'."
+            "ALS is computed by implicit, which is not installed: pip install 'tastespace[als]'."
         ) from problem
 
 
@@ -50,7 +50,7 @@ class ALS(Recommender):
         seed: Of the initial vectors.
         threads: 0 means all cores; the result does not depend on it.
 
-    Needs the package implicit: ``pip install 'tastespace[bench]'``.
+    Needs the package implicit: ``pip install 'tastespace[als]'``.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -59,6 +59,7 @@ class ALS(Recommender):
     """
 
     uses_weights = True
+    extra = "als"
     user_vectors_: NDArray[np.float32]
     """x_u, shape ``(n_users, dim)``."""
     item_vectors_: NDArray[np.float32]
@@ -91,7 +92,7 @@ class ALS(Recommender):
                 regularization=self.regularization,
                 alpha=1.0,  # the matrix holds the confidences
                 iterations=self.iterations,
-                num_threads=threading.resolve(self.threads),
+                num_threads=resolve_threads(self.threads),
                 random_state=self.seed,
             )
             confidence = (1.0 + self.alpha * train.matrix.data.astype(np.float64)).astype(np.float32)

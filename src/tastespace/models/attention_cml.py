@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tastespace.checks import require_whole
 from tastespace.data.interactions import Interactions
-from tastespace.models.metric_base import (
+from tastespace.models.metric_learning_base import (
     DistanceRecommender,
     SlotRecommender,
     row_by_row,

@@ -12,21 +12,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.checks import require_unweighted
 from tastespace.data.concat import concat
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, NotFittedError, ParameterError, nearest
 from tastespace.models.inference import InferenceMixin
 from tastespace.models.parameter_names import require_known
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
 Self = TypeVar("Self", bound="Recommender")
 TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
-"""What `Recommender.fit` takes: `Interactions`, a frame of any library that narwhals knows, or a SciPy matrix."""
+"""What `Recommender.fit` takes: `Interactions`, a frame of any library that narwhals supports, or a SciPy matrix."""
 
 
 class SparseMatrix(Protocol):
@@ -53,7 +52,7 @@ class Recommender(InferenceMixin, ABC):
 
     A subclass writes ``__init__`` (which only stores its parameters), `_fit`, and either `score_block` or, for
     vector models, `vectors`. It then has evaluation, recommendation, the command line and the conformance
-    tests. What is learned ends in an underscore; the fitted model owns the ids and the seen items (`train_`).
+    tests. Names of learned attributes end in an underscore; `train_` holds the ids and the seen items.
     """
 
     uses_weights: ClassVar[bool] = False
@@ -62,6 +61,8 @@ class Recommender(InferenceMixin, ABC):
     """The optional dependencies that the model needs, as in ``pip install tastespace[extra]``."""
     deterministic_threads: ClassVar[bool] = True
     """Whether training gives the same bits for every value of ``threads``, where the model has that parameter."""
+    _fixed_parameters: ClassVar[dict[str, str]] = {}
+    """Parameters of the base class that this one fixes, with what to do instead."""
     train_: Interactions
     """What the model was fitted on."""
     valid_: Interactions | None
@@ -69,7 +70,7 @@ class Recommender(InferenceMixin, ABC):
     _popularity_source: Interactions | None = None
 
     def fit(self: Self, train: TrainingData, valid: TrainingData | None = None, progress: bool | None = None) -> Self:
-        """Learn from ``train``; ``valid`` serves early stopping where the model has any.
+        """Learn from ``train``; ``valid`` is used for early stopping, in models that have it.
 
         Args:
             train: `Interactions`; or a frame (polars, pandas, pyarrow, ...) with the columns ``user`` and ``item`` and,
@@ -89,8 +90,7 @@ class Recommender(InferenceMixin, ABC):
         data, held_out = _as_interactions(train, valid)
         if data.n_interactions == 0:
             raise DataError(f"fit was given {data!r}: nothing to learn from.")
-        if not self.uses_weights:
-            require_unweighted(type(self).__name__, data.weights)
+        self._require_usable_weights(data)
         if held_out is not None and (held_out.users != data.users or held_out.items != data.items):
             raise DataError(
                 f"valid ({held_out!r}) has other users or items than train ({data!r}). Split one Interactions with "
@@ -99,6 +99,19 @@ class Recommender(InferenceMixin, ABC):
         self._fit(data, held_out, progress)
         self.train_, self.valid_ = data, held_out
         return self
+
+    def _require_usable_weights(self, data: Interactions) -> None:
+        """Raise if the data has weights that the model would not use."""
+        if self.uses_weights or data.weights is None:
+            return
+        from tastespace.models import registry
+
+        span = f" from {data.weights.min():g} to {data.weights.max():g}" if len(data.weights) else ""
+        others = ", ".join(name for name, cls in registry().items() if cls.uses_weights)
+        raise DataError(
+            f"{type(self).__name__} does not use weights, given {len(data.weights):,} interactions with weights{span}. "
+            f"Drop them (Interactions.without_weights(), or no --weight), or take a model that uses them: {others}."
+        )
 
     @abstractmethod
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
@@ -121,7 +134,7 @@ class Recommender(InferenceMixin, ABC):
         return self.train_ if self._popularity_source is None else self._popularity_source
 
     def item_space(self) -> VectorSpace | None:
-        """The vectors by which items are compared, for diversity; a two-stage model has those of its first stage."""
+        """The vectors by which items are compared, for diversity; a re-ranked model has those of its first stage."""
         return self.vectors()
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
@@ -140,7 +153,7 @@ class Recommender(InferenceMixin, ABC):
         def __new__(cls, *args: Any, **parameters: Any) -> Any:
             """Refuse unknown keyword arguments with an error that names the nearest or the new name."""
             if parameters:
-                require_known(cls.__name__, parameters, cls._parameter_names())
+                require_known(cls.__name__, parameters, cls._parameter_names(), cls._fixed_parameters)
             return super().__new__(cls)
 
     @classmethod
@@ -175,7 +188,7 @@ class Recommender(InferenceMixin, ABC):
                 nested.setdefault(outer, {})[inner] = value
             else:
                 own[name] = value
-        require_known(type(self).__name__, [*own, *nested], self._parameter_names())
+        require_known(type(self).__name__, [*own, *nested], self._parameter_names(), self._fixed_parameters)
         for name, inner_values in nested.items():
             value = own.get(name, getattr(self, name))
             if not isinstance(value, Recommender):
@@ -238,7 +251,7 @@ def _kind(name: str, data: Any) -> str:
         return "Interactions"
     if sp.issparse(data):
         return "a sparse matrix"
-    import narwhals as nw  # where it is needed: not everybody has frames
+    import narwhals as nw  # imported here: not needed for Interactions and matrices
 
     if isinstance(nw.from_native(data, pass_through=True), (nw.DataFrame, nw.LazyFrame)):
         return "a frame"

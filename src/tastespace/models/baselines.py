@@ -10,11 +10,11 @@ import scipy.linalg
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from tastespace import threads as threading
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.memory import available_gb
 from tastespace.models.base import Recommender
+from tastespace.threads import resolve_threads
 
 _THREADED_ITEMS = 12_000
 
@@ -76,7 +76,7 @@ class EASE(Recommender):
             raise ParameterError(f"regularization={self.regularization!r}: expected a positive number.")
         self._require_memory(train.n_items)
         matrix = train.matrix.astype(np.float64)
-        n_threads = threading.resolve(self.threads)
+        n_threads = resolve_threads(self.threads)
         # OpenBLAS 0.3.30 and 0.3.31 crash in their threaded Cholesky of large matrices (seen from 16,000 rows on).
         with threadpool_limits(n_threads if train.n_items <= _THREADED_ITEMS else 1):
             gram = (matrix.T @ matrix).toarray(order="F")

@@ -9,20 +9,20 @@ from typing import Literal
 import numpy as np
 
 from tastespace import _native
-from tastespace import threads as threading
 from tastespace.checks import require_number, require_seed, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.trained import TrainedRecommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.trained_base import TrainedRecommender
+from tastespace.models.vector_space import VectorSpace
+from tastespace.threads import resolve_threads
 from tastespace.training.loop import Arrays
 from tastespace.training.native_trainer import (
     OPTIMIZERS,
     SCHEDULES,
     BprTrainer,
     LearningRateSchedule,
-    RunSettings,
     Schedule,
+    TrainingSettings,
     optimizer_state,
 )
 
@@ -61,11 +61,12 @@ class BPR(TrainedRecommender):
     bias_regularization: float = 0.01
     """The same for the items' biases."""
     optimizer: Literal["adagrad", "adam", "sgd"] = "adagrad"
-    """Row-wise: only what has a gradient moves."""
+    """Row-wise: only what has a gradient changes."""
     block_size: int = 1024
-    """Positives per block: items are fixed while the users of a block take their steps, and then take theirs."""
+    """Positives per block. Within a block user vectors are updated first, with the items fixed; then the items are
+    updated."""
     average: int = 10
-    """The model is the running mean over about so many epochs; 1 takes the last epoch's."""
+    """Window, in epochs, of the running mean that becomes the model; 1: no averaging."""
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
@@ -76,18 +77,18 @@ class BPR(TrainedRecommender):
         )
         bias = np.zeros(len(items), dtype=np.float32)
         state = _native.BprState(
-            users=users,
-            items=items,
+            user_vectors=users,
+            item_vectors=items,
             bias=bias,
             user_optimizer=optimizer_state(self.optimizer, users),
             item_optimizer=optimizer_state(self.optimizer, items),
             bias_optimizer=optimizer_state(self.optimizer, bias),
         )
-        run = RunSettings(
+        run = TrainingSettings(
             LearningRateSchedule(self.learning_rate, self.schedule, self.epochs),
             self.average,
             self.seed,
-            threading.resolve(self.threads),
+            resolve_threads(self.threads),
         )
         data = _native.BprData(offsets=train.offsets, positives=train.indices)
         result = self._run_loop(
@@ -110,7 +111,7 @@ class BPR(TrainedRecommender):
         )
 
     def _check(self) -> None:
-        """Every parameter that makes no sense, before anything is computed."""
+        """Raise `ParameterError` for invalid parameters, before anything is computed."""
         for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
             if getattr(self, name) not in choices:
                 raise ParameterError(
@@ -136,8 +137,8 @@ class BPR(TrainedRecommender):
         items, bias = (np.require(a, requirements=["C", "W"]) for a in (self.item_vectors_, self.item_bias_))
         users = np.zeros((histories.n_users, items.shape[1]), dtype=np.float32)
         state = _native.BprState(
-            users=users,
-            items=items,
+            user_vectors=users,
+            item_vectors=items,
             bias=bias,
             user_optimizer=optimizer_state(self.optimizer, users),
             item_optimizer=optimizer_state(self.optimizer, items[:0]),
@@ -149,11 +150,11 @@ class BPR(TrainedRecommender):
             _native.BprData(offsets=histories.offsets, positives=histories.indices),
             state,
             self._kernel_settings(),
-            mean_users=model.user_vectors_,
+            mean_user_vectors=model.user_vectors_,
             seed=self.seed,
             epochs=_FOLD_IN_EPOCHS,
             average=self.average,
-            threads=threading.resolve(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1,
+            threads=resolve_threads(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1,
         )
         return model
 

@@ -97,7 +97,7 @@ class ContentKNN(Recommender):
         user_features: Any = None,
         item_features: Any = None,
     ) -> ContentKNN:
-        """Encode the content; features as in `tastespace.models.dropoutnet.recommender.DropoutNet.fit`."""
+        """Encode the content; features as in `tastespace.models.dropoutnet.fusion_training.DropoutNet.fit`."""
         self._given = {"user": user_features, "item": item_features}
         return super().fit(train, valid, progress)
 

@@ -14,7 +14,7 @@ from tastespace.checks import require_number
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Arrays
 
 _MAX_DENSE_ITEMS = 10_000  # up to here cosines are a dense table (400 MB at most): lookups are 200 times faster

@@ -9,29 +9,29 @@ import copy
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace import threads as threading
-from tastespace.checks import require_number, require_seed, require_spread, require_unweighted, require_whole
+from tastespace.checks import require_number, require_seed, require_spread, require_whole
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.models.initializers import extend_user_vectors, spread_over_items
-from tastespace.models.trained import TrainedRecommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.trained_base import TrainedRecommender
+from tastespace.models.user_vector_init import extend_user_vectors, spread_over_items
+from tastespace.models.vector_space import VectorSpace
+from tastespace.threads import resolve_threads
 from tastespace.training.loop import Callback
-from tastespace.training.n_vectors import interests_per_user, n_hardest
+from tastespace.training.n_vectors import interests_per_user, n_beta
 from tastespace.training.native_trainer import (
     OPTIMIZERS,
     SCHEDULES,
     DpcmlTrainer,
     LearningRateSchedule,
-    RunSettings,
     Schedule,
+    TrainingSettings,
     optimizer_arrays,
     optimizer_state,
     project,
@@ -57,9 +57,10 @@ _FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
 class DPCML(TrainedRecommender):
     """Diversity-promoting collaborative metric learning.
 
-    The score of an item is minus the smallest squared distance from any of the user's vectors (Eq. 3). Training
-    minimizes ``[margin + s(u, positive) - s(u, negative)]_+`` over sampled negatives (Eq. 12) plus a penalty that
-    keeps each user's vectors properly apart (DCRS, Eq. 9).
+    d(u, v) is the smallest squared distance between item v and one of user u's vectors. The score is ``-d(u, v)``, so
+    that larger is better (Eq. 3). Training minimizes ``[margin + d(u, positive) - d(u, negative)]_+`` over sampled
+    negatives (Eq. 12), plus a penalty when the spread of a user's vectors is below `min_spread` or above `max_spread`
+    (DCRS, Eq. 9).
 
     >>> from tastespace import split, synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -75,21 +76,21 @@ class DPCML(TrainedRecommender):
     dim: int = 100
     """Dimension d of the space."""
     n_interests: int | str = "adaptive"
-    """Vectors per user: a whole number C for every user (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
+    """Vectors per user: a whole number C for all users (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
     with n_i the user's train interactions."""
     min_interests: int = 3
-    """C_1 of APA: the fewest vectors that a user gets."""
+    """C_1 of APA: minimum number of vectors per user."""
     log_base: float = 3.0
     """a of APA, above 1: the larger, the fewer vectors."""
     geometry: Literal["sphere-ball", "ball", "sphere"] = "sphere-ball"
-    """Where vectors live: users on the sphere and items in the ball; both in the ball; or both on the sphere, which
-    is GFJA, the joint-accessibility form: there s = 1 - cos (Eq. 18), and `margin` is in that unit."""
+    """Where vectors lie: users on the sphere and items in the ball; both in the ball; or both on the sphere, which
+    is GFJA, the joint-accessibility form: there d = 1 - cos (Eq. 18), and `margin` is in that unit."""
     radius: float = 1.0
     """r of the sphere and the ball."""
 
     # ---- the loss
     margin: float = 1.0
-    """lambda, in squared distance."""
+    """lambda, in units of squared distance."""
     sampler: str | None = None
     """Where negatives come from: ``"uniform"``, ``"popularity"``, ``"two-stage"``, ``"hard"``, ``"hard-sorted"`` or
     ``"hard-differentiable"``; the paper's UniS, PopS, 2stS, HarS, NDiHarS and DiHarS mean the same, in any case. None:
@@ -102,36 +103,39 @@ class DPCML(TrainedRecommender):
     beta: float = 1e-3
     """The share of a user's negatives that (N)DiHarS aims at, in (0, 1]: N_beta = max(1, floor(beta n_i^-))."""
     gamma: Literal["statistic", "random", "average"] = "statistic"
-    """How DiHarS learns its thresholds: started at the first step's order statistic and moved by projected gradient;
-    the paper's random start (uniform in [0, margin)) with projected gradient; or a running average of the order
-    statistic."""
+    """How DiHarS learns its thresholds: initialized with the N_beta-th largest margin violation of the first step and
+    updated by projected gradient; initialized at random as in the paper (uniform in [0, margin)) and updated by
+    projected gradient; or a running average of the N_beta-th largest violation."""
     gamma_rate: float = 0.05
-    """Step of the projected gradient on gamma, or weight of a new statistic in the running average."""
+    """Step of the projected gradient on gamma, or weight of a new value in the running average."""
     popularity_power: float = 1.0
     """PopS and 2stS draw items in proportion to their number of users to this power."""
     weighting: Literal["positive", "user"] = "positive"
-    """Whether every positive counts alike (as in the authors' published code) or every user (Eq. 12)."""
+    """What has the same weight in the loss: every positive (the authors' published code) or every user (Eq. 12)."""
 
     # ---- the spread of a user's vectors (DCRS)
     dcrs: Literal["mean", "pairs"] | None = "mean"
-    """Hinge on the user's average pairwise distance (the text), on each pair (the published code), or none."""
+    """The penalty: on the spread, which is half the mean squared distance between two different vectors of a user (the
+    paper's text); on the squared distance of each pair (the published code); or none."""
     spread_weight: float = 10.0
     """eta, the weight of the penalty."""
     min_spread: float | None = 0.05
-    """delta_1, the lower bound of the spread; None: no lower bound."""
+    """delta_1, the lower bound of the spread, or of each pair's squared distance with ``dcrs="pairs"``; None: no lower
+    bound."""
     max_spread: float | None = 0.25
-    """delta_2, the upper bound of the spread; None: no upper bound."""
+    """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound."""
 
     # ---- optimization
     optimizer: Literal["adagrad", "adam", "sgd"] = "adagrad"
-    """Row-wise: only vectors with a gradient move."""
+    """Row-wise: only vectors with a gradient change."""
     learning_rate: float = 0.1
     schedule: Schedule = "constant"
     """How the learning rate falls over the epochs."""
     block_size: int = 1024
-    """Positives per block: item vectors are fixed while the users of a block take their steps, and then take theirs."""
+    """Positives per block. Within a block user vectors are updated first, with item vectors fixed; then item vectors
+    are updated."""
     average: int = 10
-    """The model is the running mean of the vectors over about so many epochs; 1 takes the last epoch's."""
+    """Window, in epochs, of the running mean that becomes the model; 1: no averaging."""
 
     @classmethod
     def paper(cls, **changes: Any) -> DPCML:
@@ -159,10 +163,10 @@ class DPCML(TrainedRecommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
-        offsets = self._vector_offsets(interests_per_user(train.user_counts, *self._interest_rule()))
-        users, items = self._random_vectors(int(offsets[-1]), train.n_items)
+        vector_offsets = self._vector_offsets(interests_per_user(train.user_counts, *self._interest_rule()))
+        users, items = self._random_vectors(int(vector_offsets[-1]), train.n_items)
         state = self._kernel_state(train, users, items)
-        self._train(train, valid, progress, offsets, state)
+        self._train(train, valid, progress, vector_offsets, state)
 
     def partial_fit(
         self,
@@ -173,36 +177,36 @@ class DPCML(TrainedRecommender):
     ) -> DPCML:
         """Continue training with more interactions, for `epochs` epochs; they may hold new users and new items.
 
-        Afterwards the model knows its old interactions and those in ``new``. Vectors of new users and items start at
-        random, as in `fit`. A user whose adaptive number of vectors grows gets a new one at the own item that is
-        farthest from the vectors already there. Vectors that exist continue with the mean of the optimizer's last
-        state, so that their first steps are not too large.
+        Afterwards the model's training data is its old interactions and those in ``new``. Vectors of new users and
+        items start at random, as in `fit`. A user whose adaptive number of vectors grows gets a new one at the item of
+        the user's history that is farthest from the vectors the user has. Vectors that exist continue with the mean
+        of the optimizer's last state, so that their first steps are not too large.
         """
         self.require_fitted()
         self._check()
         if not isinstance(new, Interactions):
             raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
-        require_unweighted(type(self).__name__, new.weights)
+        self._require_usable_weights(new)
         if self.dim != self.item_vectors_.shape[1]:
             raise ParameterError(
-                f"dim={self.dim}: the model was fitted with dim={self.item_vectors_.shape[1]} and goes on with that. "
+                f"dim={self.dim}: the model was fitted with dim={self.item_vectors_.shape[1]} and continues with that. "
                 "Restore it, or call fit."
             )
         train = concat(self.train_, new)
         if valid is not None and (valid.users != train.users or valid.items != train.items):
             raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({train!r}).")
-        # No user loses a vector: a model fitted with other settings may have given more.
+        # No user loses a vector: the settings may have changed since the model was fitted.
         old_users = self.train_.users.find(train.users.series)
         n_old = np.where(old_users >= 0, np.diff(self.user_offsets_)[old_users], 0)
         n_wanted = interests_per_user(train.user_counts, *self._interest_rule())
-        offsets = self._vector_offsets(np.maximum(n_wanted, n_old))
-        users, items = self._random_vectors(int(offsets[-1]), train.n_items)
+        vector_offsets = self._vector_offsets(np.maximum(n_wanted, n_old))
+        users, items = self._random_vectors(int(vector_offsets[-1]), train.n_items)
         old_items = self.train_.items.find(train.items.series)
         item_rows = np.flatnonzero(old_items >= 0)
         items[item_rows] = self.item_vectors_[old_items[item_rows]]
         region = _REGIONS[self.geometry][0]
         user_rows = extend_user_vectors(
-            self.vectors(), old_users, n_old, train, items, users, offsets, region, self.radius
+            self.vectors(), old_users, n_old, train, items, users, vector_offsets, region, self.radius
         )
         state = self._kernel_state(train, users, items)
         for side, optimizer, rows in (
@@ -213,7 +217,7 @@ class DPCML(TrainedRecommender):
                 if array.size:
                     array[rows] = self.optimizer_means_[f"{side}_{part}"]
         self._callbacks = tuple(callbacks)
-        self._train(train, valid, progress, offsets, state)
+        self._train(train, valid, progress, vector_offsets, state)
         self.train_, self.valid_ = train, valid
         return self
 
@@ -222,27 +226,27 @@ class DPCML(TrainedRecommender):
         train: Interactions,
         valid: Interactions | None,
         progress: bool | None,
-        offsets: NDArray[np.int64],
+        vector_offsets: NDArray[np.int64],
         state: _native.DpcmlState,
     ) -> None:
         """Run the epochs from this state and keep the result."""
-        run = RunSettings(
+        run = TrainingSettings(
             LearningRateSchedule(self.learning_rate, self.schedule, self.epochs),
             self.average,
             self.seed,
-            threading.resolve(self.threads),
+            resolve_threads(self.threads),
         )
-        trainer = DpcmlTrainer(train, self._kernel_data(train, offsets), state, self._kernel_settings(), run)
+        trainer = DpcmlTrainer(train, self._kernel_data(train, vector_offsets), state, self._kernel_settings(), run)
         result = self._run_loop(
             trainer,
             train,
             valid,
-            validate=self._validator(train, valid, lambda now: VectorSpace(now["users"], offsets, now["items"])),
-            initial=(state.users, state.items),
+            validate=self._validator(train, valid, lambda now: VectorSpace(now["users"], vector_offsets, now["items"])),
+            initial=(state.user_vectors, state.item_vectors),
             n_positives=train.n_interactions,
             progress=progress,
         )
-        self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], offsets, result["items"]
+        self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], vector_offsets, result["items"]
         self.skipped_positives_ = trainer.n_skipped
         if trainer.n_skipped:
             log.warning("%d positives of users who have every item were skipped: no negative exists", trainer.n_skipped)
@@ -256,31 +260,31 @@ class DPCML(TrainedRecommender):
         """Vectors of new users, learned with the model's own loss and the items fixed."""
         self._check()
         region = _REGIONS[self.geometry][0]
-        offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
+        vector_offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
         items = np.require(self.item_vectors_, requirements=["C", "W"])  # a loaded model's are read-only
-        users = spread_over_items(items, histories, offsets, region, self.radius)
+        users = spread_over_items(items, histories, vector_offsets, region, self.radius)
         gamma = self._initial_gamma(histories)
-        gamma[:] = -1.0  # a random start goes by position: a user's would depend on the other users
+        gamma[:] = -1.0  # random values depend on the row, so a user's result would depend on the other users
         state = _native.DpcmlState(
-            users=users,
-            items=items,
+            user_vectors=users,
+            item_vectors=items,
             gamma=gamma,
             user_optimizer=optimizer_state(self.optimizer, users),
             item_optimizer=optimizer_state(self.optimizer, items[:0]),
         )
         means = np.zeros_like(users)
         _native.fold_in_dpcml(
-            self._kernel_data(histories, offsets, self.train_),
+            self._kernel_data(histories, vector_offsets, self.train_),
             state,
             self._kernel_settings(),
-            mean_users=means,
+            mean_user_vectors=means,
             seed=self.seed,
             epochs=_FOLD_IN_EPOCHS,
             average=self.average,
-            threads=threading.resolve(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1,
+            threads=resolve_threads(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1,
         )
         model = copy.copy(self)
-        model.user_vectors_, model.user_offsets_ = project(means, region, self.radius), offsets
+        model.user_vectors_, model.user_offsets_ = project(means, region, self.radius), vector_offsets
         return model
 
     def vectors(self) -> VectorSpace:
@@ -289,7 +293,7 @@ class DPCML(TrainedRecommender):
             self.require_fitted()
         return VectorSpace(self.user_vectors_, self.user_offsets_, self.item_vectors_)
 
-    # ---- what the kernel gets ------------------------------------------------------------------------------
+    # ---- arguments of the kernel ------------------------------------------------------------------------------
 
     def _interest_rule(self) -> tuple[int | str, int, float]:
         """How many vectors a user gets: the arguments of `interests_per_user`."""
@@ -297,16 +301,16 @@ class DPCML(TrainedRecommender):
 
     @staticmethod
     def _vector_offsets(n_vectors: NDArray[np.int64]) -> NDArray[np.int64]:
-        """User ``u`` owns the rows ``offsets[u]:offsets[u + 1]`` of the user vectors."""
+        """User ``u`` has the rows ``vector_offsets[u]:vector_offsets[u + 1]`` of the user vectors."""
         return np.concatenate([[0], np.cumsum(n_vectors)]).astype(np.int64)
 
-    def _random_vectors(self, n_users: int, n_items: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _random_vectors(self, n_user_vectors: int, n_items: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Initial vectors: the paper's N(0, 0.01^2) for users and N(0, 1/d) for items, projected to their regions.
 
         On the sphere that is a uniform direction.
         """
         rng = np.random.default_rng(self.seed)
-        users = 0.01 * rng.standard_normal((n_users, self.dim))
+        users = 0.01 * rng.standard_normal((n_user_vectors, self.dim))
         items = rng.standard_normal((n_items, self.dim)) * self.radius / np.sqrt(self.dim)
         user_region, item_region = _REGIONS[self.geometry]
         return (
@@ -328,37 +332,37 @@ class DPCML(TrainedRecommender):
     ) -> _native.DpcmlState:
         """The state of a run that starts at these vectors."""
         return _native.DpcmlState(
-            users=users,
-            items=items,
+            user_vectors=users,
+            item_vectors=items,
             gamma=self._initial_gamma(train),
             user_optimizer=optimizer_state(self.optimizer, users),
             item_optimizer=optimizer_state(self.optimizer, items),
         )
 
     def _kernel_data(
-        self, train: Interactions, offsets: NDArray[np.int64], reference: Interactions | None = None
+        self, train: Interactions, vector_offsets: NDArray[np.int64], reference: Interactions | None = None
     ) -> _native.DpcmlData:
         """What to learn from. Item popularity and the mean history length are those of ``reference``, if given."""
         kind = self._sampler()
         counts = train.user_counts
         reference = reference or train
-        # With this share per step, one epoch gives every user the same eta, however long the history.
-        share = (reference.n_interactions / (reference.n_users * np.maximum(counts, 1))).astype(np.float32)
+        # N / (|U| n_u): with this weight per step, an epoch has the same total weight for all users.
+        user_weight = (reference.n_interactions / (reference.n_users * np.maximum(counts, 1))).astype(np.float32)
         keep, other = UNIFORM
         if kind.by_popularity:
             keep, other = alias_table(popularity_weights(reference, self.popularity_power))
         n_hard = np.empty(0, dtype=np.int64)
         if kind.uses_beta:
-            n_hard = n_hardest(np.maximum(1, train.n_items - counts), self.beta)
+            n_hard = n_beta(np.maximum(1, train.n_items - counts), self.beta)
         return _native.DpcmlData(
             offsets=train.offsets,
             positives=train.indices,
             alias_keep=keep,
             alias_other=other,
-            vector_offsets=offsets,
-            loss_weight=share if self.weighting == "user" else np.ones(train.n_users, dtype=np.float32),
-            dcrs_share=share,
-            n_hardest=n_hard.astype(np.int32),
+            vector_offsets=vector_offsets,
+            loss_weight=user_weight if self.weighting == "user" else np.ones(train.n_users, dtype=np.float32),
+            dcrs_weight=user_weight,
+            n_beta=n_hard.astype(np.int32),
         )
 
     def _kernel_settings(self) -> _native.DpcmlSettings:
@@ -389,7 +393,7 @@ class DPCML(TrainedRecommender):
         return find_sampler(default if self.sampler is None else self.sampler)
 
     def _check(self) -> None:
-        """Every parameter that makes no sense, before anything is computed."""
+        """Raise `ParameterError` for invalid parameters, before anything is computed."""
         self._sampler()
         for name, choices in (
             ("geometry", _REGIONS),
@@ -408,12 +412,25 @@ class DPCML(TrainedRecommender):
             require_whole(name, getattr(self, name))
         if self.n_negatives is not None:
             require_whole("n_negatives", self.n_negatives)
+        sampler = self._sampler()
+        n_negatives = sampler.n_negatives if self.n_negatives is None else self.n_negatives
+        if sampler.takes_hardest and self.n_hardest > n_negatives:
+            raise ParameterError(
+                f"n_hardest={self.n_hardest} is more than n_negatives={n_negatives}, from which the hardest are "
+                "chosen: lower one or raise the other."
+            )
         for name in ("margin", "learning_rate", "radius", "gamma_rate"):
             require_number(name, getattr(self, name), above=0.0)
         require_spread(self.spread_weight, self.min_spread, self.max_spread)
         number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
         if not (number and 0 < self.beta <= 1):
             raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
+
+
+_OF_SEVERAL_VECTORS = dict.fromkeys(
+    ("n_interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread", "max_spread"),
+    "it has one vector per user. Take DPCML for several.",
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -427,6 +444,7 @@ class CML(DPCML):
     """
 
     has_interests = False
+    _fixed_parameters: ClassVar[dict[str, str]] = _OF_SEVERAL_VECTORS
 
     n_interests: int | str = field(default=1, init=False)
     min_interests: int = field(default=1, init=False)

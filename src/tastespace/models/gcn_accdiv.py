@@ -49,9 +49,9 @@ class GCNAccDiv(NeuralRecommender):
 
     trade_off: float = 0.1
     """alpha, from 0 (nearest neighbors only) to 1 (furthest only)."""
-    near: Literal["user", "item"] = "user"
+    near_nodes: Literal["user", "item"] = "user"
     """Nodes of the graph of nearest neighbors."""
-    far: Literal["user", "item"] = "item"
+    far_nodes: Literal["user", "item"] = "item"
     """Nodes of the graph of furthest neighbors."""
     n_near_neighbors: int = 30
     """k of the graph of nearest neighbors."""
@@ -71,8 +71,9 @@ class GCNAccDiv(NeuralRecommender):
         if self.trade_off > 1:
             raise ParameterError(f"trade_off={self.trade_off!r}: expected a number from 0 to 1.")
         for name in ("near", "far"):
-            if getattr(self, name) not in ("user", "item"):
-                raise ParameterError(f"{name}={getattr(self, name)!r}: expected 'user' or 'item'.")
+            nodes = getattr(self, f"{name}_nodes")
+            if nodes not in ("user", "item"):
+                raise ParameterError(f"{name}_nodes={nodes!r}: expected 'user' or 'item'.")
             require_whole(f"n_{name}_neighbors", getattr(self, f"n_{name}_neighbors"))
             require_whole(f"{name}_order", getattr(self, f"{name}_order"))
             if getattr(self, f"{name}_order") > 3:
@@ -89,7 +90,7 @@ class GCNAccDiv(NeuralRecommender):
         rows = train.matrix
         found: Tensors = {"rows": rows}
         for name, furthest in (("near", False), ("far", True)):
-            kind, order = getattr(self, name), getattr(self, f"{name}_order")
+            kind, order = getattr(self, f"{name}_nodes"), getattr(self, f"{name}_order")
             nodes = rows if kind == "user" else rows.T.tocsr()
             graph = neighbor_graph(nodes, getattr(self, f"n_{name}_neighbors"), furthest)
             found[name], found[f"{name}_back"] = graph, _returns(graph, order)
@@ -108,7 +109,7 @@ class GCNAccDiv(NeuralRecommender):
         items = batch.scored_items.cpu().numpy()
         scores: Any = 0.0
         for name, share in self._shares():
-            kind, back = getattr(self, name), fixed[f"{name}_back"]
+            kind, back = getattr(self, f"{name}_nodes"), fixed[f"{name}_back"]
             node = users[mine] if kind == "user" else items[:, 0]
             taps = []
             for step, tap in enumerate(_filtered(fixed["rows"], fixed[name], kind, users, len(back))):
@@ -126,9 +127,9 @@ class GCNAccDiv(NeuralRecommender):
         scores = np.zeros((len(rows), fixed["rows"].shape[1]), dtype=np.float32)
         for name, share in self._shares():
             mixed = (share * weights[name].softmax(dim=0)).cpu().numpy()
-            for weight, tap in zip(
-                mixed, _filtered(fixed["rows"], fixed[name], getattr(self, name), rows, len(mixed)), strict=True
-            ):
+            kind = getattr(self, f"{name}_nodes")
+            taps = _filtered(fixed["rows"], fixed[name], kind, rows, len(mixed))
+            for weight, tap in zip(mixed, taps, strict=True):
                 scores += weight * tap
         return torch.as_tensor(scores)
 

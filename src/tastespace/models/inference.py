@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
     from tastespace.data.interactions import Interactions
+    from tastespace.evaluation.report import Report
     from tastespace.models.base import Recommender, SparseMatrix
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.shelves import Shelves
@@ -41,7 +42,7 @@ class InferenceMixin:
     """Recommendations, shelves, explanations, neighbors, fold-in and files of a fitted model."""
 
     has_interests: bool = False
-    """Whether users have several vectors, so that a recommendation serves one of several interests."""
+    """Whether users have several vectors, so that a recommendation matches one of several interests."""
 
     @property
     def supports_fold_in(self) -> bool:
@@ -181,7 +182,7 @@ class InferenceMixin:
         return interests(_recommender(self), user, k, column=column)
 
     def explain(self, user: Hashable, item: Hashable, k: int = 5, *, column: str | None = None) -> Explanation:
-        """Why an item has its rank: the interest it serves, its distance, the k past items nearest to it.
+        """Why an item has its rank: the interest it matches, its distance, the k past items nearest to it.
 
         Also its rank among what the user does not have, and its rank if the user did not have that interest.
         """
@@ -220,7 +221,7 @@ class InferenceMixin:
         Args:
             histories: A list of lists of item ids (the users are then 0, 1, ...), a mapping from a user to such a
                 list, or a frame with the columns ``user`` and ``item``.
-            on_unknown: Items that the model does not know are an error, or left out with ``"skip"``.
+            on_unknown: Items that are not in the model are an error, or left out with ``"skip"``.
             features: For models that learn from content: a frame with a column ``user`` and the columns of training,
                 or a matrix with a row for each user (0, 1, ..., or in the order of ``histories``). Histories may then
                 be short, of some users only, or left out.
@@ -275,16 +276,16 @@ class InferenceMixin:
 
     @staticmethod
     def _check_metric(metric: str, protocol: str) -> None:
-        """Raise `ParameterError` unless the metric is the name of one figure and the protocol is known."""
+        """Raise `ParameterError` unless the metric is the name of one metric and the protocol is known."""
         from tastespace.evaluation.metrics import columns_for
         from tastespace.evaluation.protocols import find_protocol
 
         find_protocol(protocol)
         if [column.label for column in columns_for([metric], (3, 10))] != [metric]:
-            raise ParameterError(f"monitor={metric!r}: expected the name of one figure, such as 'NDCG@10' or 'MAP'.")
+            raise ParameterError(f"monitor={metric!r}: expected the name of one metric, such as 'NDCG@10' or 'MAP'.")
 
     def _measure(self, test: Interactions, seen: Interactions, metric: str, protocol: str, threads: int) -> float:
-        """One figure of `tastespace.evaluate`."""
+        """One metric of `tastespace.evaluate`."""
         from tastespace.evaluation import evaluate
 
         return evaluate(_recommender(self), test, seen=seen, protocol=protocol, metrics=[metric], threads=threads)[
@@ -293,8 +294,8 @@ class InferenceMixin:
 
     # ---- files ---------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, metrics: Mapping[str, float] | None = None) -> None:
-        """Write the model as a directory that `tastespace.load` opens; ``metrics`` are kept with it.
+    def save(self, path: str | Path, metrics: Mapping[str, float] | Report | None = None) -> None:
+        """Write the model as a directory that `tastespace.load` opens; ``metrics``, such as a report, are kept with it.
 
         A crash leaves the old model or the new one. The format is documented in docs/model-format.md.
         """

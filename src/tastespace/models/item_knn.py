@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace import threads as threading
 from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
+from tastespace.threads import resolve_threads
 
 _PAIRS_AT_ONCE = 2_000_000  # pairs of items that a thread compares in one block: up to 100 MB
 
@@ -68,7 +68,7 @@ class ItemKNN(Recommender):
         def one(first: int) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
             return self._nearest(by_item[first : first + step] @ matrix, first, norms)
 
-        with ThreadPoolExecutor(threading.resolve(self.threads)) as pool:
+        with ThreadPoolExecutor(resolve_threads(self.threads)) as pool:
             parts = list(pool.map(one, firsts))
         values, columns, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         offsets = np.concatenate([[0], np.cumsum(lengths)])

@@ -12,7 +12,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.models.ncf import cross_entropy
 from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
 from tastespace.models.torch_losses import SpreadControl
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Arrays
 
 
@@ -81,16 +81,16 @@ class M2F(SpreadControl, _MultiVectorMF):
     learning_rate: float = 3e-3
     weight_decay: float = 1e-5
     dcrs: Literal["mean", "pairs"] | None = None
-    """Hinge on the user's average pairwise distance, on each pair, or none."""
+    """The penalty: on the spread of a user's vectors, on the squared distance of each pair, or none."""
 
     def _check(self) -> None:
         super()._check()
         self._check_spread()
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
-        # A user is visited once per interaction: with this share, an epoch gives every user the same eta.
-        share = train.n_interactions / (train.n_users * np.maximum(train.user_counts, 1))
-        return {"share": self._tensor(torch, share.astype(np.float32))}
+        # A user has one step per interaction: with this weight, an epoch gives every user the same eta.
+        user_weight = train.n_interactions / (train.n_users * np.maximum(train.user_counts, 1))
+        return {"user_weight": self._tensor(torch, user_weight.astype(np.float32))}
 
     def _loss(self, weights: Tensors, fixed: Tensors, batch: Batch) -> Any:
         mine = self._vectors_of(weights, batch.users)
@@ -98,7 +98,7 @@ class M2F(SpreadControl, _MultiVectorMF):
         error = (scores.square().sum(dim=1) - 2 * scores[:, 0] + 1).mean() / scores.shape[1]
         if self.dcrs is None or self.n_interests == 1:
             return error
-        return error + self.spread_weight * (fixed["share"][batch.users] * self._penalty(mine)).mean()
+        return error + self.spread_weight * (fixed["user_weight"][batch.users] * self._penalty(mine)).mean()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ from tastespace.checks import require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Arrays
 
 _PAIRS = 4096  # items that a tower scores at once for a user: their activations fit in the cache

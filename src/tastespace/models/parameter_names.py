@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tastespace.errors import ParameterError, nearest
 
@@ -13,6 +13,7 @@ RENAMED = {
     "both_hidden": "drop_both",
     "candidates": "n_negatives",
     "diversity_weight": "spread_weight",
+    "far": "far_nodes",
     "far_neighbours": "n_far_neighbors",
     "hardest": "n_hardest",
     "hidden": "n_hidden",
@@ -22,6 +23,7 @@ RENAMED = {
     "layers": "n_layers",
     "max_diversity": "max_spread",
     "min_diversity": "min_spread",
+    "near": "near_nodes",
     "near_neighbours": "n_near_neighbors",
     "negatives": "n_negatives",
     "neighbour_weight": "neighbor_weight",
@@ -35,8 +37,12 @@ RENAMED = {
 """Old name -> new name. An entry counts for the models that have the new name and not the old one."""
 
 
-def require_known(model: str, given: Iterable[str], known: Sequence[str]) -> None:
+def require_known(
+    model: str, given: Iterable[str], known: Sequence[str], fixed: Mapping[str, str] | None = None
+) -> None:
     """Raise unless every given name is one of the parameters ``known`` of the class called ``model``.
+
+    ``fixed`` says of parameters that the model does not have what to do instead.
 
     >>> require_known("CML", ["candidates"], ["dim", "n_negatives"])
     Traceback (most recent call last):
@@ -48,6 +54,9 @@ def require_known(model: str, given: Iterable[str], known: Sequence[str]) -> Non
         new = RENAMED.get(name)
         if new in known:
             raise ParameterError(f"{model} has no parameter {name}: now {new}.")
+        instead = (fixed or {}).get(new or name)
+        if instead:
+            raise ParameterError(f"{model} has no parameter {name!r}: {instead}")
         raise ParameterError(
             f"{model} has no parameter {name!r}; it has {', '.join(known) or 'none'}.{nearest(name, known)}"
         )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import ScoringVectors, VectorSpace
+from tastespace.models.vector_space import ScoringVectors, VectorSpace
 
 _USERS_PER_BLOCK = 4096
 _SCORES_PER_BLOCK = 8_000_000  # 32 MB of float32
@@ -33,10 +33,10 @@ class Block:
     """Best items in order, -1 where there are fewer candidates. Shape ``(n, k)``."""
     n_test: NDArray[np.int64]
     """Test items of each user, shape ``(n,)``."""
-    places: NDArray[np.int32]
+    test_ranks: NDArray[np.int32]
     """Rank, negatives above, negatives tied of every test item, user by user. Shape ``(n_test.sum(), 3)``."""
     test_items: NDArray[np.int32]
-    """The test items that belong to `places`."""
+    """The test items that belong to `test_ranks`."""
     source: VectorSpace | NDArray[np.float32]
     """Where the scores came from."""
 
@@ -49,13 +49,13 @@ class Block:
     def sorted_ranks(self) -> NDArray[np.int64]:
         """Ranks of the test items, user by user and ascending within a user."""
         # One key per test item sorts several times faster than two columns.
-        key = np.sort(self.owner << 32 | self.places[:, 0])
+        key = np.sort(self.owner << 32 | self.test_ranks[:, 0])
         return key & 0xFFFFFFFF
 
     def scores_of(
         self, position: NDArray[Any], items: NDArray[Any], threads: int = 1
     ) -> tuple[NDArray[np.float32], NDArray[np.int32] | None]:
-        """Scores of single items for the users at these positions and, from vectors, the interest each serves."""
+        """Scores of single items for the users at these positions and, from vectors, the interest of each score."""
         if isinstance(self.source, VectorSpace):
             return self.source.pair_scores(self.users[position], items, threads)
         return self.source[position, items], None
@@ -96,7 +96,7 @@ class BlockRanker:
                 )
 
     def _checked(self, space: VectorSpace) -> ScoringVectors:
-        """What the kernels get; they trust sizes and numbers, so a model's mistakes must be found here."""
+        """Arguments of the kernels, which do not check sizes and numbers: a model's mistakes must be found here."""
         train, name = self._model.train_, type(self._model).__name__
         given, expected = (len(space.user_offsets) - 1, len(space.item_vectors)), (train.n_users, train.n_items)
         misfit = space.user_offsets[-1] != len(space.user_vectors) or (np.diff(space.user_offsets) < 0).any()
@@ -130,13 +130,13 @@ class BlockRanker:
         source: VectorSpace | NDArray[np.float32]
         if self._vectors is not None and self._space is not None:
             source = self._space
-            places, top, nan_user = _native.rank_with_vectors(
+            test_ranks, top, nan_user = _native.rank_with_vectors(
                 *self._vectors, users, *self._excluded, *self._test, self._k, self._threads
             )
         else:
             source = self._scores(users)
             ranked = source if self._candidates is None else np.ascontiguousarray(source[:, self._candidates])
-            places, top, nan_user = _native.rank_with_scores(
+            test_ranks, top, nan_user = _native.rank_with_scores(
                 ranked, users, *self._excluded, *self._test, self._k, self._threads
             )
         if self._candidates is not None:
@@ -151,7 +151,7 @@ class BlockRanker:
         n_test = starts_of_user[users + 1] - starts_of_user[users]
         starts = np.cumsum(n_test) - n_test
         at = np.repeat(starts_of_user[users] - starts, n_test) + np.arange(int(n_test.sum()))
-        return Block(users, top, n_test, places, items[at], source)
+        return Block(users, top, n_test, test_ranks, items[at], source)
 
     def _scores(self, users: NDArray[np.int32]) -> NDArray[np.float32]:
         scores = np.ascontiguousarray(self._model.score_block(users), dtype=np.float32)

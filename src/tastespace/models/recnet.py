@@ -11,7 +11,7 @@ from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Arrays
 
 

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace import threads as threading
 from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.memory import available_gb
 from tastespace.models.base import Recommender
+from tastespace.threads import resolve_threads
 
 _BYTES_PER_ENTRY = 8  # of a row of the Gram matrix: an item and a number
 _BYTES_PER_COEFFICIENT = 16  # while they are fitted and transposed
@@ -88,7 +88,7 @@ class SparseEASE(Recommender):
             row_length=self._row_length(train.n_items),
             regularization=self.regularization,
             self_weight=self.dropout / (1.0 - self.dropout),
-            threads=threading.resolve(self.threads),
+            threads=resolve_threads(self.threads),
         )
         by_target = sp.csc_array((values, sources, offsets), shape=(train.n_items, train.n_items))
         self.coefficients_ = by_target.tocsr()

@@ -17,14 +17,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace import threads as threading
 from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.trained import TrainedRecommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.trained_base import TrainedRecommender
+from tastespace.models.vector_space import VectorSpace
+from tastespace.threads import resolve_threads
 from tastespace.training.loop import Arrays
-from tastespace.training.samplers import Negatives
+from tastespace.training.samplers import NegativeDrawer
 
 Tensors = dict[str, Any]
 
@@ -131,7 +131,7 @@ class NeuralRecommender(_Weights):
         """The batches of an epoch: positives with true negatives."""
         order = self._order(train, epoch)
         users, items = train.row_of_each(), train.indices
-        source = Negatives(train, seed=self.seed, n_threads=self.threads)
+        source = NegativeDrawer(train, seed=self.seed, n_threads=self.threads)
         for first in range(0, len(order), self.batch_size):
             part = order[first : first + self.batch_size]
             mine = users[part]
@@ -191,7 +191,7 @@ class NeuralRecommender(_Weights):
     @contextmanager
     def _on_threads(self, torch: Any) -> Iterator[None]:
         before = torch.get_num_threads()
-        torch.set_num_threads(threading.resolve(self.threads))
+        torch.set_num_threads(resolve_threads(self.threads))
         try:
             yield
         finally:

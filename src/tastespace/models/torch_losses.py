@@ -55,7 +55,7 @@ def threshold_hinge(pairs: PairDistances, margin: float, gamma: Any, count: Any,
     statistic = ordered.gather(1, (count - 1).clamp_max(ordered.shape[1] - 1)).clamp_min(0.0)
     new = gamma < 0
     gamma = gamma.where(~new, statistic)
-    # At the first visit gamma equals one violation: it counts as active, else N_beta = 1 would have no gradient.
+    # At the first step gamma equals one violation: it counts as active, else N_beta = 1 would have no gradient.
     active = (violations > gamma) | (new & (gamma > 0) & (violations == gamma))
     losses = gamma[:, 0] + ((violations - gamma) * active).sum(dim=1) / count[:, 0]
     slope = 1.0 - active.sum(dim=1, keepdim=True) / count
@@ -67,13 +67,15 @@ class SpreadControl:
     """Parameters of DCRS (the spread of a user's vectors), and its penalty."""
 
     dcrs: Literal["mean", "pairs"] | None = "mean"
-    """Hinge on the user's average pairwise distance (the text), on each pair (the published code), or none."""
+    """The penalty: on the spread, which is half the mean squared distance between two different vectors of a user (the
+    paper's text); on the squared distance of each pair (the published code); or none."""
     spread_weight: float = 10.0
     """eta."""
     min_spread: float | None = 0.05
-    """delta_1; None leaves the lower side open."""
+    """delta_1, the lower bound of the spread, or of each pair's squared distance with ``dcrs="pairs"``; None: no lower
+    bound."""
     max_spread: float | None = 0.25
-    """delta_2; None leaves the upper side open."""
+    """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound."""
 
     def _check_spread(self) -> None:
         if self.dcrs not in (None, "mean", "pairs"):

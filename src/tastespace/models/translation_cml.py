@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from tastespace.checks import require_number
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.metric_base import HingeRecommender, SlotRecommender, softmax, squared_distances
+from tastespace.models.metric_learning_base import HingeRecommender, SlotRecommender, softmax, squared_distances
 from tastespace.models.torch_base import Batch, Tensors
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Arrays
 
 

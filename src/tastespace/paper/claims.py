@@ -1,4 +1,4 @@
-"""The orderings that the paper claims, as data; `verdicts` judges them."""
+"""The orderings that the paper claims, as data; `claim_tests` tests them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tastespace.errors import ParameterError, nearest
-from tastespace.paper.experiments import RowSpec
+from tastespace.paper.experiment_types import RowSpec
 from tastespace.paper.paper_tables import BOTH, EXPERIMENTS, NEGATIVES, STEAM, TRAININGS, content_row
 from tastespace.paper.result_cache import PlannedRun
 from tastespace.paper.runs import COLD_START_METRICS
@@ -16,7 +16,7 @@ METRICS = ("P@3", "MAP", "MRR")
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing is better than another, for each of these pairs."""
+    """The first method of each of these pairs is better than the second."""
 
     name: str
     text: str
@@ -31,7 +31,7 @@ class Claim:
     over: Literal["users", "seeds", "genres"] = "users"
     """What a difference is the mean over, and is tested over."""
     seeds: int = 3
-    """Runs of each method, unless another number is given."""
+    """Seeds per method, unless another number is given."""
 
     def planned_runs(self, dataset: str, seeds: int) -> list[PlannedRun]:
         """What must be run to judge it."""
@@ -125,7 +125,7 @@ CLAIMS = {
         ),
         Claim(
             "dcrs",
-            "Several vectors with diversity control (DCRS) do better than without.",
+            "Several vectors with spread control (DCRS) do better than without.",
             tuple((_row(m), _without_dcrs(m)) for m in ("bpa+unis", "bpa+hars", "apa+dihars")),
         ),
         Claim(
@@ -181,26 +181,26 @@ CLAIMS = {
         ),
         Claim(
             "plain-diverse",
-            "Several vectors without diversity control still give more diverse lists than one.",
+            "Several vectors without spread control (DCRS) still give more diverse lists than one.",
             tuple((_without_dcrs(several), _row(one)) for several, one in _AGAINST_ONE),
             _DIVERSITY,
             default=False,
         ),
         Claim(
             "dcrs-diverse",
-            "Diversity control (DCRS) gives more diverse lists.",
+            "Spread control (DCRS) gives more diverse lists.",
             tuple((_row(f"{c}+{s}"), _without_dcrs(f"{c}+{s}")) for s in _SAMPLERS for c in ("bpa", "apa")),
             _DIVERSITY,
             default=False,
         ),
         Claim(
             "joint",
-            "Joint accessibility (GFJA) does better with diversity control (DCRS).",
+            "Joint accessibility (GFJA) does better with spread control (DCRS).",
             ((_row("gfja+dcrs"), _row("gfja")),),
         ),
         Claim(
             "mf",
-            "With inner products diversity control (DCRS) does harm: M2F does better without.",
+            "With inner products spread control (DCRS) does harm: M2F does better without.",
             ((_row("m2f"), _row("m2f+dcrs")),),
             default=False,
         ),
@@ -264,7 +264,7 @@ def find_claim(name: str) -> Claim:
     """A claim by name.
 
     >>> find_claim("dcrs").text
-    'Several vectors with diversity control (DCRS) do better than without.'
+    'Several vectors with spread control (DCRS) do better than without.'
     """
     if name not in CLAIMS:
         raise ParameterError(f"no claim {name!r}; there are {', '.join(CLAIMS)}.{nearest(name, CLAIMS)}")

@@ -1,4 +1,4 @@
-"""What is counted in the data without training: tables of data sets and model sizes, and which categories are small."""
+"""What is computed from the data without training: tables of data sets and model sizes, small categories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import DatasetError, ParameterError
 from tastespace.models.dpcml import CML, DPCML
 from tastespace.paper.experiment_data import TOWN, Parts, load_parts
-from tastespace.paper.experiments import Figures, TableRow, checked_datasets, row_without_data
+from tastespace.paper.experiment_types import Metrics, TableRow, checked_datasets, row_without_data
 from tastespace.paper.published_numbers import published_efficiency, published_statistics, published_table
 from tastespace.training.n_vectors import interests_per_user
 
@@ -35,15 +35,15 @@ _COUNTS = ("users", "items", "ratings")
 
 @dataclass(frozen=True)
 class StatisticsTable:
-    """A table whose figures are counted in the data; nothing is trained."""
+    """A table whose values are computed from the data; nothing is trained."""
 
     name: str
     title: str
     datasets: tuple[str, ...]
-    ours: Callable[[Parts], dict[str, Figures]]
-    """Rows of a data set: label -> figures."""
-    published: Callable[[str, str], Figures]
-    """The paper's figures by data set and label."""
+    ours: Callable[[Parts], dict[str, Metrics]]
+    """Rows of a data set: label -> values."""
+    published: Callable[[str, str], Metrics]
+    """The paper's values by data set and label."""
     labels: tuple[str, ...]
     shown: tuple[str, ...]
     town: str = TOWN
@@ -54,7 +54,7 @@ class StatisticsTable:
         found = []
         for dataset in checked_datasets(self.name, datasets or self.datasets, self.datasets, self.town):
             try:
-                figures = self.ours(load_parts(dataset))
+                values = self.ours(load_parts(dataset))
             except DatasetError as problem:
                 found += [
                     row_without_data(dataset, label, self.published(dataset, label), str(problem))
@@ -63,7 +63,7 @@ class StatisticsTable:
                 continue
             found += [
                 TableRow(dataset, label, "", ours, {}, self.published(dataset, label), 1, 0.0, "complete")
-                for label, ours in figures.items()
+                for label, ours in values.items()
             ]
         return found
 
@@ -82,24 +82,24 @@ def parameter_mib(model: DPCML, train: Interactions) -> float:
     return _FLOAT * ((int(counts.sum()) + train.n_items) * model.dim + thresholds) / _MIB
 
 
-def _sizes(parts: Parts) -> dict[str, Figures]:
+def _sizes(parts: Parts) -> dict[str, Metrics]:
     return {label: {"MiB": parameter_mib(model, parts.train)} for label, model in _SIZED.items()}
 
 
-def _published_size(dataset: str, label: str) -> Figures:
+def _published_size(dataset: str, label: str) -> Metrics:
     found = published_efficiency("parameter_size_mb_C3", dataset).get(label)
     return {} if found is None else {"MiB": found}
 
 
-def _statistics(parts: Parts) -> dict[str, Figures]:
+def _statistics(parts: Parts) -> dict[str, Metrics]:
     train = parts.train
     pairs = sum(part.n_interactions for part in (parts.train, parts.valid, parts.test))
     density = 100 * pairs / (train.n_users * train.n_items)
-    figures = {"users": train.n_users, "items": train.n_items, "ratings": pairs, "density %": density}
-    return {"all": {name: float(value) for name, value in figures.items()}}
+    values = {"users": train.n_users, "items": train.n_items, "ratings": pairs, "density %": density}
+    return {"all": {name: float(value) for name, value in values.items()}}
 
 
-def _cold_counts(parts: Parts) -> dict[str, Figures]:
+def _cold_counts(parts: Parts) -> dict[str, Metrics]:
     cold = parts.cold_start
     pairs = sum(part.n_interactions for part in (parts.train, parts.valid, parts.test))
     found = {"warm": (parts.train.n_users, parts.train.n_items, pairs)}
@@ -113,7 +113,7 @@ def _cold_counts(parts: Parts) -> dict[str, Figures]:
     }
 
 
-def _published_cold_counts(dataset: str, label: str) -> Figures:
+def _published_cold_counts(dataset: str, label: str) -> Metrics:
     if dataset != "xing-2017-cold":
         return {}
     rows = published_table("cold_datasets").filter((pl.col("subset") == PAPER_SUBSET) & (pl.col("part") == label))

@@ -37,7 +37,7 @@ class Parts:
 
     @cached_property
     def fingerprints(self) -> list[str]:
-        """Hashes of all data that decides the figures; the attributes of the items decide those by category."""
+        """Hashes of all data that decides the metrics; the attributes of the items decide those by category."""
         own = [part.fingerprint() for part in (self.train, self.valid, self.test)]
         attributes = self.train.item_attributes
         if attributes is not None:

@@ -2,7 +2,7 @@
 
 ``cml+hars`` is one vector per user with hard sampling, ``bpa+...`` the same number of vectors (two or more) for
 every user, ``apa+...`` an adaptive number, ``gfja`` the joint-accessibility form on the sphere, ``gfja+dcrs`` the same
-with diversity control. Any model of the registry is a method under its own name. ``+pt`` behind a model with content,
+with spread control. Any model of the registry is a method under its own name. ``+pt`` behind a model with content,
 ``dpcml+dn+pt``, means that its preferences were trained before. Any method with ``+dd`` or ``+pd`` behind its name is
 followed by that re-ranker.
 """
@@ -115,7 +115,7 @@ def _methods() -> dict[str, Method]:
 
 
 def method_names() -> tuple[str, ...]:
-    """All names that `run` knows.
+    """All names that `run` accepts.
 
     >>> "apa+dihars" in method_names()
     True

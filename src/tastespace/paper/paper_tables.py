@@ -14,7 +14,7 @@ from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import ParameterError, nearest
 from tastespace.paper.dataset_statistics import PAPER_SUBSET, STATISTICS_TABLES, StatisticsTable
 from tastespace.paper.experiment_data import TOWN
-from tastespace.paper.experiments import Experiment, Figures, RowSpec
+from tastespace.paper.experiment_types import Experiment, Metrics, RowSpec
 from tastespace.paper.methods import SELECTION
 from tastespace.paper.published_numbers import (
     published_ablation,
@@ -215,14 +215,14 @@ _COLD = (
 )
 
 
-def _cold_figures(result: Mapping[str, Any]) -> Figures:
+def _cold_metrics(result: Mapping[str, Any]) -> Metrics:
     """Users and items of the training data are the warm ones; cold-start items are ranked among themselves."""
-    metrics: Figures = result["metrics"]
+    metrics: Metrics = result["metrics"]
     found = {f"warm {name}": metrics[name] for name in COLD_START_METRICS if name in metrics}
     return found | {name: value for name, value in metrics.items() if name.startswith("cold")}
 
 
-def _published_cold(dataset: str, spec: RowSpec) -> Figures:
+def _published_cold(dataset: str, spec: RowSpec) -> Metrics:
     if dataset != "xing-2017-cold" or spec.note:
         return {}
     method, _, training = spec.label.partition(", ")
@@ -236,12 +236,12 @@ def _published_cold(dataset: str, spec: RowSpec) -> Figures:
 
 _COLD_TABLE = Experiment(
     "cold",
-    "Cold start (the paper's figures: RecSys, subset 1, another sample than xing-2017)",
+    "Cold start (the paper's values: RecSys, subset 1, another sample than xing-2017)",
     _COLD,
     ("xing-2017-cold", "ml-1m-cold", "citeulike-a-cold"),
     published=_published_cold,
-    ours=_cold_figures,
-    shown=tuple(f"{situation} {figure}" for situation in SITUATIONS for figure in COLD_START_METRICS),
+    ours=_cold_metrics,
+    shown=tuple(f"{situation} {metric}" for situation in SITUATIONS for metric in COLD_START_METRICS),
     town=_TOWN,
 )
 
@@ -316,11 +316,11 @@ def _diversity_rows() -> tuple[RowSpec, ...]:
     return tuple(specs)
 
 
-def _inference(result: Mapping[str, Any]) -> Figures:
+def _inference(result: Mapping[str, Any]) -> Metrics:
     return {"seconds for all": result["inference_seconds"]}
 
 
-def _published_inference(dataset: str, spec: RowSpec) -> Figures:
+def _published_inference(dataset: str, spec: RowSpec) -> Metrics:
     found = published_efficiency("inference_seconds", dataset).get(spec.label)
     return {} if found is None else {"seconds for all": found}
 

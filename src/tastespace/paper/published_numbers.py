@@ -57,14 +57,14 @@ def published_accuracy(dataset: str, method: str) -> dict[str, float]:
 
 
 def published_ablation(name: str, dataset: str) -> dict[str, dict[str, float]]:
-    """One of the ablation tables: variant -> figures."""
+    """One of the ablation tables: variant -> values."""
     rows = published_table("ablation").filter(
         (pl.col("table") == name) & pl.col("dataset").is_in(_DATASETS.get(dataset, ()))
     )
     found: dict[str, dict[str, float]] = {}
     for row in rows.iter_rows(named=True):
-        figures: dict[str, Any] = {key: float(value) for key, value in row.items() if _is_metric(key)}
-        found[str(row["variant"])] = figures
+        values: dict[str, Any] = {key: float(value) for key, value in row.items() if _is_metric(key)}
+        found[str(row["variant"])] = values
     return found
 
 

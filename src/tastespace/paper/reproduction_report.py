@@ -15,15 +15,27 @@ from typing import Any
 
 import polars as pl
 
+from tastespace.atomic import atomic_write
 from tastespace.errors import DatasetError, ParameterError
 from tastespace.evaluation.significance import holm
+from tastespace.paper.claim_tests import (
+    DEVIATIONS_HEADING,
+    Verdict,
+    archived_verdict,
+    deviations,
+    judge,
+    paired_over_users,
+)
 from tastespace.paper.claims import CLAIMS
 from tastespace.paper.dataset_statistics import StatisticsTable
 from tastespace.paper.experiment_data import TOWN, load_parts
-from tastespace.paper.experiments import Experiment, TableRow
+from tastespace.paper.experiment_types import Experiment, TableRow
 from tastespace.paper.figures import FIGURES, FigureSpec, NothingToDrawError
 from tastespace.paper.paper_tables import TABLES
-from tastespace.paper.rendering import (
+from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
+from tastespace.paper.runner import RunStatus, lookup, why_missing
+from tastespace.paper.runs import environment
+from tastespace.paper.table_rows import (
     BEST,
     QUICK,
     Archive,
@@ -41,17 +53,6 @@ from tastespace.paper.rendering import (
     table_rows,
     to_markdown,
     to_rows,
-)
-from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
-from tastespace.paper.runner import RunStatus, lookup, why_missing
-from tastespace.paper.runs import environment
-from tastespace.paper.verdicts import (
-    DEVIATIONS_HEADING,
-    Verdict,
-    archived_verdict,
-    deviations,
-    judge,
-    paired_over_users,
 )
 
 _MAX_SEEDS = 10
@@ -175,8 +176,8 @@ def write_report(
         out: The folder.
         cache: The result cache. Nothing is run: what is not there is a marked gap.
         datasets: Only these; by default all that are declared.
-        quick: Of what was run with few epochs, to see that it works; claims are not judged then.
-        archive: Folder of an earlier report; its rows, claims and figures stand in for runs that the cache lacks.
+        quick: Report the runs of few epochs (``--quick``); claims are not judged then.
+        archive: Folder of an earlier report; its rows, claims and figures are used for runs that the cache lacks.
     """
     templates = _environment()
     folder = Path(out).expanduser()
@@ -194,7 +195,8 @@ def write_report(
             deviations_heading=DEVIATIONS_HEADING, css=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
         )  # fmt: skip
         paths.append(folder / name)
-        paths[-1].write_text(text, encoding="utf-8")
+        with atomic_write(paths[-1]) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     paths += _write_rows(found, folder)
     return [*paths, *(file for drawn in found.figures for file in drawn.files)]
 
@@ -273,7 +275,7 @@ class _Collector:
         p_values: dict[str, str] = {}
         if _COMPARED in table.shown:
             archived = {row.label for row in rows.values() if row.archived}
-            # Figures of single users are not in an archive: rows of both kinds cannot be compared.
+            # Values of single users are not in an archive: rows of both kinds cannot be compared.
             p_values = self._archived_p_values(table, dataset, archived) if not by_label else {}
             p_values = _against_best(by_label) if not archived else p_values
         self._add_section(Section(table, dataset, in_declared_order(table, list(rows.values())), p_values))
@@ -389,7 +391,8 @@ def _write_rows(found: Contents, folder: Path) -> list[Path]:
             p_values = pl.selectors.matches("^p( |$)") & floats
             # Six digits, so that a table of archived rows shows the same two or three as one of the runs themselves.
             rounded = (p_values.round_sig_figs(4), (floats - p_values).round(6))
-            pl.DataFrame(rows, infer_schema_length=None).with_columns(*rounded).write_csv(paths[-1])
+            with atomic_write(paths[-1]) as temporary:
+                pl.DataFrame(rows, infer_schema_length=None).with_columns(*rounded).write_csv(temporary)
     return paths
 
 

@@ -1,8 +1,8 @@
 """Planned runs and the result cache: the folder in which finished runs are kept.
 
-A finished run is found again by a key of everything that decides its figures: the method's effective parameters, the
+A finished run is found again by a key of everything that decides its metrics: the method's effective parameters, the
 data's fingerprints, the seeds, the protocol and metrics, and explicit version numbers of the code (`VERSIONS`). A
-rename or a comment leaves the key as it is; whoever changes figures raises a number, and only those runs are lost.
+rename or a comment leaves the key as it is; whoever changes metrics raises a number, and only those runs are lost.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import datetime
 import hashlib
 import json
 import logging
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.atomic import atomic_write
 from tastespace.errors import ParameterError
 from tastespace.paper.experiment_data import dataset_for, load_parts
 from tastespace.paper.methods import Method, find_method
@@ -33,12 +33,12 @@ ALL_METRICS = (*ACCURACY, *(f"{name}?" for name in LIST_DIVERSITY), "CategoryMAP
 tables."""
 
 VERSIONS: dict[str, int] = {"kernels": 1, "evaluation": 1, "reranking": 1, "cold start": 1, "result": 1}
-"""Raise a number where a change of the code changes figures: ``kernels`` (native code, of all models), ``evaluation``
+"""Raise a number where a change of the code changes metrics: ``kernels`` (native code, of all models), ``evaluation``
 (metrics, protocols, splits), ``reranking`` (second stages), ``cold start`` (content, cold-start metrics), ``result``
 (what a result holds)."""
 MODEL_VERSIONS: dict[str, int] = {}
 """Name in the registry -> version, where it is not 1. Raise it where a change of the model or of its training changes
-the figures that it reaches."""
+the metrics that it reaches."""
 RENAMED_PARAMETERS: dict[str, str] = {}
 """Present name of a parameter -> its name in the keys of results that were kept before it was renamed."""
 _WITHOUT_EFFECT = ("checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file")
@@ -61,7 +61,7 @@ class PlannedRun(RunSpec):
         return self.label or find_method(self.method).name
 
     def key(self) -> str:
-        """A hash of everything that decides the figures, 20 hexadecimal digits."""
+        """A hash of everything that decides the metrics, 20 hexadecimal digits."""
         method = find_method(self.method)
         parts = load_parts(dataset_for(self.dataset, method.model), self.split_seed)
         chosen = chosen_parameters(method, self.dataset, self.preset, dict(self.parameters))
@@ -78,7 +78,7 @@ class PlannedRun(RunSpec):
 
 
 def code_versions(method: Method, cold_start: bool = False) -> dict[str, int]:
-    """The version numbers that concern a method's figures; a change to another model leaves them as they are.
+    """The version numbers that concern a method's metrics; a change to another model leaves them as they are.
 
     >>> code_versions(find_method("cml+hars"))
     {'model': 1, 'kernels': 1, 'evaluation': 1, 'result': 1}
@@ -93,7 +93,7 @@ def _effective_parameters(method: Method, chosen: dict[str, Any], seed: int) -> 
     try:
         found = plain_parameters(method.build(chosen, seed))
     except ParameterError:
-        return chosen  # such a run fails and says why; there will be no figures
+        return chosen  # such a run fails and says why; there will be no metrics
     if "sampler" in found:
         found["sampler"] = _sampler_name(found["sampler"])
     if "seed" in chosen:
@@ -148,15 +148,12 @@ class ResultCache:
 
     def put(self, planned: PlannedRun, found: RunResult) -> Path:
         """Keep the result of a run."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{planned.key()}.npz"
-        partial = path.with_suffix(f".{os.getpid()}.partial")
         content = {f"user.{name}": values.astype(np.float32) for name, values in found.per_user.items()}
         stored = {**found.result, "planned": {**asdict(planned), "parameters": dict(planned.parameters)}}
-        with partial.open("wb") as file:
-            everything: dict[str, Any] = {"result": np.array(json.dumps(stored, default=str)), **content}
+        everything: dict[str, Any] = {"result": np.array(json.dumps(stored, default=str)), **content}
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **everything)
-        partial.replace(path)
         return path
 
     def problem_of(self, planned: PlannedRun) -> str:
@@ -168,8 +165,8 @@ class ResultCache:
         """Say why a run gave no result; an empty text removes what was said before."""
         path = self._problem_file(planned)
         if text:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            with atomic_write(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
         else:
             path.unlink(missing_ok=True)
 

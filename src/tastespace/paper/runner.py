@@ -27,7 +27,7 @@ from tastespace.errors import DatasetError, TastespaceError
 from tastespace.memory import available_gb
 from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
 from tastespace.paper.runs import execute
-from tastespace.threads import resolve
+from tastespace.threads import resolve_threads
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def run_all(
             if shown:
                 live.update(_progress_table(rows), refresh=True)
 
-        _work(rows, cache, resolve(workers), minutes, show)
+        _work(rows, cache, resolve_threads(workers), minutes, show)
     return rows
 
 

@@ -97,7 +97,7 @@ def run(
 
 
 def execute(spec: RunSpec, threads: int = 0, progress: bool | None = None) -> tuple[dict[str, Any], Report]:
-    """As `run`, with the report behind the figures."""
+    """As `run`, with the report behind the metrics."""
     start = time.perf_counter()
     method = find_method(spec.method)
     parts = load_parts(dataset_for(spec.dataset, method.model), spec.split_seed)
@@ -161,7 +161,7 @@ def known_parameters(method: Method, parameters: dict[str, Any]) -> dict[str, An
 
 
 def plain_parameters(model: Recommender) -> dict[str, Any]:
-    """Parameters as plain values; those of a first stage stand beside those of the second."""
+    """Parameters as plain values; those of a first stage beside those of the second."""
     found: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
         if isinstance(value, Recommender):
@@ -207,7 +207,7 @@ def measure(model: Recommender, parts: Parts, protocol: str, metrics: tuple[str,
 
 
 def _with_cold_start(report: Report, model: Recommender, parts: ColdStart, threads: int) -> Report:
-    """The report of warm users with the figures of cold-start users and items beside it, where the model has any."""
+    """The report of warm users with the metrics of cold-start users and items beside it, where the model has any."""
     reports: dict[str, Report] = {}
     for candidates, situation in (("new", "cold item"), ("all", "cold item (all)")):
         found = evaluate_cold(

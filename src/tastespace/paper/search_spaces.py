@@ -230,7 +230,7 @@ _OTHERS: dict[str, Space] = {
     "gcn-accdiv": {
         **_NEURAL,
         "trade_off": (0.02, 0.05, 0.1, 0.2, 0.3),
-        "near": ("item", "user"),
+        "near_nodes": ("item", "user"),
         "n_near_neighbors": (15, 30, 60, 120),
         "n_far_neighbors": (20, 40, 80),
         "near_order": (1, 2),

@@ -16,12 +16,13 @@ from typing import Any
 from filelock import FileLock
 from platformdirs import user_data_path
 
+from tastespace.atomic import atomic_write
 from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import DataError
 from tastespace.models import registry
 
 Table = dict[str, dict[str, Any]]
-"""Data set -> method -> parameters, validation figures and the budget spent."""
+"""Data set -> method -> parameters, validation metrics and the budget spent."""
 
 PRETRAINED = "+pt"
 """Behind the name of a model with content: its preferences were trained before."""
@@ -40,15 +41,15 @@ def user_file() -> Path:
 
 def stored_entries() -> Table:
     """Everything stored: the library's entries with the user's on top."""
-    own, mine = _package_entries(), _read(user_file())
-    return {dataset: {**own.get(dataset, {}), **mine.get(dataset, {})} for dataset in {**own, **mine}}
+    packaged, own = _package_entries(), _read(user_file())
+    return {dataset: {**packaged.get(dataset, {}), **own.get(dataset, {})} for dataset in {**packaged, **own}}
 
 
 def stored_parameters(dataset: str, method: str) -> dict[str, Any]:
     """The stored parameters, or none where no search was stored.
 
-    Those of a plain data set serve ``<name>-cold`` only where they were found without its test part and its cold-start
-    users and items; those of joint training serve pre-training where that was not searched itself.
+    Those of a plain data set are used for ``<name>-cold`` only where they were found without its test part and its
+    cold-start users and items; those of joint training are used for pre-training where that was not searched itself.
     """
     entry = _entry(dataset, method)
     found = {} if entry is None else dict(entry["parameters"])
@@ -74,9 +75,8 @@ def store(dataset: str, method: str, entry: dict[str, Any], file: str | Path | N
         table = _read(path)
         table.setdefault(dataset, {})[method] = entry
         ordered = {name: dict(sorted(table[name].items())) for name in sorted(table)}
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
+        with atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     return path
 
 

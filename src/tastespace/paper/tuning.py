@@ -56,7 +56,7 @@ def search(
     threads: int = 0,
     trial_minutes: float | None = None,
 ) -> dict[str, Any]:
-    """Try parameters until the budget is spent and give the best with its validation figures.
+    """Try parameters until the budget is spent and give the best with its validation metrics.
 
     Trials that ``journal`` (an Optuna journal file) already holds for this data set, method and seeds are not run
     again. ``base`` holds parameters that all trials share; they are not searched. A trial whose training takes longer
@@ -76,7 +76,7 @@ def search(
     kept = {name: value for name, value in stored.items() if name not in {*whole, *_BOUNDS}}
     if found.second_stage:
         kept = stored_parameters(dataset, found.first_stage)
-    shared = {**kept, **(base or {})}  # what a space does not know stays as it is stored
+    shared = {**kept, **(base or {})}  # what is not in a space stays as it is stored
     given = {*shared, *(["spread"] if _BOUNDS & set(shared) else [])}
     space = {name: values for name, values in whole.items() if name not in given}
     first = _packed({**found.build({}, seed).get_params(), **stored} if stored else _guess(dataset, found))
@@ -183,17 +183,17 @@ class FinishedTrials:
             )
 
     def read(self, objective: set[str]) -> dict[str, dict[str, Any]]:
-        """Trials by their parameters; those that were judged by other figures are left out."""
+        """Trials by their parameters; those that were judged by other metrics are left out."""
         if self._study is None:
             return {}
         trials = [dict(trial.user_attrs) for trial in self._study.trials if "validation" in trial.user_attrs]
         alike = [trial for trial in trials if set(trial["validation"]) == objective]
         if len(alike) < len(trials):
-            log.warning("%d trials were judged by other figures and do not count", len(trials) - len(alike))
+            log.warning("%d trials were judged by other metrics and do not count", len(trials) - len(alike))
         return {_key(trial["parameters"]): trial for trial in alike}
 
     def add(self, trial: dict[str, Any], proposals: Proposals) -> None:
-        """Keep a trial: Optuna's own record of it, with our parameters and figures as its attributes."""
+        """Keep a trial: Optuna's own record of it, with our parameters and metrics as its attributes."""
         if self._study is None:
             return
         last = proposals.last
@@ -256,13 +256,13 @@ class _TrialRunner:
         """What these parameters reach on validation, and the seconds it took."""
         start = time.perf_counter()
         model = self._fitted(self._method.build({**parameters, **self._resources}, self._seed))
-        figures = _figures(model, self._parts, self._threads)
-        log.info("%s: %s %s", self._method.name, figures, parameters)
+        metrics = _validation_metrics(model, self._parts, self._threads)
+        log.info("%s: %s %s", self._method.name, metrics, parameters)
         trained = getattr(model, "model_", model)
         return {
             "parameters": parameters,
-            "validation": figures,
-            "score": sum(figures.values()),
+            "validation": metrics,
+            "score": sum(metrics.values()),
             "best_epoch": getattr(trained, "best_epoch_", None),
             "cut": getattr(trained, "stopped_", "") == "time",
             "seconds": round(time.perf_counter() - start, 1),
@@ -280,7 +280,7 @@ class _TrialRunner:
         return Reranked.around(self._first_stage[key], **outer)
 
 
-def _figures(model: Recommender, parts: Parts, threads: int) -> dict[str, float]:
+def _validation_metrics(model: Recommender, parts: Parts, threads: int) -> dict[str, float]:
     """On validation, in percent; for a model that learns from content in each situation."""
     if parts.cold_start is not None:
         reports = evaluate_cold(model, parts.cold_start, threads=threads)
@@ -290,7 +290,7 @@ def _figures(model: Recommender, parts: Parts, threads: int) -> dict[str, float]
 
 
 def _objective(parts: Parts) -> set[str]:
-    """Names of the figures by which trials on these parts are judged."""
+    """Names of the metrics by which trials on these parts are judged."""
     if parts.cold_start is None:
         return set(OBJECTIVE)
     found = {"cold user": parts.cold_start.new_users, "cold item": parts.cold_start.new_items}

@@ -13,7 +13,7 @@ Box = tuple[float, float, float, float]
 """Left, bottom, right, top."""
 
 _POINT = DPI / 72
-# Where a name may stand around its mark: across and up. To the right first, as people read.
+# Where a name may be placed around its mark: across and up. To the right first, as text is read.
 _SIDES = ((1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1), (-1, -1), (0, 1), (0, -1))
 _CORNER = 0.8  # a name at a corner of its mark is nearer in either direction
 _AIR = 2 * _POINT  # between two names, and better also between a name and a dot
@@ -23,8 +23,8 @@ _LINED = 12  # from so many points on, a thin line says whose name it is
 class LabelLayout:
     """Writes names beside marks so that they cover neither each other nor a mark.
 
-    All coordinates are those of the screen. ``page`` is where names may stand, ``marks`` is what no name may cover, and
-    ``dots`` of shape ``(n, 2)`` is what names had better not cover.
+    All coordinates are those of the screen. ``page`` is where names may be placed, ``marks`` is what no name may cover,
+    and ``dots`` of shape ``(n, 2)`` is what names had better not cover.
     """
 
     def __init__(self, axes: Any, page: Box, marks: list[Box], dots: NDArray[np.float64]) -> None:

@@ -51,9 +51,9 @@ def _draw_shelf(axes: Any, shelf: Shelf, top: float) -> None:
     shade = color(shelf.interest)
     name = write(axes, _EDGE, top - 0.22, shorten(shelf.name, 80), 11.5, deeper(shade), fontweight="bold")
     fit_into(name, _BOARD, 0.3)
-    because = f"{100 * shelf.weight:.0f} % of the past"
+    because = f"{100 * shelf.weight:.0f} % of the history"
     if shelf.because_titles:
-        because += ", beside " + " · ".join(shorten(title, 40) for title in shelf.because_titles)
+        because += ", near " + " · ".join(shorten(title, 40) for title in shelf.because_titles)
     fit_into(write(axes, _EDGE, top - 0.42, because, 8, QUIET), _BOARD, 0.3)
     bottom = top - 0.57 - _CARD_HEIGHT
     for number, title in enumerate(shelf.titles[:_CARDS]):

@@ -28,7 +28,7 @@ from tastespace.plots.canvas import (
 )
 from tastespace.plots.label_layout import LabelLayout, marker_box
 from tastespace.recommend.shelves import Shelf
-from tastespace.recommend.user_view import user_view
+from tastespace.recommend.user_interests import user_interests
 
 # In inches, and the areas of the markers in square points.
 _MAP_WIDTH, _MAP_HEIGHT, _MAP_HEAD, _MAP_FOOT, _MARGIN = 9.0, 7.0, 0.55, 0.4, 0.35
@@ -48,12 +48,12 @@ def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, 
     the figure, and writes it to ``path`` where one is given.
     """
     check_ending(path)
-    view = user_view(model, user, "taste map")
+    view = user_interests(model, user, "taste map")
     shelves = list(model.shelves(user, k=_SHOWN, filter=filter))
     train = model.train_
-    mine, all_items = view.index.vectors_of(view.row), view.index.item_vectors
-    project = _projection(all_items[view.past], mine)
-    items, interests = _turned(project(all_items), project(mine))
+    own_vectors, all_items = view.index.vectors_of(view.row), view.index.item_vectors
+    project = _projection(all_items[view.past], own_vectors)
+    items, interests = _turned(project(all_items), project(own_vectors))
     found = [train.items.index_of(shelf.items) for shelf in shelves]
 
     figure = new_figure(_MAP_WIDTH, _MAP_HEIGHT)

@@ -9,9 +9,9 @@ import numpy as np
 
 from tastespace.checks import require_k
 from tastespace.models.base import Recommender
-from tastespace.recommend.labels import Labeler
+from tastespace.recommend.interest_labels import Labeler
 from tastespace.recommend.request import row_of
-from tastespace.recommend.user_view import user_view
+from tastespace.recommend.user_interests import user_interests
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Explanation:
     def __str__(self) -> str:
         of = f"interest {self.interest}" + (f" ({self.label})" if self.label else "")
         how = f"squared distance {self.distance:.3f}" if self.distance is not None else f"score {self.score:.3f}"
-        lines = [f"{self.title} for {self.user}: rank {self.rank}, serves {of}, {how}."]
+        lines = [f"{self.title} for {self.user}: rank {self.rank}, matches {of}, {how}."]
         if self.rank_without is not None:
             lines.append(f"Without that interest it would be rank {self.rank_without}.")
         if self.beside:
@@ -59,7 +59,7 @@ class Explanation:
 def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str | None = None) -> Explanation:
     """`Recommender.explain`."""
     k = require_k(k)
-    view = user_view(model, user, "explanations")
+    view = user_interests(model, user, "explanations")
     index, train = view.index, model.train_
     row = row_of(train.items, item)
     labeler = Labeler(train, column, model.popularity_source)

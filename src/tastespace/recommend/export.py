@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tastespace.atomic import atomic_write
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.scoring import require_vectors
 
 KINDS = ("npz", "parquet", "faiss")

@@ -34,7 +34,7 @@ def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: A
     known, empty, _ = _read(model.train_, histories, on_unknown)
     if len(empty):
         raise DataError(
-            f"{len(empty):,} histories hold no item that the model knows, the first is that of {empty[0]!r}. Leave "
+            f"{len(empty):,} histories hold no item of the model, the first is that of {empty[0]!r}. Leave "
             "them out, or call recommend_for with on_unknown='popular'."
         )
     return folded(model, known)
@@ -173,6 +173,8 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
             f"histories have the columns {', '.join(map(repr, frame.columns))}, expected user and item; or give a "
             "list of lists of item ids."
         )
+    if "weight" in frame.columns:
+        raise DataError("histories have a column weight, which fold-in does not use. Leave it out.")
     if not len(frame):
         raise DataError("histories is empty: expected at least one user.")
     named = id_series(frame["user"], "user")
@@ -209,9 +211,9 @@ def _from_lists(histories: Any) -> pl.DataFrame:
     users: list[Any] = []
     taken: list[Any] = []
     for user, items in named.items():
-        mine = items.tolist() if isinstance(items, np.ndarray) else list(as_list(items))
-        users += [user] * max(1, len(mine))
-        taken += mine or [None]
+        listed = items.tolist() if isinstance(items, np.ndarray) else list(as_list(items))
+        users += [user] * max(1, len(listed))
+        taken += listed or [None]
     return pl.DataFrame([plain_series("user", users), plain_series("item", taken)])
 
 

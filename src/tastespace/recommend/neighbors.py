@@ -13,7 +13,7 @@ from tastespace.data.ids import IdMap
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.request import as_list
 from tastespace.recommend.scoring import ScoringIndex, TopK, require_vectors
 

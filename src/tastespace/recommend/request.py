@@ -44,7 +44,7 @@ def as_list(ids: Any) -> Any:
 
 @dataclass(frozen=True)
 class RequestedUsers:
-    """The users of a request in its order: their ids, and their rows, -1 for those the model does not know."""
+    """The users of a request in its order: their ids, and their rows, -1 for those that are not in the model."""
 
     ids: pl.Series
     rows: NDArray[np.int32]

@@ -12,16 +12,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.checks import require_k
+from tastespace.checks import is_whole, require_k
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import FrameTable
 from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.fold_in import folded
+from tastespace.recommend.pool_reranker import PoolReranker, category_shares, check_method
 from tastespace.recommend.request import Request
-from tastespace.recommend.rerank_features import PoolReranker, category_shares, check_method
 from tastespace.recommend.topk import TopKLists
 
 _COLUMNS = ("user", "item", "rank", "score")
@@ -136,7 +136,7 @@ def _indices(ids: IdMap, column: pl.Series, kind: str) -> NDArray[np.int64]:
         return ids.index_of(column)
     except UnknownIdError as problem:
         raise UnknownIdError(
-            f"recommendations holds {kind}s that the model does not know: {problem} Give the model that made the list, "
+            f"recommendations holds {kind}s that are not in the model: {problem} Give the model that made the list, "
             "or leave these rows out."
         ) from None
 
@@ -211,7 +211,7 @@ class Reranked(Recommender):
 
     def _check(self, train: Interactions) -> None:
         self._check_first()
-        if isinstance(self.pool, bool) or not isinstance(self.pool, (int, np.integer)) or self.pool < 1:
+        if not is_whole(self.pool):
             raise ParameterError(f"pool={self.pool!r}: expected how many items to re-order, 1 or more.")
         check_method(self.how, self.weight, self._options())
         if self.how == "calibrated":
@@ -227,6 +227,11 @@ class Reranked(Recommender):
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check(train)  # before the first stage learns for hours
         self._put(self.model.clone().fit(train, valid, progress))
+
+    @property
+    def uses_weights(self) -> bool:  # type: ignore[override]
+        """Where the first stage does."""
+        return getattr(self.model, "uses_weights", True)  # what is no recommender is refused in `fit`
 
     @property
     def supports_fold_in(self) -> bool:
@@ -268,6 +273,6 @@ class Reranked(Recommender):
         """Two stages are not one file: save the first, and put the second around it when it is opened."""
         self.require_fitted()
         raise ParameterError(
-            "a two-stage model is not saved as one. Save its first stage, model.model_.save(path), and open it with "
+            "a re-ranked model is not saved as one. Save its first stage, model.model_.save(path), and open it with "
             f"Reranked.around(tastespace.load(path), how={self.how!r}, weight={self.weight!r})."
         )

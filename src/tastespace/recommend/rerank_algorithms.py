@@ -126,11 +126,11 @@ def determinantal(relevance: Values, similarity: Values, weight: float, k: int) 
         return np.where(left > _FLAT, (1 - weight) * relevance + weight * volume, relevance - _FAR_BELOW)
 
     def take(step: int, picked: Positions) -> None:
-        mine = left[users, picked]
+        remaining = left[users, picked]
         known = rows[users, :step, picked][:, None, :] @ rows[:, :step]
         row = similarity[users, picked] - known[:, 0]
-        row /= np.sqrt(np.maximum(mine, _FLAT))[:, None]
-        row[mine <= _FLAT] = 0.0
+        row /= np.sqrt(np.maximum(remaining, _FLAT))[:, None]
+        row[remaining <= _FLAT] = 0.0
         rows[:, step] = row
         np.subtract(left, row * row, out=left)
 
@@ -191,7 +191,7 @@ def calibrated(
 def _greedy(
     relevance: Values, k: int, value: Callable[[int], Values], take: Callable[[int, Positions], None]
 ) -> Positions:
-    """Take the free item of the largest value, tell ``take``, and again, for all users in step."""
+    """Repeatedly choose the free item of the largest value and call ``take`` with it, for all users at once."""
     n, size = relevance.shape
     users = np.arange(n)
     free = relevance > -np.inf

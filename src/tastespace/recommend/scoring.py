@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace import threads as threading
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker, no_items
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
+from tastespace.threads import resolve_threads
 
 Rows = NDArray[np.integer[Any]]
 Scores = Callable[[Rows], NDArray[np.float32]]
@@ -79,7 +79,7 @@ class ScoringIndex:
         model.require_fitted()
         self.model = model
         self.train = model.train_
-        self._threads = threading.resolve(threads)
+        self._threads = resolve_threads(threads)
 
     @cached_property
     def space(self) -> VectorSpace | None:
@@ -223,12 +223,12 @@ class ScoringIndex:
         all_users, all_vectors = np.arange(len(counts), dtype=np.int32), np.arange(len(vectors), dtype=np.int32)
 
         def closeness(user: int) -> NDArray[np.float32]:
-            mine = np.arange(offsets[user], offsets[user + 1], dtype=np.int32)
+            own_vectors = np.arange(offsets[user], offsets[user + 1], dtype=np.int32)
             there, _ = as_items.pair_scores(
-                np.tile(all_users, len(mine)), np.repeat(mine, len(all_users)), self._threads
+                np.tile(all_users, len(own_vectors)), np.repeat(own_vectors, len(all_users)), self._threads
             )
             back, _ = as_items.pair_scores(np.full(len(all_vectors), user), all_vectors, self._threads)
-            to_them = there.reshape(len(mine), len(all_users)).mean(axis=0)
+            to_them = there.reshape(len(own_vectors), len(all_users)).mean(axis=0)
             to_me = np.add.reduceat(back, offsets[:-1]) / counts
             return np.minimum(0.5 * (to_them + to_me), 0.0 if self.by_distance else 1.0).astype(np.float32)
 
@@ -280,9 +280,9 @@ class ScoringIndex:
 
     def _queries(self, user: int, interests: Sequence[Sequence[int]]) -> VectorSpace:
         """The model's items, and sets of one user's vectors as queries."""
-        space, mine = self._vectors(), self.vectors_of(user)
+        space, own_vectors = self._vectors(), self.vectors_of(user)
         offsets = np.cumsum([0, *map(len, interests)], dtype=np.int64)
-        chosen = mine[[x for one in interests for x in one]]
+        chosen = own_vectors[[x for one in interests for x in one]]
         return VectorSpace(chosen, offsets, space.item_vectors, space.metric, space.item_bias)
 
     def _vectors(self) -> VectorSpace:

@@ -16,9 +16,9 @@ from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.inference import Filter
-from tastespace.recommend.labels import Labeler
+from tastespace.recommend.interest_labels import Labeler
 from tastespace.recommend.request import candidate_rows
-from tastespace.recommend.user_view import UserView, user_view
+from tastespace.recommend.user_interests import UserInterests, user_interests
 
 _COMPARED = 20  # best items by which two interests are compared
 _BECAUSE = 3  # past items named with a shelf
@@ -27,7 +27,7 @@ _DEFAULT_K = 10
 
 @dataclass(frozen=True, eq=False)
 class Shelf:
-    """The recommendations that serve one interest."""
+    """The recommendations that match one interest."""
 
     interest: int
     """Number of the interest, as in `recommend`'s column; the strongest where several share the shelf."""
@@ -116,7 +116,7 @@ def shelves(
     column: str | None = None,
 ) -> Shelves:
     """`Recommender.shelves`."""
-    view = user_view(model, user, "shelves")
+    view = user_interests(model, user, "shelves")
     lengths, muted, boosts = _checked(view, k, mute, boost, merge)
     train = model.train_
     labeler = Labeler(train, column, model.popularity_source)
@@ -153,7 +153,7 @@ def shelves(
 def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None = None) -> Any:
     """`Recommender.interests`."""
     k = require_k(k)
-    view = user_view(model, user, "interests")
+    view = user_interests(model, user, "interests")
     train = model.train_
     labels = view.labels(Labeler(train, column, model.popularity_source), [[x] for x in range(view.n_interests)])
     best = view.index.interest_top_k(view.row, k)
@@ -175,7 +175,7 @@ def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None =
     return from_polars(pl.DataFrame(rows, schema=types), train.backend)
 
 
-def _groups(view: UserView, vectors: list[int], weights: NDArray[np.float64], merge: float) -> list[list[int]]:
+def _groups(view: UserInterests, vectors: list[int], weights: NDArray[np.float64], merge: float) -> list[list[int]]:
     """Interests that share a shelf, each group's strongest first."""
     # Compared by all items that the user does not have, whatever is filtered now: within a narrow choice the best items
     # of all interests are the same.
@@ -202,7 +202,11 @@ def _overlap(a: set[int], b: set[int]) -> float:
 
 
 def _checked(
-    view: UserView, k: int | Mapping[int, int], mute: Iterable[int], boost: Mapping[int, float] | None, merge: float
+    view: UserInterests,
+    k: int | Mapping[int, int],
+    mute: Iterable[int],
+    boost: Mapping[int, float] | None,
+    merge: float,
 ) -> tuple[dict[int, int], set[int], dict[int, float]]:
     """Lengths by interest (-1: of all others), muted interests, boosts."""
     muted: set[int] = {int(mute)} if isinstance(mute, (int, np.integer)) else set(mute or ())

@@ -43,7 +43,7 @@ class TopKLists:
     def frames(self, users: RequestedUsers) -> Iterator[pl.DataFrame]:
         """The lists as frames: user, item, rank, score and, where the model has them, distance and interest.
 
-        Users that the model does not know have no rows.
+        Users that are not in the model have no rows.
         """
         known = np.flatnonzero(users.rows >= 0)
         return self._frames(users.ids, known, self.blocks(users.rows[known]))
@@ -68,7 +68,7 @@ class TopKLists:
             yield pl.DataFrame(columns)
 
     def popular(self, users: pl.Series) -> pl.DataFrame:
-        """The most popular items, for users the model does not know: their scores are null."""
+        """The most popular items, for users who are not in the model: their scores are null."""
         train = self._model.train_
         rows = np.arange(train.n_items) if self._candidates is None else self._candidates
         best = rows[np.argsort(-self._model.popularity_source.item_counts[rows], kind="stable")[: self._k]]

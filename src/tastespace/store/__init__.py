@@ -48,6 +48,10 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
     if not isinstance(model, Recommender):
         raise DataError(f"save expects a model, given {type(model).__name__}.")
     model.require_fitted()
+    if isinstance(metrics, Report) and "%" in metrics.units.values():
+        raise DataError(
+            "metrics is a report in percent; a model file holds fractions. Give the report of evaluate itself."
+        )
     figures = metrics.metrics if isinstance(metrics, Report) else metrics
     if not isinstance(figures, (Mapping, type(None))):
         raise DataError(f"metrics={figures!r}: expected the report of evaluate, or a dict of figures.")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tastespace.atomic import atomic_write
+from tastespace.atomic import atomic_write, flush
 from tastespace.errors import ModelFileError
 from tastespace.store.manifest import DATA_FILE, FORMAT, NAME, PARTS, checksum, manifest_text
 
@@ -160,7 +160,7 @@ def _make(folder: Path, made: list[Path]) -> None:
         blocking = next((path for path in folder.parents if path.is_file()), folder)
         raise _is_file(blocking) from problem
     for path in made:
-        _sync(path.parent)
+        flush(path.parent)
 
 
 @contextlib.contextmanager
@@ -203,14 +203,6 @@ def _is_ours(path: Path) -> bool:
     temporary = path.name.startswith(".") and path.name.endswith(".partial")
     name = path.name[1:].removesuffix(".partial") if temporary else path.name
     return (DATA_FILE.fullmatch(name) is not None or (temporary and name == NAME)) and path.is_file()
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _explain(folder: Path, problem: OSError) -> str:

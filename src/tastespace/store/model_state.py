@@ -108,8 +108,8 @@ def rebuild(
     for name in parameters:
         if name not in known:
             raise ModelFileError(
-                f"{where} has the parameter {name!r}, which this version's {cls.__name__} does not know; it knows "
-                f"{', '.join(known) or 'none'}.{nearest(name, known)}"
+                f"{where} has the parameter {name!r}, but this version's {cls.__name__} has no such parameter; its "
+                f"parameters are {', '.join(known) or 'none'}.{nearest(name, known)}"
             )
     given = {name: decode(value, {}, f"{where}: parameter {name}") for name, value in parameters.items()}
     learned = {name: decode(value, tensors, f"{where}: {name}") for name, value in encoded.items()}

@@ -1,7 +1,7 @@
 """Arrays in safetensors files: written in one pass, mapped instead of read.
 
 The safetensors library copies what it reads. Here the header is parsed and the numbers stay where they are, in the
-file: a model opens in the time that its header takes, and processes that serve the same model share its memory.
+file: a model opens in the time that its header takes, and processes that use the same model share its memory.
 """
 
 from __future__ import annotations

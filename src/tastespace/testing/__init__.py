@@ -1,4 +1,4 @@
-"""For people who write their own recommender: one set of tests that every model of this library passes.
+"""For authors of recommenders: one set of tests that every model of this library passes.
 
 Subclass `RecommenderConformance` in a file of your test suite and say how to make your model; pytest does the rest::
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.checks import require_seed, require_whole
+from tastespace.checks import is_whole, require_seed, require_whole
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.training.checkpoint import read_checkpoint, write_checkpoint
 from tastespace.training.progress import EpochBar
@@ -28,7 +28,7 @@ Callback = Callable[[dict[str, Any]], object]
 
 
 class Trainable(Protocol):
-    """What the loop needs of a training run."""
+    """The interface of a training run that the loop uses."""
 
     def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
         """One epoch; gives at least ``{"loss": ...}``."""
@@ -47,7 +47,7 @@ class Trainable(Protocol):
 class LoopSettings:
     """How long to train, what chooses the epoch, what is written to disk, which resources are used.
 
-    Every model that trains by epochs inherits these as its parameters (`tastespace.models.trained`).
+    Every model that trains by epochs inherits these as its parameters (`tastespace.models.trained_base`).
     """
 
     epochs: int = 50
@@ -55,7 +55,7 @@ class LoopSettings:
     """Metric of `tastespace.evaluate` that chooses the best epoch where `fit` is given validation data."""
     monitor_protocol: str = "full"
     patience: int = 10
-    """Stop after so many validations without a better one; 0 never stops early."""
+    """Stop after this many validations without improvement; 0 never stops early."""
     validate_every: int = 1
     """Epochs between validations."""
     checkpoint: str | None = None
@@ -65,18 +65,18 @@ class LoopSettings:
     log_file: str | None = None
     """Training log, one row per epoch: a name that ends in .csv or .jsonl."""
     max_minutes: float | None = None
-    """Stop after the epoch in which training has taken so long; None: never. What was best until then is kept."""
+    """Stop after the epoch in which training has taken longer than this; None: never. The best epoch so far is kept."""
     seed: int = 0
     threads: int = 0
     """0 means all cores."""
 
     def _check_loop(self) -> None:
-        """Raise `ParameterError` for a setting that makes no sense, before anything is computed."""
+        """Raise `ParameterError` for invalid settings, before anything is computed."""
         require_seed(self.seed)
         for name in ("epochs", "validate_every", "checkpoint_epochs"):
             require_whole(name, getattr(self, name))
         patience = self.patience
-        if isinstance(patience, bool) or not isinstance(patience, (int, np.integer)) or patience < 0:
+        if not is_whole(patience, 0):
             raise ParameterError(f"patience={patience!r}: expected a whole number; 0 never stops early.")
         for name in ("checkpoint_minutes", "max_minutes"):
             minutes = getattr(self, name)
@@ -108,7 +108,7 @@ class Loop:
         validate: From `Trainable.result` to the monitored figure, larger is better; None: the last epoch is kept.
         callbacks: Called after every epoch.
         progress: Whether to show a progress bar: by default only where standard error is a terminal.
-        identity: What a checkpoint must agree with to be continued: parameters and the data's fingerprint.
+        identity: What must be equal in a checkpoint for it to be continued: parameters and the data's fingerprint.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Loop:
         self._trainable = trainable
         self._settings = settings
         self._n_positives = n_positives
-        self._identity = _as_stored(identity or {})
+        self._identity = _json_round_trip(identity or {})
         self._validate = validate
         self._callbacks = callbacks
         self._progress = progress
@@ -134,7 +134,7 @@ class Loop:
         self._best: Arrays = {}
         self._best_score = -math.inf
         self._best_epoch = 0
-        self._misses = 0
+        self._validations_without_improvement = 0
         self._saved_at = time.monotonic()
 
     def run(self) -> Outcome:
@@ -175,7 +175,7 @@ class Loop:
         self._require_finite(epoch, row)
         due = (epoch + 1) % self._settings.validate_every == 0 or epoch + 1 == self._settings.epochs
         if self._validate is not None and due:
-            row[self._settings.monitor] = self._take_score(epoch)
+            row[self._settings.monitor] = self._validate_epoch(epoch)
         self._history.append(row)
         bar.end_epoch(row, self._settings.monitor)
         log.info("epoch %s", " ".join(f"{k}={v:.5g}" for k, v in row.items()))
@@ -184,19 +184,19 @@ class Loop:
         self._maybe_checkpoint(epoch)
         return not any(answer is False for answer in answers)
 
-    def _take_score(self, epoch: int) -> float:
+    def _validate_epoch(self, epoch: int) -> float:
         assert self._validate is not None
         result = self._trainable.result()
         score = self._validate(result)
         if score > self._best_score:
-            self._best_score, self._best_epoch, self._misses = score, epoch + 1, 0
+            self._best_score, self._best_epoch, self._validations_without_improvement = score, epoch + 1, 0
             self._best = result
         else:
-            self._misses += 1
+            self._validations_without_improvement += 1
         return score
 
     def _out_of_patience(self) -> bool:
-        return 0 < self._settings.patience <= self._misses
+        return 0 < self._settings.patience <= self._validations_without_improvement
 
     def _require_finite(self, epoch: int, row: dict[str, Any]) -> None:
         bad = "the loss" if not math.isfinite(row["loss"]) else None
@@ -217,8 +217,8 @@ class Loop:
         path = self._settings.checkpoint
         if path is None or not Path(path).exists():
             return 0
-        arrays, facts = read_checkpoint(Path(path))
-        own, stored = self._identity, facts["identity"]
+        arrays, metadata = read_checkpoint(Path(path))
+        own, stored = self._identity, metadata["identity"]
         for name in dict.fromkeys([*own, *stored]):
             if own.get(name) != stored.get(name):
                 raise TrainingError(
@@ -228,11 +228,11 @@ class Loop:
         state = {name: array for name, array in arrays.items() if not name.startswith("best.")}
         self._trainable.load_state({**self._trainable.state(), **state})
         self._best = {name.removeprefix("best."): a for name, a in arrays.items() if name.startswith("best.")}
-        self._history = facts["history"]
-        self._best_score, self._best_epoch = facts["best_score"], facts["best_epoch"]
+        self._history = metadata["history"]
+        self._best_score, self._best_epoch = metadata["best_score"], metadata["best_epoch"]
         if self._best_score is None:
             self._best_score = -math.inf
-        self._misses = facts["misses"]
+        self._validations_without_improvement = metadata["validations_without_improvement"]
         log.info("resumed from %s after epoch %d", path, len(self._history))
         return len(self._history)
 
@@ -247,14 +247,14 @@ class Loop:
         if not due and not self._out_of_patience():
             return
         arrays = {**self._trainable.state(), **{f"best.{name}": a for name, a in self._best.items()}}
-        facts = {
+        metadata = {
             "identity": self._identity,
             "history": self._history,
             "best_score": self._best_score if math.isfinite(self._best_score) else None,
             "best_epoch": self._best_epoch,
-            "misses": self._misses,
+            "validations_without_improvement": self._validations_without_improvement,
         }
-        write_checkpoint(Path(settings.checkpoint), arrays, facts)
+        write_checkpoint(Path(settings.checkpoint), arrays, metadata)
         self._saved_at = time.monotonic()
 
     def _write_log(self) -> None:
@@ -273,6 +273,6 @@ class Loop:
                 file.writelines(json.dumps(row) + "\n" for row in self._history)
 
 
-def _as_stored(identity: dict[str, Any]) -> dict[str, Any]:
-    """As JSON gives it back; NumPy's numbers count as Python's."""
+def _json_round_trip(identity: dict[str, Any]) -> dict[str, Any]:
+    """The identity after writing it to JSON and reading it back; NumPy's numbers become Python's."""
     return json.loads(json.dumps(identity, default=lambda value: value.item()))

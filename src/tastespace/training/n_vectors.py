@@ -1,4 +1,4 @@
-"""Whole numbers that the method rests on: vectors per user (BPA, APA) and hard negatives per user (N_beta)."""
+"""Vectors per user (BPA, APA) and hard negatives per user (N_beta)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.checks import require_whole
 from tastespace.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
-_MOST_INTERESTS = 4096  # more is surely a mistake
+_MOST_INTERESTS = 4096  # a larger number is taken for a mistake
 
-# Reading 0.29 costs half an ulp and so does multiplying: 2 eps would do, 4 forgive a beta that was computed.
+# Parsing 0.29 is off by up to half an ulp and so is the product: 2 eps suffice for them. 4 eps also cover the rounding
+# of a beta that was computed, such as 1 / 49.
 _SLACK = 1.0 + 4.0 * np.finfo(np.float64).eps
 
 
@@ -26,9 +28,9 @@ def interests_per_user(
 
     Args:
         n_positives: Train interactions of each user, n_i.
-        n_interests: A whole number C >= 1 gives every user C (BPA); ``"adaptive"`` gives
+        n_interests: A whole number C >= 1 gives all users C (BPA); ``"adaptive"`` gives
             ``max(least, floor(log_a n_i))`` (APA).
-        least: C_1, the fewest that a user gets.
+        least: C_1, minimum number of vectors per user.
         log_base: a > 1; the larger, the fewer.
 
     The logarithm is exact: its floor is found by comparing whole powers of the base, not by dividing logarithms.
@@ -44,8 +46,7 @@ def interests_per_user(
         return np.full(len(n_positives), n_interests, dtype=np.int64)
     if n_interests != "adaptive":
         raise ParameterError(f"n_interests={n_interests!r}: expected a whole number or 'adaptive'.")
-    if isinstance(least, bool) or not isinstance(least, (int, np.integer)) or least < 1:
-        raise ParameterError(f"min_interests={least!r}: expected a whole number, 1 or more.")
+    require_whole("min_interests", least)
     if not isinstance(log_base, Real) or not log_base > 1 or not np.isfinite(log_base):
         raise ParameterError(f"log_base={log_base!r}: expected a number larger than 1.")
     base = Fraction(repr(float(log_base)))  # the decimal that was typed
@@ -64,11 +65,11 @@ def interests_per_user(
 
 
 @overload
-def n_hardest(n_negatives: int, beta: float) -> int: ...
+def n_beta(n_negatives: int, beta: float) -> int: ...
 @overload
-def n_hardest(n_negatives: NDArray[np.integer[Any]], beta: float | Floats) -> NDArray[np.int64]: ...
-def n_hardest(n_negatives: int | NDArray[np.integer[Any]], beta: float | Floats) -> int | NDArray[np.int64]:
-    """How many of the hardest negatives count: the paper's ``N_beta = max(1, floor(n- * beta))``.
+def n_beta(n_negatives: NDArray[np.integer[Any]], beta: float | Floats) -> NDArray[np.int64]: ...
+def n_beta(n_negatives: int | NDArray[np.integer[Any]], beta: float | Floats) -> int | NDArray[np.int64]:
+    """How many of the hardest negatives enter the loss: the paper's ``N_beta = max(1, floor(n- * beta))``.
 
     The paper has no ``max``, but then three of its seven betas leave no negative at all on its own data. The
     product is raised by 4 machine epsilons (relative) before it is cut: binary fractions make
@@ -83,9 +84,9 @@ def n_hardest(n_negatives: int | NDArray[np.integer[Any]], beta: float | Floats)
     Returns:
         A whole number in ``[1, n-]``, or an array of them.
 
-    >>> n_hardest(100, 0.29), n_hardest(49, 1 / 49), n_hardest(3, 0.1)
+    >>> n_beta(100, 0.29), n_beta(49, 1 / 49), n_beta(3, 0.1)
     (29, 1, 1)
-    >>> n_hardest(np.array([10, 25]), 0.2).tolist()
+    >>> n_beta(np.array([10, 25]), 0.2).tolist()
     [2, 5]
     """
     count = np.asarray(n_negatives)

@@ -18,7 +18,7 @@ Schedule = Literal["constant", "linear", "cosine"]
 SCHEDULES = ("constant", "linear", "cosine")
 OPTIMIZERS = {"sgd": _native.Optimizer.SGD, "adagrad": _native.Optimizer.ADAGRAD, "adam": _native.Optimizer.ADAM}
 
-# Positives per call of a kernel: between two calls Ctrl-C and the progress bar are served.
+# Positives per call of a kernel: between two calls Ctrl-C is handled and the progress bar updated.
 _POSITIVES_PER_CALL = 1 << 16
 
 Totals = TypeVar("Totals", _native.DpcmlTotals, _native.BprTotals)
@@ -45,13 +45,13 @@ class LearningRateSchedule:
 
 
 @dataclass(frozen=True)
-class RunSettings:
-    """What training runs have in common, whatever the kernel."""
+class TrainingSettings:
+    """Settings of a training run that do not depend on the kernel."""
 
     learning_rates: LearningRateSchedule
     average: int
-    """Window of the running mean over epochs: after epoch e the mean takes in the new values with weight
-    ``1 / min(e, average)``. 1 switches it off, and the values themselves are the result."""
+    """Window of the running mean over epochs: after epoch e, ``mean += (new - mean) / min(e, average)``. 1: no
+    averaging, the values themselves are the result."""
     seed: int
     threads: int
 
@@ -59,7 +59,7 @@ class RunSettings:
 class NativeTrainer(ABC, Generic[Totals]):
     """One training run: what is learned, the optimizer state that belongs to it, and its running mean.
 
-    A subclass calls its kernel in `_train`. The arrays are those of the kernel's state, changed in place.
+    A subclass calls its kernel in `_train_range`. The arrays are those of the kernel's state, changed in place.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class NativeTrainer(ABC, Generic[Totals]):
         settings: _native.DpcmlSettings | _native.BprSettings,
         learned: Arrays,
         optimizers: dict[str, _native.OptimizerState],
-        run: RunSettings,
+        run: TrainingSettings,
     ) -> None:
         self._n_positives = n_positives
         self._block_size, self._optimizer = settings.block_size, settings.optimizer
@@ -82,30 +82,30 @@ class NativeTrainer(ABC, Generic[Totals]):
         )
 
     @abstractmethod
-    def _no_totals(self) -> Totals:
-        """Zero."""
+    def _zero_totals(self) -> Totals:
+        """Totals of no steps."""
 
     @abstractmethod
-    def _train(self, epoch: int, first: int, last: int) -> Totals:
+    def _train_range(self, epoch: int, first: int, last: int) -> Totals:
         """Train on the positives number ``first ... last - 1`` of the epoch's order."""
 
     @abstractmethod
-    def _figures(self, totals: Totals) -> dict[str, float]:
+    def _log_row(self, totals: Totals) -> dict[str, float]:
         """The epoch's row of the training log."""
 
     def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
         """One pass over all positives; ``tick(done, loss)`` is called after each call of the kernel."""
         self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
         step = max(1, _POSITIVES_PER_CALL // self._block_size) * self._block_size
-        totals = self._no_totals()
+        totals = self._zero_totals()
         for first in range(0, self._n_positives, step):
             last = min(self._n_positives, first + step)
-            totals = totals + self._train(epoch, first, last)
+            totals = totals + self._train_range(epoch, first, last)
             tick(last - first, totals.loss / max(1, totals.n_steps))
         self._has_mean = True
         for name, mean in self._means.items():
             mean += (self._learned[name.removeprefix("mean_")] - mean) / min(epoch + 1, self._run.average)
-        return self._figures(totals)
+        return self._log_row(totals)
 
     def result(self) -> Arrays:
         """What is learned as the model would use it now: new arrays."""
@@ -133,9 +133,9 @@ class DpcmlTrainer(NativeTrainer[_native.DpcmlTotals]):
         data: _native.DpcmlData,
         state: _native.DpcmlState,
         settings: _native.DpcmlSettings,
-        run: RunSettings,
+        run: TrainingSettings,
     ) -> None:
-        learned: Arrays = {"users": state.users, "items": state.items}
+        learned: Arrays = {"users": state.user_vectors, "items": state.item_vectors}
         optimizers = {"user": state.user_optimizer, "item": state.item_optimizer}
         super().__init__(train.n_interactions, settings, learned, optimizers, run)
         self._state["gamma"] = state.gamma
@@ -145,22 +145,22 @@ class DpcmlTrainer(NativeTrainer[_native.DpcmlTotals]):
         # Positives of users who have every item. Counted here, because a run resumed at its end takes no step.
         self.n_skipped = int(train.user_counts[train.user_counts == train.n_items].sum())
 
-    def _no_totals(self) -> _native.DpcmlTotals:
+    def _zero_totals(self) -> _native.DpcmlTotals:
         return _native.DpcmlTotals()
 
-    def _train(self, epoch: int, first: int, last: int) -> _native.DpcmlTotals:
+    def _train_range(self, epoch: int, first: int, last: int) -> _native.DpcmlTotals:
         run = self._run
         return _native.train_dpcml(
             *self._arguments, seed=run.seed, epoch=epoch, first=first, last=last, threads=run.threads
         )
 
-    def _figures(self, totals: _native.DpcmlTotals) -> dict[str, float]:
+    def _log_row(self, totals: _native.DpcmlTotals) -> dict[str, float]:
         n = max(1, totals.n_steps)
         return {
             "loss": (totals.loss + totals.dcrs) / n,
             "hinge": totals.loss / n,
             "dcrs": totals.dcrs / n,
-            "active": totals.n_pair_gradients / n,
+            "pair_gradients": totals.n_pair_gradients / n,
         }
 
     def result(self) -> Arrays:
@@ -177,23 +177,23 @@ class BprTrainer(NativeTrainer[_native.BprTotals]):
         data: _native.BprData,
         state: _native.BprState,
         settings: _native.BprSettings,
-        run: RunSettings,
+        run: TrainingSettings,
     ) -> None:
-        learned: Arrays = {"users": state.users, "items": state.items, "bias": state.bias}
+        learned: Arrays = {"users": state.user_vectors, "items": state.item_vectors, "bias": state.bias}
         optimizers = {"user": state.user_optimizer, "item": state.item_optimizer, "bias": state.bias_optimizer}
         super().__init__(train.n_interactions, settings, learned, optimizers, run)
         self._arguments = data, state, settings
 
-    def _no_totals(self) -> _native.BprTotals:
+    def _zero_totals(self) -> _native.BprTotals:
         return _native.BprTotals()
 
-    def _train(self, epoch: int, first: int, last: int) -> _native.BprTotals:
+    def _train_range(self, epoch: int, first: int, last: int) -> _native.BprTotals:
         run = self._run
         return _native.train_bpr(
             *self._arguments, seed=run.seed, epoch=epoch, first=first, last=last, threads=run.threads
         )
 
-    def _figures(self, totals: _native.BprTotals) -> dict[str, float]:
+    def _log_row(self, totals: _native.BprTotals) -> dict[str, float]:
         n = max(1, totals.n_steps)
         return {"loss": totals.loss / n, "correct": totals.n_correct / n}
 

@@ -60,7 +60,7 @@ class EpochBar:
 
     def end_epoch(self, row: dict[str, Any], monitor: str) -> None:
         """Show the epoch's figures."""
-        self._update(loss=row["loss"], metric=f"{monitor} {row[monitor]:.2f}" if monitor in row else "")
+        self._update(loss=row["loss"], metric=f"{monitor} {row[monitor]:.4f}" if monitor in row else "")
 
     def _update(self, **fields: Any) -> None:
         if self._task is not None:

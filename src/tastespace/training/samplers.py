@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace import _native, threads
+from tastespace import _native
+from tastespace.checks import is_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
+from tastespace.threads import resolve_threads
 
 Alias = tuple[NDArray[np.float32], NDArray[np.int32]]
 UNIFORM: Alias = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32))
@@ -32,7 +34,7 @@ UNIFORM: Alias = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32))
 
 @dataclass(frozen=True)
 class SamplerKind:
-    """What the kernel needs to know of a sampler."""
+    """Definition of a sampler."""
 
     name: str
     paper_name: str
@@ -108,12 +110,12 @@ def alias_table(weights: NDArray[np.float64]) -> Alias:
     return keep, other
 
 
-class Negatives:
-    """Arrays of negatives at native speed, for models that train elsewhere.
+class NegativeDrawer:
+    """Draws arrays of negatives with the native kernel, for models trained with torch.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=40, n_items=60, n_interactions=500).interactions
-    >>> Negatives(town, seed=1).draw(np.array([0, 5, 5]), n=4).shape
+    >>> NegativeDrawer(town, seed=1).draw(np.array([0, 5, 5]), n=4).shape
     (3, 4)
     """
 
@@ -122,7 +124,7 @@ class Negatives:
     ) -> None:
         self._data = data
         self._seed = seed
-        self._threads = threads.resolve(n_threads)
+        self._threads = resolve_threads(n_threads)
         self._alias = UNIFORM
         if popularity_power is not None:
             self._alias = alias_table(popularity_weights(data, popularity_power))
@@ -133,7 +135,7 @@ class Negatives:
         Uniform, or by popularity. Row r depends only on (seed, epoch, first + r): passing the rows in pieces with
         ``first`` counting on gives what one call would.
         """
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        if not is_whole(n):
             raise ParameterError(f"n={n!r}: expected how many negatives to draw, 1 or more.")
         data = self._data
         given = np.asarray(users)

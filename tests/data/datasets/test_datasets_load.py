@@ -1,4 +1,4 @@
-"""`load`, `names`, `describe`, `table` and the terms of use, on made-up files."""
+"""`load`, `names`, `describe`, `table` and the terms of use, on small files written by the tests."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_full_disk_is_a_reason_too(tiny_10m: object, monkeypatch: pytest.Monke
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tastespace.atomic._flush", full)
+    monkeypatch.setattr("tastespace.atomic.flush", full)
     with pytest.raises(DatasetError, match="No space left on device"):
         datasets.load("ml-10m", data_dirs=())
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tastespace.data.datasets import parquet_parsers, publisher_parsers
-from tastespace.data.datasets.folders import Archive, Folder
+from tastespace.data.datasets.file_sources import Archive, Folder
 from tastespace.data.datasets.views import Tables, View
 from tastespace.errors import DataError
 

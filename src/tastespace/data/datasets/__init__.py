@@ -20,7 +20,7 @@ from tastespace.data.datasets.cache import Cache, cache_root
 from tastespace.data.datasets.catalog import DATASETS
 from tastespace.data.datasets.content_matrices import Content
 from tastespace.data.datasets.definition import Dataset, Layout
-from tastespace.data.datasets.folders import Files, user_folders
+from tastespace.data.datasets.file_sources import Files, user_folders
 from tastespace.data.datasets.sources import Search
 from tastespace.data.datasets.views import Tables, View, require_row_counts
 from tastespace.data.interactions import Interactions
@@ -59,7 +59,7 @@ class DatasetInfo:
 
 
 def names() -> tuple[str, ...]:
-    """Names that `load` knows."""
+    """Names that `load` accepts."""
     return tuple(DATASETS)
 
 

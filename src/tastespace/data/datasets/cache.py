@@ -1,7 +1,7 @@
 """The local cache of fetched files: written atomically by pooch, verified each time it is read.
 
-Beside each file stands ``<file>.json`` with its size and SHA-256. Some publishers give no checksum; with this record a
-file that was cut off or edited is noticed all the same, and fetched again.
+Each file has a record ``<file>.json`` with its size and SHA-256. Some publishers give no checksum; with this record a
+file that was truncated or edited is detected anyway, and fetched again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def cache_root(given: str | Path | None = None) -> Path:
 class Cache:
     """Fetched files by data set and file name.
 
-    Where the folder cannot be written to, files go to a temporary folder that lives as long as the process.
+    Where the folder cannot be written to, files go to a temporary folder that is removed when the process ends.
     """
 
     def __init__(self, root: Path) -> None:
@@ -64,7 +64,7 @@ class Cache:
     def fetch(self, dataset: str, file: str, source: str, checksum: str | None, write: Callable[[Path], None]) -> Path:
         """Let ``write`` fill a temporary file, verify it, and only then give it its name.
 
-        Of several processes that want the same file, one fetches it and the others wait.
+        Of several processes that need the same file, one fetches it and the others wait.
 
         Args:
             dataset, file: Name in the cache.
@@ -91,14 +91,14 @@ class Cache:
                     f"the checksum of {file} is not {checksum}: it was damaged on the way, or the publisher has "
                     f"changed it ({problem})"
                 ) from problem
-            # A crash before the next line leaves a file without its record: it is fetched again, never trusted.
+            # A crash before the next line leaves a file without its record: it is fetched again.
             record = {"size": target.stat().st_size, "sha256": pooch.file_hash(str(target))}
             with atomic_write(_record_path(target)) as temporary:
                 temporary.write_text(json.dumps(record), encoding="utf-8")
         return target
 
     def set_mark(self, dataset: str, mark: str) -> None:
-        """Leave an empty file called ``mark``; without effect where the cache cannot be written to."""
+        """Create an empty file called ``mark``; without effect where the cache cannot be written to."""
         with contextlib.suppress(OSError):
             (self.root / dataset).mkdir(parents=True, exist_ok=True)
             (self.root / dataset / mark).touch()

@@ -11,7 +11,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.datasets.folders import Files
+from tastespace.data.datasets.file_sources import Files
 from tastespace.data.datasets.parquet_parsers import read_parquet
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tastespace.data.datasets.content_matrices import Content
-from tastespace.data.datasets.folders import Files
+from tastespace.data.datasets.file_sources import Files
 from tastespace.data.datasets.views import Tables, View
 from tastespace.data.interactions import Interactions
 

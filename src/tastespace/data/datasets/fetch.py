@@ -1,8 +1,8 @@
 """Fetching: a file over HTTP, or a wheel by pip without installing it.
 
-The cache hands these functions to pooch as downloaders. pooch's own HTTP downloader is not used: it waits until a
-whole chunk has arrived, so that a server which sends a byte now and then is never given up, and its repetition does
-not tell a transfer that was cut off from a missing file or a wrong checksum, which stay so however often one tries.
+The cache passes these functions to pooch as downloaders, instead of pooch's own HTTP downloader, for two reasons. That
+one has no timeout for a server that sends single bytes slowly. And it repeats every failed download, also those that
+fail again: a missing file or a wrong checksum. Here only interrupted transfers are repeated.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _download_once(url: str, target: Path, timeout: float, progress: bool) -> No
                 file.write(block)
                 received += len(block)
                 advance(len(block))
-                # A server that sends a byte now and then never lets a read time out.
+                # A read does not time out while the server sends single bytes slowly: the rate is checked instead.
                 if received < _MIN_BYTES_PER_SECOND * (time.monotonic() - started - timeout):
                     raise TimeoutError
     if expected is not None and received != expected:

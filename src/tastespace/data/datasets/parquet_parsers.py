@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from tastespace.data.datasets.folders import Files
+from tastespace.data.datasets.file_sources import Files
 from tastespace.data.datasets.publisher_parsers import steam_events, with_lists
 from tastespace.data.datasets.views import Tables
 from tastespace.errors import DataError

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from tastespace.data.datasets.folders import Files
+from tastespace.data.datasets.file_sources import Files
 from tastespace.data.datasets.views import Tables
 from tastespace.errors import DataError
 

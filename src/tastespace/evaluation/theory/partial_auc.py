@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tastespace.checks import is_whole
 from tastespace.errors import ParameterError
-from tastespace.training.n_vectors import n_hardest
+from tastespace.training.n_vectors import n_beta
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ def opauc(positive_scores: ArrayLike, negative_scores: ArrayLike, beta: float) -
     Args:
         positive_scores: Shape ``(n+,)``, not empty, without NaN; infinities are fine.
         negative_scores: Shape ``(n-,)``, likewise.
-        beta: In (0, 1]; see `n_hardest`.
+        beta: In (0, 1]; see `n_beta`.
 
     Returns:
         A number from 0 to 1.
@@ -65,7 +66,7 @@ def opauc_of_each(positive_scores: ArrayLike, negative_scores: ArrayLike, beta: 
             f"positive_scores holds {len(positive)} rankings and negative_scores {len(negative)}; give one "
             "row per ranking in both."
         )
-    n_hard = n_hardest(negative.shape[1], beta)
+    n_hard = n_beta(negative.shape[1], beta)
     # Stable sort with the negatives first: among equal scores they come before the positives, so a negative
     # AFTER a positive (in ascending order) scores strictly more.
     order = np.argsort(np.concatenate([largest(negative, n_hard), positive], axis=1), axis=1, kind="stable")
@@ -81,7 +82,7 @@ def opauc_hinge_loss(positive_scores: ArrayLike, negative_scores: ArrayLike, bet
     Args:
         positive_scores: Shape ``(n+,)``, finite; LARGER is better.
         negative_scores: Shape ``(n-,)``, finite.
-        beta: In (0, 1]; see `n_hardest`.
+        beta: In (0, 1]; see `n_beta`.
         margin: The paper's lambda, above 0.
 
     Returns:
@@ -92,7 +93,7 @@ def opauc_hinge_loss(positive_scores: ArrayLike, negative_scores: ArrayLike, bet
     """
     positive = checked(positive_scores, "positive_scores", finite=True)
     negative = checked(negative_scores, "negative_scores", finite=True)
-    hard = largest(negative, n_hardest(negative.size, beta))
+    hard = largest(negative, n_beta(negative.size, beta))
     return float(np.mean(hinge_of(positive[:, None] - hard, margin)))
 
 
@@ -118,7 +119,7 @@ def checked(values: ArrayLike, name: str, *, ndim: int = 1, finite: bool = False
 
 def checked_count(count: int, name: str, most: int) -> int:
     """``count`` if it is a whole number from 1 to ``most``."""
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 1 <= count <= most:
+    if not is_whole(count) or count > most:
         raise ParameterError(f"{name} is {count!r}; give a whole number from 1 to {most}, the number of values.")
     return int(count)
 

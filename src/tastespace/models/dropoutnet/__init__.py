@@ -4,10 +4,10 @@ Volkovs et al., "DropoutNet: Addressing Cold Start in Recommender Systems" (Neur
 Appendix C.8 of the DPCML paper. A fusion network maps the preference vector and the content of a user (item) to its
 vectors. In training the preference input of half the users and items of a batch is replaced by zeros (dropout), so that
 the networks learn to do without it. Afterwards the networks run once for all users and items: the model is then an
-ordinary vector model, and the networks serve new users and items.
+ordinary vector model, and the networks compute vectors of new users and items.
 
-This module holds the three models; `base` the training, `fusion` the parameters and the vectors of warm, cold-start and
-folded-in users, `networks` the networks and content extractors.
+This module holds the three models; `fusion_training` the training, `fusion` the parameters and the vectors of warm,
+cold-start and folded-in users, `networks` the networks and content extractors.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.dpcml import CML, DPCML
+from tastespace.models.dropoutnet.fusion_training import DropoutNet, PairBatch
 from tastespace.models.dropoutnet.networks import register_extractor
-from tastespace.models.dropoutnet.recommender import DropoutNet, PairBatch
 from tastespace.models.multi_vector_mf import MGMF
 from tastespace.models.torch_base import Tensors
 from tastespace.models.torch_losses import PairDistances, SpreadControl, hardest_hinge, mean_hinge, threshold_hinge
 from tastespace.training.loop import Arrays
-from tastespace.training.n_vectors import n_hardest
+from tastespace.training.n_vectors import n_beta
 from tastespace.training.samplers import find_sampler
 
 __all__ = ["CMLDN", "DPCMLDN", "MGMFDN", "register_extractor"]
@@ -120,7 +120,7 @@ class DPCMLDN(SpreadControl, _MultiVectorDropoutNet):
         require_number("popularity_power", self.popularity_power, least=0.0)
         if self.geometry not in _GEOMETRIES:
             raise ParameterError(f"geometry={self.geometry!r}: expected one of {', '.join(_GEOMETRIES)}.")
-        n_hardest(1, self.beta)  # checks the range of beta
+        n_beta(1, self.beta)  # checks the range of beta
 
     @property
     def _initial_spread(self) -> float:
@@ -154,7 +154,7 @@ class DPCMLDN(SpreadControl, _MultiVectorDropoutNet):
         return weights
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
-        hard = n_hardest(np.maximum(1, train.n_items - train.user_counts), self.beta)
+        hard = n_beta(np.maximum(1, train.n_items - train.user_counts), self.beta)
         return {**super()._prepare(train, torch), "hard": self._tensor(torch, hard)}
 
     def _project(self, side: str, vectors: Any) -> Any:
@@ -170,7 +170,7 @@ class DPCMLDN(SpreadControl, _MultiVectorDropoutNet):
         losses = self._hinge(weights, batch, users, items, hard)
         if self.dcrs is None or users.shape[1] == 1 or self.spread_weight == 0:
             return losses.mean()
-        psi = self._penalty(users) * fixed["share"][user_rows]
+        psi = self._penalty(users) * fixed["user_weight"][user_rows]
         return losses.mean() + self.spread_weight * psi[batch.users].mean()
 
     def _hinge(self, weights: Tensors, batch: PairBatch, users: Any, items: Any, hard: Any) -> Any:

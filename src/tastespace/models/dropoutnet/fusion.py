@@ -24,7 +24,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.dropoutnet.networks import FusionNetwork, SparseRows, batch_normalize, find_extractor
 from tastespace.models.torch_base import NeuralRecommender, Tensors, require_torch
-from tastespace.models.vectors import VectorSpace
+from tastespace.models.vector_space import VectorSpace
 
 Self = TypeVar("Self", bound="FusionRecommender")
 SIDES = ("user", "item")
@@ -53,9 +53,9 @@ class FusionParameters:
     """Units of the hidden layers of every network."""
     warm_vectors: Literal["fused", "preference"] = "fused"
     """Vectors of warm users and items: the network's output for preference and content (the paper), or the preference
-    input itself, so that the networks serve cold-start users and items only: half the work, and no loss of accuracy on
-    warm ones. In joint training ``"preference"`` adds the loss of every pair without dropout, unless `drop_both` is
-    False."""
+    input itself, so that the networks are used for cold-start users and items only: half the work, and no loss of
+    accuracy on warm ones. In joint training ``"preference"`` adds the loss of every pair without dropout, unless
+    `drop_both` is False."""
     drop_both: bool = True
     """Whether dropout may hide the preference of the user and of the item of one pair, as in the paper. False (with
     ``warm_vectors="preference"`` only) takes the loss of every pair once with dropout of users and once with dropout of

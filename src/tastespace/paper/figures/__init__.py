@@ -4,7 +4,7 @@ from tastespace.errors import ParameterError, nearest
 from tastespace.paper.figures.ablation_figures import ABLATION_FIGURES
 from tastespace.paper.figures.comparison_figures import COMPARISON_FIGURES
 from tastespace.paper.figures.data_figures import DATA_FIGURES
-from tastespace.paper.figures.drawing import FigureData, FigureSpec, NothingToDrawError
+from tastespace.paper.figures.figure_spec import FigureData, FigureSpec, NothingToDrawError
 
 __all__ = ["FIGURES", "FigureData", "FigureSpec", "NothingToDrawError", "find_figure"]
 

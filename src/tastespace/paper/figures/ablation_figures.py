@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.paper.figures.drawing import (
+from tastespace.paper.claim_tests import value_of_run
+from tastespace.paper.figures.figure_spec import (
     AMBER,
     BLUE,
     FAMILY,
-    GREY,
+    GRAY,
     LIGHT,
     SKY,
     VERMILION,
     FigureData,
     FigureSpec,
-    bars_with_spread,
+    bars_with_std,
     legend_above,
     name_axes,
     panels,
@@ -43,18 +44,17 @@ from tastespace.paper.paper_tables import (
     bounds,
 )
 from tastespace.paper.result_cache import RunResult
-from tastespace.paper.verdicts import figure_of_run
 from tastespace.plots.canvas import FAINT, INK, QUIET
 
 _METRIC = "P@3"
 _BOUND_METRICS = ("P@3", "MAP", "MRR")
 _VECTORS_METRIC = "MRR"
-_VECTORS_LINES = {"train loss": GREY, f"validation {_VECTORS_METRIC}": BLUE, f"test {_VECTORS_METRIC}": VERMILION}
+_VECTORS_LINES = {"train loss": GRAY, f"validation {_VECTORS_METRIC}": BLUE, f"test {_VECTORS_METRIC}": VERMILION}
 
 
 def draw_sampling(data: FigureData) -> Any:
     """U of UniS, S of HarS, and U of HarS at S = 40 and 50, for one and several vectors."""
-    title = f"How many negatives: {data.dataset}"
+    title = f"Number of negatives: {data.dataset}"
     figure, axes = panels(title, f"test {_METRIC} in percent", 4, size=(4.2, 2.7), columns=2, legend=True)
     series = (
         ("u-unis", "UniS: negatives per positive", "U", NEGATIVES, "{family}, U = {x}"),
@@ -88,7 +88,7 @@ def _curve(axes: Any, x: Sequence[float], y: Sequence[float], color: str, label:
 
 def draw_weights(data: FigureData) -> Any:
     """The weight eta of DCRS, ours and the paper's."""
-    title = f"Weight of diversity control: {data.dataset}"
+    title = f"Weight of spread control (DCRS): {data.dataset}"
     subtitle = "BPA; full lines are ours, dotted ones the paper's, in percent"
     figure, axes = panels(title, subtitle, 4, size=(3.6, 2.4), columns=2, legend=True)
     places = range(len(WEIGHTS))
@@ -100,7 +100,7 @@ def draw_weights(data: FigureData) -> Any:
             ours = [data.value(table, label, metric) for label in labels]
             published = [data.published(table, label, metric) for label in labels]
             _curve(panel, places, ours, VERMILION, "ours")
-            panel.plot(places, published, color=GREY, linestyle=":", marker="o", markersize=3.5, label="the paper")
+            panel.plot(places, published, color=GRAY, linestyle=":", marker="o", markersize=3.5, label="the paper")
             panel.set_xticks(places, [f"{weight:g}" for weight in WEIGHTS])
             name_axes(panel, f"BPA+{sampler}, {metric}", "η" if number else "")
     legend_above(figure, axes[0])
@@ -110,15 +110,15 @@ def draw_weights(data: FigureData) -> Any:
 def draw_hard_sampling(data: FigureData) -> Any:
     """HarS, NDiHarS and DiHarS for one vector and for several."""
     title = f"Forms of hard sampling: {data.dataset}"
-    figure, axes = panels(title, "test figures in percent; the axes do not begin at 0", 2, columns=2, legend=True)
+    figure, axes = panels(title, "test metrics in percent; the axes do not begin at 0", 2, columns=2, legend=True)
     shades = {"HarS": SKY, "NDiHarS": BLUE, "DiHarS": VERMILION}
     for panel, metric in zip(axes, (_METRIC, "MRR"), strict=True):
         everything = []
         for number, (sampler, shade) in enumerate(shades.items()):
             labels = [f"{model}+{sampler}" for model in ("CML", "DPCML")]
             values = [data.value("hard-sampling", label, metric) for label in labels]
-            spread = [data.spread("hard-sampling", label, metric) for label in labels]
-            bars_with_spread(panel, np.arange(2) + 0.27 * (number - 1), values, spread, 0.25, shade, sampler)
+            std = [data.std("hard-sampling", label, metric) for label in labels]
+            bars_with_std(panel, np.arange(2) + 0.27 * (number - 1), values, std, 0.25, shade, sampler)
             everything += values
         panel.set_xticks(range(2), ["one vector (CML)", "several (DPCML, BPA)"])
         panel.set_xlim(-0.6, 1.6)
@@ -131,9 +131,9 @@ def draw_hard_sampling(data: FigureData) -> Any:
 def draw_forms(data: FigureData) -> Any:
     """DCRS against its two halves and against nothing, ours as bars and the paper's as marks."""
     shown = ("without", "only δ₁", "only δ₂", "both")
-    shades = (GREY, SKY, AMBER, VERMILION)
+    shades = (GRAY, SKY, AMBER, VERMILION)
     metrics = ("P@3", "R@3", "NDCG@3", "MAP", "MRR")
-    title = f"What diversity control brings: {data.dataset}"
+    title = f"What spread control (DCRS) brings: {data.dataset}"
     subtitle = (
         "bars are ours, rings the paper's, in percent, axes not from 0; δ₁ keeps a user's vectors apart, δ₂ together"
     )
@@ -144,8 +144,8 @@ def draw_forms(data: FigureData) -> Any:
             ours = [data.value(table, name, metric) for name in FORMS]
             published = [data.published(table, name, metric) for name in FORMS]
             for place, (value, shade, label) in enumerate(zip(ours, shades, shown, strict=True)):
-                spread = data.spread(table, FORMS[place], metric)
-                bars_with_spread(panel, [place], [value], [spread], 0.72, shade, label)
+                std = data.std(table, FORMS[place], metric)
+                bars_with_std(panel, [place], [value], [std], 0.72, shade, label)
             panel.scatter(range(4), published, s=34, facecolors="white", edgecolors=INK, linewidths=1.2, zorder=4,
                           label="the paper")  # fmt: skip
             zoom_to_values(panel, [*ours, *published])
@@ -165,8 +165,8 @@ def _draw_bounds(table: str, data: FigureData) -> Any:
 
     Those two are one run each: a line under the map says what they reach, and colors are relative to no DCRS.
     """
-    title = f"Bounds of diversity control, BPA+{'UniS' if table.endswith('unis') else 'HarS'}: {data.dataset}"
-    subtitle = "five vectors, η = 10; test figures in percent; green is better than without DCRS, brown is worse"
+    title = f"Bounds of spread control (DCRS), BPA+{'UniS' if table.endswith('unis') else 'HarS'}: {data.dataset}"
+    subtitle = "five vectors, η = 10; test metrics in percent; green is better than without DCRS, brown is worse"
     figure, axes = panels(title, subtitle, len(_BOUND_METRICS), size=(3.7, 3.1))
     for panel, metric in zip(axes, _BOUND_METRICS, strict=True):
         _bound_map(panel, data, table, metric)
@@ -233,15 +233,15 @@ def draw_vectors(data: FigureData) -> Any:
     return figure
 
 
-def _values_of(runs: Sequence[RunResult], figure: str) -> NDArray[np.float64]:
-    return np.array([figure_of_run(run, figure) for run in runs], dtype=np.float64)
+def _values_of(runs: Sequence[RunResult], metric: str) -> NDArray[np.float64]:
+    return np.array([value_of_run(run, metric) for run in runs], dtype=np.float64)
 
 
 def _band(axes: Any, values: list[NDArray[np.float64]], shade: str, label: str) -> None:
     known = [count for count, found in zip(VECTORS, values, strict=True) if len(found)]
     means = np.array([found.mean() for found in values if len(found)])
-    spread = np.array([found.std(ddof=1) if len(found) > 1 else 0.0 for found in values if len(found)])
-    axes.fill_between(known, means - spread, means + spread, color=shade, alpha=0.2, linewidth=0)
+    std = np.array([found.std(ddof=1) if len(found) > 1 else 0.0 for found in values if len(found)])
+    axes.fill_between(known, means - std, means + std, color=shade, alpha=0.2, linewidth=0)
     axes.plot(known, means, color=shade, linewidth=2, marker="o", markersize=5, label=label)
     axes.set_xticks(VECTORS)
 

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from tastespace.paper.dataset_statistics import minority_categories
 from tastespace.paper.experiment_data import load_parts
-from tastespace.paper.figures.drawing import (
+from tastespace.paper.figures.figure_spec import (
     BLUE,
     FAMILY,
-    GREY,
+    GRAY,
     MARKS,
     PINK,
     VERMILION,
     FigureData,
     FigureSpec,
     NothingToDrawError,
-    bars_with_spread,
+    bars_with_std,
     family_of,
     legend_above,
     log_seconds,
@@ -49,7 +49,7 @@ _GENRE_METHODS = {
     "APA+HarS": ("APA", "HarS"),
     "APA+DiHarS": ("APA", "DiHarS"),
 }
-_SHADES = dict(zip(COLD_METHODS, (GREY, BLUE, VERMILION), strict=True))
+_SHADES = dict(zip(COLD_METHODS, (GRAY, BLUE, VERMILION), strict=True))
 _COLD_METRIC = "P@3"
 _BASELINES = {"most popular": "most popular (dotted)", "content neighbors": "neighbors by content (dashed)"}
 _TICKS = dict(zip(TRAININGS, ("joint training", "latent model first"), strict=True))
@@ -60,7 +60,7 @@ def draw_diversity_accuracy(data: FigureData) -> Any:
     """MaxDiv against precision at 3 and 5: up and to the right is better at both."""
     rows = data.rows("diversity")
     title = f"Diversity against accuracy: {data.dataset}"
-    subtitle = "up is more accurate, to the right is more diverse; hollow: without diversity control"
+    subtitle = "up is more accurate, to the right is more diverse; hollow: without spread control (DCRS)"
     figure, axes = panels(title, subtitle, 2, size=(4.6, 3.9), columns=2, legend=True)
     for panel, k in zip(axes, (3, 5), strict=True):
         quiet(panel, "both")
@@ -115,7 +115,7 @@ def draw_accuracy_time(data: FigureData) -> Any:
     return figure
 
 
-_GROUPS = {"one vector (CML)": FAMILY["CML"], "DPCML, BPA": FAMILY["BPA"], "DPCML, APA": FAMILY["APA"], "others": GREY}
+_GROUPS = {"one vector (CML)": FAMILY["CML"], "DPCML, BPA": FAMILY["BPA"], "DPCML, APA": FAMILY["APA"], "others": GRAY}
 
 
 def _group(label: str) -> str:
@@ -184,7 +184,7 @@ def draw_training(data: FigureData) -> Any:
     )
     for label, box in zip(labels, boxes["boxes"], strict=True):
         named = label.startswith(("CML", "BPA", "APA"))
-        box.set(facecolor=FAMILY[family_of(label)] if named else GREY, edgecolor=QUIET, alpha=0.85)
+        box.set(facecolor=FAMILY[family_of(label)] if named else GRAY, edgecolor=QUIET, alpha=0.85)
     axes.set_xscale("log")
     axes.set_yticks(range(1, len(labels) + 1), labels)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
@@ -208,9 +208,9 @@ def draw_inference(data: FigureData) -> Any:
     axes.grid(axis="y", visible=False)
     places = np.arange(len(labels))
     known: list[float] = []
-    for name, lift, shade in (("ours", 0.27, FAMILY["BPA"]), ("the paper", -0.27, GREY)):
-        figures = [rows[label].ours if name == "ours" else rows[label].published for label in labels]
-        values = np.array([found.get("seconds for all", np.nan) for found in figures])
+    for name, lift, shade in (("ours", 0.27, FAMILY["BPA"]), ("the paper", -0.27, GRAY)):
+        sources = [rows[label].ours if name == "ours" else rows[label].published for label in labels]
+        values = np.array([found.get("seconds for all", np.nan) for found in sources])
         axes.scatter(values, places, s=70, color=shade, label=name, zorder=3, edgecolors="white")
         for place, value in zip(places, values, strict=True):
             if not np.isnan(value):
@@ -235,7 +235,7 @@ def draw_genres(data: FigureData) -> Any:
     known = np.array([any(f"MAP[{name}]" in rows[label].ours for label in methods) for name in names], dtype=bool)
     names, shares, small = names[known], shares[known], small[known]
     if not len(names):
-        raise NothingToDrawError(f"no figures by category on {data.dataset}: its items have no genres.")
+        raise NothingToDrawError(f"no metrics by category on {data.dataset}: its items have no genres.")
     title = f"MAP by genre: {data.dataset}"
     marked = "shaded are the minority ones" if small.any() else "none is a minority"
     subtitle = f"test MAP over the items of one genre, in percent; genres by popularity, {marked}"
@@ -293,8 +293,8 @@ def draw_cold(data: FigureData) -> Any:
             labels = [label_of(method, training) for training in trainings]
             places = np.arange(len(trainings)) + 0.27 * (number - 1)
             values = [data.value("cold", label, metric) for label in labels]
-            spread = [data.spread("cold", label, metric) for label in labels]
-            bars_with_spread(panel, places, values, spread, 0.25, shade, method)
+            std = [data.std("cold", label, metric) for label in labels]
+            bars_with_std(panel, places, values, std, 0.25, shade, method)
             published = [data.published("cold", label, metric) for label in labels]
             panel.scatter(places, published, s=34, facecolors="white", edgecolors=INK, linewidths=1.2, zorder=4)
         panel.set_xticks(range(len(trainings)), [_TICKS[training] for training in trainings])

@@ -14,7 +14,7 @@ from tastespace.evaluation.user_diversity import preference_diversity
 from tastespace.models.dpcml import CML, DPCML
 from tastespace.paper.dataset_statistics import minority_categories
 from tastespace.paper.experiment_data import TOWN, load_parts
-from tastespace.paper.figures.drawing import (
+from tastespace.paper.figures.figure_spec import (
     BLUE,
     LIGHT,
     VERMILION,
@@ -54,7 +54,7 @@ def draw_diversity(data: FigureData) -> Any:
     left.set_ylim(top=1.12 * left.get_ylim()[1])
     write(left, middle + 0.015, left.get_ylim()[1] * 0.985, f"median {middle:.2f}", 9, va="top")
     name_axes(left, "Preference diversity", "share of a user's pairs of items without a common genre", "users")
-    last = slice(_MAX_CATEGORIES - 1, None, -1)  # the largest stands at the top
+    last = slice(_MAX_CATEGORIES - 1, None, -1)  # the largest at the top
     names, shares, small = names[last], shares[last], few[last]
     quiet(right, "x")
     right.grid(axis="y", visible=False)
@@ -128,7 +128,7 @@ class _TwoModels:
 
 
 def draw_motivation(data: FigureData) -> Any:
-    """One vector must stand between two interests, several need not: both models are trained, nothing is placed."""
+    """One vector lies between two interests, several need not: both models are trained, nothing is placed."""
     trained = _train(20 if data.quick else 120)
     user = _example_user(trained)
     liked = trained.town.interests_of(user).items()
@@ -240,7 +240,7 @@ DATA_FIGURES = (
         "One user, two interests, one vector against several",
         (TOWN,),
         draw_motivation,
-        caption="One vector must stand between two interests, so the recommended items lie between them; two vectors "
+        caption="One vector lies between two interests, so the recommended items lie between them; two vectors "
         "need not. The user shown is the one with the largest difference; the shares below are of all users.",
     ),
     FigureSpec(

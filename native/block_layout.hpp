@@ -1,0 +1,86 @@
+// Training without locks: positives are processed in blocks, and within a block first the users, then the items. Every
+// user and every item is updated by one thread only, and the result does not depend on which thread that is.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "random.hpp"
+
+namespace tastespace {
+
+// A positive of the current block.
+struct BlockPositive {
+  std::int64_t user, positive_index;  // positive_index: position in the array of all positives
+};
+
+// The row that contains this position: offsets[row] <= position < offsets[row + 1]. Branch-free: half of the
+// branches would be mispredicted.
+inline std::int64_t row_of_position(std::span<const std::int64_t> offsets, std::int64_t position) {
+  const std::int64_t* base = offsets.data();
+  for (std::size_t n = offsets.size(); n > 1;) {
+    const std::size_t half = n / 2;
+    base += base[half] <= position ? half : 0;
+    n -= half;
+  }
+  return base - offsets.data();
+}
+
+// The thread that updates this item. Hashed, so that neighboring popular items go to different threads.
+inline int thread_of_item(std::int32_t item, int threads) {
+  return static_cast<int>((static_cast<std::uint32_t>(item) * 2654435769u >> 8) % static_cast<unsigned>(threads));
+}
+
+// The positives of one block at a time, in an epoch's random order, grouped by user.
+class BlockLayout {
+ public:
+  BlockLayout(std::span<const std::int64_t> offsets, std::uint64_t n_positives, std::uint64_t seed,
+              std::uint64_t epoch)
+      : offsets_(offsets), order_(n_positives, seed, epoch), n_digits_((std::bit_width(offsets.size()) + 7) / 8) {}
+
+  // The positives number first ... last - 1, grouped by user. Call from one thread.
+  void load_block(std::int64_t first, std::int64_t last) {
+    positives_.clear();
+    for (std::int64_t i = first; i < last; ++i) {
+      const auto index = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(i)));
+      positives_.push_back({row_of_position(offsets_, index), index});
+    }
+    sort_by_user();
+    starts_.clear();
+    for (std::size_t s = 0; s < positives_.size(); ++s)
+      if (s == 0 || positives_[s].user != positives_[s - 1].user) starts_.push_back(static_cast<std::int64_t>(s));
+    starts_.push_back(static_cast<std::int64_t>(positives_.size()));
+  }
+
+  std::span<const BlockPositive> positives() const { return positives_; }
+  std::int64_t n_groups() const { return static_cast<std::int64_t>(starts_.size()) - 1; }
+  // The positives of group g are start(g) ... start(g + 1) - 1, all of one user.
+  std::span<const std::int64_t> starts() const { return starts_; }
+  std::int64_t start(std::int64_t group) const { return starts_[group]; }
+
+ private:
+  // Byte by byte from the lowest, which is stable: a user's positives keep their random order. A comparison
+  // sort takes several times as long.
+  void sort_by_user() {
+    sorted_.resize(positives_.size());
+    for (int digit = 0; digit < n_digits_; ++digit) {
+      const auto byte_of = [digit](const BlockPositive& positive) { return (positive.user >> (8 * digit)) & 255; };
+      std::size_t start_of[257] = {};
+      for (const BlockPositive& positive : positives_) ++start_of[byte_of(positive) + 1];
+      for (int b = 0; b < 255; ++b) start_of[b + 1] += start_of[b];
+      for (const BlockPositive& positive : positives_) sorted_[start_of[byte_of(positive)]++] = positive;
+      positives_.swap(sorted_);
+    }
+  }
+
+  std::span<const std::int64_t> offsets_;
+  Permutation order_;
+  int n_digits_;  // bytes of the largest user's index
+  std::vector<BlockPositive> positives_, sorted_;
+  std::vector<std::int64_t> starts_;
+};
+
+}  // namespace tastespace

@@ -1,0 +1,45 @@
+#include "dpcml_fold_in.hpp"
+
+#include <algorithm>
+
+#include "positive_step.hpp"
+#include "random.hpp"
+
+namespace tastespace {
+namespace {
+
+// One epoch over the positives of one user.
+void train_user(std::int64_t user, const DpcmlData& data, DpcmlState& state, std::uint64_t seed, std::uint64_t epoch,
+                StepComputer& computer, PositiveStep& step) {
+  const std::int64_t start = data.offsets[user], n = data.offsets[user + 1] - start;
+  const Permutation order(static_cast<std::uint64_t>(n), seed, epoch);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::uint64_t own = order(static_cast<std::uint64_t>(i));
+    if (computer.compute(user, start + static_cast<std::int64_t>(own), CounterRng(seed, epoch, own), step))
+      computer.update_user_vectors(step, state);
+  }
+}
+
+}  // namespace
+
+void fold_in_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
+                   std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads) {
+  const auto n_users = static_cast<std::int64_t>(data.offsets.size()) - 1;
+#pragma omp parallel num_threads(threads)
+  {
+    StepComputer computer(data, state, settings);
+    PositiveStep step;
+#pragma omp for schedule(dynamic)
+    for (std::int64_t user = 0; user < n_users; ++user) {
+      const std::int64_t from = data.vector_offsets[user] * state.dim, to = data.vector_offsets[user + 1] * state.dim;
+      for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+        train_user(user, data, state, seed, static_cast<std::uint64_t>(epoch), computer, step);
+        const float weight = 1.0f / static_cast<float>(std::min(epoch + 1, std::max<std::int64_t>(1, average)));
+        for (std::int64_t k = from; k < to; ++k)
+          mean_user_vectors[k] += weight * (state.user_vectors[k] - mean_user_vectors[k]);
+      }
+    }
+  }
+}
+
+}  // namespace tastespace

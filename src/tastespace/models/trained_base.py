@@ -1,0 +1,143 @@
+"""What models that train by epochs add to a recommender: the epoch loop, callbacks, validation, checkpoints."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
+from tastespace.models.base import Recommender, TrainingData
+from tastespace.models.vector_space import VectorSpace
+from tastespace.training.loop import Arrays, Callback, Loop, LoopSettings, Trainable
+
+Self = TypeVar("Self", bound="TrainedRecommender")
+
+# Parameters that do not change what a run computes: a checkpoint may be continued with others.
+_NOT_IN_CHECKPOINT_IDENTITY = (
+    "checkpoint",
+    "checkpoint_epochs",
+    "checkpoint_minutes",
+    "log_file",
+    "max_minutes",
+    "threads",
+)
+
+
+class TrainedRecommender(LoopSettings, Recommender):
+    """A recommender that trains by epochs. The settings of the loop are parameters of the model."""
+
+    _callbacks: Sequence[Callback] = ()
+    history_: list[dict[str, Any]]
+    """A row for each epoch: loss, seconds, and the monitored metric where it was measured."""
+    best_epoch_: int
+    """The epoch that was kept, counted from 1."""
+    stopped_: str
+    """Why training ended: ``"finished"``, ``"early"``, ``"time"``, ``"callback"`` or ``"interrupted"``."""
+
+    def fit(
+        self: Self,
+        train: TrainingData,
+        valid: TrainingData | None = None,
+        progress: bool | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Self:
+        """Learn from ``train``; the epoch that does best on ``valid`` is kept where it is given.
+
+        Args:
+            train, valid: As for every model; ``valid`` chooses the best epoch and stops early.
+            progress: Show a progress bar: by default only where standard error is a terminal.
+            callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
+
+        Ctrl-C stops after the current block and leaves a usable model.
+        """
+        self._callbacks = tuple(callbacks)
+        return super().fit(train, valid, progress)
+
+    def _run_loop(
+        self,
+        trainable: Trainable,
+        train: Interactions,
+        valid: Interactions | None,
+        *,
+        validate: Callable[[Arrays], float] | None,
+        initial: Sequence[NDArray[Any]],
+        n_positives: int,
+        progress: bool | None,
+    ) -> Arrays:
+        """Run the epochs; gives what was learned and sets `history_`, `best_epoch_` and `stopped_`.
+
+        ``validate`` comes from `_validator`, ``initial`` are the values that training starts from, and ``n_positives``
+        is what an epoch goes through.
+        """
+        identity = {} if self.checkpoint is None else self._checkpoint_identity(train, valid, initial)
+        outcome = Loop(
+            trainable,
+            self,
+            n_positives=n_positives,
+            validate=validate,
+            callbacks=self._callbacks,
+            progress=progress,
+            identity=identity,
+        ).run()
+        self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
+        return outcome.result
+
+    def _checkpoint_identity(
+        self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
+    ) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be continued."""
+        identity = {name: value for name, value in self.get_params().items() if name not in _NOT_IN_CHECKPOINT_IDENTITY}
+        identity["model"] = type(self).__name__
+        # `partial_fit` starts from what the model has learned: not the run that `fit` made of the same data.
+        identity["start"] = 0
+        for array in initial:
+            identity["start"] = zlib.crc32(np.ascontiguousarray(array).data, identity["start"])
+        identity["train"] = train.fingerprint()
+        identity["valid"] = None if valid is None else valid.fingerprint()
+        return identity
+
+    def _validator(
+        self, train: Interactions, valid: Interactions | None, model_of: Callable[[Arrays], Recommender | VectorSpace]
+    ) -> Callable[[Arrays], float] | None:
+        """A function from what is learned so far to the monitored metric on ``valid``; None without validation data.
+
+        ``model_of`` makes a model of it that can be evaluated, or its vectors. An invalid metric raises an error
+        before training.
+        """
+        if valid is None or not valid.n_interactions:
+            return None
+        held_out = valid
+        self._check_metric(self.monitor, self.monitor_protocol)
+
+        def validate(result: Arrays) -> float:
+            found = model_of(result)
+            model = VectorModel(found).fit(train) if isinstance(found, VectorSpace) else found
+            value = model._measure(held_out, train, self.monitor, self.monitor_protocol, self.threads)
+            if math.isnan(value):
+                raise ParameterError(
+                    f"monitor={self.monitor!r}: no user of {held_out!r} counts for it under the "
+                    f"{self.monitor_protocol!r} protocol. Choose another metric or a smaller k."
+                )
+            return value
+
+        return validate
+
+
+class VectorModel(Recommender):
+    """A model whose vectors are given rather than learned: to evaluate vectors in the middle of training."""
+
+    def __init__(self, space: VectorSpace) -> None:
+        self.space = space
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        """Nothing to learn: the vectors are given."""
+
+    def vectors(self) -> VectorSpace:
+        """The vectors that were given."""
+        return self.space

@@ -1,0 +1,77 @@
+"""Initial user vectors next to items that are learned already: for fold-in and for `partial_fit`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace.data.interactions import Interactions
+from tastespace.models.vector_space import VectorSpace
+from tastespace.training.native_trainer import project
+
+
+def spread_over_items(
+    items: NDArray[np.float32],
+    histories: Interactions,
+    offsets: NDArray[np.int64],
+    region: _native.Region,
+    radius: float,
+) -> NDArray[np.float32]:
+    """Vectors of new users at items of their histories, far from each other: shape ``(offsets[-1], dim)``.
+
+    The first at the item nearest to the mean of the history, each next one at the item farthest from those before.
+    """
+    users = np.empty((int(offsets[-1]), items.shape[1]), dtype=np.float32)
+    for row in range(histories.n_users):
+        own = items[histories.indices[histories.offsets[row] : histories.offsets[row + 1]]]
+        at = np.square(own - own.mean(axis=0)).sum(axis=1).argmin()
+        distances = np.full(len(own), np.inf, dtype=np.float32)
+        for new in range(offsets[row], offsets[row + 1]):
+            users[new] = own[at]
+            distances = np.minimum(distances, np.square(own - own[at]).sum(axis=1))
+            at = distances.argmax()
+    return project(users, region, radius)
+
+
+def extend_user_vectors(
+    old: VectorSpace,
+    old_rows: NDArray[np.int64],
+    n_old: NDArray[np.int64],
+    train: Interactions,
+    items: NDArray[np.float32],
+    users: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    region: _native.Region,
+    radius: float,
+) -> NDArray[np.int64]:
+    """Copy old vectors into a larger table of ``users`` and initialize the additional ones of known users.
+
+    An additional vector starts at the user's own item that is farthest from the vectors the user already has.
+
+    Args:
+        old: The vectors before.
+        old_rows: Index of each user among the old ones, -1 for new users. Shape ``(n_users,)``.
+        n_old: How many old vectors each user has, 0 for new users. Shape ``(n_users,)``.
+        train: Old and new interactions.
+        items: Vectors of all items.
+        users: Where to write; rows of new users are left as they are.
+        offsets: User ``u`` owns the rows ``offsets[u]:offsets[u + 1]`` of ``users``.
+        region: Where user vectors must lie.
+        radius: Of that region.
+
+    Returns:
+        The rows of ``users`` that were copied.
+    """
+    copied = []
+    for row in np.flatnonzero(old_rows >= 0):
+        first, last, count = offsets[row], offsets[row + 1], int(n_old[row])
+        start = old.user_offsets[old_rows[row]]
+        users[first : first + count] = old.user_vectors[start : start + count]
+        copied.append(np.arange(first, first + count))
+        own = items[train.indices[train.offsets[row] : train.offsets[row + 1]]]
+        for new in range(first + count, last):
+            distances = ((own[:, None, :] - users[None, first:new, :]) ** 2).sum(axis=2).min(axis=1)
+            users[new] = own[int(distances.argmax())]
+        project(users[first + count : last], region, radius)
+    return np.concatenate(copied) if copied else np.empty(0, dtype=np.int64)
