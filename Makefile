@@ -27,6 +27,8 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/recommending.py
 	$(BIN)/python benchmarks/model_file.py
+	$(BIN)/python benchmarks/sparse_ease.py accuracy
+	$(BIN)/python benchmarks/sparse_ease.py large
 	for what in torch implicit scaling memory large; do $(BIN)/python benchmarks/training.py $$what || exit 1; done
 
 clean:
