@@ -314,11 +314,14 @@ def test_categories_split_at_bars_and_the_column_is_found(taken, scored):
 def test_metrics_by_category_need_categories(taken, scored):
     rows, test, zeros = [[0], [0]], taken([[1], []], 3), np.zeros((2, 3))
     for metric in ("CategoryMAP", "CategoryILD@2", "MinorityRecall@2"):
-        with pytest.raises(ParameterError, match="need item categories; the data has no item attributes"):
+        with pytest.raises(
+            ParameterError, match="a metric by category needs item categories, and the data has no item attributes"
+        ):
             evaluate(scored(taken(rows, 3), zeros), test, metrics=metric)
         model = scored(taken(rows, 3, genres=[["a"], [], []]), zeros)
         with pytest.raises(
-            ParameterError, match=r"need the item attribute 'genre'; the data has 'genres'.*Did you mean genres"
+            ParameterError,
+            match=r"categories='genre': expected an item attribute; .* are 'genres'\. Did you mean genres",
         ):
             evaluate(model, test, metrics=metric, categories="genre")
         with pytest.raises(ParameterError, match="no item has a"):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace import Interactions
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import ParameterError
 from tastespace.evaluation import user_diversity
 from tastespace.evaluation.user_diversity import preference_diversity
 
@@ -125,14 +125,17 @@ def test_a_user_with_20_000_items(n_attributes: int, mean: float) -> None:
 
 def test_bad_input_says_what_to_do() -> None:
     bare = Interactions.from_frame(pl.DataFrame({"user": [1, 2], "item": [1, 2]}))
-    with pytest.raises(DataError, match="item_attributes="):
+    with pytest.raises(ParameterError, match=r"preference diversity needs item categories.* item_attributes="):
         preference_diversity(bare)
     interactions = interactions_of([[0, 1], [1]], [["a"], ["b"]])
-    with pytest.raises(ParameterError, match=r"no item attribute 'genre'.*Did you mean genres"):
+    with pytest.raises(ParameterError, match=r"categories='genre': expected an item attribute; .*Did you mean genres"):
         preference_diversity(interactions, "genre")
     with pytest.raises(ParameterError, match="'disjoint' or 'ignore'"):
         preference_diversity(interactions, missing="drop")  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="no item attribute looks like categories; there are year"):
+    with pytest.raises(
+        ParameterError,
+        match=r"no item attribute looks like categories\. Name one with categories=; the item attributes are 'year'",
+    ):
         preference_diversity(replace(interactions, item_attributes=pl.DataFrame({"item": [0, 1], "year": [1, 2]})))
 
 

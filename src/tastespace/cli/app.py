@@ -12,7 +12,7 @@ import typer
 
 import tastespace
 from tastespace.cli.lazy import LazyCommand, lazy_group
-from tastespace.errors import TastespaceError
+from tastespace.errors import ParameterError, TastespaceError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -112,10 +112,20 @@ def common(
     logger.setLevel(logging.INFO if verbose else logging.WARNING)
 
 
+_RENAMED_FLAGS = {("demo", "--person"): "--user", ("tune", "--record"): "--journal"}
+
+
+def _refuse_old_flags(arguments: list[str]) -> None:
+    for (command, old), new in _RENAMED_FLAGS.items():
+        if arguments[:1] == [command] and any(one.partition("=")[0] == old for one in arguments):
+            raise ParameterError(f"{command} has no flag {old}: now {new}.")
+
+
 def main() -> None:
     """Run the command line; our own errors end in one message on stderr and exit code 2."""
     warnings.showwarning = _warn  # type: ignore[assignment]
     try:
+        _refuse_old_flags(sys.argv[1:])
         app(prog_name="tastespace")  # so that completion works however the program was started
     except TastespaceError as problem:
         _print("[bold red]error:[/]", problem)

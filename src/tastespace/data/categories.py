@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.data.attributes import TITLES
-from tastespace.errors import DataError
+from tastespace.errors import DataError, ParameterError, nearest
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 _NAMES = ("genres", "genre", "categories", "category")
@@ -119,6 +119,31 @@ def category_column(attributes: pl.DataFrame | None) -> str | None:
         return named
     several = (c.name for c in columns if _is_list_of_text(c) or (c.dtype in _TEXT and holds_several(c)))
     return next(several, None) or next((c.name for c in columns if c.dtype in _TEXT and values_repeat(c)), None)
+
+
+def require_category_column(
+    attributes: pl.DataFrame | None, name: str | None, *, purpose: str, argument: str
+) -> pl.Series:
+    """The item attribute called ``name``, or where that is None the one that holds categories.
+
+    Raises `ParameterError` where there is none; ``purpose`` says what needs it, ``argument`` how the caller names it.
+    """
+    if attributes is None:
+        raise ParameterError(
+            f"{purpose} needs item categories, and the data has no item attributes. Build the Interactions with "
+            "item_attributes=."
+        )
+    columns = attributes.columns[1:]  # the first is the id
+    known = f"the item attributes are {', '.join(map(repr, columns)) or 'none'}."
+    if name is not None and name not in columns:
+        raise ParameterError(f"{argument}={name!r}: expected an item attribute; {known}{nearest(name, columns)}")
+    column = category_column(attributes) if name is None else name
+    if column is None:
+        raise ParameterError(
+            f"{purpose} needs item categories, and no item attribute looks like categories. Name one with {argument}=; "
+            f"{known}"
+        )
+    return attributes[column]
 
 
 def values_repeat(column: pl.Series) -> bool:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.categories import Categories, category_column, item_categories
+from tastespace.data.categories import Categories, item_categories, require_category_column
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import ParameterError
 from tastespace.evaluation.protocols import Protocol
 
 # Bounds the table of users by categories that is held at once.
@@ -39,7 +40,7 @@ class MetricInputs:
         if needs == "vectors":
             self.require_item_vectors(metric)
         elif needs == "categories" and not self.categories:
-            raise ParameterError(f"{metric}: no item has a category in the attribute {self._category_column!r}.")
+            raise ParameterError(f"{metric}: no item has a category in the attribute {self._category_values.name!r}.")
 
     def require_item_vectors(self, metric: str) -> NDArray[np.float32]:
         """The item vectors, or an error that says why this metric cannot be computed."""
@@ -88,22 +89,10 @@ class MetricInputs:
         return -np.log2(np.maximum(self.train.item_counts, 1) / n_users)
 
     @cached_property
-    def _category_column(self) -> str:
-        attributes = self.train.item_attributes
-        columns = [] if attributes is None else attributes.columns[1:]
-        column = category_column(attributes) if self.category_column is None else self.category_column
-        if column in columns:
-            return column
-        missing = "item categories" if column is None else f"the item attribute {column!r}"
-        known = ", ".join(map(repr, columns)) or "no item attributes"
-        raise ParameterError(
-            f"metrics by category need {missing}; the data has {known}. "
-            "Name the attribute that holds categories with categories=, or build the Interactions with "
-            f"item_attributes=.{'' if column is None else nearest(column, columns)}"
-        )
+    def _item_categories(self) -> Categories:
+        return item_categories(self._category_values)
 
     @cached_property
-    def _item_categories(self) -> Categories:
-        column = self._category_column
-        assert self.train.item_attributes is not None
-        return item_categories(self.train.item_attributes[column])
+    def _category_values(self) -> pl.Series:
+        attributes, name = self.train.item_attributes, self.category_column
+        return require_category_column(attributes, name, purpose="a metric by category", argument="categories")

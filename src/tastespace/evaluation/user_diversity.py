@@ -6,14 +6,13 @@ import itertools
 from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.checks import renamed_arguments
-from tastespace.data.categories import category_column, item_categories
+from tastespace.data.categories import item_categories, require_category_column
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.errors import ParameterError
 
 # A user's pairs of category sets are compared in blocks of about this many, which bounds memory at some 100 MB.
 _BLOCK = 4_000_000
@@ -43,6 +42,7 @@ def preference_diversity(
         Shape ``(n_users,)`` in the order of ``data.users``, from 0 to 1; NaN for users with fewer than two items,
         for whom Definition 1 is 0 / 0.
 
+    >>> import polars as pl
     >>> taken = pl.DataFrame({"user": ["ann", "ann", "ann", "bob"], "item": [1, 2, 3, 3]})
     >>> films = pl.DataFrame({"item": [1, 2, 3], "genres": ["Drama", "Drama|War", "Comedy"]})
     >>> preference_diversity(Interactions.from_frame(taken, item_attributes=films), "genres").round(3).tolist()
@@ -50,7 +50,13 @@ def preference_diversity(
     """
     if missing not in ("disjoint", "ignore"):
         raise ParameterError(f"missing is {missing!r}; give 'disjoint' or 'ignore'.")
-    set_of_item, sets = _distinct_sets(item_categories(_column(data, categories)).membership)
+    set_of_item, sets = _distinct_sets(
+        item_categories(
+            require_category_column(
+                data.item_attributes, categories, purpose="preference diversity", argument="categories"
+            )
+        ).membership
+    )
     is_empty = np.diff(sets.indptr) == 0
     # One row per user: how many of the user's items have each of the distinct sets. The offsets are copied
     # since adding up the repeats happens in place.
@@ -70,24 +76,6 @@ def preference_diversity(
     diversity = np.full(data.n_users, np.nan)
     np.divide(disjoint, pairs, out=diversity, where=pairs > 0)
     return diversity
-
-
-def _column(data: Interactions, name: str | None) -> pl.Series:
-    frame = data.item_attributes
-    if frame is None:
-        raise DataError(
-            "the interactions have no item attributes, and preference diversity needs them; give "
-            "item_attributes=... to Interactions.from_frame."
-        )
-    known = frame.columns[1:]  # the first is the id
-    there = f"there are {', '.join(known) or 'none'}."
-    if name is None:
-        name = category_column(frame)
-        if name is None:
-            raise ParameterError(f"no item attribute looks like categories; {there} Name one with categories=.")
-    elif name not in known:
-        raise ParameterError(f"there is no item attribute {name!r}; {there}{nearest(name, known)}")
-    return frame[name]
 
 
 def _distinct_sets(membership: Any) -> tuple[NDArray[np.int64], Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.categories import category_column, item_categories
+from tastespace.data.categories import item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
@@ -53,23 +53,10 @@ def category_shares(train: Interactions, column: str | None = None) -> Values:
     ``column`` names the item attribute; by default the one that looks like categories: see
     `tastespace.data.categories`.
     """
-    attributes = train.item_attributes
-    if attributes is None:
-        raise ParameterError(
-            "how='calibrated' needs item categories, and the data has no item attributes. Build the Interactions with "
-            "item_attributes=, or take another how."
-        )
-    columns = [c for c in attributes.columns if c != "item"]
-    named = f"the item attributes are {', '.join(map(repr, columns)) or 'none'}."
-    if column is None:
-        column = category_column(attributes)
-        if column is None:
-            raise ParameterError(f"no item attribute looks like categories. Name one with column=; {named}")
-    elif column not in columns:
-        raise ParameterError(f"column={column!r}: expected an item attribute; {named}{nearest(column, columns)}")
-    member = item_categories(attributes[column]).membership.toarray()
+    found = require_category_column(train.item_attributes, column, purpose="how='calibrated'", argument="column")
+    member = item_categories(found).membership.toarray()
     if not member.any():
-        raise ParameterError(f"column={column!r}: no item has a value in it; {named} Name another with column=.")
+        raise ParameterError(f"column={found.name!r}: no item has a value in it. Name another with column=.")
     return member / np.maximum(member.sum(axis=1, keepdims=True), 1.0)
 
 
