@@ -148,8 +148,9 @@ def recommend_to(model: Recommender, path: str | Path, users: Any, request: Requ
 
     streamed = register_io_source(io_source=source, schema=lists.schema(requested.ids))
     try:
-        with atomic_write(path) as temporary:
-            getattr(streamed, STREAMED[path.suffix])(temporary, maintain_order=True)
+        # An open file, not its name: after an error polars may still create the file that it was to write.
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
+            getattr(streamed, STREAMED[path.suffix])(file, maintain_order=True)
     except (OSError, pl.exceptions.PolarsError) as problem:
         raise DataError(f"{path} could not be written: {str(problem).splitlines()[0]}") from problem
     return written
