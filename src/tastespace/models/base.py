@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -136,6 +137,24 @@ class Recommender(InferenceMixin, ABC):
     def item_space(self) -> VectorSpace | None:
         """The vectors by which items are compared, for diversity; a re-ranked model has those of its first stage."""
         return self.vectors()
+
+    def interest_space(self) -> VectorSpace | None:
+        """The vectors that tell which of a user's interests an item matches; None for models without vectors.
+
+        The model's own vectors; a blend has those of one of its members, although it ranks by other scores.
+        """
+        return self.vectors()
+
+    def scores_by(self, user: int, interests: Sequence[int]) -> NDArray[np.float32]:
+        """Scores of all items for the user at this index as if only these interests existed, shape ``(n_items,)``."""
+        space = self.interest_space()
+        if space is None:
+            raise ParameterError(f"{type(self).__name__} has no vectors, so users have no interests.")
+        first = int(space.user_offsets[user])
+        chosen = np.ascontiguousarray(space.user_vectors[[first + x for x in interests]])
+        offsets = np.array([0, len(chosen)], dtype=np.int64)
+        one = VectorSpace(chosen, offsets, space.item_vectors, space.metric, space.item_bias)
+        return one.scores(np.zeros(1, dtype=np.int64))[0]
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
         """Similarity of all items to the items at these rows, for models that compare items without vectors.
