@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "als.hpp"
 #include "bpr.hpp"
 #include "cpu.hpp"
 #include "csr.hpp"
@@ -25,6 +26,7 @@
 #include "list_distances.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
+#include "score_matrix.hpp"
 #include "user_ranking.hpp"
 
 namespace nb = nanobind;
@@ -613,6 +615,53 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         return give_matrix<double>(std::move(out), top.shape(0), cuts.size());
       },
       "top"_a, "vectors"_a, "cuts"_a, "threads"_a);
+
+  m.def(
+      "als_half_step",
+      [](Array<std::int64_t> offsets, Array<std::int32_t> columns, Array<float> extra, Matrix<float> fixed,
+         Matrix<float> gram, int n_steps, nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu> vectors,
+         int threads) {
+        same_length(columns.size(), extra.size());
+        same_length(offsets.size(), vectors.shape(0) + 1);
+        same_length(fixed.shape(1), vectors.shape(1));
+        same_length(gram.shape(0) * gram.shape(1), vectors.shape(1) * vectors.shape(1));
+        nb::gil_scoped_release free;
+        tastespace::als_half_step({view(offsets), view(columns), view(extra)}, view(fixed), view(gram),
+                                  static_cast<std::int64_t>(vectors.shape(1)), n_steps,
+                                  {vectors.data(), vectors.size()}, threads);
+      },
+      nb::kw_only(), "offsets"_a, "columns"_a, "extra"_a, "fixed"_a, "gram"_a, "n_steps"_a, "vectors"_a.noconvert(),
+      "threads"_a);
+
+  m.def(
+      "add_standardized",
+      [](nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu> total, Matrix<float> scores, float weight,
+         int threads) {
+        same_length(total.shape(0), scores.shape(0));
+        same_length(total.shape(1), scores.shape(1));
+        nb::gil_scoped_release free;
+        return tastespace::add_standardized({total.data(), total.size()}, view(scores),
+                                            static_cast<std::int64_t>(scores.shape(1)), weight, threads);
+      },
+      "total"_a.noconvert(), "scores"_a, "weight"_a, "threads"_a);
+
+  m.def(
+      "score_users",
+      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
+         Matrix<float> item_vectors, Array<float> item_terms, float scale, Array<std::int32_t> users, int threads) {
+        const auto n_items = static_cast<std::int64_t>(item_vectors.shape(0));
+        std::vector<float> out;
+        {
+          nb::gil_scoped_release free;
+          const tastespace::PackedItems items(view(item_vectors), view(item_terms), n_items,
+                                              static_cast<std::int64_t>(item_vectors.shape(1)));
+          out = tastespace::score_users(items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale,
+                                        view(users), threads);
+        }
+        return give_matrix<float>(std::move(out), users.size(), static_cast<std::size_t>(n_items));
+      },
+      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a, "users"_a,
+      "threads"_a);
 
   m.def(
       "fit_item_regression",

@@ -54,6 +54,19 @@ class RankCollector {
 
 }  // namespace
 
+void gather_vectors(const UserVectors& model, std::span<const std::int32_t> users, std::int64_t dim,
+                    std::vector<float>& vectors, std::vector<float>& terms, std::vector<std::int32_t>& owner) {
+  vectors.clear();
+  terms.clear();
+  owner.clear();
+  for (std::size_t b = 0; b < users.size(); ++b) {
+    const std::int64_t from = model.offsets[users[b]], to = model.offsets[users[b] + 1];
+    vectors.insert(vectors.end(), model.vectors.begin() + from * dim, model.vectors.begin() + to * dim);
+    terms.insert(terms.end(), model.terms.begin() + from, model.terms.begin() + to);
+    owner.insert(owner.end(), to - from, static_cast<std::int32_t>(b));
+  }
+}
+
 Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
                          std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
                          std::int64_t k, int threads) {
@@ -69,15 +82,7 @@ Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, flo
 #pragma omp for schedule(dynamic)
     for (std::int64_t first = 0; first < n; first += tile) {
       const std::int64_t last = std::min(n, first + tile);
-      vectors.clear();
-      terms.clear();
-      owner.clear();
-      for (std::int64_t b = first; b < last; ++b) {
-        const std::int64_t from = model.offsets[users[b]], to = model.offsets[users[b] + 1];
-        vectors.insert(vectors.end(), model.vectors.begin() + from * dim, model.vectors.begin() + to * dim);
-        terms.insert(terms.end(), model.terms.begin() + from, model.terms.begin() + to);
-        owner.insert(owner.end(), to - from, static_cast<std::int32_t>(b - first));
-      }
+      gather_vectors(model, users.subspan(first, last - first), dim, vectors, terms, owner);
       score_block(items, {vectors, terms, owner}, scale, last - first, scores);
       for (std::int64_t b = first; b < last; ++b)
         ranks.add_row(b, std::span(scores).subspan((b - first) * stride, stride), buffer);

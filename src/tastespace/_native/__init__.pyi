@@ -410,6 +410,40 @@ def fold_in_bpr(
 ) -> None:
     """As `fold_in_dpcml`, for Bayesian personalized ranking."""
 
+def als_half_step(
+    *,
+    offsets: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    extra: NDArray[np.float32],
+    fixed: NDArray[np.float32],
+    gram: NDArray[np.float32],
+    n_steps: int,
+    vectors: NDArray[np.float32],
+    threads: int,
+) -> None:
+    """Conjugate gradient steps for the vectors of one side of a factorization, changed in place.
+
+    ``fixed`` are the vectors of the other side. ``gram`` is ``fixed.T @ fixed`` plus the regularization, ``extra`` the confidence of each entry above 1.
+    """
+
+def add_standardized(total: NDArray[np.float32], scores: NDArray[np.float32], weight: float, threads: int) -> int:
+    """``total += weight * (scores - mean) / standard deviation`` by rows, in place; rows of equal scores add nothing.
+
+    Gives the first row with a score that is not finite, -1 where there is none.
+    """
+
+def score_users(
+    user_vectors: NDArray[np.float32],
+    vector_terms: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    item_vectors: NDArray[np.float32],
+    item_terms: NDArray[np.float32],
+    scale: float,
+    users: NDArray[np.int32],
+    threads: int,
+) -> NDArray[np.float32]:
+    """Scores of all items for these users, shape ``(len(users), n_items)``, as `rank_with_vectors` ranks them."""
+
 def fit_item_regression(
     *,
     user_offsets: NDArray[np.int64],

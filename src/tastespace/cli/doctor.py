@@ -25,7 +25,6 @@ _EXTRAS = {
     "neural": ("torch",),
     "tune": ("optuna",),
     "paper": ("jinja2", "matplotlib"),
-    "als": ("implicit",),
     "bench": ("implicit", "torch"),
 }
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tastespace.models.autoencoders import MultVAE as MultVAE
     from tastespace.models.baselines import EASE as EASE
     from tastespace.models.baselines import MostPopular as MostPopular
+    from tastespace.models.blend import Blend as Blend
     from tastespace.models.bpr import BPR as BPR
     from tastespace.models.content_knn import ContentKNN as ContentKNN
     from tastespace.models.diverse_mf import IDCF as IDCF
@@ -80,13 +81,15 @@ _MODELS = {
     "idcf": _Entry("diverse_mf", "IDCF", "factorization"),
     "prd": _Entry("diverse_mf", "PRD", "factorization"),
     "recnet": _Entry("recnet", "RecNet", "neural factorization"),
+    "blend": _Entry("blend", "Blend", "blend"),
     "dpcml+dn": _Entry("dropoutnet", "DPCMLDN", "DropoutNet"),
     "cml+dn": _Entry("dropoutnet", "CMLDN", "DropoutNet"),
     "mgmf+dn": _Entry("dropoutnet", "MGMFDN", "DropoutNet"),
 }
+_BLEND_OF = "blend:"
 _NAME_OF_CLASS = {entry.class_name: name for name, entry in _MODELS.items()}
 
-__all__ = ["ModelInfo", "Recommender", "VectorSpace", "create", "registry", "table", *_NAME_OF_CLASS]
+__all__ = ["ModelInfo", "Recommender", "VectorSpace", "create", "name_of", "registry", "table", *_NAME_OF_CLASS]
 
 
 @dataclass(frozen=True)
@@ -122,21 +125,56 @@ def registry() -> dict[str, type[Recommender]]:
 
 
 def create(name: str, **parameters: Any) -> Recommender:
-    """A new model by name.
+    """A new model by name; ``blend:`` and names joined by a plus sign make a blend of models.
 
     >>> create("ease", regularization=50.0)
     EASE(regularization=50.0)
+    >>> create("blend:cml+ease", cml__dim=8).members
+    [CML(dim=8), EASE()]
     """
+    if name.startswith(_BLEND_OF):
+        from tastespace.models.blend import Blend
+
+        members = [create(member) for member in _member_names(name.removeprefix(_BLEND_OF))]
+        return Blend(members).set_params(**parameters)
     if name not in _MODELS:
         raise ParameterError(f"no model {name!r}; there are {', '.join(_MODELS)}.{nearest(name, _MODELS)}")
     return _load(name)(**parameters)
+
+
+def name_of(cls: type[Recommender]) -> str:
+    """The registry's name of a class; the name of the class itself where it is not in the registry.
+
+    >>> from tastespace.models import EASE
+    >>> name_of(EASE)
+    'ease'
+    """
+    name = _NAME_OF_CLASS.get(cls.__name__)
+    return name if name is not None and _load(name) is cls else cls.__name__
+
+
+def _member_names(text: str) -> list[str]:
+    """``"dpcml+dn+ease"`` as names of models, some of which hold a plus sign themselves."""
+    found: list[str] = []
+    rest = text.split("+")
+    while rest:
+        # The longest name that is one: dpcml+dn before dpcml.
+        ends = [end for end in range(len(rest), 0, -1) if "+".join(rest[:end]) in _MODELS]
+        if not ends:
+            raise ParameterError(
+                f"{_BLEND_OF}{text}: {rest[0]!r} is no model; expected names joined by a plus sign, such as "
+                f"{_BLEND_OF}dpcml+ease. There are {', '.join(_MODELS)}.{nearest(rest[0], _MODELS)}"
+            )
+        found.append("+".join(rest[: ends[0]]))
+        rest = rest[ends[0] :]
+    return found
 
 
 def table() -> list[ModelInfo]:
     """Name, family and abilities of every model, in the order of `registry`.
 
     >>> [one.name for one in table() if one.partial_fit]
-    ['cml', 'dpcml']
+    ['cml', 'dpcml', 'blend']
     """
     return [_info(name, create(name)) for name in _MODELS]
 

@@ -224,12 +224,7 @@ class Recommender(InferenceMixin, ABC):
     def clone(self: Self) -> Self:
         """A new, unfitted model with the same parameters; models that are parameters are cloned too."""
         parameters = self.get_params(deep=False)
-        return type(self)(
-            **{
-                name: value.clone() if isinstance(value, Recommender) else copy.deepcopy(value)
-                for name, value in parameters.items()
-            }
-        )
+        return type(self)(**{name: _copied(value) for name, value in parameters.items()})
 
     @property
     def is_fitted(self) -> bool:
@@ -246,6 +241,15 @@ class Recommender(InferenceMixin, ABC):
         parameters = self.get_params(deep=False).items()
         changed = [f"{name}={value!r}" for name, value in parameters if repr(value) != repr(defaults[name].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def _copied(value: Any) -> Any:
+    """A copy of a parameter; models in it, alone or in a list, are cloned."""
+    if isinstance(value, Recommender):
+        return value.clone()
+    if isinstance(value, (list, tuple)):
+        return type(value)(_copied(one) for one in value)
+    return copy.deepcopy(value)
 
 
 def _as_interactions(train: Any, valid: Any) -> tuple[Interactions, Interactions | None]:

@@ -86,14 +86,9 @@ class VectorSpace:
             item_terms, scale = np.ascontiguousarray(bias, dtype=np.float32), 1.0
         return ScoringVectors(users, user_terms, self.user_offsets, items, item_terms, scale)
 
-    def scores(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """Scores of all items, shape ``(len(users), n_items)``: for small blocks and for comparison."""
-        vectors, terms, offsets, items, item_terms, scale = self.for_scoring()
-        out = np.empty((len(users), len(items)), dtype=np.float32)
-        for row, user in enumerate(users):
-            own = slice(offsets[user], offsets[user + 1])
-            out[row] = (scale * (vectors[own] @ items.T) + terms[own, None] + item_terms).max(axis=0)
-        return out
+    def scores(self, users: NDArray[np.integer[Any]], threads: int = 1) -> NDArray[np.float32]:
+        """Scores of all items, shape ``(len(users), n_items)``: for blocks of users."""
+        return _native.score_users(*self.for_scoring(), np.ascontiguousarray(users, dtype=np.int32), threads)
 
     def pair_scores(
         self, users: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]], threads: int = 1

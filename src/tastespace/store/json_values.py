@@ -11,7 +11,10 @@ Path("run.ckpt")                                          {"$path": "run.ckpt"}
 np.float32(0.5), other NumPy numbers, flags and strings   {"$numpy": "float32", "value": 0.5}
 an array                                                  {"$array": tensor, "dtype": ..., "shape": [...]}
 a SciPy CSR array (or matrix)                             {"$csr": {"data", "indices", "indptr"}, "shape", "matrix"}
+a model                                                   {"$model": class, "parameters": {...}, "learned": {...}}
 ========================================================  ==============================================
+
+A model among the parameters of another has no "learned".
 
 An array's numbers go to a safetensors file, under the name given here. Type and shape are stored as well: a file that
 belongs to another model is detected before its numbers are used.
@@ -30,6 +33,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.errors import DataError, ModelFileError
+from tastespace.models.base import Recommender
 from tastespace.store.tensors import type_name
 
 Tensors = dict[str, NDArray[Any]]
@@ -68,6 +72,10 @@ def encode(value: Any, where: str, tensors: Tensors | None = None) -> Any:
         return {"$path": os.fsdecode(value)}
     if isinstance(value, np.generic):
         return _scalar(value, where)
+    if isinstance(value, Recommender):
+        from tastespace.store.model_state import encode_model  # which needs this module
+
+        return encode_model(value, where, tensors)
     if tensors is not None:
         if type(value) in (np.ndarray, np.memmap):
             return _array(value, where, tensors)
@@ -154,6 +162,10 @@ def _tagged(tag: str, value: dict[str, Any], tensors: Mapping[str, NDArray[Any]]
                 f"model.json says {value['dtype']} of shape {value['shape']}. The files belong to different models."
             )
         return found
+    if tag == "$model":
+        from tastespace.store.model_state import decode_model
+
+        return decode_model(value, tensors, where)
     if tag == "$csr":
         kind = sp.csr_matrix if value["matrix"] else sp.csr_array
         parts = tuple(decode(content[part], tensors, where) for part in _CSR)

@@ -75,9 +75,8 @@ def encode_parameters(model: Recommender) -> dict[str, Any]:
 
 def encode_learned(model: Recommender) -> tuple[dict[str, Any], Tensors]:
     """What the model has learned as JSON, and the arrays that the JSON refers to."""
-    hook = getattr(model, "_learned", None)
-    learned = hook() if hook is not None else _learned_attributes(model)
     tensors: Tensors = {}
+    learned = _learned(model)
     encoded = {}
     for name, value in learned.items():
         try:
@@ -87,7 +86,29 @@ def encode_learned(model: Recommender) -> tuple[dict[str, Any], Tensors]:
     return encoded, tensors
 
 
-def _learned_attributes(model: Recommender) -> dict[str, Any]:
+def encode_model(model: Recommender, where: str, tensors: Tensors | None) -> dict[str, Any]:
+    """A model inside another: its class, its parameters and, where there are ``tensors``, what it has learned."""
+    found: dict[str, Any] = {"$model": class_name(model), "parameters": encode_parameters(model)}
+    if tensors is not None:
+        found["learned"] = {name: encode(value, f"{where}.{name}", tensors) for name, value in _learned(model).items()}
+    return found
+
+
+def decode_model(value: Mapping[str, Any], tensors: Mapping[str, Any], where: str) -> Recommender:
+    """The model that `encode_model` was given; the model that holds it sets its training data."""
+    cls = find_class(value["$model"], where)
+    given = {name: decode(one, {}, f"{where}: parameter {name}") for name, one in value["parameters"].items()}
+    model = cls(**given)
+    if "learned" in value:
+        _set_learned(model, {name: decode(one, tensors, f"{where}: {name}") for name, one in value["learned"].items()})
+    return model
+
+
+def _learned(model: Recommender) -> dict[str, Any]:
+    """What a model has learned, by name."""
+    hook = getattr(model, "_learned", None)
+    if hook is not None:
+        return hook()
     return {
         name: value
         for name, value in vars(model).items()
@@ -116,15 +137,19 @@ def rebuild(
     try:
         model = cls(**given)
         model.train_, model.valid_ = train, None
-        hook = getattr(model, "_restore", None)
-        if hook is not None:
-            hook(learned)
-        else:
-            for name, value in learned.items():
-                setattr(model, name, value)
+        _set_learned(model, learned)
     except Exception as problem:  # a class outside the registry may fail in any way
         raise ModelFileError(
             f"{where}: {cls.__name__} could not be made again from what was stored "
             f"({type(problem).__name__}: {problem}). Is it the version of the class that was saved?"
         ) from problem
     return model
+
+
+def _set_learned(model: Recommender, learned: Mapping[str, Any]) -> None:
+    hook = getattr(model, "_restore", None)
+    if hook is not None:
+        hook(learned)
+        return
+    for name, value in learned.items():
+        setattr(model, name, value)

@@ -1,0 +1,83 @@
+#include "score_matrix.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tastespace {
+namespace {
+
+constexpr std::int64_t kTileUsers = 16;
+constexpr std::int64_t kSums = 16;  // partial sums side by side, which the compiler keeps in registers
+
+struct Moments {
+  double mean, deviation;
+};
+
+Moments moments_of(const float* row, std::int64_t n) {
+  double sums[kSums] = {}, squares[kSums] = {};
+  // From the first score on, so that large scores with small differences lose no digits.
+  const float origin = row[0];
+  std::int64_t k = 0;
+  for (; k + kSums <= n; k += kSums)
+    for (std::int64_t lane = 0; lane < kSums; ++lane) {
+      const double value = row[k + lane] - origin;
+      sums[lane] += value;
+      squares[lane] += value * value;
+    }
+  for (; k < n; ++k) {
+    const double value = row[k] - origin;
+    sums[0] += value;
+    squares[0] += value * value;
+  }
+  double sum = 0.0, square = 0.0;
+  for (std::int64_t lane = 0; lane < kSums; ++lane) sum += sums[lane], square += squares[lane];
+  const double mean = sum / static_cast<double>(n);
+  const double variance = square / static_cast<double>(n) - mean * mean;
+  return {origin + mean, variance > 0.0 ? std::sqrt(variance) : (variance == variance ? 0.0 : variance)};
+}
+
+}  // namespace
+
+std::vector<float> score_users(const PackedItems& items, const UserVectors& model, float scale,
+                               std::span<const std::int32_t> users, int threads) {
+  const auto n = static_cast<std::int64_t>(users.size());
+  const std::int64_t stride = items.padded_items(), dim = items.dim(), n_items = items.n_items();
+  std::vector<float> out(n * n_items);
+#pragma omp parallel num_threads(threads)
+  {
+    std::vector<float> scores(kTileUsers * stride), vectors, terms;
+    std::vector<std::int32_t> owner;
+#pragma omp for schedule(dynamic)
+    for (std::int64_t first = 0; first < n; first += kTileUsers) {
+      const std::int64_t last = std::min(n, first + kTileUsers);
+      gather_vectors(model, users.subspan(first, last - first), dim, vectors, terms, owner);
+      score_block(items, {vectors, terms, owner}, scale, last - first, scores);
+      for (std::int64_t b = first; b < last; ++b)
+        std::copy_n(scores.begin() + (b - first) * stride, n_items, out.begin() + b * n_items);
+    }
+  }
+  return out;
+}
+
+std::int64_t add_standardized(std::span<float> total, std::span<const float> scores, std::int64_t n_columns,
+                              float weight, int threads) {
+  const std::int64_t n_rows = n_columns == 0 ? 0 : static_cast<std::int64_t>(scores.size()) / n_columns;
+  std::int64_t bad = std::numeric_limits<std::int64_t>::max();
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(min : bad)
+  for (std::int64_t row = 0; row < n_rows; ++row) {
+    const float* from = scores.data() + row * n_columns;
+    float* to = total.data() + row * n_columns;
+    const Moments moments = moments_of(from, n_columns);
+    if (!std::isfinite(moments.mean) || !std::isfinite(moments.deviation)) {
+      bad = std::min(bad, row);
+      continue;
+    }
+    if (moments.deviation == 0.0) continue;
+    const auto factor = static_cast<float>(weight / moments.deviation), mean = static_cast<float>(moments.mean);
+    for (std::int64_t k = 0; k < n_columns; ++k) to[k] += factor * (from[k] - mean);
+  }
+  return bad == std::numeric_limits<std::int64_t>::max() ? -1 : bad;
+}
+
+}  // namespace tastespace

@@ -1,0 +1,368 @@
+"""A recommender that mixes the scores of others, standardized per user."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace.checks import require_number
+from tastespace.data import split
+from tastespace.data.concat import concat
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError, ParameterError
+from tastespace.models.base import Recommender
+from tastespace.models.blend_weights import CandidateScores, best_weights
+from tastespace.models.dpcml import DPCML
+from tastespace.models.sparse_ease import SparseEASE
+from tastespace.models.trained_base import TrainedRecommender
+from tastespace.models.vector_space import VectorSpace
+from tastespace.threads import resolve_threads
+
+log = logging.getLogger(__name__)
+
+_HELD_OUT = 0.2  # of each history, to choose the weights where no validation data is given
+_SUM_TOLERANCE = 1e-6
+
+Self = TypeVar("Self", bound="Blend")
+
+
+class Blend(Recommender):
+    """A weighted sum of the scores of several models, each standardized per user.
+
+    The score of an item is ``sum over members m of weights[m] * (s_m - mean) / std``, with s_m the score that member m
+    gives the item, and mean and standard deviation over all items for that user. So the members' scales do not matter,
+    and an item must be good by several accounts. Models that know different things gain most: DPCML and a linear
+    item-to-item model.
+
+    Interests, distances and shelves are those of the member that has several vectors per user (the one with the largest
+    weight where there are several): every item of a list says which interest it is nearest to.
+
+    Args:
+        members: Unfitted models, which `fit` fits; by default DPCML and SparseEASE. For models that are fitted already
+            use `Blend.of`.
+        weights: One per member, 0 or more, with the sum 1. None: chosen on validation data, each from 0 to 1, so that a
+            blend is not worse there than its best member; the metric is the mean of NDCG@10 and R@20. Where `fit` is
+            given no validation data it holds out a fifth of each history, chooses, and fits the members to everything.
+
+    Weights of interactions go to the members that use them; the others learn from the interactions alone.
+
+    >>> from tastespace import split, synthetic
+    >>> from tastespace.models import CML, EASE
+    >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+    >>> train, valid, test = split.per_user(town, seed=0)
+    >>> model = Blend([CML(dim=8, epochs=5), EASE()]).fit(train, valid=valid)
+    >>> round(float(model.weights_.sum()), 6), model.recommend(7, k=2)["rank"].to_list()
+    (1.0, [1, 2])
+    """
+
+    uses_weights = True
+    members_: list[Recommender]
+    """The fitted members."""
+    weights_: NDArray[np.float64]
+    """Weight of each member, shape ``(n_members,)``; the sum is 1."""
+
+    def __init__(
+        self, members: Sequence[Recommender] | None = None, weights: Sequence[float] | None = None, threads: int = 0
+    ) -> None:
+        self.members = members
+        self.weights = weights
+        self.threads = threads
+
+    @classmethod
+    def of(
+        cls: type[Self],
+        members: Sequence[Recommender],
+        weights: Sequence[float] | None = None,
+        valid: Interactions | None = None,
+        threads: int = 0,
+    ) -> Self:
+        """A fitted blend of fitted models, which keep what they have learned.
+
+        ``weights`` as in the constructor; without them ``valid`` is needed, held-out interactions to choose them on.
+
+        >>> from tastespace import synthetic
+        >>> from tastespace.models import CML, EASE
+        >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+        >>> Blend.of([CML(dim=8, epochs=5).fit(town), EASE().fit(town)], [0.7, 0.3]).is_fitted
+        True
+        """
+        model = cls([member.clone() for member in _checked_members(members)], weights, threads)
+        _require_same_data(members)
+        if weights is None and valid is None:
+            raise ParameterError("Blend.of was given neither weights nor valid, held-out interactions to choose them.")
+        model._check_weights(len(members))
+        model.members_ = list(members)
+        model.weights_ = _normalized(weights) if weights is not None else model._chosen(valid)
+        model.train_, model.valid_ = members[0].train_, valid
+        return model
+
+    # ---- learning ------------------------------------------------------------------------------------------
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        templates = self._templates()
+        self._check_weights(len(templates))
+        if self.weights is not None:
+            self.members_ = [_fitted(member.clone(), train, valid, progress) for member in templates]
+            self.weights_ = _normalized(self.weights)
+            return
+        held_out, rest = valid, train
+        if held_out is None:
+            # In this order short histories stay in training whole: the first part is rounded down.
+            held_out, rest = split.per_user(train, (_HELD_OUT, 1 - _HELD_OUT), seed=0)
+        if not held_out.n_interactions:
+            log.warning("histories are too short to hold out a part and choose weights: all members weigh the same")
+            self.members_ = [_fitted(member.clone(), train, None, progress) for member in templates]
+            self.weights_ = np.full(len(templates), 1 / len(templates))
+            return
+        self.members_ = [_fitted(member.clone(), rest, held_out, progress) for member in templates]
+        self.weights_ = self._chosen(held_out)
+        if valid is None:
+            self.members_ = [_fitted(with_best_epoch(member), train, None, progress) for member in self.members_]
+
+    def partial_fit(self, new: Interactions, progress: bool | None = None) -> Blend:
+        """Learn from more interactions, which may hold new users and items; the weights of the members stay.
+
+        Members that can continue their training do; the others are fitted again to old and new interactions.
+        """
+        self.require_fitted()
+        if not isinstance(new, Interactions):
+            raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
+        train = concat(self.train_, new)
+        members = []
+        for member in self.members_:
+            if hasattr(member, "partial_fit"):
+                updated = copy.copy(member)
+                updated.partial_fit(new if member.uses_weights else new.without_weights(), progress=progress)
+                members.append(updated)
+            else:
+                members.append(_fitted(member.clone(), train, None, progress))
+        self.members_, self.train_, self.valid_ = members, train, None
+        return self
+
+    def _chosen(self, valid: Interactions | None) -> NDArray[np.float64]:
+        assert valid is not None
+        scores = CandidateScores.of(self.members_, valid, threads=self.threads)
+        return best_weights(scores)
+
+    def _templates(self) -> list[Recommender]:
+        return [DPCML(), SparseEASE()] if self.members is None else _checked_members(self.members)
+
+    def _check_weights(self, n_members: int) -> None:
+        if self.weights is None:
+            return
+        given = list(self.weights)
+        if len(given) != n_members:
+            raise ParameterError(f"weights={given!r}: {len(given)} weights for {n_members} members, expected one each.")
+        for weight in given:
+            require_number("weights", weight, least=0.0)
+        if abs(sum(given) - 1.0) > _SUM_TOLERANCE:
+            raise ParameterError(
+                f"weights={given!r} sum to {sum(given):g}, expected 1. Divide each by their sum, or leave weights out "
+                "to have them chosen on validation data."
+            )
+
+    # ---- scores --------------------------------------------------------------------------------------------
+
+    def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """The weighted sum of the members' standardized scores."""
+        self.require_fitted()
+        total = np.zeros((len(users), self.train_.n_items), dtype=np.float32)
+        for member, weight in zip(self.members_, self.weights_, strict=True):
+            if weight > 0:
+                self._add(total, member, weight, users)
+        return total
+
+    def _add(
+        self, total: NDArray[np.float32], member: Recommender, weight: float, users: NDArray[np.integer[Any]]
+    ) -> None:
+        scores = np.ascontiguousarray(member.score_block(users), dtype=np.float32)
+        bad = _native.add_standardized(total, scores, float(weight), resolve_threads(self.threads))
+        if bad >= 0:
+            raise DataError(
+                f"{type(member).__name__}, a member of the blend, gave a NaN or infinite score for user "
+                f"{self.train_.users[int(users[bad])]!r}. Scores must be finite numbers; did its training diverge?"
+            )
+
+    def scores_by(self, user: int, interests: Sequence[int]) -> NDArray[np.float32]:
+        """Scores of all items for the user at this index as if only these interests existed, shape ``(n_items,)``."""
+        source = self._with_interests()
+        if source is None:
+            return super().scores_by(user, interests)
+        rows = np.array([user], dtype=np.int32)
+        total = np.zeros((1, self.train_.n_items), dtype=np.float32)
+        for member, weight in zip(self.members_, self.weights_, strict=True):
+            if weight > 0 and member is not source:
+                self._add(total, member, weight, rows)
+        # On the scale of all interests, so that fewer of them can only lower a score.
+        whole = source.score_block(rows)[0].astype(np.float64)
+        weight = float(self.weights_[self.members_.index(source)])
+        own = source.scores_by(user, interests)
+        deviation = float(whole.std())
+        return total[0] + (weight * (own - whole.mean()) / deviation if deviation else 0.0).astype(np.float32)
+
+    # ---- interests and items, from the member that has them --------------------------------------------------
+
+    @property
+    def has_interests(self) -> bool:  # type: ignore[override]
+        """Whether a member has several vectors per user."""
+        return any(member.has_interests for member in self._current())
+
+    def _current(self) -> Sequence[Recommender]:
+        """The fitted members, or the unfitted ones before `fit`."""
+        return self.members_ if hasattr(self, "members_") else self._templates()
+
+    def _with_interests(self) -> Recommender | None:
+        """The member that interests come from: of those with several vectors per user the one with most weight."""
+        found = [at for at, member in enumerate(self.members_) if member.has_interests]
+        return self.members_[max(found, key=lambda at: self.weights_[at])] if found else None
+
+    def interest_space(self) -> VectorSpace | None:
+        """The vectors of the member that has several per user."""
+        self.require_fitted()
+        source = self._with_interests()
+        return None if source is None else source.interest_space()
+
+    def item_space(self) -> VectorSpace | None:
+        """The vectors by which items are compared: those of the member with interests, else of the first with any."""
+        source = self._with_interests()
+        for member in ([source] if source is not None else []) + self.members_:
+            space = member.item_space()
+            if space is not None:
+                return space
+        return None
+
+    def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
+        """Similarity of items as the first member that compares them gives it."""
+        self.require_fitted()
+        found = (member.item_scores(rows) for member in self.members_)
+        return next((scores for scores in found if scores is not None), None)
+
+    # ---- users who were not in training -----------------------------------------------------------------------
+
+    @property
+    def supports_fold_in(self) -> bool:
+        """Whether all members accept the histories of users who were not in training."""
+        return all(member.supports_fold_in for member in self._current())
+
+    @property
+    def supports_cold_start(self) -> bool:
+        """False: features of users go to models that learn from them alone."""
+        return False
+
+    def _fold_in(self: Self, histories: Interactions) -> Self | None:
+        members = []
+        for member in self.members_:
+            folded = member._fold_in(histories)
+            if folded is None:
+                raise ParameterError(
+                    f"{type(member).__name__}, a member of the Blend, has no fold-in for users who were not in "
+                    "training. Leave it out of the blend, or fit it with them."
+                )
+            folded.train_, folded.valid_ = histories, None
+            folded._popularity_source = member.popularity_source
+            members.append(folded)
+        model = copy.copy(self)
+        model.members_ = members
+        return model
+
+    # ---- parameters and files -----------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's parameters; with ``deep`` also those of the members, such as ``dpcml__dim``.
+
+        A member is named as in `tastespace.models.create`; a second one of a kind is ``dpcml_2``.
+        """
+        found = super().get_params(deep=False)
+        if deep:
+            for name, member in self._named().items():
+                found.update({f"{name}__{inner}": value for inner, value in member.get_params().items()})
+        return found
+
+    def set_params(self: Self, **parameters: Any) -> Self:
+        """Change parameters, ``dpcml__dim=8`` those of a member; unknown names are an error."""
+        own = {name: value for name, value in parameters.items() if "__" not in name}
+        super().set_params(**own)
+        named = self._named()
+        for name, value in parameters.items():
+            member, nested, inner = name.partition("__")
+            if not nested:
+                continue
+            if member not in named:
+                raise ParameterError(
+                    f"Blend has no parameter {name}: its members are {', '.join(named)}, so names begin with "
+                    f"{next(iter(named))}__ and the like."
+                )
+            if self.members is None:
+                self.members = list(named.values())
+            named[member].set_params(**{inner: value})
+        return self
+
+    def _named(self) -> dict[str, Recommender]:
+        from tastespace.models import name_of
+
+        found: dict[str, Recommender] = {}
+        for member in self._templates():
+            name, number = name_of(type(member)), 1
+            while (name if number == 1 else f"{name}_{number}") in found:
+                number += 1
+            found[name if number == 1 else f"{name}_{number}"] = member
+        return found
+
+    def _learned(self) -> dict[str, Any]:
+        return {"weights": self.weights_, "members": self.members_}
+
+    def _restore(self, learned: Mapping[str, Any]) -> None:
+        self.weights_, self.members_ = np.asarray(learned["weights"]), list(learned["members"])
+        for member in self.members_:
+            member.train_, member.valid_ = self.train_, None
+
+
+def _checked_members(members: Sequence[Recommender]) -> list[Recommender]:
+    if isinstance(members, Recommender) or not isinstance(members, Sequence):
+        raise ParameterError(f"members={members!r}: expected a list of models, such as [DPCML(), EASE()].")
+    found = list(members)
+    for member in found:
+        if not isinstance(member, Recommender):
+            raise ParameterError(f"members={found!r}: {member!r} is not a model. Expected a list of models.")
+    if not found:
+        raise ParameterError("members=[]: expected at least one model.")
+    return found
+
+
+def _require_same_data(members: Sequence[Recommender]) -> None:
+    first = members[0]
+    for member in members:
+        member.require_fitted()
+        for kind in ("users", "items"):
+            ours, theirs = getattr(first.train_, kind), getattr(member.train_, kind)
+            if ours != theirs:
+                raise DataError(
+                    f"the members of a blend must be fitted on the same users and items: {type(first).__name__} has "
+                    f"{len(ours):,} {kind} and {type(member).__name__} {len(theirs):,}, "
+                    f"{'' if len(ours) != len(theirs) else 'with other ids'}. Fit all of them on the same data."
+                )
+
+
+def _normalized(weights: Sequence[float]) -> NDArray[np.float64]:
+    given = np.asarray(weights, dtype=np.float64)
+    return given / given.sum()
+
+
+def _fitted(member: Recommender, train: Interactions, valid: Interactions | None, progress: bool | None) -> Recommender:
+    if train.weights is not None and not member.uses_weights:
+        train, valid = train.without_weights(), None if valid is None else valid.without_weights()
+    return member.fit(train, valid, progress)
+
+
+def with_best_epoch(member: Recommender) -> Recommender:
+    """An unfitted copy of a fitted model that trains as long as was best for it on validation data."""
+    again = member.clone()
+    if isinstance(member, TrainedRecommender) and getattr(member, "best_epoch_", 0):
+        again.set_params(epochs=member.best_epoch_)
+    return again

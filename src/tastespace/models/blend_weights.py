@@ -1,0 +1,178 @@
+"""The choice of a blend's weights on held-out interactions.
+
+Scores of the members are computed once, for the items that any member ranks high; trying weights on them then takes
+milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError
+from tastespace.models.base import Recommender
+from tastespace.models.ranking import no_items
+from tastespace.threads import resolve_threads
+
+_MAX_USERS = 4_000
+_TOP = 100  # items of each member that are compared: far more than the 20 that are measured
+_SCORES_AT_ONCE = 8_000_000  # 32 MB of float32
+_STEPS = np.round(np.arange(0.1, 0.95, 0.1), 2)
+_FINE_STEPS = np.array([0.05, 0.1])
+_MIN_GAIN = 5e-4  # relative; less is taken for chance
+_MAX_ROUNDS = 8
+
+
+class Accuracy(NamedTuple):
+    """What the choice goes by, as means over users."""
+
+    ndcg: float
+    """NDCG@10."""
+    recall: float
+    """Recall@20."""
+
+    @property
+    def objective(self) -> float:
+        """The mean of both."""
+        return (self.ndcg + self.recall) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateScores:
+    """Standardized scores of several models for the candidates of some users, with their held-out items."""
+
+    users: NDArray[np.int32]
+    """Indices of the users, shape ``(n,)``."""
+    items: NDArray[np.int32]
+    """Candidates of each user, -1 where a row has fewer. Shape ``(n, n_candidates)``."""
+    scores: NDArray[np.float32]
+    """Shape ``(n_members, n, n_candidates)``."""
+    test_offsets: NDArray[np.int64]
+    """User ``u`` has the held-out items ``test_offsets[u]:test_offsets[u + 1]``. Shape ``(n + 1,)``."""
+    test_places: NDArray[np.int32]
+    """Place of each held-out item among the user's candidates."""
+    threads: int
+
+    @classmethod
+    def of(
+        cls, members: Sequence[Recommender], valid: Interactions, threads: int = 0, max_users: int = _MAX_USERS
+    ) -> CandidateScores:
+        """Scores of fitted models that share users and items with ``valid``, the held-out interactions."""
+        train = members[0].train_
+        if valid.users != train.users or valid.items != train.items:
+            raise DataError(f"valid ({valid!r}) has other users or items than the members' training data ({train!r}).")
+        users = np.flatnonzero(valid.user_counts > 0).astype(np.int32)
+        if not len(users):
+            raise DataError(f"valid ({valid!r}) is empty: weights cannot be chosen.")
+        if len(users) > max_users:
+            users = np.sort(np.random.default_rng(0).choice(users, max_users, replace=False))
+        n_threads = resolve_threads(threads)
+        size = max(1, _SCORES_AT_ONCE // train.n_items)
+        candidates: list[NDArray[np.int32]] = []
+        scores: list[list[NDArray[np.float32]]] = []
+        for first in range(0, len(users), size):
+            block = users[first : first + size]
+            rows = [_standardized(member, block, n_threads) for member in members]
+            top = np.concatenate([_top(row, train, block, n_threads) for row in rows], axis=1)
+            for at, user in enumerate(block):
+                own = np.concatenate([top[at], valid.indices[valid.offsets[user] : valid.offsets[user + 1]]])
+                found = np.unique(own[own >= 0])
+                candidates.append(found)
+                scores.append([row[at, found] for row in rows])
+        return cls._padded(users, candidates, scores, valid, n_threads)
+
+    @classmethod
+    def _padded(
+        cls,
+        users: NDArray[np.int32],
+        candidates: list[NDArray[np.int32]],
+        scores: list[list[NDArray[np.float32]]],
+        valid: Interactions,
+        threads: int,
+    ) -> CandidateScores:
+        width = max(len(found) for found in candidates)
+        items = np.full((len(users), width), -1, dtype=np.int32)
+        values = np.zeros((len(scores[0]), *items.shape), dtype=np.float32)
+        places = []
+        for at, (user, found) in enumerate(zip(users, candidates, strict=True)):
+            items[at, : len(found)] = found
+            for member, own in enumerate(scores[at]):
+                values[member, at, : len(found)] = own
+            places.append(np.searchsorted(found, valid.indices[valid.offsets[user] : valid.offsets[user + 1]]))
+        offsets = np.concatenate([[0], np.cumsum(valid.user_counts[users])]).astype(np.int64)
+        return cls(users, items, values, offsets, np.concatenate(places).astype(np.int32), threads)
+
+    def ranks(self, total: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Rank of each held-out item where candidates are ordered by ``total``, shape ``(n, n_candidates)``."""
+        n = len(self.users)
+        masked = np.where(self.items >= 0, total, -np.inf).astype(np.float32)
+        rows = np.arange(n, dtype=np.int32)
+        found, _, _ = _native.rank_with_scores(
+            masked, rows, *no_items(n), self.test_offsets, self.test_places, 1, self.threads
+        )
+        return found[:, 0]
+
+    def accuracy(self, total: NDArray[np.float32]) -> Accuracy:
+        """NDCG@10 and Recall@20 of such an order."""
+        ranks, n_test = self.ranks(total), np.diff(self.test_offsets)
+        owner = np.repeat(np.arange(len(n_test)), n_test)
+        gain = np.bincount(owner, np.where(ranks <= 10, 1.0 / np.log2(ranks + 1.0), 0.0), len(n_test))
+        ideal = np.cumsum(1.0 / np.log2(np.arange(10) + 2.0))[np.minimum(n_test, 10) - 1]
+        hits = np.bincount(owner, ranks <= 20, len(n_test))
+        return Accuracy(float((gain / ideal).mean()), float((hits / n_test).mean()))
+
+    def mixed(self, weights: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The weighted sum of the members' scores."""
+        return np.tensordot(weights.astype(np.float32), self.scores, axes=1)
+
+
+def best_weights(scores: CandidateScores) -> NDArray[np.float64]:
+    """Weights of the members, with the sum 1, that rank the held-out items best; shape ``(n_members,)``.
+
+    Starts from the best single member, so the result is not worse than that; then moves weight to one member at a time,
+    as long as it helps.
+    """
+    n_members = len(scores.scores)
+    alone = [np.eye(n_members)[member] for member in range(n_members)]
+    weights = max(alone, key=lambda one: scores.accuracy(scores.mixed(one)).objective)
+    total = scores.mixed(weights)
+    best = scores.accuracy(total).objective
+    for steps in (_STEPS, _FINE_STEPS):
+        for _ in range(_MAX_ROUNDS):
+            tried = [
+                (scores.accuracy((1 - step) * total + step * scores.scores[member]).objective, member, step)
+                for member in range(n_members)
+                for step in steps
+                if weights[member] < 1
+            ]
+            found = max(tried, default=(0.0, 0, 0.0), key=lambda one: one[0])
+            if found[0] <= best * (1 + _MIN_GAIN):
+                break
+            best, member, step = found
+            weights = (1 - step) * weights + step * np.eye(n_members)[member]
+            total = scores.mixed(weights)
+    return weights
+
+
+def _standardized(member: Recommender, users: NDArray[np.int32], threads: int) -> NDArray[np.float32]:
+    scores = np.ascontiguousarray(member.score_block(users), dtype=np.float32)
+    total = np.zeros_like(scores)
+    bad = _native.add_standardized(total, scores, 1.0, threads)
+    if bad >= 0:
+        raise DataError(
+            f"{type(member).__name__} gave a NaN or infinite score for user {member.train_.users[int(users[bad])]!r}. "
+            "Did its training diverge?"
+        )
+    return total
+
+
+def _top(scores: NDArray[np.float32], train: Interactions, users: NDArray[np.int32], threads: int) -> NDArray[np.int32]:
+    excluded = train.offsets, train.indices
+    k = min(_TOP, train.n_items)
+    return _native.rank_with_scores(scores, users, *excluded, *no_items(train.n_users), k, threads)[1]
