@@ -423,7 +423,8 @@ def als_half_step(
 ) -> None:
     """Conjugate gradient steps for the vectors of one side of a factorization, changed in place.
 
-    ``fixed`` are the vectors of the other side. ``gram`` is ``fixed.T @ fixed`` plus the regularization, ``extra`` the confidence of each entry above 1.
+    ``fixed`` are the vectors of the other side. ``gram`` is ``fixed.T @ fixed`` plus the regularization on the
+    diagonal, ``extra`` the confidence of each entry above 1.
     """
 
 def add_standardized(total: NDArray[np.float32], scores: NDArray[np.float32], weight: float, threads: int) -> int:
