@@ -88,7 +88,7 @@ def evaluate(
         raise DataError(f"the test set {test!r} is empty: nothing to measure.")
 
     known = align(test, model.train_, "test", on_unknown)
-    excluded = _excluded(model, seen, rules)
+    excluded = excluded_lists(model, seen, rules)
     test_lists, n_overlap = subtract_lists((known.offsets, known.items), excluded)
     if n_overlap:
         warnings.warn(
@@ -104,7 +104,7 @@ def evaluate(
     for column in columns:  # before the work begins
         inputs.require(column.metric.needs, column.label)
     longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
-    _check_longest(longest, model.train_.n_items)
+    check_longest(longest, model.train_.n_items)
 
     evaluated = np.flatnonzero((np.diff(test_lists[0]) > 0) | (known.n_unknown > 0)).astype(np.int32)
     if not len(evaluated) and not known.n_unknown_users:
@@ -206,7 +206,7 @@ def _metric_inputs(
     )
 
 
-def _excluded(
+def excluded_lists(
     model: Recommender, seen: Interactions | Sequence[Interactions] | None, rules: Protocol
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Per user of the model, the items that leave the ranking."""
@@ -233,6 +233,7 @@ def _cutoffs(k: int | Sequence[int] | None, rules: Protocol, n_items: int) -> tu
     return tuple(sorted({check_cutoff(cut) for cut in given}))
 
 
-def _check_longest(longest: int, n_items: int) -> None:
+def check_longest(longest: int, n_items: int) -> None:
+    """Raise if a list would be longer than the catalog."""
     if longest > n_items:
         raise ParameterError(f"k={longest} is larger than the catalog of {n_items:,} items. Ask for a shorter list.")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tastespace.data.categories import Categories, item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
+from tastespace.evaluation.alignment import entries_of
 from tastespace.evaluation.protocols import Protocol
 from tastespace.models.vector_space import VectorSpace
 
@@ -95,12 +96,12 @@ class MetricInputs:
     def categories_of(self, items: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """All categories of these items: position in ``items`` and number of the category, both of shape ``(n,)``."""
         member = self._item_categories.membership
-        position, at = _expand(member.indptr, items)
+        position, at = entries_of(member.indptr, items)
         return position, member.indices[at].astype(np.int64)
 
     def history(self, users: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """All training items of these users: position in ``users`` and item, both of shape ``(n,)``."""
-        position, at = _expand(self.train.offsets, users)
+        position, at = entries_of(self.train.offsets, users)
         return position, self.train.indices[at]
 
     def history_mix(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
@@ -154,15 +155,6 @@ class MetricInputs:
         if attributes is None:
             attributes = self.train.item_attributes
         return require_category_column(attributes, name, purpose="a metric by category", argument="categories")
-
-
-def _expand(
-    offsets: NDArray[np.integer[Any]], rows: NDArray[np.integer[Any]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Entries ``offsets[r]:offsets[r + 1]`` of every row: position of the row in ``rows``, and entry."""
-    counts = np.asarray(offsets[rows + 1] - offsets[rows], dtype=np.int64)
-    starts = offsets[rows] - (np.cumsum(counts) - counts)
-    return np.repeat(np.arange(len(rows)), counts), np.repeat(starts, counts) + np.arange(int(counts.sum()))
 
 
 def _shares(totals: NDArray[np.float64]) -> NDArray[np.float64]:
