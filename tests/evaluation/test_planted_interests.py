@@ -56,7 +56,7 @@ def test_by_hand(taken, scored):
 @pytest.mark.parametrize("name", ["ease", "dpcml"])
 def test_a_plain_loop_gives_the_same(town, k, name):
     train, valid, _ = split.per_user(town.interactions, seed=0)
-    model = (EASE() if name == "ease" else DPCML(dim=8, epochs=3, threads=1)).fit(train, valid)
+    model = (EASE(threads=1) if name == "ease" else DPCML(dim=8, epochs=3, threads=1)).fit(train, valid)
     report = interest_coverage(model, town, k=k)
     assert report.users.to_list() == train.users.series.to_list()
     scores = model.score_block(np.arange(train.n_users))
@@ -76,9 +76,9 @@ def test_a_model_of_some_users_and_items_in_another_order(town):
     """The ids decide, not the rows; two reports can be compared."""
     frame = town.interactions.to_frame().filter((pl.col("user") % 2 == 1) & (pl.col("item") > 20))
     part = Interactions.from_frame(frame)
-    popular, ease = (interest_coverage(model.fit(part), town, k=10) for model in (MostPopular(), EASE()))
+    popular, ease = (interest_coverage(model.fit(part), town, k=10) for model in (MostPopular(), EASE(threads=1)))
     assert ease.users.to_list() == [user for user in range(300) if user % 2]
-    scores = EASE().fit(part).score_block(np.arange(part.n_users))
+    scores = EASE(threads=1).fit(part).score_block(np.arange(part.n_users))
     user = int(part.users[5])
     candidates = [
         row for row in np.argsort(-scores[5], kind="stable") if part.items[int(row)] not in part.items_of(user)
