@@ -50,7 +50,10 @@ def draw_tradeoff(
     axes.spines[["left", "bottom"]].set_color(FAINT)
     screen = axes.transData.transform(np.column_stack([across, up]))
     page = axes.get_window_extent()
-    layout = LabelLayout(axes, (page.x0, page.y0, page.x1, page.y1), [marker_box(at, _MARK) for at in screen], screen)
+    # Labels had better not cover the curve: points along it, of which no two neighbors are far apart.
+    along = np.linspace(0, len(screen) - 1, 100 * len(screen))
+    curve = np.column_stack([np.interp(along, np.arange(len(screen)), line) for line in screen.T])
+    layout = LabelLayout(axes, (page.x0, page.y0, page.x1, page.y1), [marker_box(at, _MARK) for at in screen], curve)
     for at, name in zip(screen, names, strict=True):
         layout.write(at, f"{name:g}" if isinstance(name, float) else str(name), 9, INK, _REACH)
     if path is not None:
