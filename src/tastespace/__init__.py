@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.models.baselines import EASE, MostPopular
     from tastespace.models.dpcml import CML, DPCML
     from tastespace.recommend.rerank import Reranked, rerank
+    from tastespace.recommend.tradeoff import tradeoff
     from tastespace.store import load
 
     __version__: str
@@ -37,6 +38,7 @@ __all__ = [
     "rerank",
     "split",
     "synthetic",
+    "tradeoff",
 ]
 
 _LAZY = {
@@ -50,6 +52,7 @@ _LAZY = {
     "load": "tastespace.store",
     "over_seeds": "tastespace.evaluation",
     "rerank": "tastespace.recommend.rerank",
+    "tradeoff": "tastespace.recommend.tradeoff",
 }
 _PACKAGES = {"datasets": "tastespace.data.datasets"} | {
     name: f"tastespace.{name}" for name in ("evaluation", "models", "plots", "recommend", "store", "training")

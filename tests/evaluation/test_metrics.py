@@ -18,6 +18,7 @@ from tastespace.data.categories import item_categories
 from tastespace.errors import ParameterError
 from tastespace.evaluation import evaluator, metric_inputs, metrics, theory
 from tastespace.evaluation.metrics import METRICS, columns_for
+from tastespace.evaluation.taste_metrics import TASTE_METRICS
 from tastespace.models import VectorSpace
 
 NAN = pytest.approx(math.nan, nan_ok=True)
@@ -226,51 +227,6 @@ def test_metrics_of_vectors_say_so_for_models_without(taken, scored):
             evaluate(scored(train, np.zeros((2, 3))), test, metrics=["P@2", label])
 
 
-GENRES = [["a"], ["a", "b"], ["b"], [], ["c"], None]
-
-
-def test_category_ild_by_hand(taken, scored):
-    train, test = taken([[5], [5], [], [0]], 6, genres=GENRES), taken([[0], [0], [0], [1]], 6)
-    scores = [
-        [9, 8, 7, 0, 0, 0],  # items 0, 1, 2: distances 1/2, 1, 1/2
-        [8, 0, 0, 9, 7, 0],  # items 3, 0, 4: item 3 has no category, and a and c have nothing in common
-        [7, 0, 0, 9, 0, 8],  # items 3, 5, 0: only one with a category
-        [0, 0, 9, 0, 0, 8],  # items 2, 5, 1: b against a, b
-    ]
-    report = evaluate(scored(train, scores), test, metrics="CategoryILD", k=[1, 2, 3])
-    assert report.per_user["CategoryILD@3"].tolist() == pytest.approx([2 / 3, 1.0, math.nan, 0.5], nan_ok=True)
-    assert report.per_user["CategoryILD@2"].tolist() == pytest.approx([0.5] + 3 * [math.nan], nan_ok=True)
-    assert report["CategoryILD@1"] == NAN
-    assert report.n_users == {"CategoryILD@1": 0, "CategoryILD@2": 1, "CategoryILD@3": 3}
-
-
-def test_category_ild_in_small_portions_is_the_same(taken, scored, monkeypatch):
-    rng = np.random.default_rng(2)
-    genres = [[str(c) for c in range(5) if rng.random() < 0.4] for _ in range(30)]
-    train, test = taken([[u] for u in range(20)], 30, genres=genres), taken([[u + 5] for u in range(20)], 30)
-    model = scored(train, rng.normal(size=(20, 30)))
-    whole = evaluate(model, test, metrics="CategoryILD@6").per_user["CategoryILD@6"]
-    monkeypatch.setattr(metrics, "_ENTRIES_AT_ONCE", 200)  # three users at a time
-    assert np.array_equal(evaluate(model, test, metrics="CategoryILD@6").per_user["CategoryILD@6"], whole)
-
-
-def test_minority_recall_by_hand(taken, scored):
-    genres = [["a"], ["a"], ["b"], ["a"], ["a", "b"], ["b"], ["c"], []]
-    # User 0 is mainly an "a" (2 : 1). Of the test items 3 and 4 are a's, 7 is nothing; 5 and 6 are the minority.
-    # User 1 has as many a's as b's: the first by name is the main one, so item 5 is minority.
-    # User 2's only test item is of the main category, user 3 has no category, user 4 nothing at all in training.
-    train = taken([[0, 1, 2], [0, 2], [0, 1], [7], []], 8, genres=genres)
-    test = taken([[3, 4, 5, 6, 7], [3, 5], [3], [5], [5]], 8)
-    scores = np.array([[0, 0, 0, 9, 8, 7, 1, 6]] * 5)
-    report = evaluate(scored(train, scores), test, metrics="MinorityRecall", k=[2, 3, 5])
-    by_user = {k: report.per_user[f"MinorityRecall@{k}"].tolist() for k in (2, 3, 5)}
-    # Item 5 stands at 3 and item 6 at 5 for user 0; for user 1 item 5 stands at 3.
-    assert by_user[2] == pytest.approx([0, 0, math.nan, math.nan, math.nan], nan_ok=True)
-    assert by_user[3] == pytest.approx([1 / 2, 1, math.nan, math.nan, math.nan], nan_ok=True)
-    assert by_user[5] == pytest.approx([1, 1, math.nan, math.nan, math.nan], nan_ok=True)
-    assert report.n_users["MinorityRecall@3"] == 2
-
-
 def test_map_of_each_category_by_hand(taken, scored):
     genres = [["x"], ["a"], ["a", "b"], ["x"], ["b"], []]
     train, test = taken([[0], [], [3]], 6, genres=genres), taken([[1, 2, 5], [4], [5]], 6)
@@ -313,7 +269,7 @@ def test_categories_split_at_bars_and_the_column_is_found(taken, scored):
 
 def test_metrics_by_category_need_categories(taken, scored):
     rows, test, zeros = [[0], [0]], taken([[1], []], 3), np.zeros((2, 3))
-    for metric in ("CategoryMAP", "CategoryILD@2", "MinorityRecall@2"):
+    for metric in ("CategoryMAP", *(f"{name}@2" for name in TASTE_METRICS if METRICS[name].needs == "categories")):
         with pytest.raises(
             ParameterError, match="a metric by category needs item categories, and the data has no item attributes"
         ):
@@ -367,11 +323,13 @@ def test_every_metric_runs_and_stays_in_its_range(town):
     from tastespace.models import create
 
     train, valid, test = split.per_user(town.interactions, seed=0)
-    wanted = [f"{name}(0.05)" if name == "OPAUC" else name for name, m in METRICS.items() if m.needs != "vectors"]
+    wanted = [
+        f"{name}(0.05)" if name == "OPAUC" else name for name, m in METRICS.items() if m.needs in ("", "categories")
+    ]
     report = evaluate(create("ease", threads=1).fit(train, valid), test, metrics=wanted, k=[1, 10, 200])
     assert {label.split("@")[0].split("[")[0].split("(")[0] for label in report.metrics} >= {
         "P", "R", "NDCG", "MAP", "MRR", "HitRate", "AUC", "OPAUC", "Coverage", "CategoryILD", "Novelty", "Gini",
-        "MinorityRecall",
+        "MinorityRecall", "SubtopicRecall", "AlphaNDCG", "CalibrationKL", "CalibrationJS",
     }  # fmt: skip
     for label, values in report.per_user.items():
         known = values[~np.isnan(values)]
@@ -380,15 +338,21 @@ def test_every_metric_runs_and_stays_in_its_range(town):
             continue
         assert report[label] == pytest.approx(known.mean())
         assert report.n_users[label] == len(known)
-        top = {"Novelty": math.log2(300)}.get(label.split("@")[0], 1.0)
+        top = {"Novelty": math.log2(300), "CalibrationKL": math.log(100)}.get(label.split("@")[0], 1.0)
         assert known.min() >= 0.0
         assert known.max() <= top + 1e-9
     # The whole catalog is on every list: all test items are found.
     assert report["R@200"] == 1.0
     assert report["HitRate@200"] == 1.0
-    # Every figure has a unit; all but novelty and the distances of vectors lie between 0 and 1.
+    # Every figure has a unit; all but novelty, KL divergence and the distances of vectors lie between 0 and 1.
     assert {label.split("@")[0]: unit for label, unit in report.units.items() if unit != "fraction"} == {
         "Coverage": "share of the catalog", "CategoryILD": "Jaccard distance", "Novelty": "bits", "Gini": "Gini index",
+        "CalibrationKL": "nats", "CalibrationJS": "bits",
     }  # fmt: skip
-    assert {name for name, metric in METRICS.items() if metric.range != "0 to 1"} == {"MaxDiv", "ILS", "Novelty"}
+    assert {name for name, metric in METRICS.items() if metric.range != "0 to 1"} == {
+        "MaxDiv", "ILS", "Novelty", "CalibrationKL",
+    }  # fmt: skip
+    assert {name for name, metric in METRICS.items() if metric.lower_is_better} == {
+        "Gini", "CalibrationKL", "CalibrationJS",
+    }  # fmt: skip
     assert all(0.0 <= report[label] <= 1.0 for label, unit in report.units.items() if unit == "fraction")

@@ -355,6 +355,7 @@ def test_any_metric_can_be_monitored(parts, monitor):
     [
         ({"monitor": "NDGC@10"}, "no metric 'NDGC@10'"),
         ({"monitor": "NDCG"}, "monitor='NDCG': expected the name of one metric, such as 'NDCG@10'"),
+        ({"monitor": "CalibrationKL@10"}, "monitor='CalibrationKL@10': the epoch with the largest value is kept"),
         ({"monitor": "NDCG@0"}, "k=0"),
         ({"monitor_protocol": "papers"}, "protocol='papers': expected 'paper' or 'full'"),
     ],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import polars as pl
 import typer
 
-from tastespace.data.attributes import title_column
+from tastespace.data.attributes import aligned_attributes, title_column
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import open_file, to_polars
@@ -82,15 +82,26 @@ def read_attributes(path: Path, column: str, kind: str) -> pl.DataFrame:
 
 def read_user_features(path: Path, train: Interactions, column: str = "user") -> pl.DataFrame:
     """A file with the features of cold-start users, their ids in the type of the model's user ids where possible."""
-    frame = read_attributes(path, column, "user")
+    return _with_ids(path, read_attributes(path, column, "user"), train.users, column, "user")
+
+
+def read_item_attributes(path: Path, train: Interactions, column: str = "item") -> pl.DataFrame | None:
+    """A file of item attributes in the order of the model's items; ids are in this column, else in ``item``."""
+    frame = read_attributes(path, column, "item")
+    key = next((name for name in (column, "item") if name in frame.columns), column)
+    return aligned_attributes(_with_ids(path, frame, train.items, key, "item"), train.items, "item", "item")
+
+
+def _with_ids(path: Path, frame: pl.DataFrame, ids: IdMap, column: str, kind: str) -> pl.DataFrame:
+    """The frame with its ids in the column ``kind``, in the type of ``ids`` where possible."""
     if column not in frame.columns:
         raise DataError(
-            f"{path} has no column {column!r} of user ids; its columns are {', '.join(map(repr, frame.columns))}."
+            f"{path} has no column {column!r} of {kind} ids; its columns are {', '.join(map(repr, frame.columns))}."
             + nearest(column, frame.columns)
         )
-    if column != "user":
-        frame = frame.drop("user", strict=False).rename({column: "user"})
-    return frame.with_columns(_cast(train.users, frame["user"]).alias("user"))
+    if column != kind:
+        frame = frame.drop(kind, strict=False).rename({column: kind})
+    return frame.with_columns(_cast(ids, frame[kind]).alias(kind))
 
 
 def parse_ids(ids: IdMap, texts: list[str]) -> list[Any]:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import polars as pl
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from tastespace import store
-from tastespace.cli.arguments import ModelArgument, cast_ids, open_model
+from tastespace.cli.arguments import ModelArgument, cast_ids, open_model, read_item_attributes
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output
 from tastespace.data import Interactions
+from tastespace.data.categories import category_column, item_categories
 from tastespace.errors import ParameterError
+from tastespace.evaluation import METRICS, TASTE_METRICS, Report
 from tastespace.evaluation import evaluate as measure
+from tastespace.evaluation.protocols import find_protocol
+from tastespace.models import Recommender
+
+_TASTES_AT = 20  # length of list of the metrics for users with several tastes
 
 
 def evaluate(
@@ -28,35 +36,123 @@ def evaluate(
     protocol: Annotated[str, typer.Option(help="full or paper.")] = "full",
     metric: Annotated[list[str] | None, typer.Option(help="P, NDCG@5, MAP, Coverage, ...; may be repeated.")] = None,
     k: Annotated[list[int] | None, typer.Option("-k", "--k", help="Cut-offs; may be repeated.")] = None,
+    tastes: Annotated[
+        bool, typer.Option("--tastes", help="Add the metrics for users with several tastes, at -k or at 20.")
+    ] = False,
+    seen: Annotated[
+        list[Path] | None,
+        typer.Option(help="File of interactions to leave out besides the training data; may be repeated."),
+    ] = None,
+    items: Annotated[Path | None, typer.Option(help="File of item attributes, in place of the model's own.")] = None,
+    column: Annotated[str | None, typer.Option(help="Item attribute that holds the categories.")] = None,
     on_unknown: Annotated[str, typer.Option(help="For ids that are not in the model: error or skip.")] = "error",
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
     """How well a saved model ranks held-out interactions; accuracy is given as fractions from 0 to 1."""
     opened = open_model(model)
-    held_out = cast_ids(Interactions.from_file(test, user=user, item=item, threads=threads), opened.train_)
+    rules = find_protocol(protocol)
+    if seen and not rules.exclude_validation:
+        raise ParameterError(
+            f"--seen {seen[0]}: the protocol {protocol!r} leaves only training data out of the ranking. Use --protocol "
+            "full, or no --seen."
+        )
+
+    def read(path: Path) -> Interactions:
+        return cast_ids(Interactions.from_file(path, user=user, item=item, threads=threads), opened.train_)
+
+    attributes = None if items is None else read_item_attributes(items, opened.train_, item)
+    wanted = metric or ["P", "R", "NDCG", "MAP", "MRR"]
+    left_out: dict[str, list[str]] = {}
+    if tastes:
+        chosen, left_out = taste_metrics_for(opened, attributes, column)
+        lengths = k or [min(_TASTES_AT, opened.train_.n_items)]
+        wanted = [*wanted, *(f"{name}@{length}" for name in chosen for length in lengths)]
     report = measure(
         opened,
-        held_out,
-        protocol=protocol,
+        read(test),
+        seen=[opened.train_, *map(read, seen)] if seen else None,
+        protocol=rules,
         k=k or None,
-        metrics=metric or ["P", "R", "NDCG", "MAP", "MRR"],
+        metrics=wanted,
+        categories=column,
+        item_attributes=attributes,
         on_unknown=on_unknown,
         threads=threads,
     )
+    _print_report(report, f"{test}, protocol {protocol!r}", format)
+    messages = Console(stderr=True, soft_wrap=True)
+    for reason, names in left_out.items():
+        messages.print(f"left out: {', '.join(names)}: {reason}", highlight=False, markup=False)
+
+
+def taste_metrics_for(
+    model: Recommender, attributes: pl.DataFrame | None, column: str | None
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The metrics for users with several tastes that this model allows, and those left out by their reason.
+
+    ``attributes`` of the items replace the model's own, ``column`` names the one that holds the categories.
+    """
+    reasons = {
+        "categories": _without_categories(model, attributes, column),
+        "interests": _without_interests(model),
+    }
+    chosen: list[str] = []
+    left_out: dict[str, list[str]] = {}
+    for name in TASTE_METRICS:
+        reason = reasons[METRICS[name].needs]
+        (chosen if reason is None else left_out.setdefault(reason, [])).append(name)
+    return chosen, left_out
+
+
+def _without_categories(model: Recommender, attributes: pl.DataFrame | None, column: str | None) -> str | None:
+    """Why there are no item categories; None where there are."""
+    known = model.train_.item_attributes if attributes is None else attributes
+    if column is not None:
+        if known is None:
+            raise ParameterError(f"--column {column}: the model has no item attributes; give them with --items FILE.")
+        return None  # a column that does not exist or is empty is an error of the evaluation
+    if known is None:
+        return "the model has no item attributes; give them with --items FILE."
+    found = category_column(known)
+    if found is None:
+        names = ", ".join(name for name in known.columns if name != "item")
+        return f"no item attribute looks like categories ({names}); name one with --column."
+    if not item_categories(known[found]).names:
+        return f"no item has a category in the attribute {found!r}; name another with --column."
+    return None
+
+
+def _without_interests(model: Recommender) -> str | None:
+    """Why users have no interests; None where they have."""
+    space = model.interest_space()
+    if space is None:
+        return f"users have no interests, because {type(model).__name__} has no vectors."
+    if np.diff(space.user_offsets).max(initial=0) < 2:
+        return f"{type(model).__name__} has one vector per user, which every item is nearest to."
+    return None
+
+
+def _print_report(report: Report, title: str, format: Format) -> None:
     rows = [
-        {"metric": name, "value": value, "unit": report.units[name], "users": report.n_users[name]}
+        {
+            "metric": name,
+            "value": None if math.isnan(value) else value,
+            "unit": report.units[name],
+            "users": report.n_users[name],
+        }
         for name, value in report.metrics.items()
     ]
     if not is_table_output(format):
-        emit(pl.DataFrame(rows), format)
+        emit(pl.DataFrame(rows, schema_overrides={"value": pl.Float64}), format)
         return
-    table = Table(title=f"{test}, protocol {protocol!r}", title_justify="left")
+    table = Table(title=title, title_justify="left")
     table.add_column("metric")
     for column in ("value", "unit", "users"):
         table.add_column(column, justify="left" if column == "unit" else "right")
     for row in rows:
-        table.add_row(str(row["metric"]), f"{row['value']:.4f}", str(row["unit"]), f"{row['users']:,}")
+        value = "-" if row["value"] is None else f"{row['value']:.4f}"
+        table.add_row(str(row["metric"]), value, str(row["unit"]), f"{row['users']:,}")
     Console().print(table)
 
 

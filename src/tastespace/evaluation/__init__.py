@@ -3,19 +3,23 @@
 from tastespace.evaluation.comparison import Comparison, compare
 from tastespace.evaluation.evaluator import evaluate
 from tastespace.evaluation.metrics import METRICS
+from tastespace.evaluation.planted_interests import interest_coverage
 from tastespace.evaluation.protocols import FULL, PAPER, Protocol
 from tastespace.evaluation.report import Report, over_seeds
+from tastespace.evaluation.taste_metrics import TASTE_METRICS
 from tastespace.evaluation.user_diversity import preference_diversity
 
 __all__ = [
     "FULL",
     "METRICS",
     "PAPER",
+    "TASTE_METRICS",
     "Comparison",
     "Protocol",
     "Report",
     "compare",
     "evaluate",
+    "interest_coverage",
     "over_seeds",
     "preference_diversity",
 ]

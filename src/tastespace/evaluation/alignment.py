@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -80,6 +81,20 @@ def _require_same_kind(given: pl.Series, known: pl.Series, what: str, side: str)
             f"the {side} ids of the {what} data are {given.dtype} such as {given[0]!r}, those of the model are "
             f"{known.dtype} such as {known[0]!r}: none can match. Read both with the same type of id."
         )
+
+
+def entries_of(
+    offsets: NDArray[np.integer[Any]], rows: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The entries ``offsets[r]:offsets[r + 1]`` of these rows: position in ``rows`` and entry, both of shape ``(n,)``.
+
+    >>> position, entry = entries_of(np.array([0, 2, 2, 5]), np.array([2, 0]))
+    >>> position.tolist(), entry.tolist()
+    ([0, 0, 0, 1, 1], [2, 3, 4, 0, 1])
+    """
+    counts = np.asarray(offsets[rows + 1] - offsets[rows], dtype=np.int64)
+    starts = offsets[rows] - (np.cumsum(counts) - counts)
+    return np.repeat(np.arange(len(rows)), counts), np.repeat(starts, counts) + np.arange(int(counts.sum()))
 
 
 def merge_lists(lists: list[Lists], n_users: int) -> Lists:

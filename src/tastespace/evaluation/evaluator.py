@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.data.attributes import aligned_attributes
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.evaluation.alignment import Aligned, align, merge_lists, subtract_lists
@@ -22,6 +23,9 @@ from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker
 from tastespace.threads import resolve_threads
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
 
 def evaluate(
     model: Recommender,
@@ -32,6 +36,7 @@ def evaluate(
     k: int | Sequence[int] | None = None,
     metrics: str | Sequence[str] = DEFAULT,
     categories: str | None = None,
+    item_attributes: IntoFrame | None = None,
     on_unknown: str = "error",
     threads: int = 0,
 ) -> Report:
@@ -49,6 +54,8 @@ def evaluate(
             `tastespace.evaluation.metrics.METRICS`.
         categories: Item attribute that holds the categories, for the metrics that need them; by default the one that
             looks like categories, see `tastespace.data.categories`.
+        item_attributes: Frame with the item ids in column ``item`` and their attributes, for those metrics; by default
+            the attributes that the model was fitted with.
         on_unknown: Test users and items that the model has never seen: ``"error"`` (default), ``"skip"`` them,
             or count them as ``"zero"``: never found, and an unknown user with enough test items for the protocol
             scores 0. Metrics by category and of diversity leave unknown users out.
@@ -81,7 +88,7 @@ def evaluate(
         raise DataError(f"the test set {test!r} is empty: nothing to measure.")
 
     known = align(test, model.train_, "test", on_unknown)
-    excluded = _excluded(model, seen, rules)
+    excluded = excluded_lists(model, seen, rules)
     test_lists, n_overlap = subtract_lists((known.offsets, known.items), excluded)
     if n_overlap:
         warnings.warn(
@@ -89,14 +96,15 @@ def evaluate(
             "recommended again and are left out of the test.",
             stacklevel=2,
         )
-    inputs = _metric_inputs(model, rules, known, excluded, categories, n_threads)
+    attributes = aligned_attributes(item_attributes, model.train_.items, "item", "item")
+    inputs = _metric_inputs(model, rules, known, excluded, categories, attributes, n_threads)
     columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: inputs.categories)
     if not columns:
         raise ParameterError(f"metrics={metrics!r} with k={list(cutoffs)} selects no metric.")
     for column in columns:  # before the work begins
         inputs.require(column.metric.needs, column.label)
     longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
-    _check_longest(longest, model.train_.n_items)
+    check_longest(longest, model.train_.n_items)
 
     evaluated = np.flatnonzero((np.diff(test_lists[0]) > 0) | (known.n_unknown > 0)).astype(np.int32)
     if not len(evaluated) and not known.n_unknown_users:
@@ -180,6 +188,7 @@ def _metric_inputs(
     known: Aligned,
     excluded: tuple[NDArray[np.int64], NDArray[np.int32]],
     categories: str | None,
+    item_attributes: pl.DataFrame | None,
     threads: int,
 ) -> MetricInputs:
     space = model.item_space()
@@ -192,10 +201,12 @@ def _metric_inputs(
         n_unknown=known.n_unknown,
         n_excluded=np.diff(excluded[0]),
         threads=threads,
+        item_attributes=item_attributes,
+        interest_space=model.interest_space,
     )
 
 
-def _excluded(
+def excluded_lists(
     model: Recommender, seen: Interactions | Sequence[Interactions] | None, rules: Protocol
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Per user of the model, the items that leave the ranking."""
@@ -222,6 +233,7 @@ def _cutoffs(k: int | Sequence[int] | None, rules: Protocol, n_items: int) -> tu
     return tuple(sorted({check_cutoff(cut) for cut in given}))
 
 
-def _check_longest(longest: int, n_items: int) -> None:
+def check_longest(longest: int, n_items: int) -> None:
+    """Raise if a list would be longer than the catalog."""
     if longest > n_items:
         raise ParameterError(f"k={longest} is larger than the catalog of {n_items:,} items. Ask for a shorter list.")

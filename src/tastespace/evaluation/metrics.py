@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.checks import is_whole
 from tastespace.errors import ParameterError, nearest
+from tastespace.evaluation import taste_metrics
 from tastespace.evaluation.metric_inputs import MetricInputs
 from tastespace.models.ranking import Block
 from tastespace.training.n_vectors import n_beta
 
 Values = NDArray[np.float64]
 PerUser = Callable[[Block, MetricInputs, Any], Values]
-
-_ENTRIES_AT_ONCE = 4_000_000  # of a temporary table
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,9 @@ class Metric:
     unit: str = "fraction"
     """``"fraction"`` for accuracy, which lies between 0 and 1; any other metric names its unit."""
     range: str = "0 to 1"
-    needs: Literal["", "vectors", "categories"] = ""
+    needs: Literal["", "vectors", "interests", "categories"] = ""
     """What it cannot be computed without."""
+    lower_is_better: bool = False
     from_exposure: Callable[[NDArray[np.int64]], float] | None = None
     """For metrics of the catalog: from the number of lists that show each item."""
 
@@ -153,29 +153,6 @@ def ils(block: Block, inputs: MetricInputs, k: int) -> Values:
     return _native.list_pair_distances(block.top, vectors, np.array([k], dtype=np.int64), inputs.threads)[:, 0] / 2
 
 
-def category_ild(block: Block, inputs: MetricInputs, k: int) -> Values:
-    """Mean Jaccard distance between the category sets of two of the first k items: 0 (the same) to 1 (disjoint).
-
-    Items without a category are left out; so are users with fewer than two others.
-    """
-    # Few users at a time: each takes a table of k items by categories and one of k by k pairs.
-    at_once = max(1, _ENTRIES_AT_ONCE // (k * (k + len(inputs.categories))))
-    parts = range(0, len(block.top), at_once)
-    return np.concatenate([_jaccard_distance(block.top[at : at + at_once, :k], inputs) for at in parts])
-
-
-def _jaccard_distance(top: NDArray[np.int32], inputs: MetricInputs) -> Values:
-    sets = inputs.membership[np.maximum(top, 0)] & (top >= 0)[:, :, None]
-    sets = sets.astype(np.float32)
-    common = sets @ sets.transpose(0, 2, 1)
-    size = sets.sum(axis=2)
-    union = size[:, :, None] + size[:, None, :] - common
-    pair = (size[:, :, None] > 0) & (size[:, None, :] > 0) & ~np.eye(top.shape[1], dtype=bool)
-    distance = np.where(pair, 1.0 - common / np.maximum(union, 1.0), 0.0)
-    n_pairs = pair.sum(axis=(1, 2))
-    return np.where(n_pairs > 0, distance.sum(axis=(1, 2)) / np.maximum(n_pairs, 1), np.nan)
-
-
 def novelty(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Mean self-information of the first k items, in bits: 0 or more."""
     top = block.top[:, :k]
@@ -183,20 +160,6 @@ def novelty(block: Block, inputs: MetricInputs, k: int) -> Values:
     bits = np.where(shown, inputs.self_information[np.maximum(top, 0)], 0.0)
     n_shown = shown.sum(axis=1)
     return np.where(n_shown > 0, bits.sum(axis=1) / np.maximum(n_shown, 1), np.nan)
-
-
-def minority_recall(block: Block, inputs: MetricInputs, k: int) -> Values:
-    """Recall at k, 0 to 1, over the test items outside the category that holds most of the user's training items.
-
-    Test items without any category are left out; so are users without a test item of a minority category.
-    """
-    main = inputs.main_category[block.users]
-    sets = inputs.membership[block.test_items]
-    main_of_owner = main[block.owner]
-    minority = (main_of_owner >= 0) & sets.any(axis=1) & ~sets[np.arange(len(sets)), np.maximum(main_of_owner, 0)]
-    total = _sum(block, minority)
-    found = _sum(block, minority & (block.test_ranks[:, 0] <= k))
-    return np.where(total > 0, found / np.maximum(total, 1), np.nan)
 
 
 def category_average_precision(block: Block, inputs: MetricInputs, category: int) -> Values:
@@ -238,39 +201,34 @@ METRICS = {
         Metric("HitRate", hit_rate, True, "share of users with a hit"),
         Metric("AUC", auc, False, "area under the ROC curve"),
         Metric("OPAUC", opauc, False, "one-way partial AUC, written OPAUC(0.01)"),
-        Metric(
-            "MaxDiv",
-            max_div,
-            True,
-            "squared distances over ordered pairs of a list",
-            unit="squared distance",
-            range="0 or more",
-            needs="vectors",
-        ),
-        Metric(
-            "ILS",
-            ils,
-            True,
-            "squared distances over unordered pairs of a list",
-            unit="squared distance",
-            range="0 or more",
-            needs="vectors",
-        ),
+        Metric("MaxDiv", max_div, True, "squared distances over ordered pairs of a list",
+               unit="squared distance", range="0 or more", needs="vectors"),
+        Metric("ILS", ils, True, "squared distances over unordered pairs of a list",
+               unit="squared distance", range="0 or more", needs="vectors"),
         Metric("Coverage", None, True, "items in any list", unit="share of the catalog", from_exposure=coverage),
-        Metric(
-            "CategoryILD",
-            category_ild,
-            True,
-            "how much the categories of a list's items differ",
-            unit="Jaccard distance",
-            needs="categories",
-        ),
+        Metric("CategoryILD", taste_metrics.category_ild, True, "how much the categories of a list's items differ",
+               unit="Jaccard distance", needs="categories"),
         Metric("Novelty", novelty, True, "self-information of the items", unit="bits", range="0 or more"),
-        Metric("Gini", None, True, "inequality of the items' exposure", unit="Gini index", from_exposure=gini),
-        Metric("MinorityRecall", minority_recall, True, "recall outside the user's main category", needs="categories"),
+        Metric("Gini", None, True, "inequality of the items' exposure",
+               unit="Gini index", from_exposure=gini, lower_is_better=True),
+        Metric("MinorityRecall", taste_metrics.minority_recall, True, "recall outside the user's main category",
+               needs="categories"),
+        Metric("SubtopicRecall", taste_metrics.subtopic_recall, True, "categories of the test items that hits have",
+               needs="categories"),
+        Metric("AlphaNDCG", taste_metrics.alpha_ndcg, True, "NDCG in which further hits of a category gain less",
+               needs="categories"),
+        Metric("CalibrationKL", taste_metrics.calibration_kl, True,
+               "Kullback-Leibler divergence between the categories of history and list",
+               unit="nats", range="0 to 4.61", needs="categories", lower_is_better=True),
+        Metric("CalibrationJS", taste_metrics.calibration_js, True,
+               "Jensen-Shannon divergence between the categories of history and list",
+               unit="bits", needs="categories", lower_is_better=True),
+        Metric("InterestCoverage", taste_metrics.interest_coverage_of_list, True,
+               "the user's interests that an item of the list is nearest to",
+               unit="share of the interests", needs="interests"),
         Metric("CategoryMAP", category_average_precision, False, "MAP[c] for each category c", needs="categories"),
     )
-}
+}  # fmt: skip
 DEFAULT = ("P", "R", "NDCG", "MAP", "MRR")
 
 

@@ -21,7 +21,7 @@ FRACTION, PERCENT = "fraction", "%"
 class Report:
     """The metrics of one evaluation. ``report["P@3"]`` is the mean over the users who count for it.
 
-    Accuracy is a fraction between 0 and 1; MaxDiv, ILS, Coverage, CategoryILD, Novelty and Gini have their own units.
+    Accuracy is a fraction between 0 and 1; diversity, calibration, novelty and exposure have their own units.
     `units` and everything printed say which; `in_percent` is for printed tables.
 
     >>> import polars as pl

@@ -276,13 +276,19 @@ class InferenceMixin:
 
     @staticmethod
     def _check_metric(metric: str, protocol: str) -> None:
-        """Raise `ParameterError` unless the metric is the name of one metric and the protocol is known."""
+        """Raise unless this is the name of one metric of which larger values are better and the protocol is known."""
         from tastespace.evaluation.metrics import columns_for
         from tastespace.evaluation.protocols import find_protocol
 
         find_protocol(protocol)
-        if [column.label for column in columns_for([metric], (3, 10))] != [metric]:
+        columns = columns_for([metric], (3, 10))
+        if [column.label for column in columns] != [metric]:
             raise ParameterError(f"monitor={metric!r}: expected the name of one metric, such as 'NDCG@10' or 'MAP'.")
+        if columns[0].metric.lower_is_better:
+            raise ParameterError(
+                f"monitor={metric!r}: the epoch with the largest value is kept, and of {metric} smaller values are "
+                "better. Choose a metric such as 'NDCG@10' or 'MinorityRecall@20'."
+            )
 
     def _measure(self, test: Interactions, seen: Interactions, metric: str, protocol: str, threads: int) -> float:
         """One metric of `tastespace.evaluate`."""
