@@ -24,7 +24,8 @@ class RowSolver {
   RowSolver(const ConfidenceRows& rows, std::span<const float> fixed, std::span<const float> gram, std::int64_t dim)
       : rows_(rows), fixed_(fixed), gram_(gram), dim_(dim), residual_(dim), direction_(dim), product_(dim) {}
 
-  void improve(std::int64_t row, float* x, int n_steps) {
+  void improve(std::int64_t row, float regularization, float* x, int n_steps) {
+    regularization_ = regularization;
     begin_ = rows_.offsets[row];
     end_ = rows_.offsets[row + 1];
     if (begin_ == end_) {  // the solution of a row without entries
@@ -52,9 +53,10 @@ class RowSolver {
  private:
   const float* column(std::int64_t entry) const { return fixed_.data() + rows_.columns[entry] * dim_; }
 
-  // out = (gram + sum extra y y') x; gram is symmetric
+  // out = (gram + regularization + sum extra y y') x; gram is symmetric
   void multiply(const float* x, float* out) const {
-    std::fill(out, out + dim_, 0.0f);
+    std::copy_n(x, dim_, out);
+    simd::scale(out, regularization_, dim_);
     for (std::int64_t k = 0; k < dim_; ++k) add_scaled(out, x[k], gram_.data() + k * dim_, dim_);
     for (std::int64_t e = begin_; e < end_; ++e)
       add_scaled(out, rows_.extra[e] * simd::dot(column(e), x, dim_), column(e), dim_);
@@ -63,19 +65,20 @@ class RowSolver {
   const ConfidenceRows& rows_;
   std::span<const float> fixed_, gram_;
   std::int64_t dim_, begin_ = 0, end_ = 0;
+  float regularization_ = 0.0f;
   std::vector<float> residual_, direction_, product_;
 };
 
 }  // namespace
 
 void als_half_step(const ConfidenceRows& rows, std::span<const float> fixed, std::span<const float> gram,
-                   std::int64_t dim, int n_steps, std::span<float> vectors, int threads) {
+                   std::span<const float> regularization, std::int64_t dim, int n_steps, std::span<float> vectors, int threads) {
   const auto n_rows = static_cast<std::int64_t>(rows.offsets.size()) - 1;
 #pragma omp parallel num_threads(threads)
   {
     RowSolver solver(rows, fixed, gram, dim);
 #pragma omp for schedule(dynamic, 16)
-    for (std::int64_t row = 0; row < n_rows; ++row) solver.improve(row, vectors.data() + row * dim, n_steps);
+    for (std::int64_t row = 0; row < n_rows; ++row) solver.improve(row, regularization[row], vectors.data() + row * dim, n_steps);
   }
 }
 

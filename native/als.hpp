@@ -15,10 +15,10 @@ struct ConfidenceRows {
 };
 
 // A few steps of conjugate gradients for each row x of `vectors`, from where it is, towards the solution of
-//   (gram + sum extra y y') x = sum (1 + extra) y,    sums over the row's columns, y = their rows of `fixed`,
-// where gram = fixed' fixed + regularization * identity, of shape (dim, dim). Rows are independent of each other: the
-// same bits for every number of threads.
+//   (gram + regularization[row] * identity + sum extra y y') x = sum (1 + extra) y,
+// with sums over the row's columns, y their rows of `fixed`, and gram = fixed' fixed of shape (dim, dim). Rows are
+// independent of each other: the same bits for every number of threads.
 void als_half_step(const ConfidenceRows& rows, std::span<const float> fixed, std::span<const float> gram,
-                   std::int64_t dim, int n_steps, std::span<float> vectors, int threads);
+                   std::span<const float> regularization, std::int64_t dim, int n_steps, std::span<float> vectors, int threads);
 
 }  // namespace tastespace

@@ -619,18 +619,20 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   m.def(
       "als_half_step",
       [](Array<std::int64_t> offsets, Array<std::int32_t> columns, Array<float> extra, Matrix<float> fixed,
-         Matrix<float> gram, int n_steps, nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu> vectors,
+         Matrix<float> gram, Array<float> regularization, int n_steps, nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu> vectors,
          int threads) {
         same_length(columns.size(), extra.size());
         same_length(offsets.size(), vectors.shape(0) + 1);
+        same_length(regularization.size(), vectors.shape(0));
         same_length(fixed.shape(1), vectors.shape(1));
         same_length(gram.shape(0) * gram.shape(1), vectors.shape(1) * vectors.shape(1));
         nb::gil_scoped_release free;
         tastespace::als_half_step({view(offsets), view(columns), view(extra)}, view(fixed), view(gram),
-                                  static_cast<std::int64_t>(vectors.shape(1)), n_steps,
+                                  view(regularization), static_cast<std::int64_t>(vectors.shape(1)), n_steps,
                                   {vectors.data(), vectors.size()}, threads);
       },
-      nb::kw_only(), "offsets"_a, "columns"_a, "extra"_a, "fixed"_a, "gram"_a, "n_steps"_a, "vectors"_a.noconvert(),
+      nb::kw_only(), "offsets"_a, "columns"_a, "extra"_a, "fixed"_a, "gram"_a, "regularization"_a, "n_steps"_a,
+      "vectors"_a.noconvert(),
       "threads"_a);
 
   m.def(

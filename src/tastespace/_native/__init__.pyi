@@ -417,14 +417,15 @@ def als_half_step(
     extra: NDArray[np.float32],
     fixed: NDArray[np.float32],
     gram: NDArray[np.float32],
+    regularization: NDArray[np.float32],
     n_steps: int,
     vectors: NDArray[np.float32],
     threads: int,
 ) -> None:
     """Conjugate gradient steps for the vectors of one side of a factorization, changed in place.
 
-    ``fixed`` are the vectors of the other side. ``gram`` is ``fixed.T @ fixed`` plus the regularization on the
-    diagonal, ``extra`` the confidence of each entry above 1.
+    ``fixed`` are the vectors of the other side. ``gram`` is ``fixed.T @ fixed``, ``regularization`` has a
+    number for each row, ``extra`` is the confidence of each entry above 1.
     """
 
 def add_standardized(total: NDArray[np.float32], scores: NDArray[np.float32], weight: float, threads: int) -> int:

@@ -39,6 +39,9 @@ class ALS(Recommender):
         regularization: lambda.
         alpha: Additional confidence of an interaction, for each unit of weight.
         iterations: Passes over users and items.
+        frequency_power: How much stronger rows with more interactions are regularized, 0 or more: lambda is multiplied
+            by ``(m / mean m) ** frequency_power``, with m the sum of the row's confidences (Rendle et al., "Revisiting
+            the Performance of iALS on Item Recommendation Benchmarks", RecSys 2022, has 1).
         seed: Of the initial vectors.
         threads: 0 means all cores; the result does not depend on it.
 
@@ -60,6 +63,7 @@ class ALS(Recommender):
         regularization: float = 20.0,
         alpha: float = 1.0,
         iterations: int = 15,
+        frequency_power: float = 0.0,
         seed: int = 0,
         threads: int = 0,
     ) -> None:
@@ -67,6 +71,7 @@ class ALS(Recommender):
         self.regularization = regularization
         self.alpha = alpha
         self.iterations = iterations
+        self.frequency_power = frequency_power
         self.seed = seed
         self.threads = threads
 
@@ -76,17 +81,22 @@ class ALS(Recommender):
         matrix = train.matrix
         by_user = _confidence(matrix, self.alpha)
         by_item = _confidence(matrix.T.tocsr(), self.alpha)
+        extra_of_users, extra_of_items = (self.alpha * np.asarray(matrix.sum(axis=axis)) for axis in (1, 0))
         rng = np.random.default_rng(self.seed)
         users, items = (
             (0.01 * rng.standard_normal((n, self.dim))).astype(np.float32) for n in (train.n_users, train.n_items)
         )
         n_threads = resolve_threads(self.threads)
         for _ in range(self.iterations):
-            for rows, fixed, vectors in ((by_user, items, users), (by_item, users, items)):
+            for rows, extra, fixed, vectors in (
+                (by_user, extra_of_users, items, users),
+                (by_item, extra_of_items, users, items),
+            ):
                 _native.als_half_step(
                     **rows,
                     fixed=fixed,
-                    gram=self._gram(fixed).astype(np.float32),
+                    gram=_gram(fixed).astype(np.float32),
+                    regularization=self._regularization(extra, len(fixed), float(extra.mean())),
                     n_steps=_CG_STEPS,
                     vectors=vectors,
                     threads=n_threads,
@@ -95,17 +105,17 @@ class ALS(Recommender):
             raise TrainingError("the least squares gave NaN or infinite vectors. Raise regularization.")
         self.user_vectors_, self.item_vectors_ = users, items
 
-    def _gram(self, fixed: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """The part of the least squares that all rows of the other side share, shape ``(dim, dim)``."""
-        wide = fixed.astype(np.float64)
-        with threadpool_limits(1, "blas"):  # the same bits for every number of threads
-            return wide.T @ wide + self.regularization * np.eye(wide.shape[1])
+    def _regularization(self, extra: NDArray[np.floating[Any]], n_fixed: int, mean_extra: float) -> NDArray[np.float32]:
+        """The regularization of rows with these sums of extra confidences, shape ``(n_rows,)``."""
+        scale = ((n_fixed + extra) / (n_fixed + mean_extra)) ** self.frequency_power
+        return (self.regularization * scale).astype(np.float32)
 
     def _check(self) -> None:
         for name in ("dim", "iterations"):
             require_whole(name, getattr(self, name))
         require_number("regularization", self.regularization, above=0.0)
-        require_number("alpha", self.alpha, least=0.0)
+        for name in ("alpha", "frequency_power"):
+            require_number(name, getattr(self, name), least=0.0)
         require_seed(self.seed)
 
     def vectors(self) -> VectorSpace:
@@ -118,16 +128,29 @@ class ALS(Recommender):
         """Vectors of new users: the least-squares problem of one user, solved exactly."""
         items = self.item_vectors_.astype(np.float64)
         users = np.empty((histories.n_users, items.shape[1]), dtype=np.float32)
-        whole = self._gram(items)
+        whole, identity = _gram(items), np.eye(items.shape[1])
+        known = self.popularity_source.matrix
+        ridge = self._regularization(
+            self.alpha * histories.user_counts, len(items), self.alpha * float(known.sum()) / known.shape[0]
+        )
         with threadpool_limits(1, "blas"):  # many small systems
             for user, (first, last) in enumerate(zip(histories.offsets[:-1], histories.offsets[1:], strict=True)):
                 mine = items[histories.indices[first:last]]
                 users[user] = scipy.linalg.solve(
-                    whole + self.alpha * (mine.T @ mine), (1.0 + self.alpha) * mine.sum(axis=0), assume_a="pos"
+                    whole + ridge[user] * identity + self.alpha * (mine.T @ mine),
+                    (1.0 + self.alpha) * mine.sum(axis=0),
+                    assume_a="pos",
                 )
         new = copy.copy(self)
         new.user_vectors_ = users
         return new
+
+
+def _gram(fixed: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """The part of the least squares that all rows of the other side share, shape ``(dim, dim)``."""
+    wide = fixed.astype(np.float64)
+    with threadpool_limits(1, "blas"):  # the same bits for every number of threads
+        return wide.T @ wide
 
 
 def _confidence(matrix: Any, alpha: float) -> dict[str, NDArray[Any]]:
