@@ -15,7 +15,9 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.data import datasets
     from tastespace.evaluation import compare, evaluate, over_seeds
     from tastespace.models.baselines import EASE, MostPopular
+    from tastespace.models.blend import Blend
     from tastespace.models.dpcml import CML, DPCML
+    from tastespace.recipe import fit
     from tastespace.recommend.rerank import Reranked, rerank
     from tastespace.recommend.tradeoff import tradeoff
     from tastespace.store import load
@@ -26,6 +28,7 @@ __all__ = [
     "CML",
     "DPCML",
     "EASE",
+    "Blend",
     "Interactions",
     "MostPopular",
     "Reranked",
@@ -33,6 +36,7 @@ __all__ = [
     "compare",
     "datasets",
     "evaluate",
+    "fit",
     "load",
     "over_seeds",
     "rerank",
@@ -42,6 +46,8 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Blend": "tastespace.models.blend",
+    "fit": "tastespace.recipe",
     "CML": "tastespace.models.dpcml",
     "DPCML": "tastespace.models.dpcml",
     "EASE": "tastespace.models.baselines",

@@ -269,6 +269,16 @@ def _as_interactions(train: Any, valid: Any) -> tuple[Interactions, Interactions
     return _with_ids(data, whole.users, whole.items), _with_ids(held_out, whole.users, whole.items)
 
 
+def is_sparse(data: Any) -> bool:
+    """Whether this is a matrix of SciPy."""
+    return bool(sp.issparse(data))
+
+
+def as_interactions(data: Any) -> Interactions:
+    """Training data of any accepted kind as `Interactions`."""
+    return _as_interactions(data, None)[0]
+
+
 def _kind(name: str, data: Any) -> str:
     if isinstance(data, Interactions):
         return "Interactions"

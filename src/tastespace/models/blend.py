@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from tastespace.data import split
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
+from tastespace.models.balance import BALANCED_BY, Balance, BalanceBy
 from tastespace.models.base import Recommender
 from tastespace.models.blend_weights import CandidateScores, best_weights
 from tastespace.models.dpcml import DPCML
@@ -50,6 +52,11 @@ class Blend(Recommender):
             blend is not worse there than its best member; the metric is the mean of NDCG@10 and R@20. Where `fit` is
             given no validation data it holds out a fifth of each history, chooses, and fits the members to everything.
 
+        balance: Added to the score of an item, times minus the logarithm of the share of the user's history that the
+            item's interest holds: 0 ranks by the sum alone, larger values lift items of a user's smaller interests.
+        balance_by: What the share is of: ``"interests"``, the vectors of the member that has several per user, or
+            ``"categories"``, those of the item attributes.
+
     Weights of interactions go to the members that use them; the others learn from the interactions alone.
 
     >>> from tastespace import split, synthetic
@@ -67,11 +74,21 @@ class Blend(Recommender):
     weights_: NDArray[np.float64]
     """Weight of each member, shape ``(n_members,)``; the sum is 1."""
 
+    recipe_: dict[str, Any] | None = None
+    """What `tastespace.fit` tried and why it chose this blend, where it was made by that."""
+
     def __init__(
-        self, members: Sequence[Recommender] | None = None, weights: Sequence[float] | None = None, threads: int = 0
+        self,
+        members: Sequence[Recommender] | None = None,
+        weights: Sequence[float] | None = None,
+        balance: float = 0.0,
+        balance_by: BalanceBy = "interests",
+        threads: int = 0,
     ) -> None:
         self.members = members
         self.weights = weights
+        self.balance = balance
+        self.balance_by = balance_by
         self.threads = threads
 
     @classmethod
@@ -80,11 +97,14 @@ class Blend(Recommender):
         members: Sequence[Recommender],
         weights: Sequence[float] | None = None,
         valid: Interactions | None = None,
+        *,
+        balance: float = 0.0,
+        balance_by: BalanceBy = "interests",
         threads: int = 0,
     ) -> Self:
         """A fitted blend of fitted models, which keep what they have learned.
 
-        ``weights`` as in the constructor; without them ``valid`` is needed, held-out interactions to choose them on.
+        Arguments as in the constructor; without weights ``valid`` is needed, held-out interactions to choose them on.
 
         >>> from tastespace import synthetic
         >>> from tastespace.models import CML, EASE
@@ -92,7 +112,7 @@ class Blend(Recommender):
         >>> Blend.of([CML(dim=8, epochs=5).fit(town), EASE().fit(town)], [0.7, 0.3]).is_fitted
         True
         """
-        model = cls([member.clone() for member in _checked_members(members)], weights, threads)
+        model = cls([member.clone() for member in _checked_members(members)], weights, balance, balance_by, threads)
         _require_same_data(members)
         if weights is None and valid is None:
             raise ParameterError("Blend.of was given neither weights nor valid, held-out interactions to choose them.")
@@ -107,6 +127,7 @@ class Blend(Recommender):
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         templates = self._templates()
         self._check_weights(len(templates))
+        vars(self).pop("_balance", None)
         if self.weights is not None:
             self.members_ = [_fitted(member.clone(), train, valid, progress) for member in templates]
             self.weights_ = _normalized(self.weights)
@@ -143,6 +164,7 @@ class Blend(Recommender):
             else:
                 members.append(_fitted(member.clone(), train, None, progress))
         self.members_, self.train_, self.valid_ = members, train, None
+        vars(self).pop("_balance", None)
         return self
 
     def _chosen(self, valid: Interactions | None) -> NDArray[np.float64]:
@@ -154,6 +176,9 @@ class Blend(Recommender):
         return [DPCML(), SparseEASE()] if self.members is None else _checked_members(self.members)
 
     def _check_weights(self, n_members: int) -> None:
+        require_number("balance", self.balance, least=0.0)
+        if self.balance_by not in BALANCED_BY:
+            raise ParameterError(f"balance_by={self.balance_by!r}: expected {' or '.join(map(repr, BALANCED_BY))}.")
         if self.weights is None:
             return
         given = list(self.weights)
@@ -176,7 +201,13 @@ class Blend(Recommender):
         for member, weight in zip(self.members_, self.weights_, strict=True):
             if weight > 0:
                 self._add(total, member, weight, users)
+        if self.balance:
+            total += np.float32(self.balance) * self._balance.of_users(users)
         return total
+
+    @cached_property
+    def _balance(self) -> Balance:
+        return Balance(self.train_, self.balance_by, self.interest_space())
 
     def _add(
         self, total: NDArray[np.float32], member: Recommender, weight: float, users: NDArray[np.integer[Any]]
@@ -204,6 +235,8 @@ class Blend(Recommender):
         weight = float(self.weights_[self.members_.index(source)])
         own = source.scores_by(user, interests)
         deviation = float(whole.std())
+        if self.balance:
+            total += np.float32(self.balance) * self._balance.of_users(rows)
         return total[0] + (weight * (own - whole.mean()) / deviation if deviation else 0.0).astype(np.float32)
 
     # ---- interests and items, from the member that has them --------------------------------------------------
@@ -269,6 +302,7 @@ class Blend(Recommender):
             members.append(folded)
         model = copy.copy(self)
         model.members_ = members
+        vars(model).pop("_balance", None)  # that of the users before
         return model
 
     # ---- parameters and files -----------------------------------------------------------------------------------
@@ -315,10 +349,11 @@ class Blend(Recommender):
         return found
 
     def _learned(self) -> dict[str, Any]:
-        return {"weights": self.weights_, "members": self.members_}
+        return {"weights": self.weights_, "members": self.members_, "recipe": self.recipe_}
 
     def _restore(self, learned: Mapping[str, Any]) -> None:
         self.weights_, self.members_ = np.asarray(learned["weights"]), list(learned["members"])
+        self.recipe_ = learned["recipe"]
         for member in self.members_:
             member.train_, member.valid_ = self.train_, None
 

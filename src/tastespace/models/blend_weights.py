@@ -7,7 +7,7 @@ milliseconds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -107,6 +107,10 @@ class CandidateScores:
             places.append(np.searchsorted(found, valid.indices[valid.offsets[user] : valid.offsets[user + 1]]))
         offsets = np.concatenate([[0], np.cumsum(valid.user_counts[users])]).astype(np.int64)
         return cls(users, items, values, offsets, np.concatenate(places).astype(np.int32), threads)
+
+    def of_members(self, members: Sequence[int]) -> CandidateScores:
+        """The same for some of the members only."""
+        return replace(self, scores=self.scores[list(members)])
 
     def ranks(self, total: NDArray[np.float32]) -> NDArray[np.int32]:
         """Rank of each held-out item where candidates are ordered by ``total``, shape ``(n, n_candidates)``."""

@@ -37,8 +37,8 @@ class SparseEASE(Recommender):
         n_neighbors: Items from which an item is predicted, at most.
         regularization: lambda > 0; larger means smoother.
         dropout: Share of the inputs that training leaves out, in [0, 1).
-        user_power: Interactions of a user with n of them have the weight ``n ** user_power`` in training: negative
-            values give users with long histories less influence.
+        user_power: Interactions of a user with n of them have the weight ``(n / mean n) ** user_power`` in training:
+            negative values give users with long histories less influence.
         memory_limit_gb: Limit for what is held while learning, above the data itself; by default three quarters of the
             memory that is available. Where the Gram matrix does not fit, its smallest entries are left out.
         threads: 0 means all cores; the result is the same for every number.
@@ -74,7 +74,8 @@ class SparseEASE(Recommender):
         self._check()
         by_user = sp.csr_array(train.matrix, dtype=np.float32)
         if self.user_power:
-            scale = np.maximum(train.user_counts, 1).astype(np.float64) ** self.user_power
+            counts = np.maximum(train.user_counts, 1).astype(np.float64)
+            scale = (counts / counts.mean()) ** self.user_power
             by_user = sp.csr_array(sp.diags_array(scale) @ by_user, dtype=np.float32)
         by_item = by_user.tocsc()
         offsets, sources, values = _native.fit_item_regression(

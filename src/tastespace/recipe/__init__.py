@@ -1,0 +1,11 @@
+"""The default recipe: from a table to a fitted model, chosen on held-out data within a budget of time.
+
+`fit` tries linear, factorization and metric models with one and with several vectors per user, blends the best of each
+family with weights chosen on held-out interactions, decides how much smaller interests are lifted, and fits the result
+to all of the data.
+"""
+
+from tastespace.recipe.fit import fit
+from tastespace.recipe.report import RecipeReport
+
+__all__ = ["RecipeReport", "fit"]

@@ -1,0 +1,156 @@
+"""`tastespace.fit`: the default recipe."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tastespace.checks import require_seed, require_whole
+from tastespace.data import split
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
+from tastespace.models import Blend, MostPopular, Recommender, SparseEASE
+from tastespace.models.base import TrainingData
+from tastespace.models.blend import with_best_epoch
+from tastespace.recipe.choice import choose
+from tastespace.recipe.report import make_report
+from tastespace.recipe.searches import families
+from tastespace.recipe.trials import Budget, run_trials
+
+log = logging.getLogger(__name__)
+
+_HELD_OUT = 0.2  # of each history
+
+
+def fit(
+    data: TrainingData,
+    *,
+    user: str = "user",
+    item: str = "item",
+    minutes: float = 2.0,
+    trials: int | None = None,
+    seed: int = 0,
+    threads: int = 0,
+    progress: bool | None = None,
+    **columns: Any,
+) -> Recommender:
+    """A model for this data, chosen within a budget of time: the default recipe.
+
+    A fifth of each history is held out. On the rest models of several families are tried (linear, factorization, metric
+    learning with one and with several vectors per user), and their best ones are blended, with the weights that rank
+    the held-out items best; the blend is not worse there than its best member. Where users have several interests, the
+    smaller ones are lifted as far as that costs no accuracy. Then everything is fitted again to all of the data.
+
+    Args:
+        data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
+        user, item: Names of the columns of a frame.
+        minutes: Time for all of it. At least one model is fitted, however small the budget.
+        trials: Number of models to try, instead of ``minutes``: gives the same model on every machine.
+        seed: Of the held-out part and of the models.
+        threads: 0 means all cores.
+        progress: Show what is being tried: by default only where standard error is a terminal.
+        **columns: Further arguments of `Interactions.from_frame`: ``rating``, ``min_rating``, ``item_attributes``, ...
+
+    Returns:
+        A fitted `Blend`. Its ``recipe_`` says what was tried and why it was chosen: a table of trials, the blend, and
+        one sentence on whether users of this data have several tastes. `RecipeReport` prints it.
+
+    >>> import tastespace as ts
+    >>> town = ts.synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
+    >>> model = ts.fit(town, trials=3)
+    >>> len(model.recipe_["trials"]), model.recommend(7, k=2)["rank"].to_list()
+    (3, [1, 2])
+    """
+    began = time.monotonic()
+    whole = _interactions(data, user, item, columns)
+    _check(minutes, trials, seed)
+    notes = []
+    if whole.weights is not None:
+        whole = whole.without_weights()
+        notes.append("Weights were not used: the recipe learns from the interactions alone.")
+        log.warning(notes[-1])
+    # In this order short histories stay in training whole: the first part is rounded down.
+    held_out, train = split.per_user(whole, (_HELD_OUT, 1 - _HELD_OUT), seed=seed)
+    if not held_out.n_interactions:
+        return _without_choice(whole, threads, notes, began)
+    budget = Budget(None if trials is not None else 60 * minutes, trials, began)
+    with _messages(progress) as report:
+        done = run_trials(families(train, seed, threads), train, held_out, budget, report)
+        if not done:
+            notes.append("No model could be fitted; see the log.")
+            return _without_choice(whole, threads, notes, began)
+        report("choosing the blend")
+        choice = choose(done, held_out, threads)
+        if budget.seconds is not None and len(done) == 1:
+            notes.append(f"The budget of {minutes:g} minutes was used up by the first model; give more for a choice.")
+        members = []
+        for trial in choice.trials:
+            report(f"fitting to everything: {trial.model!r}")
+            members.append(with_best_epoch(trial.model).fit(whole, progress=False))
+    model = Blend.of(
+        members,
+        [float(weight) for weight in choice.weights],
+        balance=choice.balance,
+        balance_by=choice.balance_by,
+        threads=threads,
+    )
+    model.recipe_ = make_report(done, choice, notes, time.monotonic() - began).to_dict()
+    return model
+
+
+def _without_choice(whole: Interactions, threads: int, notes: list[str], began: float) -> Recommender:
+    """Histories of one item: nothing can be held out, so nothing can be compared."""
+    log.warning("histories are too short to hold anything out: a linear model was fitted without a choice")
+    member: Recommender = SparseEASE(threads=threads)
+    if whole.n_interactions == 0 or whole.user_counts.max() < 2:
+        member = MostPopular()  # no two items have a user in common
+    model = Blend.of([member.fit(whole)], [1.0], threads=threads)
+    model.recipe_ = {
+        "trials": [],
+        "blend": {"members": [repr(member)], "weights": [1.0], "balance": 0.0, "balance_by": "interests"},
+        "tastes": "Whether several tastes pay cannot be said without held-out interactions.",
+        "notes": [*notes, f"Histories are too short to hold anything out: {member!r} was fitted without a choice."],
+        "seconds": time.monotonic() - began,
+    }
+    return model
+
+
+def _interactions(data: Any, user: str, item: str, columns: dict[str, Any]) -> Interactions:
+    if isinstance(data, Interactions):
+        given = {"user": user, "item": item} if (user, item) != ("user", "item") else {}
+        for name in (*given, *columns):
+            raise ParameterError(f"{name}= names a column of a frame, but data is Interactions already. Leave it out.")
+        return data
+    from tastespace.models.base import as_interactions, is_sparse
+
+    if is_sparse(data):
+        return as_interactions(data)
+    return Interactions.from_frame(data, user=user, item=item, **columns)
+
+
+def _check(minutes: float, trials: int | None, seed: int) -> None:
+    number = isinstance(minutes, (int, float)) and not isinstance(minutes, bool)
+    if not (number and 0 < minutes < float("inf")):
+        raise ParameterError(f"minutes={minutes!r}: expected a positive number of minutes.")
+    if trials is not None:
+        require_whole("trials", trials)
+    require_seed(seed)
+
+
+@contextmanager
+def _messages(progress: bool | None) -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says what is being tried."""
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield lambda text: log.info("%s", text)
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda text: bar.update(task, description=text)

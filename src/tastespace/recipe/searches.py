@@ -1,0 +1,107 @@
+"""What the recipe tries: a search for each family of models, one model after the other.
+
+A search is a generator. It yields an unfitted model, is sent how well that did on held-out data, and decides from that
+what to yield next. So every search starts with a setting that is good on most data and then follows the data, and the
+number of models tried decides how far it gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tastespace.data.interactions import Interactions
+from tastespace.models import ALS, CML, DPCML, EASE, Recommender, SparseEASE
+
+Search = Generator[Recommender, float, None]
+Value = TypeVar("Value")
+
+_EASE_LIMIT = 6_000  # users or items, whichever are fewer: above, its closed form takes too long
+_SMALL = 2_000_000  # interactions times dimension / 100 up to which the largest dimension is tried
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models of one kind; the blend may hold one of each."""
+
+    name: str
+    search: Search
+
+
+def families(train: Interactions, seed: int, threads: int) -> list[Family]:
+    """The searches, in the order in which they take turns."""
+    found = [
+        Family("linear", _sparse_ease(threads, user_power=0.0)),
+        Family("factorization", _als(train, seed, threads)),
+        Family("one vector", _metric(train, seed, threads, several=False)),
+        Family("several vectors", _metric(train, seed, threads, several=True)),
+        Family("linear, users alike", _sparse_ease(threads, user_power=-0.5)),
+    ]
+    if min(train.n_users, train.n_items) <= _EASE_LIMIT:
+        found.append(Family("linear, all pairs", _ease(threads)))
+    return found
+
+
+def _sparse_ease(threads: int, user_power: float) -> Search:
+    def make(value: float) -> Recommender:
+        return SparseEASE(regularization=value, user_power=user_power, threads=threads)
+
+    yield from _line(make, (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), start=3)
+
+
+def _ease(threads: int) -> Search:
+    def make(value: float) -> Recommender:
+        return EASE(regularization=value, threads=threads)
+
+    yield from _line(make, (10.0, 30.0, 100.0, 300.0, 1000.0), start=2)
+
+
+def _als(train: Interactions, seed: int, threads: int) -> Search:
+    def make(dim: int, alpha: float, regularization: float) -> Recommender:
+        return ALS(dim=dim, alpha=alpha, regularization=regularization, frequency_power=1.0, seed=seed, threads=threads)
+
+    # Confidence and regularization belong together: along this line the predictions keep their size.
+    pairs = ((2.0, 15.0), (8.0, 30.0), (32.0, 100.0), (100.0, 300.0))
+    (alpha, regularization), best = yield from _line(lambda pair: make(64, *pair), pairs, start=1)
+    scales = (0.35, 0.6, 1.0, 1.7, 2.8)
+    scale, best = yield from _line(lambda factor: make(64, alpha, factor * regularization), scales, 2, best)
+    dims = [dim for dim in (128, 256, 512) if dim * train.n_interactions <= 100 * _SMALL or dim == 128]
+    yield from _line(lambda dim: make(dim, alpha, scale * regularization), (64, *dims), 0, best)
+
+
+def _metric(train: Interactions, seed: int, threads: int, several: bool) -> Search:
+    def make(n_negatives: int, anchor: float = 0.5, n_interests: int = 3) -> Recommender:
+        common = {
+            "n_negatives": n_negatives, "epochs": 100, "patience": 5, "validate_every": 2, "seed": seed,
+            "threads": threads,
+        }  # fmt: skip
+        if not several:
+            return CML(**common)
+        return DPCML(n_interests=n_interests, **common)
+
+    n_negatives, best = yield from _line(make, (1, 3, 10, 30, 100), start=2)
+    if several:
+        yield from _line(lambda n: make(n_negatives, n_interests=n), (2, 3, 4, 6), 1, best)
+
+
+def _line(
+    make: Callable[[Value], Recommender], values: Sequence[Value], start: int, best: float | None = None
+) -> Generator[Recommender, float, tuple[Value, float]]:
+    """Search along ordered values from one of them, upwards as long as it helps, else downwards.
+
+    Gives the best value and its figure. ``best`` is the figure of the start where that was tried before.
+    """
+    at = start
+    if best is None:
+        best = yield make(values[at])
+    for step in (1, -1):
+        moved = False
+        while 0 <= at + step < len(values):
+            figure = yield make(values[at + step])
+            if figure <= best:
+                break
+            best, at, moved = figure, at + step, True
+        if moved:
+            break
+    return values[at], best

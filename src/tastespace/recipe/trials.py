@@ -1,0 +1,153 @@
+"""Runs the searches within a budget of time or of trials, each model fitted to one part and measured on the other."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tastespace.data.interactions import Interactions
+from tastespace.errors import TastespaceError
+from tastespace.evaluation import evaluate
+from tastespace.models import Recommender
+from tastespace.models.trained_base import TrainedRecommender
+from tastespace.recipe.searches import Family
+
+log = logging.getLogger(__name__)
+
+_MEASURED_USERS = 2_000
+_REFIT = 1.4  # time of a fit to everything, relative to one without the held-out part
+_OVERHEAD = 0.12  # share of the budget for choosing the blend
+
+
+@dataclass
+class Trial:
+    """One model that was tried."""
+
+    family: str
+    model: Recommender
+    """Fitted to the data without the held-out part."""
+    ndcg: float
+    """NDCG@10 on the held-out part."""
+    recall: float
+    """Recall@20 there."""
+    seconds: float
+    """That fitting and measuring took."""
+
+    @property
+    def objective(self) -> float:
+        """What trials are compared by: the mean of both metrics."""
+        return (self.ndcg + self.recall) / 2
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to try: a number of seconds, or a number of trials, which gives the same model every time."""
+
+    seconds: float | None
+    trials: int | None
+    began: float
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the recipe began."""
+        return time.monotonic() - self.began
+
+    def allows(self, done: list[Trial], family: str) -> bool:
+        """Whether another model of this family fits in, with time left to fit the chosen ones to everything."""
+        if self.trials is not None:
+            return len(done) < self.trials
+        assert self.seconds is not None
+        if not done:
+            return True
+        own = [trial.seconds for trial in done if trial.family == family]
+        # The first of a family: a guess from the slowest so far.
+        estimate = 1.3 * own[-1] if own else max(trial.seconds for trial in done)
+        return self.elapsed + estimate + self.reserve(done) < self.seconds
+
+    def reserve(self, done: list[Trial]) -> float:
+        """Seconds that choosing and fitting the best of each family to everything will take."""
+        assert self.seconds is not None
+        fits = sum(_REFIT * trial.seconds for trial in best_of_families(done))
+        return fits + _OVERHEAD * self.seconds
+
+    def minutes_left(self, done: list[Trial]) -> float | None:
+        """For models that can stop training at a time limit; None where trials are counted."""
+        if self.seconds is None:
+            return None
+        return max(0.02, (self.seconds - self.elapsed - self.reserve(done)) / 60 / (1 + _REFIT))
+
+
+def run_trials(
+    families: list[Family],
+    train: Interactions,
+    held_out: Interactions,
+    budget: Budget,
+    report: Callable[[str], None],
+) -> list[Trial]:
+    """Fit and measure models, the families taking turns, until the budget is used or nothing is left to try."""
+    measured = sample_users(held_out, _MEASURED_USERS)
+    done: list[Trial] = []
+    waiting = deque((family, next(family.search, None)) for family in families)
+    while waiting:
+        family, model = waiting.popleft()
+        if model is None or not budget.allows(done, family.name):
+            continue
+        report(f"{family.name}: {model!r}")
+        trial = _tried(family.name, model, train, measured, budget.minutes_left(done))
+        if trial is None:
+            continue
+        done.append(trial)
+        log.info("%s: %r: NDCG@10 %.4f, R@20 %.4f", family.name, trial.model, trial.ndcg, trial.recall)
+        drop_beaten(done)
+        try:
+            waiting.append((family, family.search.send(trial.objective)))
+        except StopIteration:
+            continue
+    return done
+
+
+def _tried(
+    family: str, model: Recommender, train: Interactions, measured: Interactions, minutes: float | None
+) -> Trial | None:
+    start = time.monotonic()
+    try:
+        if isinstance(model, TrainedRecommender):
+            if minutes is not None:
+                model.set_params(max_minutes=minutes)
+            model.fit(train, measured, progress=False)
+            model.set_params(max_minutes=None)
+        else:
+            model.fit(train, progress=False)
+        figures = evaluate(model, measured, seen=train, metrics=["NDCG@10", "R@20"])
+    except TastespaceError as problem:  # out of memory, diverged: the others go on
+        log.warning("%s was left out: %s", type(model).__name__, problem)
+        return None
+    return Trial(family, model, figures["NDCG@10"], figures["R@20"], time.monotonic() - start)
+
+
+def sample_users(data: Interactions, n: int) -> Interactions:
+    """The interactions of at most n users who have any, always the same ones."""
+    users = np.flatnonzero(data.user_counts > 0)
+    if len(users) <= n:
+        return data
+    chosen = np.random.default_rng(0).choice(users, n, replace=False)
+    return data.subset(np.isin(data.row_of_each(), chosen))
+
+
+def best_of_families(trials: list[Trial]) -> list[Trial]:
+    """The best trial of each family, in the order of the families' first trials."""
+    names = list(dict.fromkeys(trial.family for trial in trials))
+    return [max((t for t in trials if t.family == name), key=lambda t: t.objective) for name in names]
+
+
+def drop_beaten(trials: list[Trial]) -> None:
+    """Free the memory of models that a better one of their family has replaced."""
+    kept = {id(trial) for trial in best_of_families(trials)}
+    for trial in trials:
+        if id(trial) not in kept and trial.model.is_fitted:
+            trial.model = trial.model.clone()
