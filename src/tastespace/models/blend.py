@@ -237,7 +237,9 @@ class Blend(Recommender):
         deviation = float(whole.std())
         if self.balance:
             total += np.float32(self.balance) * self._balance.of_users(rows)
-        return total[0] + (weight * (own - whole.mean()) / deviation if deviation else 0.0).astype(np.float32)
+        if deviation:
+            total[0] += (weight / deviation * (own - whole.mean())).astype(np.float32)
+        return total[0]
 
     # ---- interests and items, from the member that has them --------------------------------------------------
 
@@ -398,6 +400,6 @@ def _fitted(member: Recommender, train: Interactions, valid: Interactions | None
 def with_best_epoch(member: Recommender) -> Recommender:
     """An unfitted copy of a fitted model that trains as long as was best for it on validation data."""
     again = member.clone()
-    if isinstance(member, TrainedRecommender) and getattr(member, "best_epoch_", 0):
+    if isinstance(member, TrainedRecommender) and member.best_epoch_ > 0:
         again.set_params(epochs=member.best_epoch_)
     return again

@@ -5,7 +5,7 @@ family with weights chosen on held-out interactions, decides how much smaller in
 to all of the data.
 """
 
-from tastespace.recipe.fit import fit
+from tastespace.recipe.default_recipe import fit
 from tastespace.recipe.report import RecipeReport
 
 __all__ = ["RecipeReport", "fit"]

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.data.categories import category_column, item_categories
+from tastespace.data.categories import category_column, item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.models import Recommender
 from tastespace.models.balance import Balance, BalanceBy, nearest_interests
 from tastespace.models.blend_weights import Accuracy, CandidateScores, best_weights
+from tastespace.models.vector_space import VectorSpace
 from tastespace.recipe.trials import Trial, best_of_families
 
 _LEAST_WEIGHT = 0.04  # below, a member is left out
 _BALANCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _LOSS = 0.005  # of NDCG@10 and of R@20 each that may be given for minority recall
-
-
-@dataclass(frozen=True)
-class Figures:
-    """How a choice does on held-out interactions."""
-
-    ndcg: float
-    """NDCG@10."""
-    recall: float
-    """Recall@20."""
-    minority: float
-    """Recall@20 of what lies outside a user's main interest; NaN where nobody has such held-out items."""
 
 
 @dataclass(frozen=True)
@@ -41,24 +29,26 @@ class Choice:
     weights: NDArray[np.float64]
     balance: float
     balance_by: BalanceBy
-    minority_of: str
-    """What the main interest is a matter of: ``"categories"`` or ``"interests"``."""
-    figures: Figures
+    """Also what a minority is: items outside a user's main category, or main interest."""
+    figures: Accuracy
     """Of the blend."""
-    best_member: tuple[Trial, Figures]
-    one_vector: Figures
+    best_member: tuple[Trial, Accuracy]
+    one_vector: Accuracy
     """Of the best blend without members that have several vectors per user, and without balance."""
 
 
 def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     """The blend of the families' best models that does best on the held-out interactions."""
     best = best_of_families(trials)
-    scores = CandidateScores.of([trial.model for trial in best], held_out, threads)
+    plain = CandidateScores.of([trial.model for trial in best], held_out, threads)
     several = [at for at, trial in enumerate(best) if trial.model.has_interests]
+    one = [at for at in range(len(best)) if at not in several]
+    source = max(several, key=lambda at: best[at].objective, default=None)
+    sides = _Sides(plain, best[0].model.train_, None if source is None else best[source].model)
+    scores = replace(plain, is_minority=sides.is_minority)
     weights = _without_small(scores, best_weights(scores))
-    source = max(several, key=lambda at: (weights[at], best[at].objective), default=None)
-    sides = _Sides(scores, held_out, None if source is None else best[source].model)
-    balance, total = sides.best_balance(scores.mixed(weights), weights)
+    total = scores.mixed(weights)
+    balance = sides.best_balance(scores, total)
     single = max(range(len(best)), key=lambda at: scores.accuracy(scores.scores[at]).objective)
     members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
     return Choice(
@@ -66,10 +56,9 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
         weights=weights[members],
         balance=balance,
         balance_by=sides.balance_by,
-        minority_of=sides.minority_of,
-        figures=sides.figures(total),
-        best_member=(best[single], sides.figures(scores.scores[single])),
-        one_vector=sides.figures(scores.mixed(_best_of(scores, [a for a in range(len(best)) if a not in several]))),
+        figures=scores.accuracy(sides.lifted(total, balance)),
+        best_member=(best[single], scores.accuracy(scores.scores[single])),
+        one_vector=scores.accuracy(scores.mixed(_best_of(scores, one))),
     )
 
 
@@ -90,86 +79,57 @@ def _without_small(scores: CandidateScores, weights: NDArray[np.float64]) -> NDA
 
 
 class _Sides:
-    """The candidates' interests and categories: what is a minority, and how it can be lifted."""
+    """What is a minority among a user's candidates, and by how much it can be lifted."""
 
-    def __init__(self, scores: CandidateScores, held_out: Interactions, source: Recommender | None) -> None:
-        self._scores = scores
-        train = held_out if source is None else source.train_
-        self._has_categories = category_column(train.item_attributes) is not None
-        self.minority_of = "categories" if self._has_categories else "interests"
-        self.balance_by: BalanceBy = "categories" if self._has_categories else "interests"
+    def __init__(self, scores: CandidateScores, train: Interactions, source: Recommender | None) -> None:
+        self._train, self._users, self._items = train, scores.users, np.maximum(scores.items, 0)
+        by_category = category_column(train.item_attributes) is not None
+        self.balance_by: BalanceBy = "categories" if by_category else "interests"
+        self.is_minority: NDArray[np.bool_] | None = None
         self._logs: NDArray[np.float32] | None = None
-        self._minority: NDArray[np.bool_] | None = None
-        if source is None:
+        space = None if source is None else source.interest_space()
+        if space is None and not by_category:
             return
-        space = source.interest_space()
-        assert space is not None
         balance = Balance(train, self.balance_by, space)
-        self._logs = np.stack([_at(balance.of_users(u), i) for u, i in self._rows()])
-        if self._has_categories:
-            main, membership = _main_categories(train, scores.users)
-            has = membership.any(axis=1)
-            minority = [
-                has[np.maximum(i, 0)] & ~membership[np.maximum(i, 0), m]
-                for (_, i), m in zip(self._rows(), main, strict=True)
-            ]
-        else:
-            minority = []
-            for user, items in self._rows():
-                nearest = nearest_interests(space, user)[0]
-                own = train.indices[train.offsets[user[0]] : train.offsets[user[0] + 1]]
-                minority.append(nearest[np.maximum(items, 0)] != np.bincount(nearest[own], minlength=1).argmax())
-        self._minority = np.stack(minority)
+        rows = range(len(self._users))
+        self._logs = np.stack([balance.of_users(self._users[at : at + 1])[0, self._items[at]] for at in rows])
+        outside = self._outside_category() if space is None or by_category else self._outside_interest(space)
+        owner = np.repeat(np.arange(len(self._users)), np.diff(scores.test_offsets))
+        self.is_minority = outside[owner, scores.test_places]
 
-    def _rows(self) -> Any:
-        return ((self._scores.users[at : at + 1], self._scores.items[at]) for at in range(len(self._scores.users)))
+    def _outside_category(self) -> NDArray[np.bool_]:
+        """Whether a candidate has categories, but not the one that most of the user's items have."""
+        column = require_category_column(self._train.item_attributes, None, purpose="balance", argument="column")
+        membership = item_categories(column).table()
+        main = np.array([membership[self._past(user)].sum(axis=0).argmax() for user in self._users])
+        has_category = np.asarray(membership.any(axis=1))
+        return has_category[self._items] & ~membership[self._items, main[:, None]]
 
-    def figures(self, total: NDArray[np.float32]) -> Figures:
-        """Of an order of the candidates."""
-        accuracy = self._scores.accuracy(total)
-        return Figures(accuracy.ndcg, accuracy.recall, self._minority_recall(total))
+    def _outside_interest(self, space: VectorSpace) -> NDArray[np.bool_]:
+        """Whether a candidate belongs to another interest than most of the user's items."""
+        found = np.empty(self._items.shape, dtype=bool)
+        for at, user in enumerate(self._users):
+            nearest = nearest_interests(space, np.array([user]))[0]
+            found[at] = nearest[self._items[at]] != np.bincount(nearest[self._past(user)], minlength=1).argmax()
+        return found
 
-    def _minority_recall(self, total: NDArray[np.float32]) -> float:
-        if self._minority is None:
-            return float("nan")
-        scores = self._scores
-        n_test = np.diff(scores.test_offsets)
-        owner = np.repeat(np.arange(len(n_test)), n_test)
-        counts = self._minority[owner, scores.test_places]
-        n_minority = np.bincount(owner, counts, len(n_test))
-        hits = np.bincount(owner, counts & (scores.ranks(total) <= 20), len(n_test))
-        return float((hits[n_minority > 0] / n_minority[n_minority > 0]).mean()) if n_minority.any() else float("nan")
+    def _past(self, user: int) -> NDArray[np.int32]:
+        return self._train.indices[self._train.offsets[user] : self._train.offsets[user + 1]]
 
-    def best_balance(
-        self, total: NDArray[np.float32], weights: NDArray[np.float64]
-    ) -> tuple[float, NDArray[np.float32]]:
-        """The balance with the highest minority recall that keeps the accuracy, and the scores with it."""
-        if self._logs is None:
-            return 0.0, total
-        plain = self._scores.accuracy(total)
-        best = (self._minority_recall(total), 0.0)
-        for balance in _BALANCES[1:]:
-            lifted = total + np.float32(balance) * self._logs
-            if _keeps(self._scores.accuracy(lifted), plain):
-                best = max(best, (self._minority_recall(lifted), balance))
-        return best[1], total + np.float32(best[1]) * self._logs
+    def lifted(self, total: NDArray[np.float32], balance: float) -> NDArray[np.float32]:
+        """The scores with this balance."""
+        return total if self._logs is None else total + np.float32(balance) * self._logs
+
+    def best_balance(self, scores: CandidateScores, total: NDArray[np.float32]) -> float:
+        """The balance with the highest minority recall that keeps the accuracy."""
+        plain = scores.accuracy(total)
+        best = (plain.minority, 0.0)
+        for balance in _BALANCES[1:] if self._logs is not None else ():
+            found = scores.accuracy(self.lifted(total, balance))
+            if _keeps(found, plain):
+                best = max(best, (found.minority, balance))
+        return best[1]
 
 
 def _keeps(accuracy: Accuracy, plain: Accuracy) -> bool:
     return accuracy.ndcg >= (1 - _LOSS) * plain.ndcg and accuracy.recall >= (1 - _LOSS) * plain.recall
-
-
-def _at(row: NDArray[np.float32], items: NDArray[np.int32]) -> NDArray[np.float32]:
-    return row[0, np.maximum(items, 0)]
-
-
-def _main_categories(train: Interactions, users: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Category with most of each user's items, and which item belongs to which category."""
-    assert train.item_attributes is not None
-    column = category_column(train.item_attributes)
-    assert column is not None
-    membership = item_categories(train.item_attributes[column]).table()
-    main = [
-        membership[train.indices[train.offsets[user] : train.offsets[user + 1]]].sum(axis=0).argmax() for user in users
-    ]
-    return np.array(main), membership

@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tastespace.models import Recommender
-from tastespace.recipe.choice import Choice, Figures
+from tastespace.models.blend_weights import Accuracy
+from tastespace.recipe.choice import Choice
 from tastespace.recipe.trials import Trial
 
 _NOTABLE = 0.005  # relative difference below which figures count as equal
@@ -32,10 +32,11 @@ class RecipeReport:
         return asdict(self)
 
     def __str__(self) -> str:
-        rows = [("family", "model", "NDCG@10", "R@20", "seconds", "weight")]
+        rows = [("family", "model", "NDCG@10", "R@20", "minority", "seconds", "weight")]
         rows += [
             (
-                row["family"], row["model"], f"{row['NDCG@10']:.4f}", f"{row['R@20']:.4f}", f"{row['seconds']:.1f}",
+                row["family"], row["model"], f"{row['NDCG@10']:.4f}", f"{row['R@20']:.4f}",
+                "" if row["MinorityRecall@20"] is None else f"{row['MinorityRecall@20']:.4f}", f"{row['seconds']:.1f}",
                 f"{row['weight']:.2f}" if row["weight"] is not None else "",
             )
             for row in self.trials
@@ -71,8 +72,9 @@ def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: 
             {
                 "family": trial.family,
                 "model": repr(trial.model),
-                "NDCG@10": trial.ndcg,
-                "R@20": trial.recall,
+                "NDCG@10": trial.figures.ndcg,
+                "R@20": trial.figures.recall,
+                "MinorityRecall@20": _or_none(trial.figures.minority),
                 "seconds": trial.seconds,
                 "weight": weights.get(id(trial)),
             }
@@ -83,9 +85,9 @@ def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: 
             "weights": [float(weight) for weight in choice.weights],
             "balance": choice.balance,
             "balance_by": choice.balance_by,
-            "figures": asdict(choice.figures),
-            "best_member": {"model": repr(best.model), **asdict(figures)},
-            "one_vector": asdict(choice.one_vector),
+            "figures": _plain(choice.figures),
+            "best_member": {"model": repr(best.model), **_plain(figures)},
+            "one_vector": _plain(choice.one_vector),
         },
         tastes=tastes_sentence(choice),
         notes=notes,
@@ -96,21 +98,25 @@ def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: 
 def tastes_sentence(choice: Choice) -> str:
     """Whether several interests per user pay on this data."""
     several, one = choice.figures, choice.one_vector
-    if not any(_has_interests(trial.model) for trial in choice.trials):
+    if not any(trial.model.has_interests for trial in choice.trials):
         return "Several vectors per user were not tried: the budget was too small."
     if math.isnan(several.minority) or math.isnan(one.minority):
         return "Nobody has held-out items outside the main interest: whether several tastes pay cannot be said."
     gain = _relative(several.minority, one.minority)
     loss = min(_relative(several.ndcg, one.ndcg), _relative(several.recall, one.recall))
-    what = f"recall of items outside a user's main {'category' if choice.minority_of == 'categories' else 'interest'}"
+    what = f"recall of items outside a user's main {'category' if choice.balance_by == 'categories' else 'interest'}"
     if gain < _NOTABLE:
         return f"One vector is enough here: several interests do not improve the {what} ({_percent(gain)})."
     cost = "at no loss of accuracy" if loss > -_NOTABLE else f"for {_percent(loss)} of accuracy"
     return f"This data has users with several tastes: several interests improve the {what} by {_percent(gain)} {cost}."
 
 
-def _has_interests(model: Recommender) -> bool:
-    return model.has_interests
+def _plain(figures: Accuracy) -> dict[str, float | None]:
+    return {name: _or_none(value) for name, value in figures._asdict().items()}
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _relative(value: float, reference: float) -> float:
@@ -119,6 +125,3 @@ def _relative(value: float, reference: float) -> float:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-__all__ = ["Figures", "RecipeReport", "make_report", "tastes_sentence"]

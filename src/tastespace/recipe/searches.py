@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tastespace.data.interactions import Interactions
 from tastespace.models import ALS, CML, DPCML, EASE, Recommender, SparseEASE
@@ -72,7 +72,7 @@ def _als(train: Interactions, seed: int, threads: int) -> Search:
 
 def _metric(train: Interactions, seed: int, threads: int, several: bool) -> Search:
     def make(n_negatives: int, anchor: float = 0.5, n_interests: int = 3) -> Recommender:
-        common = {
+        common: dict[str, Any] = {
             "n_negatives": n_negatives, "epochs": 100, "patience": 5, "validate_every": 2, "seed": seed,
             "threads": threads,
         }  # fmt: skip

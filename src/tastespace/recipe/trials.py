@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tastespace.data.categories import category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import TastespaceError
 from tastespace.evaluation import evaluate
 from tastespace.models import Recommender
+from tastespace.models.blend_weights import Accuracy
 from tastespace.models.trained_base import TrainedRecommender
 from tastespace.recipe.searches import Family
 
@@ -31,17 +33,15 @@ class Trial:
     family: str
     model: Recommender
     """Fitted to the data without the held-out part."""
-    ndcg: float
-    """NDCG@10 on the held-out part."""
-    recall: float
-    """Recall@20 there."""
+    figures: Accuracy
+    """On the held-out part."""
     seconds: float
     """That fitting and measuring took."""
 
     @property
     def objective(self) -> float:
-        """What trials are compared by: the mean of both metrics."""
-        return (self.ndcg + self.recall) / 2
+        """What trials are compared by."""
+        return self.figures.objective
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def run_trials(
         if trial is None:
             continue
         done.append(trial)
-        log.info("%s: %r: NDCG@10 %.4f, R@20 %.4f", family.name, trial.model, trial.ndcg, trial.recall)
+        log.info("%s: %r: NDCG@10 %.4f, R@20 %.4f", family.name, trial.model, *trial.figures[:2])
         drop_beaten(done)
         try:
             waiting.append((family, family.search.send(trial.objective)))
@@ -123,11 +123,12 @@ def _tried(
             model.set_params(max_minutes=None)
         else:
             model.fit(train, progress=False)
-        figures = evaluate(model, measured, seen=train, metrics=["NDCG@10", "R@20"])
+        by_category = [] if category_column(train.item_attributes) is None else ["MinorityRecall@20"]
+        found = evaluate(model, measured, seen=train, metrics=["NDCG@10", "R@20", *by_category])
     except TastespaceError as problem:  # out of memory, diverged: the others go on
         log.warning("%s was left out: %s", type(model).__name__, problem)
         return None
-    return Trial(family, model, figures["NDCG@10"], figures["R@20"], time.monotonic() - start)
+    return Trial(family, model, Accuracy(*found.metrics.values()), time.monotonic() - start)
 
 
 def sample_users(data: Interactions, n: int) -> Interactions:
