@@ -41,7 +41,7 @@ class BlockTrainer {
   std::int64_t n_groups() const { return layout_.n_groups(); }
 
   void train_user(std::int64_t group, StepComputer& computer) {
-    if (group + 1 < n_groups()) prefetch_user(layout_.positives()[layout_.start(group + 1)].user);
+    if (group + 1 < n_groups()) prefetch_user(group + 1);
     for (std::int64_t s = layout_.start(group); s < layout_.start(group + 1); ++s) {
       const auto [user, positive_index] = layout_.positives()[s];
       const CounterRng rng(seed_, epoch_, static_cast<std::uint64_t>(positive_index));
@@ -80,12 +80,18 @@ class BlockTrainer {
   }
 
  private:
-  void prefetch_user(std::int64_t user) const {
+  void prefetch_user(std::int64_t group) const {
+    const std::int64_t user = layout_.positives()[layout_.start(group)].user;
     const std::int64_t first = data_.vector_offsets[user] * state_.dim;
     const std::int64_t n = data_.vector_offsets[user + 1] * state_.dim - first;
     simd::prefetch(state_.user_vectors.data() + first, n);
     if (!state_.user_optimizer.first.empty()) simd::prefetch(state_.user_optimizer.first.data() + first, n);
-    if (settings_.anchor > 0.0f) simd::prefetch(state_.anchors.sums.data() + first, n);
+    if (settings_.anchor > 0.0f) {
+      simd::prefetch(state_.anchors.sums.data() + first, n);
+      __builtin_prefetch(state_.anchors.counts.data() + data_.vector_offsets[user]);
+      for (std::int64_t s = layout_.start(group); s < layout_.start(group + 1); ++s)
+        __builtin_prefetch(state_.anchors.assignments.data() + layout_.positives()[s].positive_index);
+    }
     __builtin_prefetch(data_.positives.data() + data_.offsets[user]);
   }
 
