@@ -171,6 +171,8 @@ AnchoredVector anchored_vector(const float* free, const float* sum, std::int64_t
   } else if (anchor < 1.0f) {
     free_weight = 1.0f;
     std::copy_n(free, dim, out);
+    // A free vector is in the ball already. At its border, rounding would decide whether the gradient is projected.
+    if (settings.user_region == Region::ball) return {true, free_weight, 0.0f};
   } else {
     std::fill_n(out, dim, std::numeric_limits<float>::infinity());
     return {false, 0.0f, 0.0f};

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.checks import require_number, require_seed, require_spread, require_whole
+from tastespace.checks import require_number, require_seed, require_share, require_spread, require_whole
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
@@ -480,9 +480,7 @@ class DPCML(TrainedRecommender):
             )
         for name in ("margin", "learning_rate", "radius", "gamma_rate"):
             require_number(name, getattr(self, name), above=0.0)
-        require_number("anchor", self.anchor, least=0.0)
-        if self.anchor > 1:
-            raise ParameterError(f"anchor={self.anchor!r}: expected a share, from 0 to 1.")
+        require_share("anchor", self.anchor)
         require_spread(self.spread_weight, self.min_spread, self.max_spread)
         number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
         if not (number and 0 < self.beta <= 1):
