@@ -74,6 +74,13 @@ class DPCML(TrainedRecommender):
     >>> model = DPCML(dim=16, n_interests=3, epochs=5, seed=0).fit(train, valid=valid)
     >>> model.user_vectors_.shape, model.item_vectors_.shape
     ((180, 16), (50, 16))
+
+    With `anchor` above 0, `assignments_` says to which of its user's interests each train interaction belongs, shape
+    ``(n_interactions,)``, and below 1 `free_vectors_` is the learned part of `user_vectors_`, of the same shape.
+
+    >>> anchored = DPCML(dim=16, n_interests=3, anchor=0.5, epochs=5, seed=0).fit(train, valid=valid)
+    >>> anchored.assignments_.shape == (train.n_interactions,), anchored.free_vectors_.shape
+    (True, (180, 16))
     """
 
     has_interests = True
