@@ -1,12 +1,14 @@
 // Python bindings of the kernels. They check types and sizes of arrays and release the GIL while a kernel runs.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "als.hpp"
+#include "anchors.hpp"
 #include "bpr.hpp"
 #include "cpu.hpp"
 #include "csr.hpp"
@@ -177,24 +180,52 @@ struct DpcmlDataArrays {
   }
 };
 
+// The arrays of AnchorState.
+struct AnchorArrays {
+  Held<std::int32_t> assignments;
+  Held<float> snapshot, sums;
+  Held<std::int32_t> counts;
+
+  tastespace::AnchorState spans() const { return {assignments.span(), snapshot.span(), sums.span(), counts.span()}; }
+};
+
 // The arrays of DpcmlState.
 struct DpcmlStateArrays {
   Held<float> user_vectors, item_vectors, gamma;
   OptimizerArrays user_optimizer, item_optimizer;
+  std::optional<AnchorArrays> anchors;
 
   tastespace::DpcmlState spans() const {
     return {user_vectors.span(),    item_vectors.span(),    item_vectors.shape[1],
-            user_optimizer.spans(), item_optimizer.spans(), gamma.span()};
+            user_optimizer.spans(), item_optimizer.spans(), gamma.span(),
+            anchors ? anchors->spans() : tastespace::AnchorState{}};
   }
 };
 
 // The kernels do not check the sizes of arrays: they are checked here.
-void require_sizes(const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& how) {
-  const std::int64_t n_users = data.offsets.rows() - 1, n_positives = data.positives.rows();
-  const std::int64_t n_items = state.item_vectors.rows(), dim = state.item_vectors.shape[1];
+void require_vectors(const DpcmlDataArrays& data, const DpcmlStateArrays& state) {
+  const std::int64_t n_users = data.offsets.rows() - 1, dim = state.item_vectors.shape[1];
   require_size("vector_offsets", data.vector_offsets, n_users + 1, "one per user and one more");
   require_size("user_vectors", state.user_vectors, data.vector_offsets.data[n_users] * dim,
                "vectors of all users times dim");
+}
+
+// What a kernel with anchored vectors needs.
+void require_anchors(const DpcmlDataArrays& data, const DpcmlStateArrays& state) {
+  if (!state.anchors) throw nb::value_error("anchors: expected an AnchorState, because settings.anchor is above 0.");
+  const auto n_item_values = static_cast<std::int64_t>(state.item_vectors.size());
+  const auto n_user_values = static_cast<std::int64_t>(state.user_vectors.size());
+  require_size("assignments", state.anchors->assignments, data.positives.rows(), "one per positive");
+  require_size("snapshot", state.anchors->snapshot, n_item_values, "as item_vectors");
+  require_size("sums", state.anchors->sums, n_user_values, "as user_vectors");
+  require_size("counts", state.anchors->counts, state.user_vectors.rows(), "one per user vector");
+}
+
+void require_sizes(const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& how) {
+  const std::int64_t n_users = data.offsets.rows() - 1, n_positives = data.positives.rows();
+  const std::int64_t n_items = state.item_vectors.rows();
+  require_vectors(data, state);
+  if (how.anchor > 0.0f) require_anchors(data, state);
   require_size("loss_weight", data.loss_weight, n_users, "one per user");
   require_size("dcrs_weight", data.dcrs_weight, n_users, "one per user");
   if (data.n_beta.size()) require_size("n_beta", data.n_beta, n_users, "one per user");
@@ -272,15 +303,15 @@ void bind_settings(nb::module_& m) {
           [](DpcmlSettings* self, Sampler sampler, std::int64_t n_negatives, std::int64_t n_hardest, float margin,
              float distance_scale, GammaRule gamma_rule, float gamma_rate, DcrsForm dcrs, float spread_weight,
              float min_spread, float max_spread, Region user_region, Region item_region, float radius,
-             OptimizerSettings optimizer, std::int64_t block_size) {
+             OptimizerSettings optimizer, std::int64_t block_size, float anchor) {
             new (self) DpcmlSettings{sampler,    n_negatives, n_hardest,     margin,     distance_scale, gamma_rule,
                                      gamma_rate, dcrs,        spread_weight, min_spread, max_spread,     user_region,
-                                     item_region, radius,     optimizer,     block_size};
+                                     item_region, radius,     optimizer,     block_size, anchor};
           },
           nb::kw_only(), "sampler"_a.noconvert(), "n_negatives"_a, "n_hardest"_a, "margin"_a, "distance_scale"_a,
           "gamma_rule"_a.noconvert(), "gamma_rate"_a, "dcrs"_a.noconvert(), "spread_weight"_a, "min_spread"_a,
           "max_spread"_a, "user_region"_a.noconvert(), "item_region"_a.noconvert(), "radius"_a, "optimizer"_a,
-          "block_size"_a)
+          "block_size"_a, "anchor"_a = 0.0f)
       .def_rw("sampler", &DpcmlSettings::sampler)
       .def_rw("n_negatives", &DpcmlSettings::n_negatives)
       .def_rw("n_hardest", &DpcmlSettings::n_hardest)
@@ -296,7 +327,8 @@ void bind_settings(nb::module_& m) {
       .def_rw("item_region", &DpcmlSettings::item_region)
       .def_rw("radius", &DpcmlSettings::radius)
       .def_rw("optimizer", &DpcmlSettings::optimizer)
-      .def_rw("block_size", &DpcmlSettings::block_size);
+      .def_rw("block_size", &DpcmlSettings::block_size)
+      .def_rw("anchor", &DpcmlSettings::anchor);
 
   nb::class_<BprSettings>(m, "BprSettings")
       .def(
@@ -373,19 +405,37 @@ void bind_arrays(nb::module_& m) {
           nb::kw_only(), "offsets"_a, "positives"_a, "alias_keep"_a, "alias_other"_a, "vector_offsets"_a,
           "loss_weight"_a, "dcrs_weight"_a, "n_beta"_a);
 
+  nb::class_<AnchorArrays>(m, "AnchorState")
+      .def(
+          "__init__",
+          [](AnchorArrays* self, nb::object assignments, nb::object snapshot, nb::object sums, nb::object counts) {
+            new (self) AnchorArrays{hold<std::int32_t>("assignments", assignments, 1),
+                                    hold<float>("snapshot", snapshot, 2), hold<float>("sums", sums, 2),
+                                    hold<std::int32_t>("counts", counts, 1)};
+          },
+          nb::kw_only(), "assignments"_a, "snapshot"_a, "sums"_a, "counts"_a)
+      .def_prop_ro("assignments", array_of(&AnchorArrays::assignments))
+      .def_prop_ro("snapshot", array_of(&AnchorArrays::snapshot))
+      .def_prop_ro("sums", array_of(&AnchorArrays::sums))
+      .def_prop_ro("counts", array_of(&AnchorArrays::counts));
+
   nb::class_<DpcmlStateArrays>(m, "DpcmlState")
       .def(
           "__init__",
           [](DpcmlStateArrays* self, nb::object user_vectors, nb::object item_vectors, nb::object gamma,
-             const OptimizerArrays& user_optimizer, const OptimizerArrays& item_optimizer) {
+             const OptimizerArrays& user_optimizer, const OptimizerArrays& item_optimizer,
+             std::optional<AnchorArrays> anchors) {
             new (self) DpcmlStateArrays{hold<float>("user_vectors", user_vectors, 2),
                                         hold<float>("item_vectors", item_vectors, 2),
-                                        hold<float>("gamma", gamma, 1), user_optimizer, item_optimizer};
+                                        hold<float>("gamma", gamma, 1), user_optimizer, item_optimizer,
+                                        std::move(anchors)};
           },
-          nb::kw_only(), "user_vectors"_a, "item_vectors"_a, "gamma"_a, "user_optimizer"_a, "item_optimizer"_a)
+          nb::kw_only(), "user_vectors"_a, "item_vectors"_a, "gamma"_a, "user_optimizer"_a, "item_optimizer"_a,
+          "anchors"_a = nb::none())
       .def_prop_ro("user_vectors", array_of(&DpcmlStateArrays::user_vectors))
       .def_prop_ro("item_vectors", array_of(&DpcmlStateArrays::item_vectors))
       .def_prop_ro("gamma", array_of(&DpcmlStateArrays::gamma))
+      .def_ro("anchors", &DpcmlStateArrays::anchors)
       .def_ro("user_optimizer", &DpcmlStateArrays::user_optimizer)
       .def_ro("item_optimizer", &DpcmlStateArrays::item_optimizer);
 
@@ -434,6 +484,33 @@ void bind_training(nb::module_& m) {
         return tastespace::train_dpcml(data.spans(), spans, settings, seed, epoch, first, last, threads);
       },
       "data"_a, "state"_a, "settings"_a, nb::kw_only(), "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
+
+  m.def(
+      "refresh_anchors",
+      [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
+         std::int64_t iterations, int threads) {
+        require_vectors(data, state);
+        require_anchors(data, state);
+        nb::gil_scoped_release free;
+        tastespace::DpcmlState spans = state.spans();
+        tastespace::refresh_anchors(data.spans(), spans, settings, iterations, threads);
+      },
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "iterations"_a, "threads"_a);
+
+  m.def(
+      "anchored_user_vectors",
+      [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
+         bool repeat_vectors, int threads) {
+        require_vectors(data, state);
+        require_anchors(data, state);
+        std::vector<float> out(state.user_vectors.size());
+        {
+          nb::gil_scoped_release free;
+          tastespace::anchored_user_vectors(data.spans(), state.spans(), settings, repeat_vectors, out, threads);
+        }
+        return give_matrix<float>(std::move(out), state.user_vectors.rows(), state.item_vectors.shape[1]);
+      },
+      "data"_a, "state"_a, "settings"_a, nb::kw_only(), "repeat_vectors"_a = false, "threads"_a);
 
   m.def(
       "fold_in_dpcml",

@@ -7,6 +7,10 @@
 //
 // d(u, v) is the smallest squared distance between a vector of user u and item v, times distance_scale. The score of an
 // item is -d(u, v): larger is better. The loss is [margin + d(u, positive) - d(u, negative)]_+.
+//
+// With anchor > 0 a vector of a user is a mix of what is learned and of the mean of the user's own items
+// (native/anchors.hpp). The mean leaves out the positive of the step, and the items of a step are updated with the
+// vectors with which its distances were computed.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +46,7 @@ struct DpcmlSettings {
   float radius;
   OptimizerSettings optimizer;
   std::int64_t block_size;  // positives per block
+  float anchor;             // share of the items' mean in a user vector, from 0 to 1
 };
 
 // Training data. The positives of user u are positives[offsets[u]] ... positives[offsets[u + 1] - 1], ascending.
@@ -55,12 +60,21 @@ struct DpcmlData {
   std::span<const std::int32_t> n_beta;         // per user, N_beta; empty where the sampler does not need it
 };
 
+// What anchored training keeps besides the vectors; empty where anchor = 0.
+struct AnchorState {
+  std::span<std::int32_t> assignments;  // per positive: its interest, counted within the user; negative: none yet
+  std::span<float> snapshot;            // item vectors at the last refresh, rows of dim
+  std::span<float> sums;                // per user vector: sum of the snapshot's vectors of its items
+  std::span<std::int32_t> counts;       // per user vector: number of its items
+};
+
 // What is learned.
 struct DpcmlState {
-  std::span<float> user_vectors, item_vectors;  // rows of dim
+  std::span<float> user_vectors, item_vectors;  // rows of dim; with anchor > 0 user_vectors are the free vectors
   std::int64_t dim;
   OptimizerState user_optimizer, item_optimizer;
   std::span<float> gamma;  // per positive; negative: no step taken yet; empty where the sampler does not need it
+  AnchorState anchors;
 
   std::int32_t n_items() const {
     return static_cast<std::int32_t>(static_cast<std::int64_t>(item_vectors.size()) / dim);
@@ -80,14 +94,19 @@ struct PositiveStep {
   double loss = 0.0;  // weighted, without DCRS
   double dcrs = 0.0;  // eta * dcrs_weight * psi
   float gamma_slope = 0.0f;
-  std::vector<std::int32_t> negatives;  // drawn; empty where the user has every item
+  std::vector<std::int32_t> negatives;  // drawn; empty where no step is possible
   std::vector<PairGradient> pair_gradients;
+  // With anchor > 0, the vectors of the pair gradients as they are in this step: rows of dim. Row row_of_vector[c] is
+  // that of the user's vector first_vector + c.
+  std::vector<float> vectors;
+  std::vector<std::int32_t> row_of_vector;
+  std::int64_t first_vector = 0;
 };
 
 // Sums over steps.
 struct DpcmlTotals {
   double loss = 0.0, dcrs = 0.0;
-  std::int64_t n_steps = 0, n_skipped = 0, n_pair_gradients = 0;  // skipped: positives of users who have every item
+  std::int64_t n_steps = 0, n_skipped = 0, n_pair_gradients = 0;  // skipped: no step is possible
 
   DpcmlTotals operator+(const DpcmlTotals& other) const {
     return {loss + other.loss, dcrs + other.dcrs, n_steps + other.n_steps, n_skipped + other.n_skipped,
@@ -95,7 +114,8 @@ struct DpcmlTotals {
   }
 };
 
-// Train on the positives number first ... last - 1 of this epoch's random order.
+// Train on the positives number first ... last - 1 of this epoch's random order. No step is possible for a user who
+// has every item, and with anchor = 1 for a user's only item.
 DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
                         std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads);
 

@@ -15,13 +15,36 @@ constexpr std::int64_t kVectorsAtOnce = 8;  // vectors of a user compared with a
 StepComputer::StepComputer(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings)
     : data_(data), state_(state), settings_(settings), negatives_(state.n_items(), data.alias) {}
 
+bool StepComputer::find_vectors(std::int64_t positive_index) {
+  const std::int64_t dim = state_.dim;
+  const float* free = state_.user_vectors.data() + first_ * dim;
+  if (settings_.anchor == 0.0f) {
+    vectors_ = free;
+    return true;
+  }
+  const AnchorState& anchors = state_.anchors;
+  const std::int64_t own = anchors.assignments[positive_index];
+  const float* positive = anchors.snapshot.data() + data_.positives[positive_index] * dim;
+  anchored_.resize(n_vectors_ * dim);
+  from_free_.resize(n_vectors_);
+  bool any = false;
+  for (std::int64_t c = 0; c < n_vectors_; ++c) {
+    from_free_[c] = anchored_vector(free + c * dim, anchors.sums.data() + (first_ + c) * dim,
+                                    anchors.counts[first_ + c], c == own ? positive : nullptr, settings_, dim,
+                                    anchored_.data() + c * dim);
+    any = any || from_free_[c].exists;
+  }
+  vectors_ = anchored_.data();
+  return any;
+}
+
 StepComputer::Nearest StepComputer::nearest(std::int32_t item) const {
   const float* v = state_.item_vectors.data() + item * state_.dim;
   float distances[kVectorsAtOnce];
   Nearest best{INFINITY, first_};
   for (std::int64_t from = 0; from < n_vectors_; from += kVectorsAtOnce) {
     const std::int64_t n = std::min(kVectorsAtOnce, n_vectors_ - from);
-    simd::squared_distances(state_.user_vectors.data() + (first_ + from) * state_.dim, n, v, state_.dim, distances);
+    simd::squared_distances(vectors_ + from * state_.dim, n, v, state_.dim, distances);
     for (std::int64_t c = 0; c < n; ++c)
       if (distances[c] < best.distance) best = {distances[c], first_ + from + c};
   }
@@ -39,10 +62,15 @@ bool StepComputer::compute(std::int64_t user, std::int64_t positive_index, Count
   step.loss = step.dcrs = 0.0;
   step.gamma_slope = 0.0f;
   simd::prefetch(state_.item_vectors.data() + positive_item * state_.dim, state_.dim);
+  if (settings_.anchor > 0.0f) simd::prefetch(state_.anchors.snapshot.data() + positive_item * state_.dim, state_.dim);
   negatives_.draw(taken, settings_.n_negatives, rng, step.negatives);
   if (step.negatives.empty()) return false;
   for (const std::int32_t negative : step.negatives)
     simd::prefetch(state_.item_vectors.data() + negative * state_.dim, state_.dim);
+  if (!find_vectors(positive_index)) {
+    step.negatives.clear();
+    return false;
+  }
 
   const Nearest nearest_to_positive = nearest(positive_item);
   distances_.resize(step.negatives.size());
@@ -166,22 +194,40 @@ void StepComputer::use_threshold(PositiveStep& step, Nearest nearest_to_positive
   gamma = std::max(0.0f, updated);
 }
 
+void StepComputer::keep_vectors(PositiveStep& step) const {
+  step.first_vector = first_;
+  step.row_of_vector.assign(n_vectors_, -1);
+  step.vectors.clear();
+  for (const PairGradient& pair : step.pair_gradients) {
+    std::int32_t& row = step.row_of_vector[pair.vector - first_];
+    if (row >= 0) continue;
+    row = static_cast<std::int32_t>(static_cast<std::int64_t>(step.vectors.size()) / state_.dim);
+    const float* vector = vectors_ + (pair.vector - first_) * state_.dim;
+    step.vectors.insert(step.vectors.end(), vector, vector + state_.dim);
+  }
+}
+
 std::span<const float> StepComputer::user_gradient(PositiveStep& step) {
   const std::int64_t dim = state_.dim;
   gradient_.assign(n_vectors_ * dim, 0.0f);
   has_gradient_.assign(n_vectors_, 0);
+  if (settings_.anchor == 1.0f) return gradient_;  // nothing is learned of the users but through the items
   for (const PairGradient& pair : step.pair_gradients) {
     const std::int64_t c = pair.vector - first_;
     simd::add_difference(gradient_.data() + c * dim, 2.0f * pair.derivative,
-                         state_.user_vectors.data() + pair.vector * dim, state_.item_vectors.data() + pair.item * dim,
-                         dim);
+                         vectors_ + c * dim, state_.item_vectors.data() + pair.item * dim, dim);
     has_gradient_[c] = 1;
   }
   if (settings_.dcrs != DcrsForm::off && n_vectors_ > 1) add_dcrs(step);
+  if (settings_.anchor > 0.0f)
+    for (std::int64_t c = 0; c < n_vectors_; ++c)
+      if (has_gradient_[c])
+        to_free_gradient(from_free_[c], vectors_ + c * dim, settings_.radius, dim, gradient_.data() + c * dim);
   return gradient_;
 }
 
 void StepComputer::update_user_vectors(PositiveStep& step, DpcmlState& state) {
+  if (settings_.anchor == 1.0f) return;
   const std::int64_t dim = state.dim;
   const std::span<const float> gradient = user_gradient(step);
   for (std::int64_t c = 0; c < n_vectors_; ++c) {
@@ -194,7 +240,7 @@ void StepComputer::update_user_vectors(PositiveStep& step, DpcmlState& state) {
 
 void StepComputer::add_dcrs(PositiveStep& step) {
   const std::int64_t dim = state_.dim, count = n_vectors_;
-  const float* vectors = state_.user_vectors.data() + first_ * dim;
+  const float* vectors = vectors_;
   const float weight = settings_.spread_weight * data_.dcrs_weight[user_];
   const float low = settings_.min_spread, high = settings_.max_spread;
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "anchors.hpp"
 #include "dpcml.hpp"
 
 namespace tastespace {
@@ -12,10 +13,15 @@ class StepComputer {
  public:
   StepComputer(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings);
 
-  // Fills `step` for a positive of `user` and updates its gamma. Returns false where the user has no negatives.
+  // Fills `step` for a positive of `user` and updates its gamma. Returns false where no step is possible: the user has
+  // no negatives, or with anchor = 1 no other item.
   bool compute(std::int64_t user, std::int64_t positive_index, CounterRng rng, PositiveStep& step);
 
-  // Gradient of the loss and of DCRS of the step just computed, with respect to the user's vectors: rows of dim.
+  // Write the vectors of the pair gradients of the step just computed to `step`.
+  void keep_vectors(PositiveStep& step) const;
+
+  // Gradient of the loss and of DCRS of the step just computed, with respect to the user's vectors (with anchor > 0,
+  // the free ones): rows of dim.
   std::span<const float> user_gradient(PositiveStep& step);
 
   // An optimizer step of the user's vectors along that gradient, and the projection. Rows without gradient do not
@@ -27,6 +33,8 @@ class StepComputer {
     float distance;       // d(u, v)
     std::int64_t vector;  // row of the user's nearest vector
   };
+  // Sets `vectors_`. Returns false where the user has none.
+  bool find_vectors(std::int64_t positive_index);
   Nearest nearest(std::int32_t item) const;
   void use_all(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item, float weight);
   void use_hardest(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item, float weight,
@@ -45,6 +53,9 @@ class StepComputer {
   const DpcmlSettings& settings_;
   NegativeSampler negatives_;
   std::int64_t user_ = 0, first_ = 0, n_vectors_ = 0;  // the user, and the rows of the user's vectors
+  const float* vectors_ = nullptr;                     // these vectors: the learned ones, or anchored_
+  std::vector<float> anchored_;                        // with anchor > 0, without the positive of the step
+  std::vector<AnchoredVector> from_free_;              // how they follow the free vectors
   std::vector<Nearest> distances_;                     // per negative
   std::vector<std::int32_t> chosen_;                   // positions among the negatives
   std::vector<float> values_, scratch_;                // per negative, and a copy to select from

@@ -61,6 +61,12 @@ def require_number(name: str, value: Any, *, above: float | None = None, least: 
         raise ParameterError(f"{name}={value!r}: expected a number, {least:g} or more.")
 
 
+def require_share(name: str, value: Any) -> None:
+    """Raise unless ``value`` is a number from 0 to 1."""
+    if not (isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= 1):
+        raise ParameterError(f"{name}={value!r}: expected a number from 0 to 1.")
+
+
 def require_spread(weight: Any, low: Any, high: Any) -> None:
     """Raise unless these are eta, delta_1 and delta_2 of DCRS; None leaves a side open."""
     require_number("spread_weight", weight, least=0.0)

@@ -105,6 +105,16 @@ def test_a_renamed_parameter_keeps_its_key(monkeypatch):
     assert PlannedRun("town", "ease").key() == before
 
 
+def test_a_parameter_that_was_added_keeps_keys_where_it_changes_nothing(monkeypatch):
+    base = PlannedRun("town", "bpa+hars")
+    before = base.key()
+    assert PlannedRun("town", "bpa+hars", parameters={"anchor": 0.0}).key() == before
+    assert PlannedRun("town", "bpa+hars", parameters={"anchor": 0.5}).key() != before
+    assert "anchor" not in module._effective_parameters(methods.find_method("bpa+hars"), {}, 0)
+    monkeypatch.setattr(module, "_ADDED_PARAMETERS", {})
+    assert base.key() != before
+
+
 def test_what_does_not_decide_the_figures_is_not_in_the_key():
     base = PlannedRun("town", "dpcml", parameters={"sampler": "hars"})
     assert PlannedRun("town", "dpcml", parameters={"sampler": "hard"}).key() == base.key()

@@ -215,10 +215,19 @@ class NumpyReference:
     def penalty(self, user: int, vectors: Any) -> float:
         return float(self.model.spread_weight * self.user_weight[user] * penalty(self.model, vectors))
 
+    def vectors(self, positive: int, learned: Any) -> Any:
+        """The vectors of the positive's user in its step, as a function of what is learned of this user."""
+        return learned
+
+    def vector_for_items(self, positive: int, row: int) -> Any:
+        """The user vector with which the items of a step are updated: as it is by then."""
+        return self.state["users"][row]
+
     def excess(self, positive: int, negatives: Any) -> Any:
         """margin + s(u, positive) - s(u, negative), the largest first."""
         user, item = self.owner[positive], self.kernel.train.indices[positive]
-        vectors, items = self.state["users"][self.rows_of(user)], self.state["items"][[item, *negatives]]
+        vectors = self.vectors(positive, self.state["users"][self.rows_of(user)])
+        items = self.state["items"][[item, *negatives]]
         near = self.scale() * np.square(vectors[:, None] - items[None]).sum(axis=2).min(axis=0)
         return np.sort(self.model.margin + near[0] - near[1:])[::-1]
 
@@ -227,7 +236,7 @@ class NumpyReference:
         user, item = self.owner[positive], self.kernel.train.indices[positive]
         own, items = self.rows_of(user), self.state["items"]
         touched = [item, *negatives]
-        gaps = np.square(self.state["users"][own][:, None] - items[None, touched]).sum(axis=2)
+        gaps = np.square(self.vectors(positive, self.state["users"][own])[:, None] - items[None, touched]).sum(axis=2)
         gamma = self.state["gamma"][positive] if self.model.sampler == "dihars" else 0.0
         inner = items[negatives] @ items[item]
 
@@ -256,10 +265,10 @@ class NumpyReference:
                 negatives = self.kernel.step(positive, epoch).negatives
                 if len(negatives) == 0:
                     continue
-                recorded += self._learn_user(positive, negatives)
-            for vector, item, derivative in recorded:
+                recorded += [(positive, *pair) for pair in self._learn_user(positive, negatives)]
+            for positive, vector, item, derivative in recorded:
                 if abs(derivative) > 1e-9:
-                    gap = self.state["items"][item] - self.state["users"][vector]
+                    gap = self.state["items"][item] - self.vector_for_items(positive, vector)
                     self._step("item", item, 2 * derivative * gap)
 
     def _learn_user(self, positive: int, negatives: Any) -> list[tuple[int, int, float]]:
@@ -268,8 +277,13 @@ class NumpyReference:
         if self.model.sampler == "dihars":
             self._start_gamma(positive, negatives)
         pairs = self.pair_gradients(positive, negatives)
-        vectors, items = self.state["users"][own].copy(), self.state["items"]
-        gradient = numeric_gradient(lambda x: self.loss(positive, negatives, x, items) + self.penalty(user, x), vectors)
+        learned, items = self.state["users"][own].copy(), self.state["items"]
+
+        def of_learned(moved: Any) -> float:
+            vectors = self.vectors(positive, moved)
+            return self.loss(positive, negatives, vectors, items) + self.penalty(user, vectors)
+
+        gradient = numeric_gradient(of_learned, learned)
         for row, part in enumerate(gradient):
             if np.abs(part).max() > 1e-9:
                 self._step("user", own.start + row, part)

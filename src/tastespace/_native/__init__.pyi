@@ -160,6 +160,7 @@ class DpcmlSettings:
     radius: float
     optimizer: OptimizerSettings
     block_size: int
+    anchor: float
     def __init__(
         self,
         *,
@@ -179,6 +180,7 @@ class DpcmlSettings:
         radius: float,
         optimizer: OptimizerSettings,
         block_size: int,
+        anchor: float = 0.0,
     ) -> None: ...
 
 class BprSettings:
@@ -226,12 +228,36 @@ class DpcmlData:
         n_beta: NDArray[np.int32],
     ) -> None: ...
 
+class AnchorState:
+    """What anchored training keeps besides the vectors; see native/anchors.hpp."""
+
+    @property
+    def assignments(self) -> NDArray[np.int32]:
+        """The interest of each positive, counted within its user; -1: none yet."""
+    @property
+    def snapshot(self) -> NDArray[np.float32]:
+        """The item vectors at the last refresh, shape ``(n_items, dim)``."""
+    @property
+    def sums(self) -> NDArray[np.float32]:
+        """Sums of the snapshot's vectors of each interest's items, shape ``(n_vectors, dim)``."""
+    @property
+    def counts(self) -> NDArray[np.int32]:
+        """Number of items of each interest, shape ``(n_vectors,)``."""
+    def __init__(
+        self,
+        *,
+        assignments: NDArray[np.int32],
+        snapshot: NDArray[np.float32],
+        sums: NDArray[np.float32],
+        counts: NDArray[np.int32],
+    ) -> None: ...
+
 class DpcmlState:
     """What DPCML learns: the arrays themselves, changed in place."""
 
     @property
     def user_vectors(self) -> NDArray[np.float32]:
-        """Shape ``(n_vectors, dim)``."""
+        """Shape ``(n_vectors, dim)``; with ``anchor`` above 0 the free vectors."""
     @property
     def item_vectors(self) -> NDArray[np.float32]:
         """Shape ``(n_items, dim)``."""
@@ -242,6 +268,8 @@ class DpcmlState:
     def user_optimizer(self) -> OptimizerState: ...
     @property
     def item_optimizer(self) -> OptimizerState: ...
+    @property
+    def anchors(self) -> AnchorState | None: ...
     def __init__(
         self,
         *,
@@ -250,6 +278,7 @@ class DpcmlState:
         gamma: NDArray[np.float32],
         user_optimizer: OptimizerState,
         item_optimizer: OptimizerState,
+        anchors: AnchorState | None = None,
     ) -> None: ...
 
 class BprData:
@@ -302,7 +331,7 @@ class DpcmlTotals:
         """Positives that were learned from."""
     @property
     def n_skipped(self) -> int:
-        """Positives of users who have every item."""
+        """Positives without a step: of users who have every item, or with ``anchor`` 1 only one."""
     @property
     def n_pair_gradients(self) -> int: ...
     def __init__(self) -> None: ...
@@ -336,7 +365,7 @@ class PositiveStep:
         """Derivative of the loss with respect to gamma, without the user's weight."""
     @property
     def negatives(self) -> NDArray[np.int32]:
-        """The negatives drawn; empty where the user has every item."""
+        """The negatives drawn; empty where no step is possible."""
 
 def train_dpcml(
     data: DpcmlData,
@@ -352,6 +381,22 @@ def train_dpcml(
     """Train on the positives number ``first ... last - 1`` of this epoch's random order, changing ``state``.
 
     ``first`` must be a multiple of the block size for the same bits as one call.
+    """
+
+def refresh_anchors(
+    data: DpcmlData, state: DpcmlState, settings: DpcmlSettings, *, iterations: int, threads: int
+) -> None:
+    """Snapshot of the items, assignments by ``iterations`` of Lloyd's algorithm, sums and counts: ``state.anchors``.
+
+    Users without assignments get those to items far from each other first. Optimizer states may be empty.
+    """
+
+def anchored_user_vectors(
+    data: DpcmlData, state: DpcmlState, settings: DpcmlSettings, *, repeat_vectors: bool = False, threads: int
+) -> NDArray[np.float32]:
+    """The user vectors, shape ``(n_vectors, dim)``, from the free vectors and the sums and counts of ``state.anchors``.
+
+    Interests without items repeat the user's other vectors where ``anchor`` is 1 or ``repeat_vectors`` is set.
     """
 
 def fold_in_dpcml(

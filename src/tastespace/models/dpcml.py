@@ -15,14 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.checks import require_number, require_seed, require_spread, require_whole
+from tastespace.checks import require_number, require_seed, require_share, require_spread, require_whole
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.trained_base import TrainedRecommender
-from tastespace.models.user_vector_init import extend_user_vectors, spread_over_items
+from tastespace.models.user_vector_init import (
+    extend_user_vectors,
+    nearest_interests,
+    rows_of_users,
+    spread_over_items,
+)
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
+from tastespace.training.anchors import AnchoredTrainer, bare_state, cluster_means, new_anchors
 from tastespace.training.loop import Callback
 from tastespace.training.n_vectors import interests_per_user, n_beta
 from tastespace.training.native_trainer import (
@@ -68,6 +74,13 @@ class DPCML(TrainedRecommender):
     >>> model = DPCML(dim=16, n_interests=3, epochs=5, seed=0).fit(train, valid=valid)
     >>> model.user_vectors_.shape, model.item_vectors_.shape
     ((180, 16), (50, 16))
+
+    With `anchor` above 0, `assignments_` says to which of its user's interests each train interaction belongs, shape
+    ``(n_interactions,)``, and below 1 `free_vectors_` is the learned part of `user_vectors_`, of the same shape.
+
+    >>> anchored = DPCML(dim=16, n_interests=3, anchor=0.5, epochs=5, seed=0).fit(train, valid=valid)
+    >>> anchored.assignments_.shape == (train.n_interactions,), anchored.free_vectors_.shape
+    (True, (180, 16))
     """
 
     has_interests = True
@@ -87,6 +100,12 @@ class DPCML(TrainedRecommender):
     is GFJA, the joint-accessibility form: there d = 1 - cos (Eq. 18), and `margin` is in that unit."""
     radius: float = 1.0
     """r of the sphere and the ball."""
+
+    anchor: float = 0.0
+    """How much of an interest vector is the mean of the user's own items that belong to the interest, from 0 (the
+    vector is learned freely, as in the paper) to 1 (it is that mean; only item vectors are learned):
+    ``(1 - anchor) * free + anchor * mean``, projected to the users' region. Each item belongs to the user's nearest
+    vector, decided anew in every epoch; while an item is learned from, it is left out of the mean."""
 
     # ---- the loss
     margin: float = 1.0
@@ -208,7 +227,15 @@ class DPCML(TrainedRecommender):
         user_rows = extend_user_vectors(
             self.vectors(), old_users, n_old, train, items, users, vector_offsets, region, self.radius
         )
+        assignments = None
+        if self.anchor > 0:
+            space = VectorSpace(users, vector_offsets, items)
+            assignments = nearest_interests(space, train, old_users >= 0, resolve_threads(self.threads))
+            if hasattr(self, "free_vectors_"):
+                users[user_rows] = self.free_vectors_[rows_of_users(self.user_offsets_, old_users[old_users >= 0])]
         state = self._kernel_state(train, users, items)
+        if state.anchors is not None and assignments is not None:
+            state.anchors.assignments[:] = assignments
         for side, optimizer, rows in (
             ("user", state.user_optimizer, user_rows),
             ("item", state.item_optimizer, item_rows),
@@ -236,7 +263,8 @@ class DPCML(TrainedRecommender):
             self.seed,
             resolve_threads(self.threads),
         )
-        trainer = DpcmlTrainer(train, self._kernel_data(train, vector_offsets), state, self._kernel_settings(), run)
+        kind = DpcmlTrainer if state.anchors is None else AnchoredTrainer
+        trainer = kind(train, self._kernel_data(train, vector_offsets), state, self._kernel_settings(), run)
         result = self._run_loop(
             trainer,
             train,
@@ -247,22 +275,52 @@ class DPCML(TrainedRecommender):
             progress=progress,
         )
         self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], vector_offsets, result["items"]
-        self.skipped_positives_ = trainer.n_skipped
+        self._keep_anchors(result.get("free"), result.get("assignments"))
+        self.skipped_positives_ = trainer.n_skipped + trainer.n_without_others
         if trainer.n_skipped:
             log.warning("%d positives of users who have every item were skipped: no negative exists", trainer.n_skipped)
+        if trainer.n_without_others:
+            log.warning(
+                "%d positives of users who have one item were skipped: with anchor=1 no vector is left without it",
+                trainer.n_without_others,
+            )
         self.optimizer_means_ = {
             f"{side}_{part}": (array.mean().astype(array.dtype) if array.size else array.dtype.type(0))
             for side, optimizer in (("user", state.user_optimizer), ("item", state.item_optimizer))
             for part, array in optimizer_arrays(optimizer).items()
         }
 
+    def _keep_anchors(self, free: NDArray[np.float32] | None, assignments: NDArray[np.int32] | None) -> None:
+        """Keep what `partial_fit` continues from and what says which item belongs to which interest; None: no more."""
+        for name, array in (("free_vectors_", free if self.anchor < 1 else None), ("assignments_", assignments)):
+            if array is not None:
+                setattr(self, name, array)
+            else:
+                vars(self).pop(name, None)
+
     def _fold_in(self, histories: Interactions) -> DPCML:
-        """Vectors of new users, learned with the model's own loss and the items fixed."""
+        """Vectors of new users, learned with the model's own loss and the items fixed.
+
+        With ``anchor`` above 0 they start at the means of clusters of the history, which stay as they are.
+        """
         self._check()
         region = _REGIONS[self.geometry][0]
         vector_offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
         items = np.require(self.item_vectors_, requirements=["C", "W"])  # a loaded model's are read-only
-        users = spread_over_items(items, histories, vector_offsets, region, self.radius)
+        data, settings = self._kernel_data(histories, vector_offsets, self.train_), self._kernel_settings()
+        threads = resolve_threads(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1
+        model = copy.copy(self)
+        model.user_offsets_ = vector_offsets
+        anchors = None
+        if self.anchor > 0:
+            anchors = new_anchors(histories.n_interactions, int(vector_offsets[-1]), items)
+            users = cluster_means(data, settings, items, anchors, threads)
+        else:
+            users = spread_over_items(items, histories, vector_offsets, region, self.radius)
+        if self.anchor == 1:
+            model.user_vectors_ = users
+            model._keep_anchors(None, None if anchors is None else anchors.assignments)
+            return model
         gamma = self._initial_gamma(histories)
         gamma[:] = -1.0  # random values depend on the row, so a user's result would depend on the other users
         state = _native.DpcmlState(
@@ -271,20 +329,26 @@ class DPCML(TrainedRecommender):
             gamma=gamma,
             user_optimizer=optimizer_state(self.optimizer, users),
             item_optimizer=optimizer_state(self.optimizer, items[:0]),
+            anchors=anchors,
         )
         means = np.zeros_like(users)
         _native.fold_in_dpcml(
-            self._kernel_data(histories, vector_offsets, self.train_),
+            data,
             state,
-            self._kernel_settings(),
+            settings,
             mean_user_vectors=means,
             seed=self.seed,
             epochs=_FOLD_IN_EPOCHS,
             average=self.average,
-            threads=resolve_threads(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1,
+            threads=threads,
         )
-        model = copy.copy(self)
-        model.user_vectors_, model.user_offsets_ = project(means, region, self.radius), vector_offsets
+        model.user_vectors_ = project(means, region, self.radius)
+        if anchors is not None:
+            model._keep_anchors(model.user_vectors_, anchors.assignments)
+            learned = bare_state(model.user_vectors_, items, anchors)
+            model.user_vectors_ = _native.anchored_user_vectors(
+                data, learned, settings, repeat_vectors=True, threads=threads
+            )
         return model
 
     def vectors(self) -> VectorSpace:
@@ -337,6 +401,7 @@ class DPCML(TrainedRecommender):
             gamma=self._initial_gamma(train),
             user_optimizer=optimizer_state(self.optimizer, users),
             item_optimizer=optimizer_state(self.optimizer, items),
+            anchors=new_anchors(train.n_interactions, len(users), items) if self.anchor > 0 else None,
         )
 
     def _kernel_data(
@@ -386,6 +451,7 @@ class DPCML(TrainedRecommender):
             radius=self.radius,
             optimizer=_native.OptimizerSettings(optimizer=OPTIMIZERS[self.optimizer], learning_rate=self.learning_rate),
             block_size=self.block_size,
+            anchor=self.anchor,
         )
 
     def _sampler(self) -> SamplerKind:
@@ -421,6 +487,7 @@ class DPCML(TrainedRecommender):
             )
         for name in ("margin", "learning_rate", "radius", "gamma_rate"):
             require_number(name, getattr(self, name), above=0.0)
+        require_share("anchor", self.anchor)
         require_spread(self.spread_weight, self.min_spread, self.max_spread)
         number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
         if not (number and 0 < self.beta <= 1):

@@ -75,3 +75,30 @@ def extend_user_vectors(
             users[new] = own[int(distances.argmax())]
         project(users[first + count : last], region, radius)
     return np.concatenate(copied) if copied else np.empty(0, dtype=np.int64)
+
+
+def rows_of_users(offsets: NDArray[np.int64], users: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows of these users' vectors one after the other; user ``u`` has ``offsets[u]:offsets[u + 1]``.
+
+    >>> rows_of_users(np.array([0, 2, 3, 6]), np.array([2, 0])).tolist()
+    [3, 4, 5, 0, 1]
+    """
+    counts = offsets[users + 1] - offsets[users]
+    before = np.cumsum(counts) - counts
+    return np.repeat(offsets[users] - before, counts) + np.arange(counts.sum())
+
+
+def nearest_interests(
+    space: VectorSpace, train: Interactions, known: NDArray[np.bool_], threads: int
+) -> NDArray[np.int32]:
+    """For each interaction of ``train`` the user's nearest vector, counted within the user; -1 for unknown users.
+
+    Args:
+        space: Vectors of the users and items of ``train``.
+        train: The interactions.
+        known: Which users are known, shape ``(n_users,)``.
+        threads: Number of threads.
+    """
+    owners = train.row_of_each().astype(np.int32)
+    _, interests = space.pair_scores(owners, train.indices, threads)
+    return np.where(known[owners], interests, -1).astype(np.int32)

@@ -41,6 +41,8 @@ MODEL_VERSIONS: dict[str, int] = {}
 the metrics that it reaches."""
 RENAMED_PARAMETERS: dict[str, str] = {}
 """Present name of a parameter -> its name in the keys of results that were kept before it was renamed."""
+_ADDED_PARAMETERS: dict[str, Any] = {"anchor": 0.0}
+"""Parameter that a model got later -> the value that changes nothing: with it, results from before keep their keys."""
 _WITHOUT_EFFECT = ("checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file")
 """Parameters that do not change what is learned."""
 
@@ -98,7 +100,11 @@ def _effective_parameters(method: Method, chosen: dict[str, Any], seed: int) -> 
         found["sampler"] = _sampler_name(found["sampler"])
     if "seed" in chosen:
         found["seed"] = chosen["seed"]
-    return {RENAMED_PARAMETERS.get(name, name): value for name, value in found.items() if name not in _WITHOUT_EFFECT}
+    return {
+        RENAMED_PARAMETERS.get(name, name): value
+        for name, value in found.items()
+        if name not in _WITHOUT_EFFECT and not (name in _ADDED_PARAMETERS and value == _ADDED_PARAMETERS[name])
+    }
 
 
 def _sampler_name(sampler: Any) -> Any:

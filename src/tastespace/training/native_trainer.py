@@ -81,6 +81,9 @@ class NativeTrainer(ABC, Generic[Totals]):
             {} if run.average <= 1 else {f"mean_{name}": array.copy() for name, array in learned.items()}
         )
 
+    def _before_epoch(self) -> None:
+        """What is computed at the start of an epoch: nothing, unless a subclass says so."""
+
     @abstractmethod
     def _zero_totals(self) -> Totals:
         """Totals of no steps."""
@@ -96,6 +99,7 @@ class NativeTrainer(ABC, Generic[Totals]):
     def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
         """One pass over all positives; ``tick(done, loss)`` is called after each call of the kernel."""
         self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
+        self._before_epoch()
         step = max(1, _POSITIVES_PER_CALL // self._block_size) * self._block_size
         totals = self._zero_totals()
         for first in range(0, self._n_positives, step):
@@ -144,6 +148,8 @@ class DpcmlTrainer(NativeTrainer[_native.DpcmlTotals]):
         self._radius = settings.radius
         # Positives of users who have every item. Counted here, because a run resumed at its end takes no step.
         self.n_skipped = int(train.user_counts[train.user_counts == train.n_items].sum())
+        self.n_without_others = 0
+        """Further positives without a step: the only item of a user whose vectors are means of other items."""
 
     def _zero_totals(self) -> _native.DpcmlTotals:
         return _native.DpcmlTotals()
