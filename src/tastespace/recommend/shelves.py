@@ -40,10 +40,13 @@ class Shelf:
     items: list[Any]
     """Item ids, best first."""
     scores: list[float]
+    """The model's score of each item, larger is better."""
     because: list[Any]
     """Ids of the past items that are nearest."""
     titles: list[str] = field(default_factory=list)
     because_titles: list[str] = field(default_factory=list)
+    distances: list[float] | None = None
+    """Squared distance of each item to the nearest interest; None where vectors are compared by inner products."""
 
     @property
     def name(self) -> str:
@@ -62,7 +65,7 @@ class Shelves:
 
     user: Any
     shelves: list[Shelf]
-    by_distance: bool = True
+    has_distances: bool = True
     backend: str = "polars"
     user_type: Any = None
     item_type: Any = None
@@ -82,9 +85,11 @@ class Shelves:
     def to_frame(self) -> Any:
         """One row per item: user, shelf (from 1), interest, weight, label, item, rank, score (and distance)."""
         rows = [
-            (self.user, at + 1, shelf.interest, shelf.weight, shelf.label, item, rank + 1, score)
+            (self.user, at + 1, shelf.interest, shelf.weight, shelf.label, item, rank + 1, score, distance)
             for at, shelf in enumerate(self.shelves)
-            for rank, (item, score) in enumerate(zip(shelf.items, shelf.scores, strict=True))
+            for rank, (item, score, distance) in enumerate(
+                zip(shelf.items, shelf.scores, shelf.distances or [None] * len(shelf.items), strict=True)
+            )
         ]
         schema = {
             "user": self.user_type,
@@ -95,11 +100,10 @@ class Shelves:
             "item": self.item_type,
             "rank": pl.Int32,
             "score": pl.Float32,
+            "distance": pl.Float32,
         }
         frame = pl.DataFrame(rows, schema=schema, orient="row")
-        if self.by_distance:
-            frame = frame.with_columns(distance=-pl.col("score"))
-        return from_polars(frame, self.backend)
+        return from_polars(frame if self.has_distances else frame.drop("distance"), self.backend)
 
 
 def shelves(
@@ -134,6 +138,7 @@ def shelves(
         if not len(rows):
             continue
         past = view.past_of(group)[:_BECAUSE]
+        closeness, _ = view.index.nearest_interests(np.full(len(rows), view.row), rows)
         shelf = Shelf(
             interest=group[0],
             interests=tuple(sorted(group)),
@@ -144,10 +149,11 @@ def shelves(
             because=train.items.take(past).to_list(),
             titles=labeler.titles(rows),
             because_titles=labeler.titles(past),
+            distances=(-closeness).tolist() if view.index.has_distances else None,
         )
         found.append(shelf)
     kinds = train.users.series.dtype, train.items.series.dtype
-    return Shelves(train.users[view.row], found, view.index.by_distance, train.backend, *kinds)
+    return Shelves(train.users[view.row], found, view.index.has_distances, train.backend, *kinds)
 
 
 def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None = None) -> Any:

@@ -61,8 +61,8 @@ class TopKLists:
                 pl.Series("rank", found.rank),
                 pl.Series("score", found.scores),
             ]
-            if self._index.by_distance:
-                columns.append(pl.Series("distance", -found.scores))
+            if self._index.has_distances:
+                columns.append(pl.Series("distance", found.distances))
             if self._model.has_interests:
                 columns.append(pl.Series("interest", found.interests))
             yield pl.DataFrame(columns)
@@ -86,7 +86,7 @@ class TopKLists:
     def _value_columns(self) -> dict[str, Any]:
         return {
             "score": pl.Float32,
-            **({"distance": pl.Float32} if self._index.by_distance else {}),
+            **({"distance": pl.Float32} if self._index.has_distances else {}),
             **({"interest": pl.Int32} if self._model.has_interests else {}),
         }
 
