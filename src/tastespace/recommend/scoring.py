@@ -71,7 +71,7 @@ def require_vectors(model: Recommender, what: str) -> VectorSpace:
 
 
 def require_interest_space(model: Recommender, what: str) -> VectorSpace:
-    """The vectors that tell which interest an item matches; for a model without any an error that says what needs them."""
+    """The vectors that tell which interest an item matches; without any, an error that says what needs them."""
     model.require_fitted()
     space = model.interest_space()
     return require_vectors(model, what) if space is None else space
@@ -107,6 +107,12 @@ class ScoringIndex:
         return self.model.interest_space() if self.space is None else self.space
 
     @property
+    def interest_vectors(self) -> VectorSpace:
+        """`interest_space` of a model that has one; an error for the others."""
+        space = self.interest_space
+        return require_interest_space(self.model, "interests") if space is None else space
+
+    @property
     def has_distances(self) -> bool:
         """Whether items have a distance to a user's interests, which need not be what they are ranked by."""
         return self.interest_space is not None and self.interest_space.metric == "l2"
@@ -134,7 +140,7 @@ class ScoringIndex:
 
     def nearest_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Score and number of the interest that each (user, item) pair matches best, by the vectors alone."""
-        return self._vectors().pair_scores(users, items, self.threads)
+        return self.interest_vectors.pair_scores(users, items, self.threads)
 
     def _matched(self, users: NDArray[np.int32], found: TopK) -> TopK:
         """The lists of users at these rows, with the interest that each item matches and its distance."""
@@ -149,13 +155,13 @@ class ScoringIndex:
 
     def vectors_of(self, user: int) -> NDArray[np.float32]:
         """The vectors of the user at this row, one per interest: ``(n_interests, dim)``."""
-        space = self._vectors()
+        space = self.interest_vectors
         return space.user_vectors[space.user_offsets[user] : space.user_offsets[user + 1]]
 
     @property
     def item_vectors(self) -> NDArray[np.float32]:
         """The vectors of all items, shape ``(n_items, dim)``."""
-        return self._vectors().item_vectors
+        return self.interest_vectors.item_vectors
 
     def seen(self, user: int) -> NDArray[np.int32]:
         """Rows of the items that the user had in training, ascending."""
@@ -202,8 +208,8 @@ class ScoringIndex:
     ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
         """One list of a user, split by interests: rows and scores of the best ``lengths[g]`` items of each group.
 
-        An item belongs to the group of the interest that it matches best, so each item is in one list at most, and those
-        that match an interest in no group are in none.
+        An item belongs to the group of the interest that it matches best, so each item is in one list at most;
+        those that match an interest in no group are in none.
         """
         group_of = np.full(len(self.vectors_of(user)), -1)
         for at, group in enumerate(groups):
@@ -259,12 +265,12 @@ class ScoringIndex:
 
     def item_closeness(self, item: int, others: Rows) -> NDArray[np.float32]:
         """How close other items are to an item: minus the squared distance, or the cosine. Shape ``(len(others),)``."""
-        space = items_as_queries(self._vectors(), np.array([item]))
+        space = items_as_queries(self.interest_vectors, np.array([item]))
         return space.pair_scores(np.zeros(len(others), dtype=np.int32), others, self.threads)[0]
 
     def similar_users(self, users: Rows, k: int) -> TopK:
         """The k users closest to each of these, see `UserCloseness`."""
-        closeness = UserCloseness(self._vectors(), self.threads)
+        closeness = UserCloseness(self.interest_vectors, self.threads)
 
         def scores(at: Rows) -> NDArray[np.float32]:
             return np.stack([closeness.of(int(user)) for user in users[at]])
@@ -285,7 +291,7 @@ class ScoringIndex:
         n = len(excluded)
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in excluded])]).astype(np.int64)
         rows = np.concatenate([np.asarray(rows, dtype=np.int32) for rows in excluded])
-        queries = _Queries(source, Interactions(IdMap(pl.Series(np.arange(n)), "query"), ids, offsets, rows))
+        queries = QueryModel(source, Interactions(IdMap(pl.Series(np.arange(n)), "query"), ids, offsets, rows))
         ranker = BlockRanker(queries, offsets, rows, *no_items(n), min(k, len(ids)), self.threads, candidates)
         blocks = list(ranker.blocks(np.arange(n, dtype=np.int32)))
         parts = [self._scored(block) for block in blocks]
@@ -314,14 +320,10 @@ class ScoringIndex:
 
     def _queries(self, user: int, interests: Sequence[Sequence[int]]) -> VectorSpace:
         """The model's items, and sets of one user's vectors as queries."""
-        space, own_vectors = self._vectors(), self.vectors_of(user)
+        space, own_vectors = self.interest_vectors, self.vectors_of(user)
         offsets = np.cumsum([0, *map(len, interests)], dtype=np.int64)
         chosen = own_vectors[[x for one in interests for x in one]]
         return VectorSpace(chosen, offsets, space.item_vectors, space.metric, space.item_bias)
-
-    def _vectors(self) -> VectorSpace:
-        space = self.interest_space
-        return require_interest_space(self.model, "interests") if space is None else space
 
     def _item_scores(self, items: Rows) -> NDArray[np.float32]:
         scores = self.model.item_scores(items)
@@ -330,7 +332,7 @@ class ScoringIndex:
         return scores
 
 
-class _Queries(Recommender):
+class QueryModel(Recommender):
     """Queries in the form that `BlockRanker` takes: a model whose users are the queries."""
 
     def __init__(self, source: VectorSpace | Scores, train: Interactions) -> None:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from tastespace.checks import require_k
 from tastespace.data.tables import from_polars
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.inference import Filter
+from tastespace.recommend.interest_choices import checked_boost, checked_mute, require_interests
 from tastespace.recommend.interest_labels import Labeler
 from tastespace.recommend.request import candidate_rows
 from tastespace.recommend.user_interests import UserInterests, user_interests
@@ -85,11 +86,10 @@ class Shelves:
     def to_frame(self) -> Any:
         """One row per item: user, shelf (from 1), interest, weight, label, item, rank, score (and distance)."""
         rows = [
-            (self.user, at + 1, shelf.interest, shelf.weight, shelf.label, item, rank + 1, score, distance)
+            (self.user, at + 1, shelf.interest, shelf.weight, shelf.label, item, rank + 1, shelf.scores[rank],
+             None if shelf.distances is None else shelf.distances[rank])
             for at, shelf in enumerate(self.shelves)
-            for rank, (item, score, distance) in enumerate(
-                zip(shelf.items, shelf.scores, shelf.distances or [None] * len(shelf.items), strict=True)
-            )
+            for rank, item in enumerate(shelf.items)
         ]
         schema = {
             "user": self.user_type,
@@ -215,24 +215,10 @@ def _checked(
     merge: float,
 ) -> tuple[dict[int, int], set[int], dict[int, float]]:
     """Lengths by interest (-1: of all others), muted interests, boosts."""
-    muted: set[int] = {int(mute)} if isinstance(mute, (int, np.integer)) else set(mute or ())
-    if boost is not None and not isinstance(boost, Mapping):
-        raise ParameterError(f"boost={boost!r}: expected factors by interest, such as {{2: 1.5}}.")
-    boosts = dict(boost or {})
     lengths = {-1: _DEFAULT_K, **k} if isinstance(k, Mapping) else {-1: k}
     for length in lengths.values():
         require_k(length)
-    for x in (*muted, *boosts, *(k if isinstance(k, Mapping) else ())):
-        if not isinstance(x, (int, np.integer)) or not 0 <= x < view.n_interests:
-            raise ParameterError(
-                f"interest {x!r} was named, but this user has the interests 0 to {view.n_interests - 1}; "
-                "model.interests(user) lists them."
-            )
-    for factor in boosts.values():
-        if not isinstance(factor, Real) or not (np.isfinite(factor) and factor > 0):
-            raise ParameterError(f"boost={boost!r}: expected positive factors; mute= leaves an interest out.")
+    require_interests(k if isinstance(k, Mapping) else (), view.n_interests)
     if not isinstance(merge, Real) or not merge > 0:
         raise ParameterError(f"merge={merge!r}: expected the overlap from which interests share a shelf, above 0.")
-    if len(muted) == view.n_interests:
-        raise DataError(f"all {view.n_interests} interests are muted: nothing is left to recommend.")
-    return lengths, muted, boosts
+    return lengths, checked_mute(mute, view.n_interests), checked_boost(boost, view.n_interests)

@@ -17,8 +17,11 @@ from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block
+from tastespace.recommend.interest_choices import InterestChoices, interest_choices, is_given
+from tastespace.recommend.mix import MixedLists
+from tastespace.recommend.mix_options import resolve_mix
 from tastespace.recommend.request import Request, RequestedUsers, candidate_rows, requested_users
-from tastespace.recommend.scoring import ScoringIndex, TopK
+from tastespace.recommend.scoring import ScoringIndex, TopK, require_interest_space
 
 STREAMED = {".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson"}
 """Files that `recommend_to` writes, and how."""
@@ -34,11 +37,25 @@ class TopKLists:
         self._candidates = candidate_rows(train, request.items, request.filter)
         n_candidates = train.n_items if self._candidates is None else len(self._candidates)
         self._k = min(require_k(request.k), n_candidates)
-        self._exclude_seen = request.exclude_seen
+        self._mute, self._boost = request.mute, request.boost
+        self._lists = MixedLists(
+            self._index,
+            resolve_mix(self._index, request),
+            self._k,
+            exclude_seen=request.exclude_seen,
+            candidates=self._candidates,
+        )
 
     def blocks(self, rows: NDArray[np.int32]) -> Iterator[tuple[Block, TopK]]:
         """The lists of the users at these rows."""
-        return self._index.top_k(rows, self._k, exclude_seen=self._exclude_seen, candidates=self._candidates)
+        return self._lists.blocks(rows, self._choices(rows))
+
+    def _choices(self, requested: NDArray[np.int32]) -> InterestChoices:
+        """What the request says about interests; ``requested`` are rows of users, -1 for those not in the model."""
+        if not is_given(self._mute) and not is_given(self._boost):
+            return InterestChoices()
+        space = require_interest_space(self._model, "interests to mute or boost")
+        return interest_choices(self._model.train_.users, space.user_offsets, self._mute, self._boost, requested)
 
     def frames(self, users: RequestedUsers) -> Iterator[pl.DataFrame]:
         """The lists as frames: user, item, rank, score and, where the model has them, distance and interest.
@@ -46,7 +63,8 @@ class TopKLists:
         Users that are not in the model have no rows.
         """
         known = np.flatnonzero(users.rows >= 0)
-        return self._frames(users.ids, known, self.blocks(users.rows[known]))
+        lists = self._lists.blocks(users.rows[known], self._choices(users.rows))
+        return self._frames(users.ids, known, lists)
 
     def _frames(
         self, ids: pl.Series, known: NDArray[np.int64], blocks: Iterator[tuple[Block, TopK]]
