@@ -28,6 +28,13 @@ def is_given(choice: Any) -> bool:
     return choice is not None and (not hasattr(choice, "__len__") or len(choice) > 0)
 
 
+def is_by_user(name: str, choice: Any) -> bool:
+    """Whether ``mute`` or ``boost`` is a mapping from users to their choices, rather than the choice of one."""
+    if not isinstance(choice, Mapping):
+        return False
+    return name == "mute" or any(isinstance(one, Mapping) for one in choice.values())
+
+
 def require_interests(numbers: Iterable[Any], n_interests: int, who: str = "this user") -> None:
     """Raise unless all of these are numbers of a user's interests."""
     for x in numbers:
@@ -71,8 +78,8 @@ def interest_choices(
     interests each user has.
     """
     by_user = {
-        "mute": _by_row(users, "mute", mute, isinstance(mute, Mapping), "[1]", requested),
-        "boost": _by_row(users, "boost", boost, _is_by_user(boost), "{0: 2.0}", requested),
+        "mute": _by_row(users, "mute", mute, "[1]", requested),
+        "boost": _by_row(users, "boost", boost, "{0: 2.0}", requested),
     }
     counts = np.diff(user_offsets)
     return InterestChoices(
@@ -85,16 +92,12 @@ def _who(users: IdMap, row: int) -> str:
     return f"user {users[row]!r}"
 
 
-def _is_by_user(boost: Any) -> bool:
-    return isinstance(boost, Mapping) and any(isinstance(one, Mapping) for one in boost.values())
-
-
 def _by_row(
-    users: IdMap, name: str, choice: Any, by_user: bool, example: str, requested: NDArray[np.int32]
+    users: IdMap, name: str, choice: Any, example: str, requested: NDArray[np.int32]
 ) -> dict[int, Any]:
     if not is_given(choice):
         return {}
-    if by_user:
+    if is_by_user(name, choice):
         rows = users.index_of(list(choice)).tolist()
         return dict(zip(rows, choice.values(), strict=True))
     if len(requested) != 1:

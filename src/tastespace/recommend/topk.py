@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
 from tastespace.atomic import atomic_write
-from tastespace.checks import require_k
+from tastespace.checks import is_whole, require_k
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block
-from tastespace.recommend.interest_choices import InterestChoices, interest_choices, is_given
+from tastespace.recommend.interest_choices import InterestChoices, interest_choices, is_by_user, is_given
 from tastespace.recommend.mix import MixedLists
 from tastespace.recommend.mix_options import resolve_mix
 from tastespace.recommend.request import Request, RequestedUsers, candidate_rows, requested_users
@@ -128,7 +129,9 @@ def recommend(model: Recommender, users: Any, request: Request, on_unknown: str 
 
 def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """`Recommender.recommend_indices`."""
-    lists = TopKLists(model, request)
+    model.require_fitted()
+    mute, boost = (_by_id(model, "mute", request.mute), _by_id(model, "boost", request.boost))
+    lists = TopKLists(model, replace(request, mute=mute, boost=boost))
     n_users = model.train_.n_users
     wanted = np.arange(n_users) if rows is None else np.asarray(rows)
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
@@ -146,6 +149,17 @@ def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[
         scores[first + found.query, found.rank - 1] = found.scores
         first += len(block.users)
     return top, scores
+
+
+def _by_id(model: Recommender, name: str, choice: Any) -> Any:
+    """A choice by index of the user as one by id; a choice of one user as it is."""
+    if not is_by_user(name, choice):
+        return choice
+    users = model.train_.users
+    for row in choice:
+        if not is_whole(row, 0) or row >= len(users):
+            raise ParameterError(f"{name}: user index {row!r} was given, expected 0 to {len(users) - 1}.")
+    return {users[int(row)]: one for row, one in choice.items()}
 
 
 def recommend_to(model: Recommender, path: str | Path, users: Any, request: Request) -> int:
