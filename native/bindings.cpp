@@ -26,7 +26,6 @@
 #include "list_distances.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
-#include "proportional_lists.hpp"
 #include "user_ranking.hpp"
 
 namespace nb = nanobind;
@@ -76,14 +75,21 @@ auto give_ranked(tastespace::Ranked&& ranked, std::size_t n_users, std::int64_t 
                          give_matrix<std::int32_t>(std::move(ranked.top), n_users, k), ranked.nan_user);
 }
 
-auto give_interest_lists(tastespace::InterestLists&& lists, std::size_t n_users, std::int64_t k) {
-  const std::size_t n_rows = lists.top.size() / k;
-  return std::make_tuple(give_matrix<std::int32_t>(std::move(lists.top), n_rows, k),
-                         give_matrix<float>(std::move(lists.range), n_users, 2), lists.nan_user);
+auto give_mixed(tastespace::MixedLists&& lists, std::size_t n_users, std::int64_t k) {
+  return std::make_tuple(give_matrix<std::int32_t>(std::move(lists.top), n_users, k),
+                         give_matrix<std::int32_t>(std::move(lists.interests), n_users, k), lists.nan_user);
 }
 
 void same_length(std::size_t a, std::size_t b) {
   if (a != b) throw std::invalid_argument("rows and columns differ in length");
+}
+
+// A weight for each vector of the users.
+void require_weights(std::span<const double> weights, std::span<const std::int64_t> offsets,
+                     std::span<const std::int32_t> users) {
+  std::int64_t n = 0;
+  for (const std::int32_t user : users) n += offsets[user + 1] - offsets[user];
+  same_length(weights.size(), static_cast<std::size_t>(n));
 }
 
 void require_range(std::int64_t first, std::int64_t last, std::int64_t n) {
@@ -593,69 +599,53 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "k"_a, "threads"_a);
 
   m.def(
-      "interest_lists_with_vectors",
+      "mix_with_vectors",
       [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
          Matrix<float> item_vectors, Array<float> item_terms, float scale, Array<std::int32_t> users,
-         Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items, std::int64_t k,
-         std::int64_t depth, int threads) {
-        tastespace::InterestLists out;
+         Array<double> weights, Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items,
+         double diversity, std::int64_t depth, std::int64_t k, int threads) {
+        require_weights(view(weights), view(vector_offsets), view(users));
+        tastespace::MixedLists out;
         {
           nb::gil_scoped_release free;
           const tastespace::PackedItems items(view(item_vectors), view(item_terms),
                                               static_cast<std::int64_t>(item_vectors.shape(0)),
                                               static_cast<std::int64_t>(item_vectors.shape(1)));
-          out = tastespace::interest_lists_with_vectors(
+          out = tastespace::mix_with_vectors(
               items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(users),
-              {view(excluded_offsets), view(excluded_items)}, k, depth, threads);
+              view(weights), {view(excluded_offsets), view(excluded_items)}, {diversity, depth, k}, threads);
         }
-        return give_interest_lists(std::move(out), users.size(), k);
+        return give_mixed(std::move(out), users.size(), k);
       },
       "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a,
-      "users"_a, "excluded_offsets"_a, "excluded_items"_a, "k"_a, "depth"_a, "threads"_a);
+      "users"_a, "weights"_a, "excluded_offsets"_a, "excluded_items"_a, "diversity"_a, "depth"_a, "k"_a,
+      "threads"_a);
 
   m.def(
-      "interest_lists_with_scores",
+      "mix_with_scores",
       [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
          Matrix<float> item_vectors, Array<float> item_terms, float scale, Matrix<float> scores,
-         Array<std::int32_t> users, Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items,
-         std::int64_t k, std::int64_t depth, int threads) {
+         Array<std::int32_t> users, Array<double> weights, Array<std::int64_t> excluded_offsets,
+         Array<std::int32_t> excluded_items, double diversity, std::int64_t depth, std::int64_t k, int threads) {
         same_length(scores.shape(0), users.size());
         same_length(scores.shape(1), item_vectors.shape(0));
-        tastespace::InterestLists out;
+        require_weights(view(weights), view(vector_offsets), view(users));
+        tastespace::MixedLists out;
         {
           nb::gil_scoped_release free;
           const tastespace::PackedItems items(view(item_vectors), view(item_terms),
                                               static_cast<std::int64_t>(item_vectors.shape(0)),
                                               static_cast<std::int64_t>(item_vectors.shape(1)));
-          out = tastespace::interest_lists_with_scores(
+          out = tastespace::mix_with_scores(
               items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(scores),
-              view(users), {view(excluded_offsets), view(excluded_items)}, k, depth, threads);
+              view(users), view(weights), {view(excluded_offsets), view(excluded_items)}, {diversity, depth, k},
+              threads);
         }
-        return give_interest_lists(std::move(out), users.size(), k);
+        return give_mixed(std::move(out), users.size(), k);
       },
       "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a,
-      "scores"_a, "users"_a, "excluded_offsets"_a, "excluded_items"_a, "k"_a, "depth"_a, "threads"_a);
-
-  m.def(
-      "proportional_lists",
-      [](Array<std::int64_t> offsets, Array<std::int32_t> items, Array<float> scores, Array<std::int32_t> interests,
-         Array<std::int64_t> weight_offsets, Array<double> weights, Matrix<float> range, double diversity,
-         std::int64_t k, int threads) {
-        same_length(items.size(), scores.size());
-        same_length(items.size(), interests.size());
-        same_length(offsets.size(), weight_offsets.size());
-        same_length(offsets.size(), range.shape(0) + 1);
-        std::vector<std::int64_t> out;
-        {
-          nb::gil_scoped_release free;
-          out = tastespace::proportional_lists({view(offsets), view(items), view(scores), view(interests)},
-                                               {view(weight_offsets), view(weights)}, view(range), diversity, k,
-                                               threads);
-        }
-        return give_matrix<std::int64_t>(std::move(out), offsets.size() - 1, k);
-      },
-      "offsets"_a, "items"_a, "scores"_a, "interests"_a, "weight_offsets"_a, "weights"_a, "range"_a,
-      "diversity"_a, "k"_a, "threads"_a);
+      "scores"_a, "users"_a, "weights"_a, "excluded_offsets"_a, "excluded_items"_a, "diversity"_a, "depth"_a,
+      "k"_a, "threads"_a);
 
   m.def(
       "pair_scores",

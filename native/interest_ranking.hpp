@@ -1,6 +1,7 @@
-// A block of users: the best items of each of a user's interests, in one pass over the items.
+// A block of users: lists in which all interests of a user have a part, in one pass over the items.
 //
-// An item belongs to the interest whose vector scores it best, the first of equal ones.
+// An item belongs to the interest whose vector scores it best, the first of equal ones. Places are shared out by
+// `share_places`, and an interest fills its places with its best items in order.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +13,27 @@
 
 namespace tastespace {
 
-struct InterestLists {
-  std::vector<std::int32_t> top;  // a row of k items for each vector of each user of the block, -1 where there are fewer
-  std::vector<float> range;       // for each user the best score and the depth-th best (the last where there are fewer)
-  std::int64_t nan_user = -1;     // position in the block of the first user with a NaN score
+struct MixSettings {
+  double diversity;    // in (0, 1]
+  std::int64_t depth;  // place of the list by score whose relevance is 0, the last where there are fewer; 1 or more
+  std::int64_t k;      // length of the lists
 };
 
-// Ranked by the scores that the vectors give. A user without candidates has the range (0, 0).
-InterestLists interest_lists_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
-                                          std::span<const std::int32_t> users, const Lists& excluded, std::int64_t k,
-                                          std::int64_t depth, int threads);
+struct MixedLists {
+  std::vector<std::int32_t> top;        // n_users_of_block x k items, -1 where there are fewer candidates
+  std::vector<std::int32_t> interests;  // the interest that has each place, -1 likewise
+  std::int64_t nan_user = -1;           // position in the block of the first user with a NaN score
+};
+
+// Ranked by the scores that the vectors give. `weights` has one for each vector of each user of the block in turn.
+MixedLists mix_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
+                            std::span<const std::int32_t> users, std::span<const double> weights,
+                            const Lists& excluded, const MixSettings& settings, int threads);
 
 // Ranked by a finished block of scores (n_users_of_block x n_items, larger is better); vectors only tell the interests.
-InterestLists interest_lists_with_scores(const PackedItems& items, const UserVectors& model, float scale,
-                                         std::span<const float> scores, std::span<const std::int32_t> users,
-                                         const Lists& excluded, std::int64_t k, std::int64_t depth, int threads);
+MixedLists mix_with_scores(const PackedItems& items, const UserVectors& model, float scale,
+                           std::span<const float> scores, std::span<const std::int32_t> users,
+                           std::span<const double> weights, const Lists& excluded, const MixSettings& settings,
+                           int threads);
 
 }  // namespace tastespace

@@ -64,7 +64,7 @@ def rank_with_scores(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """As `rank_with_vectors`, from a block of scores of shape ``(len(users), n_items)``."""
 
-def interest_lists_with_vectors(
+def mix_with_vectors(
     user_vectors: NDArray[np.float32],
     vector_terms: NDArray[np.float32],
     vector_offsets: NDArray[np.int64],
@@ -72,53 +72,39 @@ def interest_lists_with_vectors(
     item_terms: NDArray[np.float32],
     scale: float,
     users: NDArray[np.int32],
-    excluded_offsets: NDArray[np.int64],
-    excluded_items: NDArray[np.int32],
-    k: int,
-    depth: int,
-    threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.float32], int]:
-    """``(top, range, nan_user)`` for a block of users.
-
-    ``top`` has a row of k item indices for every vector of every user in turn: the best items among those that this
-    vector scores best of the user's (-1 where there are fewer). ``range`` has the best and the ``depth``-th best score
-    of each user, the last where there are fewer candidates. Scores and ``nan_user`` as in `rank_with_vectors`.
-    """
-
-def interest_lists_with_scores(
-    user_vectors: NDArray[np.float32],
-    vector_terms: NDArray[np.float32],
-    vector_offsets: NDArray[np.int64],
-    item_vectors: NDArray[np.float32],
-    item_terms: NDArray[np.float32],
-    scale: float,
-    scores: NDArray[np.float32],
-    users: NDArray[np.int32],
-    excluded_offsets: NDArray[np.int64],
-    excluded_items: NDArray[np.int32],
-    k: int,
-    depth: int,
-    threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.float32], int]:
-    """As `interest_lists_with_vectors`, ranked by a block of scores of shape ``(len(users), n_items)``."""
-
-def proportional_lists(
-    offsets: NDArray[np.int64],
-    items: NDArray[np.int32],
-    scores: NDArray[np.float32],
-    interests: NDArray[np.int32],
-    weight_offsets: NDArray[np.int64],
     weights: NDArray[np.float64],
-    range: NDArray[np.float32],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
     diversity: float,
+    depth: int,
     k: int,
     threads: int,
-) -> NDArray[np.int64]:
-    """Positions of entries in the order of each user's list, shape ``(n_users, k)``, -1 where there are fewer.
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """``(top, interests, nan_user)`` for a block of users: lists in which the interests share the places.
 
-    User u has the entries ``offsets[u]:offsets[u + 1]`` and the interests ``weight_offsets[u]:weight_offsets[u + 1]``;
-    see native/proportional_lists.hpp.
+    ``top`` and ``interests`` have a row of k per user: items, and the interest that has each place (-1 where there are
+    fewer candidates). ``weights`` has one for every vector of every user in turn. Scores and ``nan_user`` as in
+    `rank_with_vectors`; for the rule see native/share_places.hpp.
     """
+
+def mix_with_scores(
+    user_vectors: NDArray[np.float32],
+    vector_terms: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    item_vectors: NDArray[np.float32],
+    item_terms: NDArray[np.float32],
+    scale: float,
+    scores: NDArray[np.float32],
+    users: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
+    diversity: float,
+    depth: int,
+    k: int,
+    threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """As `mix_with_vectors`, ranked by a block of scores of shape ``(len(users), n_items)``."""
 
 def pair_scores(
     user_vectors: NDArray[np.float32],

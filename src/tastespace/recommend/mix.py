@@ -29,7 +29,6 @@ from tastespace.recommend.scoring import ItemLists, QueryModel, ScoringIndex, To
 
 Lists = Iterator[tuple[Block, TopK]]
 
-_DEPTH = 100  # place in the plain list whose score has relevance 0; fixed, so that a shorter list is the head of a longer
 _FLOOR = 0.1  # least scale of an interest, as a share of the user's mean squared distance
 _USERS_AT_ONCE = 4096
 _ENTRIES_AT_ONCE = 4_000_000  # of a table of items and interests
@@ -89,9 +88,10 @@ class MixedLists:
         choices = choices or InterestChoices()
         excluded = self._excluded(choices)
         if self._mix.name == "proportional":
-            threads, depth = self._index.threads, _DEPTH if self._mix.diversity < 1 else 0
-            ranker = InterestRanker(self._index.model, *excluded, self._k, threads, self._candidates, depth)
-            return self._proportional(ranker, rows, choices)
+            model, threads = self._index.model, self._index.threads
+            ranker = InterestRanker(model, *excluded, self._k, threads, self._candidates, self._mix.diversity)
+            mixed = ranker.mixed_blocks(rows, lambda users: self._weights(users, choices)[1])
+            return ((block, self._in_order(block, interests)) for block, interests in mixed)
         if self._mix.name == "scaled":
             return self._scaled(rows, excluded)
         n_candidates = self._index.train.n_items if self._candidates is None else len(self._candidates)
@@ -135,26 +135,24 @@ class MixedLists:
 
     # ---- proportional: places by Sainte-Lague ---------------------------------------------------------------
 
-    def _proportional(self, ranker: InterestRanker, rows: NDArray[np.int32], choices: InterestChoices) -> Lists:
-        for found in ranker.interest_blocks(rows):
-            order = _native.proportional_lists(
-                found.offsets,
-                found.items,
-                found.scores,
-                found.interests,
-                *self._weights(found.users, choices),
-                found.range,
-                self._mix.diversity,
-                self._k,
-                self._index.threads,
-            )
-            query, place = np.nonzero(order >= 0)
-            at = order[query, place]
-            distances = -found.closeness[at] if self._index.has_distances else None
-            lists = TopK(
-                query, (place + 1).astype(np.int32), found.items[at], found.scores[at], found.interests[at], distances
-            )
-            yield _block(found.users, found.source), lists
+    def _in_order(self, block: Block, interests: NDArray[np.int32]) -> TopK:
+        """The lists with exact scores; each interest has its items in the order of these, at the places it has."""
+        query, place = np.nonzero(block.top >= 0)
+        rows = block.top[query, place]
+        scores, nearest = block.scores_of(query, rows, self._index.threads)
+        group = query * (int(interests.max(initial=0)) + 1) + interests[query, place]
+        slots = np.argsort(group, kind="stable")  # the places of each interest, in order
+        after, before = slots[1:], slots[:-1]
+        worse = (scores[after] < scores[before]) | ((scores[after] == scores[before]) & (rows[after] > rows[before]))
+        swapped = (group[after] == group[before]) & ~worse
+        if swapped.any():  # by rounding, in few groups
+            slots = slots[np.isin(group[slots], group[after[swapped]])]
+            items = slots[np.lexsort((rows[slots], -scores[slots], group[slots]))]
+            rows[slots], scores[slots] = rows[items], scores[items]
+            if nearest is not None:
+                nearest[slots] = nearest[items]
+        found = TopK(query, (place + 1).astype(np.int32), rows, scores, nearest)
+        return self._index.matched(block.users, found)
 
     # ---- scaled: distances divided by the scale of the interest ---------------------------------------------
 

@@ -136,13 +136,13 @@ class ScoringIndex:
         if excluded is None:
             excluded = (self.train.offsets, self.train.indices) if exclude_seen else no_items(self.train.n_users)
         ranker = BlockRanker(self.model, *excluded, *no_items(self.train.n_users), k, self.threads, candidates)
-        return ((block, self._matched(block.users, self._scored(block))) for block in ranker.blocks(users))
+        return ((block, self.matched(block.users, self._scored(block))) for block in ranker.blocks(users))
 
     def nearest_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Score and number of the interest that each (user, item) pair matches best, by the vectors alone."""
         return self.interest_vectors.pair_scores(users, items, self.threads)
 
-    def _matched(self, users: NDArray[np.int32], found: TopK) -> TopK:
+    def matched(self, users: NDArray[np.int32], found: TopK) -> TopK:
         """The lists of users at these rows, with the interest that each item matches and its distance."""
         if self.interest_space is None:
             return found
