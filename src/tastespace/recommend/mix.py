@@ -244,12 +244,13 @@ def interest_scales(past: PastMatches) -> NDArray[np.float64]:
     """Mean squared distance of the past items to each interest that they are nearest to, one value for each row.
 
     Never less than a tenth of the user's mean over all past items, so that an interest with one past item at its very
-    place keeps a scale; an interest without past items has the user's mean, and without a past all are 1.
+    place keeps a scale; an interest without past items has the user's mean. All are 1 without a past, and where that mean is 0.
     """
     n, owner = len(past.first) - 1, past.owner
     total = np.bincount(owner, -past.closeness, minlength=n) / np.maximum(1, np.bincount(owner, past.counts, n))
     mean = np.where(total > 0, total, 1.0)[owner]
-    own = np.where(past.counts > 0, -past.closeness / np.maximum(1, past.counts), mean)
+    known = (past.counts > 0) & (total > 0)[owner]
+    own = np.where(known, -past.closeness / np.maximum(1, past.counts), mean)
     return np.maximum(own, _FLOOR * mean)
 
 
