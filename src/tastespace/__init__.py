@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.evaluation import compare, evaluate, over_seeds
     from tastespace.models.baselines import EASE, MostPopular
     from tastespace.models.dpcml import CML, DPCML
+    from tastespace.recommend.mixed import Mixed
     from tastespace.recommend.rerank import Reranked, rerank
     from tastespace.store import load
 
@@ -26,6 +27,7 @@ __all__ = [
     "DPCML",
     "EASE",
     "Interactions",
+    "Mixed",
     "MostPopular",
     "Reranked",
     "__version__",
@@ -43,6 +45,7 @@ _LAZY = {
     "CML": "tastespace.models.dpcml",
     "DPCML": "tastespace.models.dpcml",
     "EASE": "tastespace.models.baselines",
+    "Mixed": "tastespace.recommend.mixed",
     "MostPopular": "tastespace.models.baselines",
     "Reranked": "tastespace.recommend.rerank",
     "compare": "tastespace.evaluation",

@@ -20,11 +20,12 @@ _DEPTH = 100  # fixed rather than k, so that a shorter list is the head of a lon
 
 
 class InterestRanker(BlockRanker):
-    """Shares the places of a list among a user's interests by the method of Sainte-Lague. Arguments as in `BlockRanker`.
+    """Shares the places of a list among a user's interests by the method of Sainte-Lague.
 
     An item belongs to the interest that it is nearest to. A place goes to the interest with the largest quotient
-    w / (2 n + 1), w its weight and n the places it has, which puts its next best item there; ``diversity`` below 1 weighs
-    the quotient against the relevance of that item: see native/share_places.hpp.
+    w / (2 n + 1), w its weight and n the places it has, which puts its next best item there; ``diversity`` below 1
+    weighs the quotient against the relevance of that item: see native/share_places.hpp. Other arguments as in
+    `BlockRanker`.
     """
 
     def __init__(
@@ -56,18 +57,20 @@ class InterestRanker(BlockRanker):
             part = np.ascontiguousarray(users[first : first + size])
             yield self._mixed_block(part, weights(part))
 
-    def _mixed_block(
-        self, users: NDArray[np.int32], weights: NDArray[np.float64]
-    ) -> tuple[Block, NDArray[np.int32]]:
+    def _mixed_block(self, users: NDArray[np.int32], weights: NDArray[np.float64]) -> tuple[Block, NDArray[np.int32]]:
         source: VectorSpace | NDArray[np.float32]
-        rest = (users, weights, *self._excluded, self._diversity, _DEPTH, self._k, self._threads)
+        rest = (_DEPTH, self._k, self._threads)
         if self._space is not None:
             source = self._space
-            top, interests, nan_user = _native.mix_with_vectors(*self._interest_vectors, *rest)
+            top, interests, nan_user = _native.mix_with_vectors(
+                *self._interest_vectors, users, weights, *self._excluded, self._diversity, *rest
+            )
         else:
             source = self._scores(users)
             ranked = source if self._candidates is None else np.ascontiguousarray(source[:, self._candidates])
-            top, interests, nan_user = _native.mix_with_scores(*self._interest_vectors, ranked, *rest)
+            top, interests, nan_user = _native.mix_with_scores(
+                *self._interest_vectors, ranked, users, weights, *self._excluded, self._diversity, *rest
+            )
         self._require_numbers(users, nan_user)
         if self._candidates is not None:
             top = np.where(top >= 0, self._candidates[top], np.int32(-1))

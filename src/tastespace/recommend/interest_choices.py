@@ -40,14 +40,13 @@ def require_interests(numbers: Iterable[Any], n_interests: int, who: str = "this
     for x in numbers:
         if not is_whole(x, 0) or x >= n_interests:
             known = f"the interests 0 to {n_interests - 1}" if n_interests > 1 else "only interest 0"
-            raise ParameterError(
-                f"interest {x!r} was named, but {who} has {known}; model.interests(user) lists them."
-            )
+            raise ParameterError(f"interest {x!r} was named, but {who} has {known}; model.interests(user) lists them.")
 
 
 def checked_mute(mute: Any, n_interests: int, who: str = "this user") -> set[int]:
     """The muted interests of one user, who keeps at least one."""
-    given = [mute] if is_whole(mute, 0) else mute or () if not isinstance(mute, np.ndarray) else mute.tolist()
+    given = mute.tolist() if isinstance(mute, np.ndarray) else mute
+    given = [given] if is_whole(given, 0) else () if given is None else given
     if not isinstance(given, Iterable):
         raise ParameterError(f"mute={mute!r}: expected numbers of interests, such as [1].")
     muted = list(given)
@@ -64,7 +63,7 @@ def checked_boost(boost: Any, n_interests: int, who: str = "this user") -> dict[
     factors = dict(boost or {})
     require_interests(factors, n_interests, who)
     for factor in factors.values():
-        if not isinstance(factor, Real) or isinstance(factor, bool) or not (np.isfinite(factor) and factor > 0):
+        if not isinstance(factor, Real) or isinstance(factor, bool) or not 0 < float(factor) < np.inf:
             raise ParameterError(f"boost={boost!r}: expected positive factors; mute= leaves an interest out.")
     return {int(x): float(factor) for x, factor in factors.items()}
 
@@ -74,8 +73,8 @@ def interest_choices(
 ) -> InterestChoices:
     """``mute`` and ``boost`` of a request for the users at these rows, checked.
 
-    Either is the choice of the one user requested, or a mapping from user ids to choices. ``user_offsets`` tell how many
-    interests each user has.
+    Either is the choice of the one user requested, or a mapping from user ids to choices. ``user_offsets`` tell how
+    many interests each user has.
     """
     by_user = {
         "mute": _by_row(users, "mute", mute, "[1]", requested),
@@ -92,9 +91,7 @@ def _who(users: IdMap, row: int) -> str:
     return f"user {users[row]!r}"
 
 
-def _by_row(
-    users: IdMap, name: str, choice: Any, example: str, requested: NDArray[np.int32]
-) -> dict[int, Any]:
+def _by_row(users: IdMap, name: str, choice: Any, example: str, requested: NDArray[np.int32]) -> dict[int, Any]:
     if not is_given(choice):
         return {}
     if is_by_user(name, choice):

@@ -1,21 +1,20 @@
 """Lists in which all interests of a user have a part.
 
-The plain list ranks an item by its nearest interest alone, so an interest whose items lie close takes most places. A mix
-shares the places out: by dividing distances (`"scaled"`), by the shares of the past items (`"proportional"`), or towards
-the user's own mix of categories (`"calibrated"`). What is said of an item (score, distance, interest) is the same in
-every mix; only which items are in the list, and in which order, differs.
+The plain list ranks an item by its nearest interest alone, so an interest whose items lie close takes most places. A
+mix shares the places out: by dividing distances (`"scaled"`), by the shares of the past items (`"proportional"`), or
+towards the user's own mix of categories (`"calibrated"`). What is said of an item (score, distance, interest) is the
+same in every mix; only which items are in the list, and in which order, differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace import _native
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.models.interest_ranking import InterestRanker
@@ -61,7 +60,8 @@ def past_matches(index: ScoringIndex, users: NDArray[np.int32]) -> PastMatches:
     first = np.concatenate([[0], np.cumsum(vectors[users + 1] - vectors[users])])
     rows = first[position] + interests
     counts = np.bincount(rows, minlength=first[-1])
-    return PastMatches(first, counts, np.bincount(rows, closeness, minlength=first[-1]))
+    sums = np.bincount(rows, closeness, minlength=first[-1]).astype(np.float64)  # whole numbers where nobody has a past
+    return PastMatches(first, counts, sums)
 
 
 class MixedLists:
@@ -203,13 +203,16 @@ class MixedLists:
                 at = self._by_interest(block.users, offsets, pool, choices)
             kept = np.minimum(sizes, self._k)
             rank = np.arange(1, len(at) + 1) - np.repeat(np.cumsum(kept) - kept, kept)
-            yield block, TopK(
-                pool.query[at],
-                rank.astype(np.int32),
-                pool.rows[at],
-                pool.scores[at],
-                None if pool.interests is None else pool.interests[at],
-                None if pool.distances is None else pool.distances[at],
+            yield (
+                block,
+                TopK(
+                    pool.query[at],
+                    rank.astype(np.int32),
+                    pool.rows[at],
+                    pool.scores[at],
+                    None if pool.interests is None else pool.interests[at],
+                    None if pool.distances is None else pool.distances[at],
+                ),
             )
 
     def _by_interest(
@@ -244,7 +247,8 @@ def interest_scales(past: PastMatches) -> NDArray[np.float64]:
     """Mean squared distance of the past items to each interest that they are nearest to, one value for each row.
 
     Never less than a tenth of the user's mean over all past items, so that an interest with one past item at its very
-    place keeps a scale; an interest without past items has the user's mean. All are 1 without a past, and where that mean is 0.
+    place keeps a scale; an interest without past items has the user's mean. All are 1 without a past, and where that
+    mean is 0.
     """
     n, owner = len(past.first) - 1, past.owner
     total = np.bincount(owner, -past.closeness, minlength=n) / np.maximum(1, np.bincount(owner, past.counts, n))

@@ -115,8 +115,7 @@ def _require_supported(index: ScoringIndex, mix: str, column: str | None) -> Non
     if index.interest_space is None and (mix == "proportional" or column == BY_INTEREST):
         how = f"mix={mix!r}" + (f" with column={column!r}" if column else "")
         raise ParameterError(
-            f"{how} needs interests, and {name} has no vectors, so its users have none. Its mixes are "
-            f"{_listed(index)}."
+            f"{how} needs interests, and {name} has no vectors, so its users have none. Its mixes are {_listed(index)}."
         )
     if mix != "calibrated" or column == BY_INTEREST:
         return

@@ -86,8 +86,17 @@ class Shelves:
     def to_frame(self) -> Any:
         """One row per item: user, shelf (from 1), interest, weight, label, item, rank, score (and distance)."""
         rows = [
-            (self.user, at + 1, shelf.interest, shelf.weight, shelf.label, item, rank + 1, shelf.scores[rank],
-             None if shelf.distances is None else shelf.distances[rank])
+            (
+                self.user,
+                at + 1,
+                shelf.interest,
+                shelf.weight,
+                shelf.label,
+                item,
+                rank + 1,
+                shelf.scores[rank],
+                None if shelf.distances is None else shelf.distances[rank],
+            )
             for at, shelf in enumerate(self.shelves)
             for rank, item in enumerate(shelf.items)
         ]
