@@ -25,6 +25,7 @@
 #include "dpcml.hpp"
 #include "dpcml_fold_in.hpp"
 #include "encode_ids.hpp"
+#include "interest_ranking.hpp"
 #include "item_regression.hpp"
 #include "list_distances.hpp"
 #include "negatives.hpp"
@@ -79,8 +80,21 @@ auto give_ranked(tastespace::Ranked&& ranked, std::size_t n_users, std::int64_t 
                          give_matrix<std::int32_t>(std::move(ranked.top), n_users, k), ranked.nan_user);
 }
 
+auto give_mixed(tastespace::MixedLists&& lists, std::size_t n_users, std::int64_t k) {
+  return std::make_tuple(give_matrix<std::int32_t>(std::move(lists.top), n_users, k),
+                         give_matrix<std::int32_t>(std::move(lists.interests), n_users, k), lists.nan_user);
+}
+
 void same_length(std::size_t a, std::size_t b) {
   if (a != b) throw std::invalid_argument("rows and columns differ in length");
+}
+
+// A weight for each vector of the users.
+void require_weights(std::span<const double> weights, std::span<const std::int64_t> offsets,
+                     std::span<const std::int32_t> users) {
+  std::int64_t n = 0;
+  for (const std::int32_t user : users) n += offsets[user + 1] - offsets[user];
+  same_length(weights.size(), static_cast<std::size_t>(n));
 }
 
 void require_range(std::int64_t first, std::int64_t last, std::int64_t n) {
@@ -664,6 +678,55 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "k"_a, "threads"_a);
 
   m.def(
+      "mix_with_vectors",
+      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
+         Matrix<float> item_vectors, Array<float> item_terms, float scale, Array<std::int32_t> users,
+         Array<double> weights, Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items,
+         double diversity, std::int64_t depth, std::int64_t k, int threads) {
+        require_weights(view(weights), view(vector_offsets), view(users));
+        tastespace::MixedLists out;
+        {
+          nb::gil_scoped_release free;
+          const tastespace::PackedItems items(view(item_vectors), view(item_terms),
+                                              static_cast<std::int64_t>(item_vectors.shape(0)),
+                                              static_cast<std::int64_t>(item_vectors.shape(1)));
+          out = tastespace::mix_with_vectors(
+              items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(users),
+              view(weights), {view(excluded_offsets), view(excluded_items)}, {diversity, depth, k}, threads);
+        }
+        return give_mixed(std::move(out), users.size(), k);
+      },
+      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a,
+      "users"_a, "weights"_a, "excluded_offsets"_a, "excluded_items"_a, "diversity"_a, "depth"_a, "k"_a,
+      "threads"_a);
+
+  m.def(
+      "mix_with_scores",
+      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
+         Matrix<float> item_vectors, Array<float> item_terms, float scale, Matrix<float> scores,
+         Array<std::int32_t> users, Array<double> weights, Array<std::int64_t> excluded_offsets,
+         Array<std::int32_t> excluded_items, double diversity, std::int64_t depth, std::int64_t k, int threads) {
+        same_length(scores.shape(0), users.size());
+        same_length(scores.shape(1), item_vectors.shape(0));
+        require_weights(view(weights), view(vector_offsets), view(users));
+        tastespace::MixedLists out;
+        {
+          nb::gil_scoped_release free;
+          const tastespace::PackedItems items(view(item_vectors), view(item_terms),
+                                              static_cast<std::int64_t>(item_vectors.shape(0)),
+                                              static_cast<std::int64_t>(item_vectors.shape(1)));
+          out = tastespace::mix_with_scores(
+              items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(scores),
+              view(users), view(weights), {view(excluded_offsets), view(excluded_items)}, {diversity, depth, k},
+              threads);
+        }
+        return give_mixed(std::move(out), users.size(), k);
+      },
+      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a,
+      "scores"_a, "users"_a, "weights"_a, "excluded_offsets"_a, "excluded_items"_a, "diversity"_a, "depth"_a,
+      "k"_a, "threads"_a);
+
+  m.def(
       "pair_scores",
       [](Matrix<float> user_vectors, Array<std::int64_t> offsets, Matrix<float> item_vectors, bool by_distance,
          Array<float> item_bias, Array<std::int32_t> users, Array<std::int32_t> items, int threads) {
@@ -724,23 +787,31 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       },
       "total"_a.noconvert(), "scores"_a, "weight"_a, "threads"_a);
 
-  m.def(
-      "score_users",
-      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-         Matrix<float> item_vectors, Array<float> item_terms, float scale, Array<std::int32_t> users, int threads) {
-        const auto n_items = static_cast<std::int64_t>(item_vectors.shape(0));
-        std::vector<float> out;
-        {
-          nb::gil_scoped_release free;
-          const tastespace::PackedItems items(view(item_vectors), view(item_terms), n_items,
-                                              static_cast<std::int64_t>(item_vectors.shape(1)));
-          out = tastespace::score_users(items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale,
-                                        view(users), threads);
-        }
-        return give_matrix<float>(std::move(out), users.size(), static_cast<std::size_t>(n_items));
-      },
-      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a, "users"_a,
-      "threads"_a);
+  const auto score_matrix = [&m](const char* name, auto kernel) {
+    m.def(
+        name,
+        [kernel](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
+                 Matrix<float> item_vectors, Array<float> item_terms, float scale, Array<std::int32_t> users,
+                 int threads) {
+          const auto n_items = static_cast<std::int64_t>(item_vectors.shape(0));
+          using Values = decltype(kernel(std::declval<const tastespace::PackedItems&>(),
+                                         std::declval<const tastespace::UserVectors&>(), 0.0f, view(users), 0));
+          Values out;
+          {
+            nb::gil_scoped_release free;
+            const tastespace::PackedItems items(view(item_vectors), view(item_terms), n_items,
+                                                static_cast<std::int64_t>(item_vectors.shape(1)));
+            out = kernel(items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(users),
+                         threads);
+          }
+          return give_matrix<typename Values::value_type>(std::move(out), users.size(),
+                                                          static_cast<std::size_t>(n_items));
+        },
+        "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a,
+        "users"_a, "threads"_a);
+  };
+  score_matrix("score_users", &tastespace::score_users);
+  score_matrix("nearest_interests", &tastespace::nearest_interests);
 
   m.def(
       "fit_item_regression",

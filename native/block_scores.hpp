@@ -38,9 +38,33 @@ struct VectorRows {
   std::span<const std::int32_t> owner;  // n_rows, index into the score buffer
 };
 
+// Vectors of users: user u owns the vectors offsets[u] ... offsets[u + 1] - 1.
+struct UserVectors {
+  std::span<const float> vectors;
+  std::span<const float> terms;
+  std::span<const std::int64_t> offsets;
+};
+
+// The vectors of a few users, copied one after the other; a user's position among them is the owner of its rows.
+class GatheredRows {
+ public:
+  void gather(const UserVectors& model, std::span<const std::int32_t> users, std::int64_t dim);
+  VectorRows rows() const { return {vectors_, terms_, owner_}; }
+  // Number of each row among the vectors of its owner.
+  std::span<const std::int32_t> numbers() const { return numbers_; }
+
+ private:
+  std::vector<float> vectors_, terms_;
+  std::vector<std::int32_t> owner_, numbers_;
+};
+
 // Fill scores[owner * padded_items + item] for n_owners users. Padding and owners without a row get -infinity.
 // Each score is the same sum in the same order, however users and items are grouped.
 void score_block(const PackedItems& items, const VectorRows& rows, float scale, std::int64_t n_owners,
                 std::span<float> scores);
+
+// The same, and in `interests` the number of the vector that gives each score, the first of equal ones.
+void score_block(const PackedItems& items, const GatheredRows& gathered, float scale, std::int64_t n_owners,
+                 std::span<float> scores, std::span<std::int32_t> interests);
 
 }  // namespace tastespace

@@ -37,26 +37,56 @@ Moments moments_of(const float* row, std::int64_t n) {
   return {origin + mean, variance > 0.0 ? std::sqrt(variance) : (variance == variance ? 0.0 : variance)};
 }
 
+// Working memory of one thread for a few users.
+struct Tile {
+  explicit Tile(const PackedItems& items)
+      : scores(kTileUsers * items.padded_items()), interests(kTileUsers * items.padded_items()) {}
+
+  template <class T>
+  void copy_rows(const std::vector<T>& from, const PackedItems& items, std::size_t n_rows, T* to) const {
+    for (std::size_t row = 0; row < n_rows; ++row)
+      std::copy_n(from.begin() + row * items.padded_items(), items.n_items(), to + row * items.n_items());
+  }
+
+  std::vector<float> scores;
+  std::vector<std::int32_t> interests;
+  GatheredRows gathered;
+};
+
+// Calls work(tile, some of the users, position of the first of them) for all users, in parallel.
+template <class Work>
+void for_tiles(const PackedItems& items, std::span<const std::int32_t> users, int threads, const Work& work) {
+  const auto n = static_cast<std::int64_t>(users.size());
+#pragma omp parallel num_threads(threads)
+  {
+    Tile tile(items);
+#pragma omp for schedule(dynamic)
+    for (std::int64_t first = 0; first < n; first += kTileUsers)
+      work(tile, users.subspan(first, std::min(kTileUsers, n - first)), first);
+  }
+}
+
 }  // namespace
 
 std::vector<float> score_users(const PackedItems& items, const UserVectors& model, float scale,
                                std::span<const std::int32_t> users, int threads) {
-  const auto n = static_cast<std::int64_t>(users.size());
-  const std::int64_t stride = items.padded_items(), dim = items.dim(), n_items = items.n_items();
-  std::vector<float> out(n * n_items);
-#pragma omp parallel num_threads(threads)
-  {
-    std::vector<float> scores(kTileUsers * stride), vectors, terms;
-    std::vector<std::int32_t> owner;
-#pragma omp for schedule(dynamic)
-    for (std::int64_t first = 0; first < n; first += kTileUsers) {
-      const std::int64_t last = std::min(n, first + kTileUsers);
-      gather_vectors(model, users.subspan(first, last - first), dim, vectors, terms, owner);
-      score_block(items, {vectors, terms, owner}, scale, last - first, scores);
-      for (std::int64_t b = first; b < last; ++b)
-        std::copy_n(scores.begin() + (b - first) * stride, n_items, out.begin() + b * n_items);
-    }
-  }
+  std::vector<float> out(users.size() * items.n_items());
+  for_tiles(items, users, threads, [&](Tile& tile, std::span<const std::int32_t> some, std::int64_t first) {
+    tile.gathered.gather(model, some, items.dim());
+    score_block(items, tile.gathered.rows(), scale, static_cast<std::int64_t>(some.size()), tile.scores);
+    tile.copy_rows(tile.scores, items, some.size(), out.data() + first * items.n_items());
+  });
+  return out;
+}
+
+std::vector<std::int32_t> nearest_interests(const PackedItems& items, const UserVectors& model, float scale,
+                                            std::span<const std::int32_t> users, int threads) {
+  std::vector<std::int32_t> out(users.size() * items.n_items());
+  for_tiles(items, users, threads, [&](Tile& tile, std::span<const std::int32_t> some, std::int64_t first) {
+    tile.gathered.gather(model, some, items.dim());
+    score_block(items, tile.gathered, scale, static_cast<std::int64_t>(some.size()), tile.scores, tile.interests);
+    tile.copy_rows(tile.interests, items, some.size(), out.data() + first * items.n_items());
+  });
   return out;
 }
 

@@ -54,36 +54,23 @@ class RankCollector {
 
 }  // namespace
 
-void gather_vectors(const UserVectors& model, std::span<const std::int32_t> users, std::int64_t dim,
-                    std::vector<float>& vectors, std::vector<float>& terms, std::vector<std::int32_t>& owner) {
-  vectors.clear();
-  terms.clear();
-  owner.clear();
-  for (std::size_t b = 0; b < users.size(); ++b) {
-    const std::int64_t from = model.offsets[users[b]], to = model.offsets[users[b] + 1];
-    vectors.insert(vectors.end(), model.vectors.begin() + from * dim, model.vectors.begin() + to * dim);
-    terms.insert(terms.end(), model.terms.begin() + from, model.terms.begin() + to);
-    owner.insert(owner.end(), to - from, static_cast<std::int32_t>(b));
-  }
-}
-
 Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
                          std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
                          std::int64_t k, int threads) {
   const auto n = static_cast<std::int64_t>(users.size());
-  const std::int64_t stride = items.padded_items(), dim = items.dim();
+  const std::int64_t stride = items.padded_items();
   const std::int64_t tile = std::clamp<std::int64_t>(kTileBytes / (4 * stride), 1, kTileUsers);
   RankCollector ranks(users, excluded, test, items.n_items(), k);
 #pragma omp parallel num_threads(threads)
   {
-    std::vector<float> scores(tile * stride), vectors, terms;
-    std::vector<std::int32_t> owner;
+    std::vector<float> scores(tile * stride);
+    GatheredRows gathered;
     TopBuffer buffer;
 #pragma omp for schedule(dynamic)
     for (std::int64_t first = 0; first < n; first += tile) {
       const std::int64_t last = std::min(n, first + tile);
-      gather_vectors(model, users.subspan(first, last - first), dim, vectors, terms, owner);
-      score_block(items, {vectors, terms, owner}, scale, last - first, scores);
+      gathered.gather(model, users.subspan(first, last - first), items.dim());
+      score_block(items, gathered.rows(), scale, last - first, scores);
       for (std::int64_t b = first; b < last; ++b)
         ranks.add_row(b, std::span(scores).subspan((b - first) * stride, stride), buffer);
     }

@@ -19,17 +19,6 @@ struct Lists {
   }
 };
 
-// Vectors of users: user u owns the vectors offsets[u] ... offsets[u + 1] - 1.
-struct UserVectors {
-  std::span<const float> vectors;
-  std::span<const float> terms;
-  std::span<const std::int64_t> offsets;
-};
-
-// The vectors of some users one after the other, with the position of the user that each belongs to.
-void gather_vectors(const UserVectors& model, std::span<const std::int32_t> users, std::int64_t dim,
-                    std::vector<float>& vectors, std::vector<float>& terms, std::vector<std::int32_t>& owner);
-
 struct Ranked {
   std::vector<TestRank> test_ranks;      // for each user of the block in turn, in the order of its test items
   std::vector<std::int32_t> top;  // n_users_of_block x k, -1 where there are fewer candidates

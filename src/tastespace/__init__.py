@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.models.blend import Blend
     from tastespace.models.dpcml import CML, DPCML
     from tastespace.recipe import fit
+    from tastespace.recommend.mixed import Mixed
     from tastespace.recommend.rerank import Reranked, rerank
     from tastespace.recommend.tradeoff import tradeoff
     from tastespace.store import load
@@ -30,6 +31,7 @@ __all__ = [
     "EASE",
     "Blend",
     "Interactions",
+    "Mixed",
     "MostPopular",
     "Reranked",
     "__version__",
@@ -51,6 +53,7 @@ _LAZY = {
     "CML": "tastespace.models.dpcml",
     "DPCML": "tastespace.models.dpcml",
     "EASE": "tastespace.models.baselines",
+    "Mixed": "tastespace.recommend.mixed",
     "MostPopular": "tastespace.models.baselines",
     "Reranked": "tastespace.recommend.rerank",
     "compare": "tastespace.evaluation",

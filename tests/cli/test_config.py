@@ -15,7 +15,9 @@ COMMANDS = {
     ),
     "recommend": (
         "a.model", "ann", "bob \"the\" builder", "-k", "3", "--filter", "title <> 'C:\\new'", "--item", "jam",
-        "--item", "tea", "--include-seen", "--on-unknown", "skip", "--format", "json", "--out", "list.json",
+        "--item", "tea", "--include-seen", "--on-unknown", "skip", "--mix", "calibrated", "--diversity", "0.5",
+        "--column", "genres", "--mute", "1", "--mute", "2", "--boost", "0=1.5", "--format", "json",
+        "--out", "list.json",
     ),
     "shelves": ("a.model", "ann", "--mute", "1", "--mute", "2", "--boost", "0=1.5", "--column", "genres", "-k", "4"),
     "interests": ("a.model", "ann", "-k", "2", "--format", "csv"),

@@ -111,6 +111,32 @@ def test_filters_and_choices_reach_the_model(stdout_of, shop, model):
     assert had < set(items("-k", 50, "--include-seen"))
 
 
+@pytest.mark.parametrize(
+    ("flags", "arguments"),
+    [
+        (("--mix", "scaled"), {"mix": "scaled"}),
+        (("--mix", "proportional", "--diversity", 0.5), {"mix": "proportional", "diversity": 0.5}),
+        (("--diversity", 0.7), {"diversity": 0.7}),
+        (("--mix", "calibrated", "--column", "interest"), {"mix": "calibrated", "column": "interest"}),
+    ],
+)
+def test_lists_can_be_mixed(stdout_of, shop, model, flags, arguments):
+    some = pl.read_csv(stdout_of("recommend", shop.model, "u03", "u05", *flags, "-k", 6).encode())
+    same_rows(some, model.recommend(["u03", "u05"], k=6, **arguments))
+    stdout_of("recommend", shop.model, *flags, "-k", 6, "--out", "mixed.parquet")
+    assert pl.read_parquet("mixed.parquet").equals(model.recommend(k=6, **arguments))
+
+
+def test_interests_of_one_user_can_be_muted_and_boosted_in_lists(stdout_of, shop, model):
+    def rows(*words):
+        return pl.read_csv(stdout_of("recommend", shop.model, *words, "-k", 6).encode())
+
+    same_rows(rows("u03", "--mute", 0), model.recommend("u03", k=6, mute=[0]))
+    same_rows(rows("u03", "--boost", "1=3"), model.recommend("u03", k=6, boost={1: 3.0}))
+    both = model.recommend_for([["i03", "i05", "i07"]], k=6, mute=[0], boost={1: 2.0})
+    same_rows(rows("--history", "i03,i05,i07", "--mute", 0, "--boost", "1=2"), both)
+
+
 def test_a_new_user_is_given_by_a_history(stdout_of, shop, model):
     text = stdout_of("recommend", shop.model, "--history", "i03, i05", "--history", "i07", "-k", 2)
     same_rows(pl.read_csv(text.encode()), model.recommend_for([["i03", "i05"], ["i07"]], k=2))
@@ -180,6 +206,14 @@ def test_ids_that_are_numbers_are_typed_as_text(stdout_of, error_of, numbered):
         (("u03", "--threads", "-1"), "threads=-1"),
         (("u03", "--rerank", "mrm"), "Did you mean mmr?"),
         (("u03", "--rerank", "mmr", "--weight", "2"), "weight=2.0: expected"),
+        (("u03", "--mix", "proportinal"), "Did you mean proportional?"),
+        (("u03", "--diversity", "2"), "diversity=2.0: expected a number from 0"),
+        (("u03", "u05", "--mute", "1"), "--mute and --boost concern one user: give one user id or one --history."),
+        (("--boost", "1=2"), "--mute and --boost concern one user"),
+        (("u03", "--mute", "77"), "interest 77 was named, but user 'u03' has"),
+        (("u03", "--boost", "1"), "--boost 1: expected interest=number"),
+        (("u03", "--boost", "1=2", "--mix", "scaled"), "boost= multiplies the weights"),
+        (("u03", "--rerank", "mmr", "--mix", "scaled"), "--rerank reorders the plain list"),
         (("u03", "--out", "list.txt"), "ends in .json, .jsonl, .csv, .parquet, or --format"),
         (("u03", "--out", "list.csv", "--format", "table"), "a table is formatted for a terminal"),
         (("--out", "/proc/none/all.parquet"), "could not be written"),

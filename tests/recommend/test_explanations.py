@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from toy_models import Given, by_vector, past_rows, space_of, taken
+from toy_models import Given, blend_of, by_vector, in_order, past_rows, space_of, taken
 
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.models import VectorSpace
@@ -129,3 +129,21 @@ def test_bad_arguments_are_refused(dpcml):
         dpcml.explain("u003", "i41", k=0)
     with pytest.raises(DataError, match=r"no attribute 'genre'.*Did you mean genres"):
         dpcml.explain("u003", "i41", column="genre")
+
+
+def test_ranks_in_a_blend_come_from_its_own_scores(dpcml):
+    blend = blend_of(dpcml, scale=0.3)
+    data, row = blend.train_, 3
+    by_interest = by_vector(blend.space, row)
+    unseen = sorted(set(range(90)) - set(past_rows(data, row)))
+    own = by_interest.max(axis=0) + blend.table[row]
+    order = in_order(own, unseen, 90)
+    for place, item in enumerate(order[:20]):
+        found = blend.explain("u003", data.items[item])
+        nearest = int(by_interest[:, item].argmax())
+        others = np.delete(by_interest, nearest, axis=0).max(axis=0) + blend.table[row]
+        assert (found.rank, found.interest) == (place + 1, nearest)
+        assert found.rank_without == in_order(others, unseen, 90).index(item) + 1
+        assert found.score == pytest.approx(own[item], abs=1e-5)
+        assert found.distance == pytest.approx(-by_interest[nearest, item], abs=1e-5)
+        assert f"score {found.score:.3f}, squared distance {found.distance:.3f}" in str(found)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from polars.testing import assert_frame_equal
-from toy_models import Given, assert_best, by_vector, in_order, lists_of, past_rows, space_of, taken
+from toy_models import Given, assert_best, blend_of, by_vector, in_order, lists_of, past_rows, space_of, taken
 
 from tastespace import CML, DPCML, EASE, Interactions, MostPopular
 from tastespace.errors import DataError, NotFittedError, ParameterError, UnknownIdError
@@ -88,6 +88,24 @@ def test_distance_is_the_smallest_and_interest_the_vector_it_belongs_to(dpcml):
         np.testing.assert_allclose(mine["distance"], gaps.min(axis=0), atol=1e-6)
         np.testing.assert_allclose(gaps[mine["interest"], np.arange(20)], gaps.min(axis=0), atol=1e-6)
     assert len(set(frame["interest"])) > 1
+
+
+def test_a_blend_has_its_own_scores_and_the_distance_to_the_nearest_interest(dpcml):
+    blend = blend_of(dpcml)
+    data, frame = blend.train_, blend.recommend(k=15)
+    assert frame.columns == ["user", "item", "rank", "score", "distance", "interest"]
+    for (user,), mine in frame.group_by("user", maintain_order=True):
+        row, items = int(data.users.index_of([user])[0]), data.items.index_of(mine["item"])
+        by_interest = by_vector(blend.space, row)
+        scores = by_interest.max(axis=0) + blend.table[row]
+        assert_best(items.tolist(), scores, sorted(set(range(90)) - set(past_rows(data, row))), 15)
+        np.testing.assert_allclose(mine["score"], scores[items], atol=1e-5)
+        np.testing.assert_allclose(mine["distance"], -by_interest.max(axis=0)[items], atol=1e-5)
+        assert mine["interest"].to_list() == by_interest[:, items].argmax(axis=0).tolist()
+    dots = Given(space_of([[[1, 0], [0, 1]], [[1, 1]]], [[1, 0], [0, 1], [3, 1]], "dot")).fit(
+        taken({"ann": "a", "bob": "a"}, "abc")
+    )
+    assert blend_of(dots).recommend(k=1).columns == ["user", "item", "rank", "score", "interest"]
 
 
 def test_seen_items_come_back_only_where_they_may(dpcml):

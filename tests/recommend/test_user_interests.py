@@ -37,7 +37,7 @@ def test_inner_products_include_the_bias_of_the_items():
     assert view.past_scores.tolist() == [[3, 5], [0, 7]]
     assert view.index.interest_scores(0, np.arange(3)).tolist() == [[3, 5, 0], [0, 7, 1]]
     assert view.assigned_interest.tolist() == [0, 1]
-    assert not view.index.by_distance
+    assert not view.index.has_distances
 
 
 def test_a_user_without_a_past_has_interests_of_equal_weight():

@@ -31,6 +31,28 @@ class Given(Recommender):
         return super().score_block(users) if self.scores is None else self.scores[users]
 
 
+class Blend(Recommender):
+    """A model that ranks by other scores than its vectors: their scores plus a given table ``(n_users, n_items)``."""
+
+    has_interests = True
+
+    def __init__(self, space, table):
+        self.space = space
+        self.table = table
+
+    def _fit(self, train, valid, progress):
+        pass
+
+    def interest_space(self):
+        return self.space
+
+    def score_block(self, users):
+        return self.space.scores(users) + self.table[users]
+
+    def scores_by(self, user, interests):
+        return super().scores_by(user, interests) + self.table[user]
+
+
 def space_of(users, items, metric="l2", bias=None):
     """Vectors of each user and of each item, as a space."""
     offsets = np.concatenate([[0], np.cumsum([len(vectors) for vectors in users])]).astype(np.int64)
@@ -57,6 +79,13 @@ def by_vector(space, row):
     if space.metric == "l2":
         return -((mine[:, None, :] - items[None, :, :]) ** 2).sum(axis=2)
     return mine @ items.T + (0 if space.item_bias is None else space.item_bias)
+
+
+def blend_of(model, seed=0, scale=1.0):
+    """A blend over the vectors of a fitted model, with random numbers as its other scores."""
+    data = model.train_
+    table = np.random.default_rng(seed).normal(scale=scale, size=(data.n_users, data.n_items)).astype(np.float32)
+    return Blend(model.vectors(), table).fit(data)
 
 
 def past_rows(data, row):

@@ -64,6 +64,48 @@ def rank_with_scores(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """As `rank_with_vectors`, from a block of scores of shape ``(len(users), n_items)``."""
 
+def mix_with_vectors(
+    user_vectors: NDArray[np.float32],
+    vector_terms: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    item_vectors: NDArray[np.float32],
+    item_terms: NDArray[np.float32],
+    scale: float,
+    users: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
+    diversity: float,
+    depth: int,
+    k: int,
+    threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """``(top, interests, nan_user)`` for a block of users: lists in which the interests share the places.
+
+    ``top`` and ``interests`` have a row of k per user: items, and the interest that has each place (-1 where there are
+    fewer candidates). ``weights`` has one for every vector of every user in turn. Scores and ``nan_user`` as in
+    `rank_with_vectors`; for the rule see native/share_places.hpp.
+    """
+
+def mix_with_scores(
+    user_vectors: NDArray[np.float32],
+    vector_terms: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    item_vectors: NDArray[np.float32],
+    item_terms: NDArray[np.float32],
+    scale: float,
+    scores: NDArray[np.float32],
+    users: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
+    diversity: float,
+    depth: int,
+    k: int,
+    threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """As `mix_with_vectors`, ranked by a block of scores of shape ``(len(users), n_items)``."""
+
 def pair_scores(
     user_vectors: NDArray[np.float32],
     offsets: NDArray[np.int64],
@@ -490,6 +532,18 @@ def score_users(
     threads: int,
 ) -> NDArray[np.float32]:
     """Scores of all items for these users, shape ``(len(users), n_items)``, as `rank_with_vectors` ranks them."""
+
+def nearest_interests(
+    user_vectors: NDArray[np.float32],
+    vector_terms: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    item_vectors: NDArray[np.float32],
+    item_terms: NDArray[np.float32],
+    scale: float,
+    users: NDArray[np.int32],
+    threads: int,
+) -> NDArray[np.int32]:
+    """Which of the user's vectors scores each item best, the first of equal ones; shape ``(len(users), n_items)``."""
 
 def fit_item_regression(
     *,

@@ -56,6 +56,18 @@ def recommend(
     ] = None,
     weight: Annotated[float, typer.Option(help="Weight of diversity when re-ranking, 0 to 1.")] = 0.5,
     pool: Annotated[int, typer.Option(help="Length of the list to re-rank.")] = 100,
+    mix: Annotated[
+        str | None,
+        typer.Option(help="How interests share a list: nearest, scaled, proportional or calibrated."),
+    ] = None,
+    diversity: Annotated[float | None, typer.Option(help="Strength of the mix, 0 (the plain list) to 1.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Attribute with the categories of --mix calibrated, or interest.")
+    ] = None,
+    mute: Annotated[list[int] | None, typer.Option(help="Leave out an interest of one user; may be repeated.")] = None,
+    boost: Annotated[
+        list[str] | None, typer.Option(help="Show more of an interest of one user: 2=1.5; may be repeated.")
+    ] = None,
     format: _Format = Format.auto,
     out: _Out = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
@@ -67,8 +79,17 @@ def recommend(
         "filter": filter,
         "items": parse_ids(train.items, items) if items else None,
         "exclude_seen": not include_seen,
+        "mix": mix,
+        "diversity": diversity,
+        "column": column,
+        "mute": mute,
+        "boost": _by_interest("--boost", boost or [], float, "2=1.5"),
         "threads": threads,
     }
+    if (mute or boost) and len(users or history or ()) != 1 and features is None:
+        raise ParameterError("--mute and --boost concern one user: give one user id or one --history.")
+    if rerank is not None and (mix is not None or diversity is not None or column is not None or boost):
+        raise ParameterError("--rerank reorders the plain list: leave out --mix, --diversity, --column and --boost.")
     if rerank is not None and on_unknown == "popular":
         raise ParameterError("--on-unknown popular gives lists without scores, which --rerank needs: use skip.")
     if sum(map(bool, (history, users, features))) > 1:
@@ -103,7 +124,8 @@ def recommend(
         found = rerank_lists(found, opened, rerank, k, weight)
     frame = to_polars(found)[0]
     if is_table_output(format, out):
-        show(add_titles(frame, train).drop("score" if "distance" in frame.columns else []))
+        same = "distance" in frame.columns and frame["score"].eq_missing(-frame["distance"]).all()
+        show(add_titles(frame, train).drop("score" if same else []))
     else:
         emit(frame, format, out)
 

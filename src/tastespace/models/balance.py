@@ -51,7 +51,7 @@ class Balance:
         if self._membership is not None:
             return np.ascontiguousarray((self._mean_of_item @ self._category_logs(users).T).T, dtype=np.float32)
         assert self._space is not None
-        nearest = nearest_interests(self._space, users)
+        nearest = self._space.nearest_interests(users)
         rows = [self._interest_logs(user, nearest[at]) for at, user in enumerate(users)]
         return np.stack([logs[nearest[at]] for at, logs in enumerate(rows)]).astype(np.float32)
 
@@ -75,16 +75,6 @@ class Balance:
         return sp.csr_array(
             (ones, self._train.indices, self._train.offsets), shape=(self._train.n_users, self._train.n_items)
         )[users]
-
-
-def nearest_interests(space: VectorSpace, users: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """Which of the user's vectors scores each item best: shape ``(len(users), n_items)``."""
-    vectors, terms, offsets, items, item_terms, scale = space.for_scoring()
-    out = np.empty((len(users), len(items)), dtype=np.int32)
-    for row, user in enumerate(users):
-        own = slice(offsets[user], offsets[user + 1])
-        out[row] = (scale * (vectors[own] @ items.T) + terms[own, None] + item_terms).argmax(axis=0)
-    return out
 
 
 def _minus_log(counts: NDArray[np.float64], total: Any) -> NDArray[np.float32]:

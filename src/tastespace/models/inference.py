@@ -29,6 +29,10 @@ Ids: TypeAlias = Hashable | Iterable[Hashable]
 """One id, or several in a list, array or series."""
 Filter: TypeAlias = str | pl.Expr | Callable[[Any], Any]
 """Which items may be recommended, see `InferenceMixin.recommend`."""
+Mute: TypeAlias = int | Iterable[int] | Mapping[Any, int | Iterable[int]]
+"""Numbers of interests to leave out, of the one user requested or by user id; see `InferenceMixin.recommend`."""
+Boost: TypeAlias = Mapping[int, float] | Mapping[Any, Mapping[int, float]]
+"""Factors of interests, of the one user requested or by user id; see `InferenceMixin.recommend`."""
 Histories: TypeAlias = "Interactions | IntoFrame | Mapping[Any, Iterable[Hashable]] | Sequence[Iterable[Hashable]]"
 """Items of users who were not in training, see `InferenceMixin.fold_in`."""
 Features: TypeAlias = "IntoFrame | Mapping[str, Sequence[Any]] | NDArray[Any] | SparseMatrix"
@@ -70,13 +74,34 @@ class InferenceMixin:
         items: Ids | None = None,
         filter: Filter | None = None,
         on_unknown: str = "error",
+        mix: str | None = None,
+        diversity: float | None = None,
+        column: str | None = None,
+        mute: Mute | None = None,
+        boost: Boost | None = None,
         threads: int = 0,
     ) -> Frame:
         """The best k items for each user, as a frame in the library that the data came from.
 
         Columns: ``user``, ``item``, ``rank`` (from 1), ``score`` (larger is better); for metric models ``distance``,
         squared, which is minus the score; for models with several vectors per user ``interest``, the number of the
-        vector that the item is nearest to. Fewer candidates than k give fewer rows.
+        vector that the item is nearest to. A model that ranks by other scores than its vectors has its own ``score``
+        beside the ``distance`` to the nearest interest. Fewer candidates than k give fewer rows.
+
+        By default items are ranked by score alone. A ``mix`` gives all interests of a user a part of the list; the
+        columns say the same of an item in every mix, so scores need not fall along a mixed list.
+
+        ================== =====================================================================================
+        mix                the list
+        ================== =====================================================================================
+        ``"nearest"``      by score: for metric models, the distance to the nearest interest
+        ``"scaled"``       distances to an interest are divided by the mean squared distance of the past items
+                           that are nearest to it; for models that rank by distance only
+        ``"proportional"`` an interest has the share of the places that it has of the past items, in every
+                           prefix (Sainte-Lague); an item belongs to its nearest interest
+        ``"calibrated"``   greedy towards the mix of categories in the user's past (Steck 2018), from the
+                           best max(100, 10 k) items
+        ================== =====================================================================================
 
         Args:
             users: User ids, one id, or None for all users.
@@ -87,30 +112,57 @@ class InferenceMixin:
                 a polars expression, or a function from the frame of attributes to one true or false per item.
             on_unknown: What to do with unknown users: ``"error"``, ``"skip"``, or ``"popular"``: the most popular
                 items, with null scores.
+            mix: How interests share the list, see above. By default the plain list, or where ``diversity`` is given
+                ``"proportional"`` for models with interests and ``"calibrated"`` for others.
+            diversity: Strength of the mix, from 0 (exactly the plain list) to 1 (the mix in its pure form, the default
+                where ``mix`` is given). In between, ``"proportional"`` weighs an interest's claim to the next place
+                against the relevance of its item: 1 for the user's best item, 0 from the 100th best on.
+            column: For ``"calibrated"``: the item attribute that holds categories (default: the one that looks like
+                categories), or ``"interest"`` for the mix of interests.
+            mute: Interests to leave out: items nearest to them are not in the list. For one user ``[1]``, for several
+                by user id, ``{"ann": [1]}``.
+            boost: Factors for the weights of interests, ``{0: 2.0}`` or ``{"ann": {0: 2.0}}``. Implies
+                ``mix="proportional"``; with ``diversity=0`` it changes nothing.
             threads: 0 means all cores.
 
-        >>> from tastespace import CML, synthetic
+        >>> from tastespace import CML, DPCML, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
         >>> CML(dim=8, epochs=2).fit(town).recommend(k=3).columns
         ['user', 'item', 'rank', 'score', 'distance']
+        >>> model = DPCML(dim=8, epochs=2).fit(town)
+        >>> len(model.recommend(7, k=6, mix="proportional", mute=[0]).filter(interest=0))
+        0
         """
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend
 
-        return recommend(_recommender(self), users, Request(k, exclude_seen, items, filter, threads), on_unknown)
+        request = Request(k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost)
+        return recommend(_recommender(self), users, request, on_unknown)
 
     def recommend_indices(
-        self, rows: ArrayLike | None = None, k: int = 10, *, exclude_seen: bool = True, threads: int = 0
+        self,
+        rows: ArrayLike | None = None,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        mix: str | None = None,
+        diversity: float | None = None,
+        column: str | None = None,
+        mute: Mute | None = None,
+        boost: Boost | None = None,
+        threads: int = 0,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """As `recommend`, in indices and arrays, without the cost of ids and frames.
 
         Gives item indices and scores, both of shape ``(n, k)``; -1 and NaN where there are fewer candidates. An index
-        is the place of an id in ``train_.users`` or ``train_.items``.
+        is the place of an id in ``train_.users`` or ``train_.items``. Keys of ``mute`` and ``boost`` by user are
+        indices of users, too.
         """
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend_indices
 
-        return recommend_indices(_recommender(self), rows, Request(k, exclude_seen, threads=threads))
+        request = Request(k, exclude_seen, None, None, threads, mix, diversity, column, mute, boost)
+        return recommend_indices(_recommender(self), rows, request)
 
     def recommend_to(
         self,
@@ -121,6 +173,11 @@ class InferenceMixin:
         exclude_seen: bool = True,
         items: Ids | None = None,
         filter: Filter | None = None,
+        mix: str | None = None,
+        diversity: float | None = None,
+        column: str | None = None,
+        mute: Mute | None = None,
+        boost: Boost | None = None,
         threads: int = 0,
     ) -> int:
         """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; gives the number of rows.
@@ -131,7 +188,8 @@ class InferenceMixin:
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend_to
 
-        return recommend_to(_recommender(self), path, users, Request(k, exclude_seen, items, filter, threads))
+        request = Request(k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost)
+        return recommend_to(_recommender(self), path, users, request)
 
     # ---- interests -----------------------------------------------------------------------------------------
 
@@ -156,7 +214,7 @@ class InferenceMixin:
         Args:
             user: Id of one user.
             k: Items on each shelf, or a number for each interest: ``{0: 12, 2: 4}`` (10 where none is given).
-            mute: Interests to leave out, as if the user did not have them.
+            mute: Interests to leave out: items nearest to them are on no shelf.
             boost: Interests to show more of: ``{2: 1.5}`` makes a shelf half as long again and moves it up as if half
                 as many past items again belonged to it.
             merge: Interests share a shelf from this overlap of their best items on, in (0, 1]; above 1 never.
@@ -245,11 +303,16 @@ class InferenceMixin:
         items: Ids | None = None,
         filter: Filter | None = None,
         on_unknown: str = "error",
+        mix: str | None = None,
+        diversity: float | None = None,
+        column: str | None = None,
+        mute: Mute | None = None,
+        boost: Boost | None = None,
         threads: int = 0,
     ) -> Frame:
         """Recommendations for users who were not in training, from their histories or their features.
 
-        See `fold_in` for ``histories`` and ``features``.
+        See `fold_in` for ``histories`` and ``features``, `recommend` for the rest.
         With ``on_unknown="popular"`` unknown items are left out and a user without any known item gets the most
         popular items; with ``"skip"`` such a user gets no rows.
 
@@ -261,7 +324,7 @@ class InferenceMixin:
         from tastespace.recommend.fold_in import recommend_for
         from tastespace.recommend.request import Request
 
-        request = Request(k, exclude_seen, items, filter, threads)
+        request = Request(k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost)
         return recommend_for(_recommender(self), histories, request, on_unknown, features)
 
     def _fold_in(self: Self, histories: Interactions) -> Self | None:

@@ -91,9 +91,11 @@ class BlockRanker:
         if candidates is not None:
             self._excluded = _among(self._excluded, candidates, model.train_.n_items)
             if self._vectors is not None:
-                self._vectors = self._vectors._replace(
-                    items=self._vectors.items[candidates], item_terms=self._vectors.item_terms[candidates]
-                )
+                self._vectors = self._among_candidates(self._vectors)
+
+    def _among_candidates(self, vectors: ScoringVectors) -> ScoringVectors:
+        at = self._candidates
+        return vectors if at is None else vectors._replace(items=vectors.items[at], item_terms=vectors.item_terms[at])
 
     def _checked(self, space: VectorSpace) -> ScoringVectors:
         """Arguments of the kernels, which do not check sizes and numbers: a model's mistakes must be found here."""
@@ -120,11 +122,15 @@ class BlockRanker:
 
     def blocks(self, users: NDArray[np.int32]) -> Iterator[Block]:
         """The blocks of these users, in order."""
-        size = _USERS_PER_BLOCK
-        if self._space is None:
-            size = max(1, min(size, _SCORES_PER_BLOCK // self._model.train_.n_items))
+        size = self._block_size
         for first in range(0, len(users), size):
             yield self._block(np.ascontiguousarray(users[first : first + size]))
+
+    @property
+    def _block_size(self) -> int:
+        if self._space is not None:
+            return _USERS_PER_BLOCK
+        return max(1, min(_USERS_PER_BLOCK, _SCORES_PER_BLOCK // self._model.train_.n_items))
 
     def _block(self, users: NDArray[np.int32]) -> Block:
         source: VectorSpace | NDArray[np.float32]
@@ -141,17 +147,21 @@ class BlockRanker:
             )
         if self._candidates is not None:
             top = np.where(top >= 0, self._candidates[top], np.int32(-1))
+        self._require_numbers(users, nan_user)
+        starts_of_user, items = self._test
+        n_test = starts_of_user[users + 1] - starts_of_user[users]
+        starts = np.cumsum(n_test) - n_test
+        at = np.repeat(starts_of_user[users] - starts, n_test) + np.arange(int(n_test.sum()))
+        return Block(users, top, n_test, test_ranks, items[at], source)
+
+    def _require_numbers(self, users: NDArray[np.int32], nan_user: int) -> None:
+        """Raise if a kernel found a NaN score; ``nan_user`` is the user's position."""
         if nan_user >= 0:
             user = self._model.train_.users[int(users[nan_user])]
             raise DataError(
                 f"{type(self._model).__name__} gave a NaN score for user {user!r}. Scores must be numbers; did its "
                 "training diverge?"
             )
-        starts_of_user, items = self._test
-        n_test = starts_of_user[users + 1] - starts_of_user[users]
-        starts = np.cumsum(n_test) - n_test
-        at = np.repeat(starts_of_user[users] - starts, n_test) + np.arange(int(n_test.sum()))
-        return Block(users, top, n_test, test_ranks, items[at], source)
 
     def _scores(self, users: NDArray[np.int32]) -> NDArray[np.float32]:
         scores = np.ascontiguousarray(self._model.score_block(users), dtype=np.float32)

@@ -90,6 +90,10 @@ class VectorSpace:
         """Scores of all items, shape ``(len(users), n_items)``: for blocks of users."""
         return _native.score_users(*self.for_scoring(), np.ascontiguousarray(users, dtype=np.int32), threads)
 
+    def nearest_interests(self, users: NDArray[np.integer[Any]], threads: int = 1) -> NDArray[np.int32]:
+        """Which of the user's vectors scores each item best: shape ``(len(users), n_items)``."""
+        return _native.nearest_interests(*self.for_scoring(), np.ascontiguousarray(users, dtype=np.int32), threads)
+
     def pair_scores(
         self, users: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]], threads: int = 1
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tastespace.data.categories import category_column, item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.models import Recommender
-from tastespace.models.balance import Balance, BalanceBy, nearest_interests
+from tastespace.models.balance import Balance, BalanceBy
 from tastespace.models.blend_weights import Accuracy, CandidateScores, best_weights
 from tastespace.models.vector_space import VectorSpace
 from tastespace.recipe.trials import Trial, best_of_families
@@ -109,7 +109,7 @@ class _Sides:
         """Whether a candidate belongs to another interest than most of the user's items."""
         found = np.empty(self._items.shape, dtype=bool)
         for at, user in enumerate(self._users):
-            nearest = nearest_interests(space, np.array([user]))[0]
+            nearest = space.nearest_interests(self._users[at : at + 1])[0]
             found[at] = nearest[self._items[at]] != np.bincount(nearest[self._past(user)], minlength=1).argmax()
         return found
 

@@ -29,7 +29,7 @@ class Explanation:
     """That interest in words, where the items have attributes."""
     score: float
     distance: float | None
-    """Squared distance to the interest; None where the model is not of distances."""
+    """Squared distance to the interest; None where vectors are compared by inner products."""
     rank: int
     """Among all items that the user does not have, from 1."""
     rank_without: int | None
@@ -45,8 +45,9 @@ class Explanation:
 
     def __str__(self) -> str:
         of = f"interest {self.interest}" + (f" ({self.label})" if self.label else "")
-        how = f"squared distance {self.distance:.3f}" if self.distance is not None else f"score {self.score:.3f}"
-        lines = [f"{self.title} for {self.user}: rank {self.rank}, matches {of}, {how}."]
+        how = [f"score {self.score:.3f}"] if self.distance is None or self.distance != -self.score else []
+        how += [] if self.distance is None else [f"squared distance {self.distance:.3f}"]
+        lines = [f"{self.title} for {self.user}: rank {self.rank}, matches {of}, {', '.join(how)}."]
         if self.rank_without is not None:
             lines.append(f"Without that interest it would be rank {self.rank_without}.")
         if self.beside:
@@ -71,7 +72,6 @@ def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str
     gaps = -index.item_closeness(row, other_past)
     nearest = np.argsort(gaps, kind="stable")[:k]
     ids, titles = train.items.take(other_past[nearest]).to_list(), labeler.titles(other_past[nearest])
-    score = float(scores[interest])
     return Explanation(
         user=train.users[view.row],
         item=train.items[row],
@@ -79,8 +79,8 @@ def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str
         seen=bool((view.past == row).any()),
         interest=interest,
         label=view.labels(labeler, [[interest]])[0],
-        score=score,
-        distance=-score if index.by_distance else None,
+        score=index.score(view.row, row),
+        distance=-float(scores[interest]) if index.has_distances else None,
         rank=index.rank(view.row, row, everything),
         rank_without=index.rank(view.row, row, others) if others else None,
         beside=[(one, title, float(gaps[at])) for one, title, at in zip(ids, titles, nearest, strict=True)],

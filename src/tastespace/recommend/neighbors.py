@@ -15,7 +15,7 @@ from tastespace.errors import DataError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.request import as_list
-from tastespace.recommend.scoring import ScoringIndex, TopK, require_vectors
+from tastespace.recommend.scoring import ScoringIndex, TopK, require_interest_space
 
 
 def similar_items(model: Recommender, items: Any, k: int = 10) -> Any:
@@ -30,7 +30,7 @@ def similar_items(model: Recommender, items: Any, k: int = 10) -> Any:
 def similar_users(model: Recommender, users: Any, k: int = 10) -> Any:
     """`Recommender.similar_users`."""
     k = require_k(k)
-    space = require_vectors(model, "similar users")
+    space = require_interest_space(model, "similar users")
     rows = _rows(model.train_.users, users, "user")
     return _frame(model, model.train_.users, "user", rows, ScoringIndex(model).similar_users(rows, k), space)
 

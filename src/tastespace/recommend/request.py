@@ -27,6 +27,11 @@ class Request:
     items: Any = None
     filter: Filter | None = None
     threads: int = 0
+    mix: str | None = None
+    diversity: float | None = None
+    column: str | None = None
+    mute: Any = None
+    boost: Any = None
 
 
 def as_list(ids: Any) -> Any:

@@ -5,6 +5,7 @@ The algorithms themselves, on plain arrays, are in `tastespace.recommend.rerank_
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -18,14 +19,13 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.tables import FrameTable
 from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
-from tastespace.models.vector_space import VectorSpace
-from tastespace.recommend.fold_in import folded
+from tastespace.models.ranking import Block
 from tastespace.recommend.pool_reranker import PoolReranker, category_shares, check_method
 from tastespace.recommend.request import Request
 from tastespace.recommend.topk import TopKLists
+from tastespace.recommend.two_stage import TwoStage
 
 _COLUMNS = ("user", "item", "rank", "score")
-_EXACT = 2.0**23  # below, float32 tells whole numbers apart
 
 Own = TypeVar("Own", bound="Reranked")
 
@@ -154,7 +154,7 @@ def _numbers(column: pl.Series) -> NDArray[np.float64]:
     return values
 
 
-class Reranked(Recommender):
+class Reranked(TwoStage):
     """Two stages as one recommender: another model's best items, re-ordered by an algorithm of `rerank`.
 
     It can be fitted, evaluated and used like every model. The ranking of a user is: the first model's best ``pool``
@@ -176,9 +176,6 @@ class Reranked(Recommender):
     ['NDCG@5', 'CategoryILD@5']
     """
 
-    model_: Recommender
-    """The fitted first stage."""
-
     def __init__(
         self, model: Recommender, how: str = "mmr", weight: float = 0.5, pool: int = 100, column: str | None = None
     ) -> None:
@@ -197,20 +194,9 @@ class Reranked(Recommender):
         >>> [len(Reranked.around(first, weight=w, pool=20).recommend([7], k=5)) for w in (0.1, 0.5)]
         [5, 5]
         """
-        made = cls(fitted, **parameters)
-        made._check_first()
-        fitted.require_fitted()
-        made._check(fitted.train_)
-        made._put(fitted)
-        made.train_, made.valid_ = fitted.train_, fitted.valid_
-        return made
-
-    def _check_first(self) -> None:
-        if not isinstance(self.model, Recommender):
-            raise ParameterError(f"model={self.model!r}: expected a recommender, such as EASE().")
+        return super().around(fitted, **parameters)
 
     def _check(self, train: Interactions) -> None:
-        self._check_first()
         if not is_whole(self.pool):
             raise ParameterError(f"pool={self.pool!r}: expected how many items to re-order, 1 or more.")
         check_method(self.how, self.weight, self._options())
@@ -221,53 +207,15 @@ class Reranked(Recommender):
         return {} if self.column is None else {"column": self.column}
 
     def _put(self, fitted: Recommender) -> None:
-        self.model_ = fitted
+        super()._put(fitted)
         self._reranker = PoolReranker(fitted, self.how, self.weight, self._options())
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        self._check(train)  # before the first stage learns for hours
-        self._put(self.model.clone().fit(train, valid, progress))
-
-    @property
-    def uses_weights(self) -> bool:  # type: ignore[override]
-        """Where the first stage does."""
-        return getattr(self.model, "uses_weights", True)  # what is no recommender is refused in `fit`
-
-    @property
-    def supports_fold_in(self) -> bool:
-        """Where the first stage does."""
-        return self.model.supports_fold_in
-
-    def _fold_in(self: Own, histories: Interactions) -> Own:
-        """The same two stages for new users; items keep the popularity and the neighbors that they had."""
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "model"}
-        return self.around(folded(self.model_, histories), **parameters)
-
-    def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """Scores whose order is the ranking, shape ``(len(users), n_items)``."""
-        self.require_fitted()
-        out = np.empty((len(users), self.train_.n_items), dtype=np.float32)
-        first = 0
-        for block, pools in TopKLists(self.model_, Request(self.pool)).blocks(np.asarray(users, dtype=np.int32)):
-            scores = out[first : first + len(block.users)]
-            first += len(block.users)
-            source = block.source
-            scores[:] = self.model_.score_block(block.users) if isinstance(source, VectorSpace) else source
+    def _lists(self, users: NDArray[np.int32]) -> Iterator[tuple[Block, NDArray[np.int64], NDArray[np.int32]]]:
+        for block, pools in TopKLists(self.model_, Request(self.pool)).blocks(users):
             sizes = np.bincount(pools.query, minlength=len(block.users))
             offsets = np.concatenate([[0], np.cumsum(sizes)])
             rows = self._reranker.choose(block.users, offsets, pools.rows, pools.scores, self.pool)
-            best = np.maximum(np.ceil(scores.max(axis=1)), 0.0)
-            for row in np.flatnonzero(~(best < _EXACT)):  # too large to count on from there
-                scores[row, np.argsort(-scores[row], kind="stable")] = -np.arange(scores.shape[1], dtype=np.float32)
-                best[row] = 0.0
-            from_below = np.repeat(offsets[1:], sizes) - np.arange(len(rows))
-            scores[pools.query, pools.rows[rows]] = best[pools.query] + from_below
-        return out
-
-    def item_space(self) -> VectorSpace | None:
-        """The first stage's vectors."""
-        self.require_fitted()
-        return self.model_.item_space()
+            yield block, pools.query, pools.rows[rows]
 
     def save(self, path: Any, metrics: Any = None) -> None:
         """Two stages are not one file: save the first, and put the second around it when it is opened."""

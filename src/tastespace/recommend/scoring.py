@@ -3,12 +3,16 @@
 Lists of users, of single interests, of items like an item and of users like a user are all the same question: which k
 rows score best against a query? `models.ranking` finds them in blocks with the native kernels, the scores of what was
 found are then computed again from the differences themselves, and that is the order in which they are given.
+
+Most models with interests rank by their vectors. A model may also rank by other scores and have vectors that only tell
+which interest an item matches (`Recommender.interest_space`): lists then follow its own scores, and what is said of
+interests comes from those vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,9 +26,11 @@ from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block, BlockRanker, no_items
 from tastespace.models.vector_space import VectorSpace
+from tastespace.recommend.closeness import Rows, UserCloseness, items_as_queries
 from tastespace.threads import resolve_threads
 
-Rows = NDArray[np.integer[Any]]
+ItemLists = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""A list of item rows per user, as offsets and rows."""
 Scores = Callable[[Rows], NDArray[np.float32]]
 
 _DEEPER = 8  # how much longer a list gets where one group of interests found too few items in it
@@ -43,7 +49,9 @@ class TopK:
     scores: NDArray[np.float32]
     """Larger is better."""
     interests: NDArray[np.int32] | None
-    """Which of the user's vectors gives the score; None for models without vectors."""
+    """The user's vector that the item is nearest to; None for models without vectors."""
+    distances: NDArray[np.float32] | None = None
+    """Squared distance to that vector; None where vectors are compared by inner products, or there are none."""
 
     def of(self, query: int) -> NDArray[np.int32]:
         """The rows found for one query, best first."""
@@ -60,6 +68,13 @@ def require_vectors(model: Recommender, what: str) -> VectorSpace:
             "user), CML and others."
         )
     return space
+
+
+def require_interest_space(model: Recommender, what: str) -> VectorSpace:
+    """The vectors that tell which interest an item matches; without any, an error that says what needs them."""
+    model.require_fitted()
+    space = model.interest_space()
+    return require_vectors(model, what) if space is None else space
 
 
 class ScoringIndex:
@@ -79,17 +94,28 @@ class ScoringIndex:
         model.require_fitted()
         self.model = model
         self.train = model.train_
-        self._threads = resolve_threads(threads)
+        self.threads = resolve_threads(threads)
 
     @cached_property
     def space(self) -> VectorSpace | None:
         """The model's vectors; None for models without any."""
         return self.model.vectors()
 
+    @cached_property
+    def interest_space(self) -> VectorSpace | None:
+        """The vectors that tell which interest an item matches; None for models without any."""
+        return self.model.interest_space() if self.space is None else self.space
+
     @property
-    def by_distance(self) -> bool:
-        """Whether scores are minus squared distances."""
-        return self.space is not None and self.space.metric == "l2"
+    def interest_vectors(self) -> VectorSpace:
+        """`interest_space` of a model that has one; an error for the others."""
+        space = self.interest_space
+        return require_interest_space(self.model, "interests") if space is None else space
+
+    @property
+    def has_distances(self) -> bool:
+        """Whether items have a distance to a user's interests, which need not be what they are ranked by."""
+        return self.interest_space is not None and self.interest_space.metric == "l2"
 
     # ---- lists of users --------------------------------------------------------------------------------------
 
@@ -100,37 +126,52 @@ class ScoringIndex:
         *,
         exclude_seen: bool = True,
         candidates: NDArray[np.int32] | None = None,
+        excluded: ItemLists | None = None,
     ) -> Iterator[tuple[Block, TopK]]:
         """The k best items of the users at these rows, block by block, for any model.
 
-        ``candidates`` are ascending rows of the items allowed in the lists; None allows all.
+        ``candidates`` are ascending rows of the items allowed in the lists; None allows all. ``excluded`` are the items
+        that a user's list must not hold, as offsets and rows for all users of the model; by default what each has seen.
         """
-        nothing = no_items(self.train.n_users)
-        excluded = (self.train.offsets, self.train.indices) if exclude_seen else nothing
-        ranker = BlockRanker(self.model, *excluded, *nothing, k, self._threads, candidates)
-        return ((block, self._scored(block)) for block in ranker.blocks(users))
+        if excluded is None:
+            excluded = (self.train.offsets, self.train.indices) if exclude_seen else no_items(self.train.n_users)
+        ranker = BlockRanker(self.model, *excluded, *no_items(self.train.n_users), k, self.threads, candidates)
+        return ((block, self.matched(block.users, self._scored(block))) for block in ranker.blocks(users))
+
+    def nearest_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Score and number of the interest that each (user, item) pair matches best, by the vectors alone."""
+        return self.interest_vectors.pair_scores(users, items, self.threads)
+
+    def matched(self, users: NDArray[np.int32], found: TopK) -> TopK:
+        """The lists of users at these rows, with the interest that each item matches and its distance."""
+        if self.interest_space is None:
+            return found
+        closeness, interests = found.scores, found.interests
+        if interests is None:
+            closeness, interests = self.nearest_interests(users[found.query], found.rows)
+        return replace(found, interests=interests, distances=-closeness if self.has_distances else None)
 
     # ---- lists of one user's interests -----------------------------------------------------------------------
 
     def vectors_of(self, user: int) -> NDArray[np.float32]:
         """The vectors of the user at this row, one per interest: ``(n_interests, dim)``."""
-        space = self._vectors()
+        space = self.interest_vectors
         return space.user_vectors[space.user_offsets[user] : space.user_offsets[user + 1]]
 
     @property
     def item_vectors(self) -> NDArray[np.float32]:
         """The vectors of all items, shape ``(n_items, dim)``."""
-        return self._vectors().item_vectors
+        return self.interest_vectors.item_vectors
 
     def seen(self, user: int) -> NDArray[np.int32]:
         """Rows of the items that the user had in training, ascending."""
         return self.train.indices[self.train.offsets[user] : self.train.offsets[user + 1]]
 
     def interest_scores(self, user: int, items: Rows) -> NDArray[np.float32]:
-        """Score of each item by each of a user's interests alone: ``(n_interests, len(items))``."""
+        """Score of each item by each of a user's interests alone, from vectors: ``(n_interests, len(items))``."""
         n = len(self.vectors_of(user))
         space = self._queries(user, [[x] for x in range(n)])
-        scores, _ = space.pair_scores(np.repeat(np.arange(n), len(items)), np.tile(items, n), self._threads)
+        scores, _ = space.pair_scores(np.repeat(np.arange(n), len(items)), np.tile(items, n), self.threads)
         return scores.reshape(n, len(items))
 
     def interest_top_k(
@@ -142,7 +183,7 @@ class ScoringIndex:
         exclude_seen: bool = True,
         candidates: NDArray[np.int32] | None = None,
     ) -> TopK:
-        """The k best items of a user by each of these sets of interests, as if the user had no others.
+        """The k best items of a user by each of these sets of interests, as if the user had no others, from vectors.
 
         Query q of the answer is ``interests[q]``; by default each interest is a set of its own. ``interests`` of the
         answer are the numbers of the user's interests.
@@ -167,31 +208,48 @@ class ScoringIndex:
     ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
         """One list of a user, split by interests: rows and scores of the best ``lengths[g]`` items of each group.
 
-        An item belongs to the group of the interest that scores it best, so each item is in one list at most.
-        Interests in no group do not take part.
+        An item belongs to the group of the interest that it matches best, so each item is in one list at most;
+        those that match an interest in no group are in none.
         """
         group_of = np.full(len(self.vectors_of(user)), -1)
         for at, group in enumerate(groups):
             group_of[list(group)] = at
-        taking_part = [np.flatnonzero(group_of >= 0).tolist()]
         most = self.train.n_items + 1  # a list shorter than k is complete
         k = min(most, _DEEPER * max(1, sum(lengths)))
         while True:
-            found = self.interest_top_k(user, k, taking_part, exclude_seen=exclude_seen, candidates=candidates)
+            found = self._own_list(user, k, exclude_seen, candidates)
             assert found.interests is not None
             of = group_of[found.interests]
-            if len(of) < k or (np.bincount(of, minlength=len(groups)) >= lengths).all():
+            if len(of) < k or (np.bincount(of[of >= 0], minlength=len(groups)) >= lengths).all():
                 break
             k = min(most, _DEEPER * k)
-        return [
-            (found.rows[of == at][:length], found.scores[of == at][:length]) for at, length in enumerate(lengths)
-        ]  # fmt: skip
+        return [(found.rows[of == at][:length], found.scores[of == at][:length]) for at, length in enumerate(lengths)]
+
+    def _own_list(self, user: int, k: int, exclude_seen: bool, candidates: NDArray[np.int32] | None) -> TopK:
+        """The k best items of one user, as in `top_k`."""
+        if self.space is not None:  # without the checks of all users' vectors, which take longer than one list
+            everything = [range(len(self.vectors_of(user)))]
+            return self.interest_top_k(user, k, everything, exclude_seen=exclude_seen, candidates=candidates)
+        at = np.array([user], dtype=np.int32)
+        ((_, found),) = self.top_k(at, min(k, self.train.n_items), exclude_seen=exclude_seen, candidates=candidates)
+        return found
+
+    def score(self, user: int, item: int) -> float:
+        """The model's score of one item for the user at this row."""
+        if self.space is None:
+            return float(self.model.score_block(np.array([user]))[0, item])
+        return float(self.space.pair_scores(np.array([user]), np.array([item]))[0][0])
 
     def rank(self, user: int, item: int, interests: Sequence[int]) -> int:
-        """Rank of an item, from 1, among those that the user does not have, by these interests alone."""
-        space = self._queries(user, [interests])
+        """Rank of an item, from 1, among those that the user does not have, as if only these interests existed."""
         everything = np.arange(self.train.n_items, dtype=np.int32)
-        scores, _ = space.pair_scores(np.zeros(len(everything), dtype=np.int32), everything, self._threads)
+        if self.space is not None:
+            space = self._queries(user, [interests])
+            scores, _ = space.pair_scores(np.zeros(len(everything), dtype=np.int32), everything, self.threads)
+        elif len(set(interests)) == len(self.vectors_of(user)):
+            scores = self.model.score_block(np.array([user]))[0]
+        else:
+            scores = self.model.scores_by(user, interests)
         before = (scores > scores[item]) | ((scores == scores[item]) & (everything < item))
         before[self.seen(user)] = False
         return int(before.sum()) + 1
@@ -203,37 +261,19 @@ class ScoringIndex:
         space = self.model.item_space()
         if space is None:
             return self._lists(lambda at: self._item_scores(items[at]), self.train.items, [[row] for row in items], k)
-        return self._lists(_items_as_queries(space, items), self.train.items, [[row] for row in items], k)
+        return self._lists(items_as_queries(space, items), self.train.items, [[row] for row in items], k)
 
     def item_closeness(self, item: int, others: Rows) -> NDArray[np.float32]:
         """How close other items are to an item: minus the squared distance, or the cosine. Shape ``(len(others),)``."""
-        space = _items_as_queries(self._vectors(), np.array([item]))
-        return space.pair_scores(np.zeros(len(others), dtype=np.int32), others, self._threads)[0]
+        space = items_as_queries(self.interest_vectors, np.array([item]))
+        return space.pair_scores(np.zeros(len(others), dtype=np.int32), others, self.threads)[0]
 
     def similar_users(self, users: Rows, k: int) -> TopK:
-        """The k users closest to each of these.
-
-        Two users are as close as a vector is to the nearest of the other's (minus the squared distance, or the cosine):
-        the mean over the vectors of either user, and the mean of the two.
-        """
-        space = self._vectors()
-        vectors = space.user_vectors if self.by_distance else _unit(space.user_vectors)
-        as_items = VectorSpace(vectors, space.user_offsets, vectors, space.metric)
-        offsets, counts = space.user_offsets, np.diff(space.user_offsets)
-        all_users, all_vectors = np.arange(len(counts), dtype=np.int32), np.arange(len(vectors), dtype=np.int32)
-
-        def closeness(user: int) -> NDArray[np.float32]:
-            own_vectors = np.arange(offsets[user], offsets[user + 1], dtype=np.int32)
-            there, _ = as_items.pair_scores(
-                np.tile(all_users, len(own_vectors)), np.repeat(own_vectors, len(all_users)), self._threads
-            )
-            back, _ = as_items.pair_scores(np.full(len(all_vectors), user), all_vectors, self._threads)
-            to_them = there.reshape(len(own_vectors), len(all_users)).mean(axis=0)
-            to_me = np.add.reduceat(back, offsets[:-1]) / counts
-            return np.minimum(0.5 * (to_them + to_me), 0.0 if self.by_distance else 1.0).astype(np.float32)
+        """The k users closest to each of these, see `UserCloseness`."""
+        closeness = UserCloseness(self.interest_vectors, self.threads)
 
         def scores(at: Rows) -> NDArray[np.float32]:
-            return np.stack([closeness(int(user)) for user in users[at]])
+            return np.stack([closeness.of(int(user)) for user in users[at]])
 
         return self._lists(scores, self.train.users, [[row] for row in users], k)
 
@@ -251,8 +291,8 @@ class ScoringIndex:
         n = len(excluded)
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in excluded])]).astype(np.int64)
         rows = np.concatenate([np.asarray(rows, dtype=np.int32) for rows in excluded])
-        queries = _Queries(source, Interactions(IdMap(pl.Series(np.arange(n)), "query"), ids, offsets, rows))
-        ranker = BlockRanker(queries, offsets, rows, *no_items(n), min(k, len(ids)), self._threads, candidates)
+        queries = QueryModel(source, Interactions(IdMap(pl.Series(np.arange(n)), "query"), ids, offsets, rows))
+        ranker = BlockRanker(queries, offsets, rows, *no_items(n), min(k, len(ids)), self.threads, candidates)
         blocks = list(ranker.blocks(np.arange(n, dtype=np.int32)))
         parts = [self._scored(block) for block in blocks]
         first = np.cumsum([0, *(len(block.users) for block in blocks)])
@@ -269,7 +309,7 @@ class ScoringIndex:
         """The lists of a block with exact scores, in the order of these."""
         query, place = np.nonzero(block.top >= 0)
         rows = block.top[query, place]
-        scores, interests = block.scores_of(query, rows, self._threads)
+        scores, interests = block.scores_of(query, rows, self.threads)
         # Ranked by the expanded square, shown by the differences themselves: neighbors may change places.
         tied = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if (((scores[1:] > scores[:-1]) | tied) & (query[1:] == query[:-1])).any():
@@ -280,13 +320,10 @@ class ScoringIndex:
 
     def _queries(self, user: int, interests: Sequence[Sequence[int]]) -> VectorSpace:
         """The model's items, and sets of one user's vectors as queries."""
-        space, own_vectors = self._vectors(), self.vectors_of(user)
+        space, own_vectors = self.interest_vectors, self.vectors_of(user)
         offsets = np.cumsum([0, *map(len, interests)], dtype=np.int64)
         chosen = own_vectors[[x for one in interests for x in one]]
         return VectorSpace(chosen, offsets, space.item_vectors, space.metric, space.item_bias)
-
-    def _vectors(self) -> VectorSpace:
-        return require_vectors(self.model, "interests") if self.space is None else self.space
 
     def _item_scores(self, items: Rows) -> NDArray[np.float32]:
         scores = self.model.item_scores(items)
@@ -295,7 +332,7 @@ class ScoringIndex:
         return scores
 
 
-class _Queries(Recommender):
+class QueryModel(Recommender):
     """Queries in the form that `BlockRanker` takes: a model whose users are the queries."""
 
     def __init__(self, source: VectorSpace | Scores, train: Interactions) -> None:
@@ -312,13 +349,3 @@ class _Queries(Recommender):
     def score_block(self, users: Rows) -> NDArray[np.float32]:
         """Scores of everything for the queries at these positions."""
         return super().score_block(users) if isinstance(self._source, VectorSpace) else self._source(users)
-
-
-def _items_as_queries(space: VectorSpace, items: Rows) -> VectorSpace:
-    """These items as queries with one vector each, against all items: by distance, or by cosine."""
-    vectors = space.item_vectors if space.metric == "l2" else _unit(space.item_vectors)
-    return VectorSpace.single(vectors[items], vectors, space.metric)
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from tastespace.checks import require_k
 from tastespace.data.tables import from_polars
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.inference import Filter
+from tastespace.recommend.interest_choices import checked_boost, checked_mute, require_interests
 from tastespace.recommend.interest_labels import Labeler
 from tastespace.recommend.request import candidate_rows
 from tastespace.recommend.user_interests import UserInterests, user_interests
@@ -40,10 +41,13 @@ class Shelf:
     items: list[Any]
     """Item ids, best first."""
     scores: list[float]
+    """The model's score of each item, larger is better."""
     because: list[Any]
     """Ids of the past items that are nearest."""
     titles: list[str] = field(default_factory=list)
     because_titles: list[str] = field(default_factory=list)
+    distances: list[float] | None = None
+    """Squared distance of each item to the nearest interest; None where vectors are compared by inner products."""
 
     @property
     def name(self) -> str:
@@ -62,7 +66,7 @@ class Shelves:
 
     user: Any
     shelves: list[Shelf]
-    by_distance: bool = True
+    has_distances: bool = True
     backend: str = "polars"
     user_type: Any = None
     item_type: Any = None
@@ -82,9 +86,19 @@ class Shelves:
     def to_frame(self) -> Any:
         """One row per item: user, shelf (from 1), interest, weight, label, item, rank, score (and distance)."""
         rows = [
-            (self.user, at + 1, shelf.interest, shelf.weight, shelf.label, item, rank + 1, score)
+            (
+                self.user,
+                at + 1,
+                shelf.interest,
+                shelf.weight,
+                shelf.label,
+                item,
+                rank + 1,
+                shelf.scores[rank],
+                None if shelf.distances is None else shelf.distances[rank],
+            )
             for at, shelf in enumerate(self.shelves)
-            for rank, (item, score) in enumerate(zip(shelf.items, shelf.scores, strict=True))
+            for rank, item in enumerate(shelf.items)
         ]
         schema = {
             "user": self.user_type,
@@ -95,11 +109,10 @@ class Shelves:
             "item": self.item_type,
             "rank": pl.Int32,
             "score": pl.Float32,
+            "distance": pl.Float32,
         }
         frame = pl.DataFrame(rows, schema=schema, orient="row")
-        if self.by_distance:
-            frame = frame.with_columns(distance=-pl.col("score"))
-        return from_polars(frame, self.backend)
+        return from_polars(frame if self.has_distances else frame.drop("distance"), self.backend)
 
 
 def shelves(
@@ -134,6 +147,7 @@ def shelves(
         if not len(rows):
             continue
         past = view.past_of(group)[:_BECAUSE]
+        closeness, _ = view.index.nearest_interests(np.full(len(rows), view.row), rows)
         shelf = Shelf(
             interest=group[0],
             interests=tuple(sorted(group)),
@@ -144,10 +158,11 @@ def shelves(
             because=train.items.take(past).to_list(),
             titles=labeler.titles(rows),
             because_titles=labeler.titles(past),
+            distances=(-closeness).tolist() if view.index.has_distances else None,
         )
         found.append(shelf)
     kinds = train.users.series.dtype, train.items.series.dtype
-    return Shelves(train.users[view.row], found, view.index.by_distance, train.backend, *kinds)
+    return Shelves(train.users[view.row], found, view.index.has_distances, train.backend, *kinds)
 
 
 def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None = None) -> Any:
@@ -209,24 +224,10 @@ def _checked(
     merge: float,
 ) -> tuple[dict[int, int], set[int], dict[int, float]]:
     """Lengths by interest (-1: of all others), muted interests, boosts."""
-    muted: set[int] = {int(mute)} if isinstance(mute, (int, np.integer)) else set(mute or ())
-    if boost is not None and not isinstance(boost, Mapping):
-        raise ParameterError(f"boost={boost!r}: expected factors by interest, such as {{2: 1.5}}.")
-    boosts = dict(boost or {})
     lengths = {-1: _DEFAULT_K, **k} if isinstance(k, Mapping) else {-1: k}
     for length in lengths.values():
         require_k(length)
-    for x in (*muted, *boosts, *(k if isinstance(k, Mapping) else ())):
-        if not isinstance(x, (int, np.integer)) or not 0 <= x < view.n_interests:
-            raise ParameterError(
-                f"interest {x!r} was named, but this user has the interests 0 to {view.n_interests - 1}; "
-                "model.interests(user) lists them."
-            )
-    for factor in boosts.values():
-        if not isinstance(factor, Real) or not (np.isfinite(factor) and factor > 0):
-            raise ParameterError(f"boost={boost!r}: expected positive factors; mute= leaves an interest out.")
+    require_interests(k if isinstance(k, Mapping) else (), view.n_interests)
     if not isinstance(merge, Real) or not merge > 0:
         raise ParameterError(f"merge={merge!r}: expected the overlap from which interests share a shelf, above 0.")
-    if len(muted) == view.n_interests:
-        raise DataError(f"all {view.n_interests} interests are muted: nothing is left to recommend.")
-    return lengths, muted, boosts
+    return lengths, checked_mute(mute, view.n_interests), checked_boost(boost, view.n_interests)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
 from tastespace.atomic import atomic_write
-from tastespace.checks import require_k
+from tastespace.checks import is_whole, require_k
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block
+from tastespace.recommend.interest_choices import InterestChoices, interest_choices, is_by_user, is_given
+from tastespace.recommend.mix import MixedLists
+from tastespace.recommend.mix_options import resolve_mix
 from tastespace.recommend.request import Request, RequestedUsers, candidate_rows, requested_users
-from tastespace.recommend.scoring import ScoringIndex, TopK
+from tastespace.recommend.scoring import ScoringIndex, TopK, require_interest_space
 
 STREAMED = {".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson"}
 """Files that `recommend_to` writes, and how."""
@@ -34,11 +38,25 @@ class TopKLists:
         self._candidates = candidate_rows(train, request.items, request.filter)
         n_candidates = train.n_items if self._candidates is None else len(self._candidates)
         self._k = min(require_k(request.k), n_candidates)
-        self._exclude_seen = request.exclude_seen
+        self._mute, self._boost = request.mute, request.boost
+        self._lists = MixedLists(
+            self._index,
+            resolve_mix(self._index, request),
+            self._k,
+            exclude_seen=request.exclude_seen,
+            candidates=self._candidates,
+        )
 
     def blocks(self, rows: NDArray[np.int32]) -> Iterator[tuple[Block, TopK]]:
         """The lists of the users at these rows."""
-        return self._index.top_k(rows, self._k, exclude_seen=self._exclude_seen, candidates=self._candidates)
+        return self._lists.blocks(rows, self._choices(rows))
+
+    def _choices(self, requested: NDArray[np.int32]) -> InterestChoices:
+        """What the request says about interests; ``requested`` are rows of users, -1 for those not in the model."""
+        if not is_given(self._mute) and not is_given(self._boost):
+            return InterestChoices()
+        space = require_interest_space(self._model, "interests to mute or boost")
+        return interest_choices(self._model.train_.users, space.user_offsets, self._mute, self._boost, requested)
 
     def frames(self, users: RequestedUsers) -> Iterator[pl.DataFrame]:
         """The lists as frames: user, item, rank, score and, where the model has them, distance and interest.
@@ -46,7 +64,8 @@ class TopKLists:
         Users that are not in the model have no rows.
         """
         known = np.flatnonzero(users.rows >= 0)
-        return self._frames(users.ids, known, self.blocks(users.rows[known]))
+        lists = self._lists.blocks(users.rows[known], self._choices(users.rows))
+        return self._frames(users.ids, known, lists)
 
     def _frames(
         self, ids: pl.Series, known: NDArray[np.int64], blocks: Iterator[tuple[Block, TopK]]
@@ -61,8 +80,8 @@ class TopKLists:
                 pl.Series("rank", found.rank),
                 pl.Series("score", found.scores),
             ]
-            if self._index.by_distance:
-                columns.append(pl.Series("distance", -found.scores))
+            if self._index.has_distances:
+                columns.append(pl.Series("distance", found.distances))
             if self._model.has_interests:
                 columns.append(pl.Series("interest", found.interests))
             yield pl.DataFrame(columns)
@@ -86,7 +105,7 @@ class TopKLists:
     def _value_columns(self) -> dict[str, Any]:
         return {
             "score": pl.Float32,
-            **({"distance": pl.Float32} if self._index.by_distance else {}),
+            **({"distance": pl.Float32} if self._index.has_distances else {}),
             **({"interest": pl.Int32} if self._model.has_interests else {}),
         }
 
@@ -110,7 +129,9 @@ def recommend(model: Recommender, users: Any, request: Request, on_unknown: str 
 
 def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """`Recommender.recommend_indices`."""
-    lists = TopKLists(model, request)
+    model.require_fitted()
+    mute, boost = (_by_id(model, "mute", request.mute), _by_id(model, "boost", request.boost))
+    lists = TopKLists(model, replace(request, mute=mute, boost=boost))
     n_users = model.train_.n_users
     wanted = np.arange(n_users) if rows is None else np.asarray(rows)
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
@@ -128,6 +149,17 @@ def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[
         scores[first + found.query, found.rank - 1] = found.scores
         first += len(block.users)
     return top, scores
+
+
+def _by_id(model: Recommender, name: str, choice: Any) -> Any:
+    """A choice by index of the user as one by id; a choice of one user as it is."""
+    if not is_by_user(name, choice):
+        return choice
+    users = model.train_.users
+    for row in choice:
+        if not is_whole(row, 0) or row >= len(users):
+            raise ParameterError(f"{name}: user index {row!r} was given, expected 0 to {len(users) - 1}.")
+    return {users[int(row)]: one for row, one in choice.items()}
 
 
 def recommend_to(model: Recommender, path: str | Path, users: Any, request: Request) -> int:

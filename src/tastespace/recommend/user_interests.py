@@ -1,4 +1,4 @@
-"""One user of a vector model: the interests, and which past item belongs to which of them."""
+"""One user of a model with interests: the interests, and which past item belongs to which of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tastespace.models.base import Recommender
 from tastespace.recommend.interest_labels import Labeler
 from tastespace.recommend.request import row_of
-from tastespace.recommend.scoring import ScoringIndex, require_vectors
+from tastespace.recommend.scoring import ScoringIndex, require_interest_space
 
 _LABELED = 20  # items of an interest, besides the past ones, that help to name it
 
@@ -65,7 +65,7 @@ class UserInterests:
 
 def user_interests(model: Recommender, user: Any, what: str) -> UserInterests:
     """Interests of the user with this id; ``what`` is named in the error of a model without vectors."""
-    require_vectors(model, what)
+    require_interest_space(model, what)
     index = ScoringIndex(model, threads=1)  # to start threads takes longer than to rank for one user
     row = row_of(model.train_.users, user)
     past = index.seen(row)

@@ -1,0 +1,270 @@
+"""Lists in which all interests of a user have a part.
+
+The plain list ranks an item by its nearest interest alone, so an interest whose items lie close takes most places. A
+mix shares the places out: by dividing distances (`"scaled"`), by the shares of the past items (`"proportional"`), or
+towards the user's own mix of categories (`"calibrated"`). What is said of an item (score, distance, interest) is the
+same in every mix; only which items are in the list, and in which order, differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tastespace.data.ids import IdMap
+from tastespace.data.interactions import Interactions
+from tastespace.models.interest_ranking import InterestRanker
+from tastespace.models.ranking import Block, BlockRanker, no_items
+from tastespace.models.vector_space import VectorSpace
+from tastespace.recommend.interest_choices import InterestChoices
+from tastespace.recommend.mix_options import BY_INTEREST, Mix
+from tastespace.recommend.pool_reranker import PoolReranker
+from tastespace.recommend.rerank_algorithms import calibrated, unit_range
+from tastespace.recommend.scoring import ItemLists, QueryModel, ScoringIndex, TopK
+
+Lists = Iterator[tuple[Block, TopK]]
+
+_FLOOR = 0.1  # least scale of an interest, as a share of the user's mean squared distance
+_USERS_AT_ONCE = 4096
+_ENTRIES_AT_ONCE = 4_000_000  # of a table of items and interests
+
+
+@dataclass(frozen=True, eq=False)
+class PastMatches:
+    """How the past items of some users match their interests; one row for each interest of each user in turn."""
+
+    first: NDArray[np.int64]
+    """User i has the rows ``first[i]:first[i + 1]``. Shape ``(n_users + 1,)``."""
+    counts: NDArray[np.int64]
+    """Past items that are nearest to each interest, shape ``(first[-1],)``."""
+    closeness: NDArray[np.float64]
+    """Sum of their scores by it: minus the squared distance, or the inner product."""
+
+    @property
+    def owner(self) -> NDArray[np.int64]:
+        """Position of the user of each row."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+
+def past_matches(index: ScoringIndex, users: NDArray[np.int32]) -> PastMatches:
+    """How the training items of the users at these rows match their interests."""
+    train, vectors = index.train, index.interest_vectors.user_offsets
+    n_past = train.offsets[users + 1] - train.offsets[users]
+    position = np.repeat(np.arange(len(users)), n_past)
+    at = np.arange(len(position)) + np.repeat(train.offsets[users] - (np.cumsum(n_past) - n_past), n_past)
+    closeness, interests = index.nearest_interests(users[position], train.indices[at])
+    first = np.concatenate([[0], np.cumsum(vectors[users + 1] - vectors[users])])
+    rows = first[position] + interests
+    counts = np.bincount(rows, minlength=first[-1])
+    sums = np.bincount(rows, closeness, minlength=first[-1]).astype(np.float64)  # whole numbers where nobody has a past
+    return PastMatches(first, counts, sums)
+
+
+class MixedLists:
+    """The lists of one mix, block by block; arguments as in `ScoringIndex.top_k`."""
+
+    def __init__(
+        self,
+        index: ScoringIndex,
+        mix: Mix,
+        k: int,
+        *,
+        exclude_seen: bool = True,
+        candidates: NDArray[np.int32] | None = None,
+    ) -> None:
+        self._index, self._mix, self._k = index, mix, k
+        self._exclude_seen, self._candidates = exclude_seen, candidates
+        self._reranker = None
+        if mix.name == "calibrated" and mix.column != BY_INTEREST:
+            options = {} if mix.column is None else {"column": mix.column}
+            self._reranker = PoolReranker(index.model, "calibrated", mix.diversity, options)
+
+    def blocks(self, rows: NDArray[np.int32], choices: InterestChoices | None = None) -> Lists:
+        """The lists of the users at these rows; vectors that make no sense are an error at once."""
+        choices = choices or InterestChoices()
+        excluded = self._excluded(choices)
+        if self._mix.name == "proportional":
+            model, threads = self._index.model, self._index.threads
+            ranker = InterestRanker(model, *excluded, self._k, threads, self._candidates, self._mix.diversity)
+            mixed = ranker.mixed_blocks(rows, lambda users: self._weights(users, choices)[1])
+            return ((block, self._in_order(block, interests)) for block, interests in mixed)
+        if self._mix.name == "scaled":
+            return self._scaled(rows, excluded)
+        n_candidates = self._index.train.n_items if self._candidates is None else len(self._candidates)
+        length = self._k if self._mix.name == "nearest" else min(n_candidates, max(100, 10 * self._k))
+        plain = self._index.top_k(rows, length, candidates=self._candidates, excluded=excluded)
+        return plain if self._mix.name == "nearest" else self._calibrated(plain, choices)
+
+    def _excluded(self, choices: InterestChoices) -> ItemLists:
+        """Per user of the model, the items that must not be in the list: seen ones, those of muted interests."""
+        train = self._index.train
+        offsets, items = (train.offsets, train.indices) if self._exclude_seen else no_items(train.n_users)
+        counts = np.diff(offsets)
+        parts, done = [], 0
+        for row in sorted(row for row, muted in choices.muted.items() if muted):
+            everything = np.arange(train.n_items, dtype=np.int32)
+            _, nearest = self._index.nearest_interests(np.full(train.n_items, row), everything)
+            left_out = np.isin(nearest, list(choices.muted[row]))
+            left_out[items[offsets[row] : offsets[row + 1]]] = True
+            parts += [items[done : offsets[row]], everything[left_out]]
+            counts[row], done = int(left_out.sum()), offsets[row + 1]
+        if not parts:
+            return offsets, items
+        return np.concatenate([[0], np.cumsum(counts)]), np.concatenate([*parts, items[done:]])
+
+    def _weights(
+        self, users: NDArray[np.int32], choices: InterestChoices
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Weights of the interests of some users, as offsets and values: past items, times boosts, 0 where muted.
+
+        Equal ones where no past item is left.
+        """
+        past = past_matches(self._index, users)
+        weights, allowed = past.counts.astype(np.float64), np.ones(len(past.counts))
+        for at, row in enumerate(users.tolist() if choices.muted or choices.boosts else ()):
+            for x, factor in choices.boosts.get(row, {}).items():
+                weights[past.first[at] + x] *= factor
+            for x in choices.muted.get(row, ()):
+                weights[past.first[at] + x] = allowed[past.first[at] + x] = 0.0
+        nothing = np.add.reduceat(weights, past.first[:-1]) == 0
+        return past.first, np.where(nothing[past.owner], allowed, weights)
+
+    # ---- proportional: places by Sainte-Lague ---------------------------------------------------------------
+
+    def _in_order(self, block: Block, interests: NDArray[np.int32]) -> TopK:
+        """The lists with exact scores; each interest has its items in the order of these, at the places it has."""
+        query, place = np.nonzero(block.top >= 0)
+        rows = block.top[query, place]
+        scores, nearest = block.scores_of(query, rows, self._index.threads)
+        group = query * (int(interests.max(initial=0)) + 1) + interests[query, place]
+        slots = np.argsort(group, kind="stable")  # the places of each interest, in order
+        after, before = slots[1:], slots[:-1]
+        worse = (scores[after] < scores[before]) | ((scores[after] == scores[before]) & (rows[after] > rows[before]))
+        swapped = (group[after] == group[before]) & ~worse
+        if swapped.any():  # by rounding, in few groups
+            slots = slots[np.isin(group[slots], group[after[swapped]])]
+            items = slots[np.lexsort((rows[slots], -scores[slots], group[slots]))]
+            rows[slots], scores[slots] = rows[items], scores[items]
+            if nearest is not None:
+                nearest[slots] = nearest[items]
+        found = TopK(query, (place + 1).astype(np.int32), rows, scores, nearest)
+        return self._index.matched(block.users, found)
+
+    # ---- scaled: distances divided by the scale of the interest ---------------------------------------------
+
+    def _scaled(self, rows: NDArray[np.int32], excluded: ItemLists) -> Lists:
+        space = self._index.interest_vectors
+        items = space.item_vectors.astype(np.float64)
+        # -|x - v|^2 / s is the inner product of (2 x / s, -1 / s, -|x|^2 / s) and (v, |v|^2, 1).
+        square = np.einsum("ij,ij->i", items, items)
+        extended = np.column_stack([items, square, np.ones(len(items))]).astype(np.float32)
+        offsets, left_out = excluded
+        for start in range(0, len(rows), _USERS_AT_ONCE):
+            users = np.ascontiguousarray(rows[start : start + _USERS_AT_ONCE])
+            n_vectors = space.user_offsets[users + 1] - space.user_offsets[users]
+            own = space.user_vectors[_ranges(space.user_offsets[users], n_vectors)].astype(np.float64)
+            inverse = interest_scales(past_matches(self._index, users)) ** -self._mix.diversity
+            queries = np.column_stack([2 * own, -np.ones(len(own)), -np.einsum("ij,ij->i", own, own)])
+            first = np.concatenate([[0], np.cumsum(n_vectors)])
+            scaled = VectorSpace((queries * inverse[:, None]).astype(np.float32), first, extended, "dot")
+            n_out = offsets[users + 1] - offsets[users]
+            own_offsets = np.concatenate([[0], np.cumsum(n_out)])
+            own_items = np.ascontiguousarray(left_out[_ranges(offsets[users], n_out)])
+            top = self._top(scaled, own_offsets, own_items)
+            query, place = np.nonzero(top >= 0)
+            found = top[query, place]
+            closeness, interests = space.pair_scores(users[query], found, self._index.threads)
+            lists = TopK(query, (place + 1).astype(np.int32), found, closeness, interests, -closeness)
+            yield _block(users, space), lists
+
+    def _top(self, scaled: VectorSpace, offsets: NDArray[np.int64], left_out: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The best items of queries with these vectors, shape ``(n_queries, k)``."""
+        n = len(offsets) - 1
+        ids = IdMap(pl.Series(np.arange(n)), "query")
+        queries = QueryModel(scaled, Interactions(ids, self._index.train.items, offsets, left_out))
+        ranker = BlockRanker(
+            queries, offsets, left_out, *no_items(n), self._k, self._index.threads, self._candidates
+        )  # fmt: skip
+        return np.concatenate([block.top for block in ranker.blocks(np.arange(n, dtype=np.int32))])
+
+    # ---- calibrated: greedy towards the user's own mix --------------------------------------------------------
+
+    def _calibrated(self, pools: Lists, choices: InterestChoices) -> Lists:
+        for block, pool in pools:
+            sizes = np.bincount(pool.query, minlength=len(block.users))
+            offsets = np.concatenate([[0], np.cumsum(sizes)])
+            if self._reranker is not None:
+                at = self._reranker.choose(block.users, offsets, pool.rows, pool.scores, self._k)
+            else:
+                at = self._by_interest(block.users, offsets, pool, choices)
+            kept = np.minimum(sizes, self._k)
+            rank = np.arange(1, len(at) + 1) - np.repeat(np.cumsum(kept) - kept, kept)
+            yield (
+                block,
+                TopK(
+                    pool.query[at],
+                    rank.astype(np.int32),
+                    pool.rows[at],
+                    pool.scores[at],
+                    None if pool.interests is None else pool.interests[at],
+                    None if pool.distances is None else pool.distances[at],
+                ),
+            )
+
+    def _by_interest(
+        self, users: NDArray[np.int32], offsets: NDArray[np.int64], pool: TopK, choices: InterestChoices
+    ) -> NDArray[np.int64]:
+        """Which entries of the pools stay, user by user in their new order, with interests as categories."""
+        assert pool.interests is not None
+        first, weights = self._weights(users, choices)
+        size, width = int(np.diff(offsets).max(initial=1)), int(np.diff(first).max())
+        chosen = []
+        step = max(1, _ENTRIES_AT_ONCE // (size * width))
+        for start in range(0, len(users), step):
+            last = min(len(users), start + step)
+            begin, end = offsets[start:last], offsets[start + 1 : last + 1]
+            there = np.arange(size) < (end - begin)[:, None]
+            at = np.where(there, begin[:, None] + np.arange(size), 0)
+            scores = np.where(there, pool.scores[at] if len(pool.scores) else 0.0, np.nan)
+            interest = np.where(there, pool.interests[at] if len(pool.interests) else 0, -1)
+            shares = (interest[:, :, None] == np.arange(width)).astype(np.float64)
+            target = np.zeros((last - start, width))
+            own = slice(first[start], first[last])
+            owner = np.repeat(np.arange(last - start), np.diff(first[start : last + 1]))
+            target[owner, np.arange(own.start, own.stop) - first[start + owner]] = weights[own]
+            target /= target.sum(axis=1, keepdims=True)
+            order = calibrated(unit_range(scores), shares, target, self._mix.diversity, self._k)
+            row, place = np.nonzero(order >= 0)
+            chosen.append(at[row, order[row, place]])
+        return np.concatenate(chosen)
+
+
+def interest_scales(past: PastMatches) -> NDArray[np.float64]:
+    """Mean squared distance of the past items to each interest that they are nearest to, one value for each row.
+
+    Never less than a tenth of the user's mean over all past items, so that an interest with one past item at its very
+    place keeps a scale; an interest without past items has the user's mean. All are 1 without a past, and where that
+    mean is 0.
+    """
+    n, owner = len(past.first) - 1, past.owner
+    total = np.bincount(owner, -past.closeness, minlength=n) / np.maximum(1, np.bincount(owner, past.counts, n))
+    mean = np.where(total > 0, total, 1.0)[owner]
+    known = (past.counts > 0) & (total > 0)[owner]
+    own = np.where(known, -past.closeness / np.maximum(1, past.counts), mean)
+    return np.maximum(own, _FLOOR * mean)
+
+
+def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``starts[0], starts[0] + 1, ...`` of each length in turn, as one array."""
+    return np.arange(int(counts.sum())) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+
+
+def _block(users: NDArray[np.int32], source: VectorSpace | NDArray[np.float32]) -> Block:
+    """The users of some lists; the items are in `TopK`."""
+    none = np.empty(0, dtype=np.int32)
+    top = np.empty((len(users), 0), dtype=np.int32)
+    return Block(users, top, np.zeros(len(users), dtype=np.int64), none.reshape(0, 3), none, source)
