@@ -77,12 +77,13 @@ def _metric(train: Interactions, seed: int, threads: int, several: bool) -> Sear
             "threads": threads,
         }  # fmt: skip
         if not several:
-            return CML(**common)
-        return DPCML(n_interests=n_interests, **common)
+            return CML(anchor=anchor, **common)
+        return DPCML(anchor=anchor, n_interests=n_interests, **common)
 
     n_negatives, best = yield from _line(make, (1, 3, 10, 30, 100), start=2)
+    anchor, best = yield from _line(lambda share: make(n_negatives, share), (0.0, 0.5, 1.0), 1, best)
     if several:
-        yield from _line(lambda n: make(n_negatives, n_interests=n), (2, 3, 4, 6), 1, best)
+        yield from _line(lambda n: make(n_negatives, anchor, n), (2, 3, 4, 6), 1, best)
 
 
 def _line(
