@@ -11,14 +11,20 @@ import typer
 from rich.console import Console
 
 from tastespace.cli.arguments import parse_settings, read_attributes
+from tastespace.cli.recipe_table import print_recipe
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 from tastespace.models.trained_base import TrainedRecommender
+from tastespace.recipe import RecipeReport
+from tastespace.recipe import fit as default_recipe
 from tastespace.store.model_directory import require_free
 
 log = logging.getLogger(__name__)
+
+_MINUTES = 2.0  # of the default recipe
+_VALID = 0.1  # share of each history that is held out with --model
 
 
 def fit(
@@ -26,7 +32,14 @@ def fit(
         str, typer.Argument(help="A Parquet, CSV or TSV file, the name of a data set, or town (synthetic).")
     ],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
-    model: Annotated[str, typer.Option(help="Name of a model: dpcml, cml, ease, popular, ...")] = "dpcml",
+    model: Annotated[
+        str | None,
+        typer.Option(help="Name of a model: dpcml, ease, blend:dpcml+ease, ...; none: the default recipe chooses."),
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Time for the default recipe; by default 2.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Models that the default recipe tries, instead of a time: always the same model.")
+    ] = None,
     user: Annotated[str | None, typer.Option(help="Column of user ids; by default user.")] = None,
     item: Annotated[str | None, typer.Option(help="Column of item ids; by default item.")] = None,
     rating: Annotated[str | None, typer.Option(help="Column of ratings, for --min-rating.")] = None,
@@ -39,34 +52,56 @@ def fit(
     users: Annotated[Path | None, typer.Option(help="File of user attributes: age, likes, ...")] = None,
     set: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")] = None,
     valid: Annotated[
-        float, typer.Option(help="Share of each history held out to choose the epoch and to report; 0: none.")
-    ] = 0.1,
+        float | None,
+        typer.Option(help="With --model: share of each history held out to choose the epoch and to report; 0: none."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the held-out part and the training.")] = 0,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
     """Fit a model to a table of interactions and save it.
 
-    A share of each history is held out first, to choose the number of epochs and to measure the model (in fractions);
-    then the model is fitted to everything.
+    Without --model the default recipe tries several kinds of models on held-out data within --minutes, blends the best,
+    lifts smaller interests where that costs nothing, and prints what it tried and why it chose. With --model a share of
+    each history is held out first, to choose the number of epochs and to measure the model (in fractions). Either way
+    the model is then fitted to everything.
     """
-    if not 0 <= valid < 1:
-        raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
-    # Bad arguments fail here, before hours of training.
-    require_free(out)
-    known = create(model)._parameter_names()
-    flags = {name: value for name, value in (("seed", seed), ("threads", threads)) if name in known}
-    parameters = flags | parse_settings(set or [])
-    create(model, **parameters)
+    require_free(out)  # bad arguments fail here, before hours of training
+    messages = Console(stderr=True, soft_wrap=True)  # standard output stays empty
+    parameters: dict[str, Any] = {}
+    if model is None:
+        _refuse("without --model", {"--set": set, "--valid": valid}, "it is for one model; name it with --model")
+    else:
+        _refuse(f"with --model {model}", {"--minutes": minutes, "--trials": trials}, "it is for the default recipe")
+        if not 0 <= (valid or 0.0) < 1:
+            raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
+        known = create(model)._parameter_names()
+        flags = {name: value for name, value in (("seed", seed), ("threads", threads)) if name in known}
+        parameters = flags | parse_settings(set or [])
+        create(model, **parameters)
     whole = _load(data, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads)
-    # Messages go to stderr; standard output stays empty.
-    messages = Console(stderr=True, soft_wrap=True)
     messages.print(f"{data}: {whole!r}", highlight=False, markup=False)
-    fitted, report = _fit_and_measure(model, parameters, whole, valid, seed)
-    fitted.save(out, metrics=report)
-    if report is not None:
-        values = ", ".join(f"{name} {value:.3f}" for name, value in report.metrics.items())
-        messages.print(f"on the held-out {100 * valid:.0f} %: {values}", highlight=False)
+    if model is None:
+        blend = default_recipe(
+            whole, minutes=_MINUTES if minutes is None else minutes, trials=trials, seed=seed, threads=threads
+        )
+        recipe = RecipeReport(**blend.recipe_ or {})
+        blend.save(out, metrics=recipe.metrics)
+        print_recipe(recipe, messages)
+        fitted: Recommender = blend
+    else:
+        share = _VALID if valid is None else valid
+        fitted, figures = _fit_and_measure(model, parameters, whole, share, seed)
+        fitted.save(out, metrics=figures)
+        if figures is not None:
+            values = ", ".join(f"{name} {value:.3f}" for name, value in figures.metrics.items())
+            messages.print(f"on the held-out {100 * share:.0f} %: {values}", highlight=False)
     messages.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
+
+
+def _refuse(when: str, flags: dict[str, Any], reason: str) -> None:
+    for flag, value in flags.items():
+        if value is not None and value != []:
+            raise ParameterError(f"{flag} {when}: {reason}. Leave one of them out.")
 
 
 def _load(

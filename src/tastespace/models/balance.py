@@ -33,6 +33,8 @@ class Balance:
 
     def __init__(self, train: Interactions, by: BalanceBy, space: VectorSpace | None = None) -> None:
         self._train, self._space = train, space
+        ones = np.ones(train.n_interactions)
+        self._taken = sp.csr_array((ones, train.indices, train.offsets), shape=(train.n_users, train.n_items))
         if by not in BALANCED_BY:
             raise ParameterError(f"balance_by={by!r}: expected {' or '.join(map(repr, BALANCED_BY))}.")
         self._membership: Any = None
@@ -57,7 +59,7 @@ class Balance:
 
     def _category_logs(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """For each user and category: shape ``(len(users), n_categories)``."""
-        taken = self._taken(users)
+        taken = self._taken[users]
         totals = np.asarray((taken @ self._membership).toarray())
         with_category = np.asarray(taken @ (np.diff(self._membership.indptr) > 0).astype(np.float64))
         return _minus_log(totals, with_category[:, None])
@@ -69,12 +71,6 @@ class Balance:
         n_interests = int(self._space.user_offsets[user + 1] - self._space.user_offsets[user])
         counts = np.bincount(nearest[own], minlength=n_interests).astype(np.float64)
         return _minus_log(counts, np.float64(len(own)))
-
-    def _taken(self, users: NDArray[np.integer[Any]]) -> Any:
-        ones = np.ones(self._train.n_interactions)
-        return sp.csr_array(
-            (ones, self._train.indices, self._train.offsets), shape=(self._train.n_users, self._train.n_items)
-        )[users]
 
 
 def _minus_log(counts: NDArray[np.float64], total: Any) -> NDArray[np.float32]:

@@ -44,10 +44,14 @@ class Accuracy(NamedTuple):
 
     @property
     def objective(self) -> float:
-        """The mean of NDCG@10 and R@20 and, with half their weight, of the recall of minority interests."""
+        """The geometric mean of NDCG@10, of R@20 and, with half their weight, of the recall of minority interests.
+
+        Geometric, because one per cent of each shall count the same although recall is the larger number.
+        """
         if math.isnan(self.minority):
-            return (self.ndcg + self.recall) / 2
-        return (self.ndcg + self.recall + MINORITY_WEIGHT * self.minority) / (2 + MINORITY_WEIGHT)
+            return math.sqrt(self.ndcg * self.recall)
+        product = self.ndcg * self.recall * self.minority**MINORITY_WEIGHT
+        return float(product ** (1 / (2 + MINORITY_WEIGHT)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from tastespace.recipe.trials import Trial, best_of_families
 
 _LEAST_WEIGHT = 0.04  # below, a member is left out
 _BALANCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
+_SCORES_AT_ONCE = 8_000_000  # 32 MB of float32
 _LOSS = 0.005  # of NDCG@10 and of R@20 each that may be given for minority recall
 
 
@@ -91,8 +93,9 @@ class _Sides:
         if space is None and not by_category:
             return
         balance = Balance(train, self.balance_by, space)
-        rows = range(len(self._users))
-        self._logs = np.stack([balance.of_users(self._users[at : at + 1])[0, self._items[at]] for at in rows])
+        self._logs = np.concatenate(
+            [np.take_along_axis(balance.of_users(users), items, axis=1) for users, items in self._blocks()]
+        )
         outside = self._outside_category() if space is None or by_category else self._outside_interest(space)
         owner = np.repeat(np.arange(len(self._users)), np.diff(scores.test_offsets))
         self.is_minority = outside[owner, scores.test_places]
@@ -107,11 +110,21 @@ class _Sides:
 
     def _outside_interest(self, space: VectorSpace) -> NDArray[np.bool_]:
         """Whether a candidate belongs to another interest than most of the user's items."""
-        found = np.empty(self._items.shape, dtype=bool)
-        for at, user in enumerate(self._users):
-            nearest = space.nearest_interests(self._users[at : at + 1])[0]
-            found[at] = nearest[self._items[at]] != np.bincount(nearest[self._past(user)], minlength=1).argmax()
-        return found
+        found = []
+        for users, items in self._blocks():
+            nearest = space.nearest_interests(users)
+            main = [
+                np.bincount(row[self._past(user)], minlength=1).argmax()
+                for user, row in zip(users, nearest, strict=True)
+            ]
+            found.append(np.take_along_axis(nearest, items, axis=1) != np.array(main)[:, None])
+        return np.concatenate(found)
+
+    def _blocks(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        """Users and their candidates, as many at once as fit into memory."""
+        size = max(1, _SCORES_AT_ONCE // self._train.n_items)
+        for first in range(0, len(self._users), size):
+            yield self._users[first : first + size], self._items[first : first + size]
 
     def _past(self, user: int) -> NDArray[np.int32]:
         return self._train.indices[self._train.offsets[user] : self._train.offsets[user + 1]]

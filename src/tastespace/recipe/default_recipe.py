@@ -37,7 +37,7 @@ def fit(
     threads: int = 0,
     progress: bool | None = None,
     **columns: Any,
-) -> Recommender:
+) -> Blend:
     """A model for this data, chosen within a budget of time: the default recipe.
 
     A fifth of each history is held out. On the rest models of several families are tried (linear, factorization, metric
@@ -102,7 +102,7 @@ def fit(
     return model
 
 
-def _without_choice(whole: Interactions, threads: int, notes: list[str], began: float) -> Recommender:
+def _without_choice(whole: Interactions, threads: int, notes: list[str], began: float) -> Blend:
     """Histories of one item: nothing can be held out, so nothing can be compared."""
     log.warning("histories are too short to hold anything out: a linear model was fitted without a choice")
     member: Recommender = SparseEASE(threads=threads)

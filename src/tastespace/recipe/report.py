@@ -31,6 +31,13 @@ class RecipeReport:
         """Everything as plain values."""
         return asdict(self)
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Figures of the blend on held-out data, to keep with the model; empty where nothing could be held out."""
+        names = {"ndcg": "NDCG@10", "recall": "R@20", "minority": "MinorityRecall@20"}
+        found = self.blend.get("figures", {})
+        return {label: found[name] for name, label in names.items() if found.get(name) is not None}
+
     def __str__(self) -> str:
         rows = [("family", "model", "NDCG@10", "R@20", "minority", "seconds", "weight")]
         rows += [

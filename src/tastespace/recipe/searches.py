@@ -17,6 +17,7 @@ from tastespace.models import ALS, CML, DPCML, EASE, Recommender, SparseEASE
 Search = Generator[Recommender, float, None]
 Value = TypeVar("Value")
 
+_MIN_GAIN = 0.003  # relative, from which a value counts as better
 _EASE_LIMIT = 6_000  # users or items, whichever are fewer: above, its closed form takes too long
 _SMALL = 2_000_000  # interactions times dimension / 100 up to which the largest dimension is tried
 
@@ -100,7 +101,7 @@ def _line(
         moved = False
         while 0 <= at + step < len(values):
             figure = yield make(values[at + step])
-            if figure <= best:
+            if figure <= best * (1 + _MIN_GAIN):
                 break
             best, at, moved = figure, at + step, True
         if moved:
