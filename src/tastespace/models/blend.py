@@ -49,7 +49,7 @@ class Blend(Recommender):
         members: Unfitted models, which `fit` fits; by default DPCML and SparseEASE. For models that are fitted already
             use `Blend.of`.
         weights: One per member, 0 or more, with the sum 1. None: chosen on validation data, each from 0 to 1, so that a
-            blend is not worse there than its best member; the metric is the geometric mean of NDCG@10 and R@20. Where `fit` is
+            blend is not worse there than its best member, by the geometric mean of NDCG@10 and R@20. Where `fit` is
             given no validation data it holds out a fifth of each history, chooses, and fits the members to everything.
 
         balance: Added to the score of an item, times minus the logarithm of the share of the user's history that the

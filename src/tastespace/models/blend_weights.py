@@ -24,6 +24,7 @@ from tastespace.threads import resolve_threads
 MINORITY_WEIGHT = 0.5
 """Weight of the recall of minority interests relative to NDCG@10 and to R@20."""
 
+_STEEPNESS = 10  # one per cent of accuracy below the best member counts as ten
 _MAX_USERS = 4_000
 _TOP = 100  # items of each member that are compared: far more than the 20 that are measured
 _SCORES_AT_ONCE = 8_000_000  # 32 MB of float32
@@ -43,15 +44,25 @@ class Accuracy(NamedTuple):
     """Recall@20 of the held-out items outside a user's main interest; NaN where that is not known."""
 
     @property
-    def objective(self) -> float:
-        """The geometric mean of NDCG@10, of R@20 and, with half their weight, of the recall of minority interests.
+    def plain(self) -> float:
+        """The geometric mean of NDCG@10 and R@20: one per cent of either counts the same."""
+        return math.sqrt(self.ndcg * self.recall)
 
-        Geometric, because one per cent of each shall count the same although recall is the larger number.
-        """
+    @property
+    def objective(self) -> float:
+        """The geometric mean of NDCG@10, of R@20 and, with half their weight, of the recall of minority interests."""
         if math.isnan(self.minority):
-            return math.sqrt(self.ndcg * self.recall)
+            return self.plain
         product = self.ndcg * self.recall * self.minority**MINORITY_WEIGHT
         return float(product ** (1 / (2 + MINORITY_WEIGHT)))
+
+    def objective_above(self, floor: Accuracy) -> float:
+        """The objective, lowered steeply where NDCG@10 or R@20 is below that of ``floor``."""
+        shares = (
+            min(1.0, ours / theirs) if theirs else 1.0
+            for ours, theirs in ((self.ndcg, floor.ndcg), (self.recall, floor.recall))
+        )
+        return self.objective * math.prod(shares) ** _STEEPNESS
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +173,22 @@ def best_weights(scores: CandidateScores) -> NDArray[np.float64]:
     depend little on the users who happen to be held out; small gains are left alone for the same reason.
     """
     identity = np.eye(len(scores.scores))
-    order = sorted(range(len(identity)), key=lambda m: -scores.accuracy(scores.scores[m]).objective)
+    alone = [scores.accuracy(one) for one in scores.scores]
+    floor = max(alone, key=lambda one: one.plain)
+
+    def figure(weights: NDArray[np.float64]) -> float:
+        return scores.accuracy(scores.mixed(weights)).objective_above(floor)
+
+    order = sorted(range(len(identity)), key=lambda member: -alone[member].objective)
     starts = [identity[order[:n]].mean(axis=0) for n in range(1, len(order) + 1)]
-    figures = [scores.accuracy(scores.mixed(start)).objective for start in starts]
+    starts.append(identity[alone.index(floor)])
+    figures = [figure(start) for start in starts]
     best = max(figures)
     weights = starts[figures.index(best)]
     for _ in range(_MAX_ROUNDS):
         moves = [(1 - step) * weights + step * member for member in identity for step in _STEPS]
         moves += [_without(weights, member) for member in range(len(weights)) if 0 < weights[member] < 1]
-        tried = [scores.accuracy(scores.mixed(move)).objective for move in moves]
+        tried = [figure(move) for move in moves]
         if max(tried) <= best * (1 + _MIN_GAIN):
             break
         best = max(tried)

@@ -19,7 +19,7 @@ from tastespace.recipe.trials import Trial, best_of_families
 _LEAST_WEIGHT = 0.04  # below, a member is left out
 _BALANCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _SCORES_AT_ONCE = 8_000_000  # 32 MB of float32
-_LOSS = 0.005  # of NDCG@10 and of R@20 each that may be given for minority recall
+_LOSS = 0.002  # of accuracy that may be given for fewer members
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     scores = replace(plain, is_minority=sides.is_minority)
     weights = _without_small(scores, best_weights(scores))
     total = scores.mixed(weights)
-    balance = sides.best_balance(scores, total)
-    single = max(range(len(best)), key=lambda at: scores.accuracy(scores.scores[at]).objective)
+    single = max(range(len(best)), key=lambda at: scores.accuracy(scores.scores[at]).plain)
+    balance = sides.best_balance(scores, total, scores.accuracy(scores.scores[single]))
     members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
     return Choice(
         trials=[best[at] for at in members],
@@ -76,7 +76,7 @@ def _without_small(scores: CandidateScores, weights: NDArray[np.float64]) -> NDA
     """The weights without small ones, where that costs nothing: each member takes time in every list."""
     kept = np.where(weights >= _LEAST_WEIGHT, weights, 0.0)
     kept /= kept.sum()
-    before, after = (scores.accuracy(scores.mixed(one)).objective for one in (weights, kept))
+    before, after = (scores.accuracy(scores.mixed(one)).plain for one in (weights, kept))
     return kept if after >= (1 - _LOSS) * before else weights
 
 
@@ -133,16 +133,11 @@ class _Sides:
         """The scores with this balance."""
         return total if self._logs is None else total + np.float32(balance) * self._logs
 
-    def best_balance(self, scores: CandidateScores, total: NDArray[np.float32]) -> float:
-        """The balance with the highest minority recall that keeps the accuracy."""
-        plain = scores.accuracy(total)
-        best = (plain.minority, 0.0)
-        for balance in _BALANCES[1:] if self._logs is not None else ():
-            found = scores.accuracy(self.lifted(total, balance))
-            if _keeps(found, plain):
-                best = max(best, (found.minority, balance))
-        return best[1]
-
-
-def _keeps(accuracy: Accuracy, plain: Accuracy) -> bool:
-    return accuracy.ndcg >= (1 - _LOSS) * plain.ndcg and accuracy.recall >= (1 - _LOSS) * plain.recall
+    def best_balance(self, scores: CandidateScores, total: NDArray[np.float32], floor: Accuracy) -> float:
+        """The balance that does best where accuracy below that of the best member, ``floor``, counts against it."""
+        if self._logs is None:
+            return 0.0
+        figures = {
+            balance: scores.accuracy(self.lifted(total, balance)).objective_above(floor) for balance in _BALANCES
+        }
+        return max(figures, key=lambda balance: figures[balance])
