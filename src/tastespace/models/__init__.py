@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tastespace.models.baselines import MostPopular as MostPopular
     from tastespace.models.blend import Blend as Blend
     from tastespace.models.bpr import BPR as BPR
+    from tastespace.models.category_popular import CategoryPopular as CategoryPopular
     from tastespace.models.content_knn import ContentKNN as ContentKNN
     from tastespace.models.diverse_mf import IDCF as IDCF
     from tastespace.models.diverse_mf import PRD as PRD
@@ -56,6 +57,7 @@ class _Entry(NamedTuple):
 
 _MODELS = {
     "popular": _Entry("baselines", "MostPopular", "baseline"),
+    "category-popular": _Entry("category_popular", "CategoryPopular", "baseline"),
     "ease": _Entry("baselines", "EASE", "linear"),
     "sparse-ease": _Entry("sparse_ease", "SparseEASE", "linear"),
     "itemknn": _Entry("item_knn", "ItemKNN", "neighbors"),

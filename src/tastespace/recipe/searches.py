@@ -11,8 +11,9 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tastespace.data.categories import category_column
 from tastespace.data.interactions import Interactions
-from tastespace.models import ALS, CML, DPCML, EASE, Recommender, SparseEASE
+from tastespace.models import ALS, CML, DPCML, EASE, CategoryPopular, Recommender, SparseEASE
 
 Search = Generator[Recommender, float, None]
 Value = TypeVar("Value")
@@ -39,6 +40,8 @@ def families(train: Interactions, seed: int, threads: int) -> list[Family]:
         Family("several vectors", _metric(train, seed, threads, several=True)),
         Family("linear, users alike", _sparse_ease(threads, user_power=-0.5)),
     ]
+    if category_column(train.item_attributes) is not None:
+        found.append(Family("popular by category", _category_popular()))
     if min(train.n_users, train.n_items) <= _EASE_LIMIT:
         found.append(Family("linear, all pairs", _ease(threads)))
     return found
@@ -56,6 +59,11 @@ def _ease(threads: int) -> Search:
         return EASE(regularization=value, threads=threads)
 
     yield from _line(make, (10.0, 30.0, 100.0, 300.0, 1000.0), start=2)
+
+
+def _category_popular() -> Search:
+    power, _ = yield from _line(lambda value: CategoryPopular(power=value), (0.3, 0.5, 0.7, 1.0), start=1)
+    yield CategoryPopular(power=power, logarithm=True)
 
 
 def _als(train: Interactions, seed: int, threads: int) -> Search:
