@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tastespace.checks import require_seed, require_whole
 from tastespace.data import split
+from tastespace.data.categories import category_column, item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models import Blend, MostPopular, Recommender, SparseEASE
@@ -24,6 +26,7 @@ from tastespace.recipe.trials import Budget, run_trials
 log = logging.getLogger(__name__)
 
 _HELD_OUT = 0.2  # of each history
+_MOST_CATEGORIES = 500
 
 
 def fit(
@@ -73,8 +76,9 @@ def fit(
         whole = whole.without_weights()
         notes.append("Weights were not used: the recipe learns from the interactions alone.")
         log.warning(notes[-1])
+    compared = whole if _has_few_categories(whole) else replace(whole, item_attributes=None)
     # In this order short histories stay in training whole: the first part is rounded down.
-    held_out, train = split.per_user(whole, (_HELD_OUT, 1 - _HELD_OUT), seed=seed)
+    held_out, train = split.per_user(compared, (_HELD_OUT, 1 - _HELD_OUT), seed=seed)
     if not held_out.n_interactions:
         return _without_choice(whole, threads, notes, began)
     budget = Budget(None if trials is not None else 60 * minutes, trials, began)
@@ -130,6 +134,14 @@ def _interactions(data: Any, user: str, item: str, columns: dict[str, Any]) -> I
     if is_sparse(data):
         return as_interactions(data)
     return Interactions.from_frame(data, user=user, item=item, **columns)
+
+
+def _has_few_categories(data: Interactions) -> bool:
+    """Whether the items have categories such as genres, rather than thousands of tags or none."""
+    column = category_column(data.item_attributes)
+    if column is None or data.item_attributes is None:
+        return False
+    return 2 <= len(item_categories(data.item_attributes[column]).names) <= _MOST_CATEGORIES
 
 
 def _check(minutes: float, trials: int | None, seed: int) -> None:
