@@ -15,7 +15,7 @@ import pytest
 import tastespace as ts
 from tastespace.cli import main
 
-TRAINING = ("--set", "dim=8", "--set", "epochs=6", "--threads", "1")
+TRAINING = ("--model", "dpcml", "--set", "dim=8", "--set", "epochs=6", "--threads", "1")
 """Flags that make a training short."""
 
 

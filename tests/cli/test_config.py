@@ -11,7 +11,7 @@ COMMANDS = {
         "clicks.csv", "--out", "a.model", "--model", "cml", "--user", "who", "--item", "what", "--rating", "stars",
         "--min-rating", "3.5", "--weight", "plays", "--timestamp", "at", "--min-user", "2", "--min-item", "3",
         "--items", "items.csv", "--set", "dim=8", "--set", "sampler=hars", "--valid", "0.25", "--seed", "5",
-        "--threads", "1",
+        "--threads", "1", "--minutes", "0.5", "--trials", "3",
     ),
     "recommend": (
         "a.model", "ann", "bob \"the\" builder", "-k", "3", "--filter", "title <> 'C:\\new'", "--item", "jam",

@@ -10,7 +10,9 @@ import tastespace as ts
 from tastespace import load
 
 COLUMNS = ("--user", "who", "--item", "what")
-SHORT = ("--set", "dim=4", "--set", "epochs=3")
+DPCML = ("--model", "dpcml")
+QUICK = ("--set", "dim=4", "--set", "epochs=3")
+SHORT = (*DPCML, *QUICK)
 
 
 @pytest.fixture
@@ -33,8 +35,8 @@ def figures_of(line):
 @pytest.mark.parametrize(
     ("name", "kind", "flags"),
     [
-        ("dpcml", ts.DPCML, SHORT),
-        ("cml", ts.CML, SHORT),
+        ("dpcml", ts.DPCML, QUICK),
+        ("cml", ts.CML, QUICK),
         ("ease", ts.EASE, ("--set", "regularization=7.5")),
         ("popular", ts.MostPopular, ()),
     ],
@@ -86,7 +88,13 @@ def test_the_final_model_learns_for_as_long_as_the_first_was_best(fit, monkeypat
 
 def test_settings_reach_the_model(fit):
     wanted = {"dim": 5, "epochs": 2, "n_interests": 2, "sampler": "hars", "margin": 0.5}
-    model, _ = fit("--valid", "0", *(word for name, value in wanted.items() for word in ("--set", f"{name}={value}")))
+    model, _ = fit(
+        "--model",
+        "dpcml",
+        "--valid",
+        "0",
+        *(word for name, value in wanted.items() for word in ("--set", f"{name}={value}")),
+    )
     assert {name: model.get_params()[name] for name in wanted} == wanted
 
 
@@ -177,12 +185,12 @@ def test_what_a_killed_save_has_left_is_no_obstacle(fit, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--valid", "1.5"), "--valid 1.5: expected a share from 0 to below 1."),
-        (("--valid", "-0.1"), "--valid -0.1: expected"),
-        (("--valid", "nan"), "--valid nan: expected"),
+        ((*DPCML, "--valid", "1.5"), "--valid 1.5: expected a share from 0 to below 1."),
+        ((*DPCML, "--valid", "-0.1"), "--valid -0.1: expected"),
+        ((*DPCML, "--valid", "nan"), "--valid nan: expected"),
         (("--model", "dcpml"), "Did you mean dpcml"),
-        (("--set", "dmi=3"), "Did you mean dim?"),
-        (("--set", "dim"), "--set dim: expected key=value"),
+        ((*DPCML, "--set", "dmi=3"), "Did you mean dim?"),
+        ((*DPCML, "--set", "dim"), "--set dim: expected key=value"),
         (("--items", "missing.csv"), "missing.csv: no such file."),
         (("--min-user", "5000"), "min_user=5000 drops everything"),
         (("--min-rating", "3"), "min_rating=3.0 needs rating="),
@@ -231,12 +239,12 @@ def test_attributes_of_users_are_content(fit, error_of, shop, tmp_path):
 
 def test_settings_may_be_lists_and_objects(fit, error_of, shop):
     model, _ = fit(
-        "--model", "cml+dn", *SHORT, "--valid", 0, "--set", "layers=[16,8]", "--set", "training=pretrained",
+        "--model", "cml+dn", *QUICK, "--valid", 0, "--set", "layers=[16,8]", "--set", "training=pretrained",
         "--set", 'latent={"epochs": 1}',
     )  # fmt: skip
     assert list(model.layers) == [16, 8]
     assert model.latent == {"epochs": 1}
-    message = error_of("fit", shop.clicks, *COLUMNS, "--out", "b.model", "--set", "layers=[16,")
+    message = error_of("fit", shop.clicks, *COLUMNS, "--out", "b.model", *DPCML, "--set", "layers=[16,")
     assert "--set layers=[16,: '[16,' is no JSON" in message
 
 

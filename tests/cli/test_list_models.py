@@ -67,7 +67,7 @@ def test_old_flags_are_refused_with_the_new_ones(error_of, words, message):
 
 
 def test_old_parameter_names_are_refused_on_the_command_line(error_of, run, shop):
-    fit = ("fit", shop.clicks, "--user", "who", "--item", "what", "--out", "a.model")
+    fit = ("fit", shop.clicks, "--user", "who", "--item", "what", "--out", "a.model", "--model", "dpcml")
     assert error_of(*fit, "--set", "candidates=3") == "DPCML has no parameter candidates: now n_negatives."
     assert "Did you mean n_negatives?" in error_of(*fit, "--set", "n_negative=3")
     done = run("run", "--dataset", "town", "--method", "cml+hars", "--set", "optimiser=adam")

@@ -17,7 +17,7 @@ def test_from_clicks_to_recommendations_reasons_figures_and_files(run, shop):
 
     fitted = run(
         "fit", shop.clicks_csv, "--user", "who", "--item", "what", "--items", shop.items, "--out", "my.model",
-        "--set", "dim=8", "--set", "epochs=3",
+        "--model", "dpcml", "--set", "dim=8", "--set", "epochs=3",
     )  # fmt: skip
     assert (fitted.code, fitted.out) == (0, "")
     assert "60 users x 50 items" in fitted.err

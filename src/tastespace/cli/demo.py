@@ -33,7 +33,6 @@ _LEGEND = (
     "recommended to at least one user.[/]"
 )
 _EASE_ITEMS = 8_000  # above, its square of items takes minutes
-_MINUTES = 2.0
 _TRIALS = 40  # on the synthetic data: about half a minute, and the same table every time
 _BY_CATEGORY = ("MinorityRecall@20", "CategoryILD@10")
 
@@ -62,8 +61,7 @@ def demo(
             fitted.append((title, model, _report(model, test, data)))
             bar.advance(task)
         bar.update(task, description=_RECIPE)
-        budget = {"trials": _TRIALS} if truth is not None else {"minutes": _MINUTES}
-        blend = default_recipe(known, seed=seed, progress=False, **budget)
+        blend = default_recipe(known, trials=None if truth is None else _TRIALS, seed=seed, progress=False)
         fitted.append((_RECIPE, blend, _report(blend, test, data)))
     console.print(_comparison(fitted))
     console.print(_LEGEND)

@@ -23,7 +23,6 @@ from tastespace.store.model_directory import require_free
 
 log = logging.getLogger(__name__)
 
-_MINUTES = 2.0  # of the default recipe
 _VALID = 0.1  # share of each history that is held out with --model
 
 
@@ -36,7 +35,9 @@ def fit(
         str | None,
         typer.Option(help="Name of a model: dpcml, ease, blend:dpcml+ease, ...; none: the default recipe chooses."),
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Time for the default recipe; by default 2.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Time for the default recipe; by default 2, up to 5 for large data.")
+    ] = None,
     trials: Annotated[
         int | None, typer.Option(help="Models that the default recipe tries, instead of a time: always the same model.")
     ] = None,
@@ -81,9 +82,7 @@ def fit(
     whole = _load(data, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads)
     messages.print(f"{data}: {whole!r}", highlight=False, markup=False)
     if model is None:
-        blend = default_recipe(
-            whole, minutes=_MINUTES if minutes is None else minutes, trials=trials, seed=seed, threads=threads
-        )
+        blend = default_recipe(whole, minutes=minutes, trials=trials, seed=seed, threads=threads)
         recipe = RecipeReport(**blend.recipe_ or {})
         blend.save(out, metrics=recipe.metrics)
         print_recipe(recipe, messages)

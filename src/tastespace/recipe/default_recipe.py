@@ -34,7 +34,7 @@ def fit(
     *,
     user: str = "user",
     item: str = "item",
-    minutes: float = 2.0,
+    minutes: float | None = None,
     trials: int | None = None,
     seed: int = 0,
     threads: int = 0,
@@ -51,7 +51,8 @@ def fit(
     Args:
         data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
         user, item: Names of the columns of a frame.
-        minutes: Time for all of it. At least one model is fitted, however small the budget.
+        minutes: Time for all of it, by default 2, and up to 5 where there are more than 250,000 interactions. At least
+            one model is fitted, however small the budget.
         trials: Number of models to try, instead of ``minutes``: gives the same model on every machine.
         seed: Of the held-out part and of the models.
         threads: 0 means all cores.
@@ -81,6 +82,7 @@ def fit(
     held_out, train = split.per_user(compared, (_HELD_OUT, 1 - _HELD_OUT), seed=seed)
     if not held_out.n_interactions:
         return _without_choice(whole, threads, notes, began)
+    minutes = default_minutes(whole.n_interactions) if minutes is None else minutes
     budget = Budget(None if trials is not None else 60 * minutes, trials, began)
     with _messages(progress) as report:
         done = run_trials(families(train, seed, threads), train, held_out, budget, report)
@@ -144,9 +146,18 @@ def _has_few_categories(data: Interactions) -> bool:
     return 2 <= len(item_categories(data.item_attributes[column]).names) <= _MOST_CATEGORIES
 
 
-def _check(minutes: float, trials: int | None, seed: int) -> None:
+def default_minutes(n_interactions: int) -> float:
+    """Time for the recipe on data of this size.
+
+    >>> default_minutes(10_000), default_minutes(500_000), default_minutes(100_000_000)
+    (2.0, 4.0, 5.0)
+    """
+    return min(max(2.0, 2.0 * n_interactions / 250_000), 5.0)
+
+
+def _check(minutes: float | None, trials: int | None, seed: int) -> None:
     number = isinstance(minutes, (int, float)) and not isinstance(minutes, bool)
-    if not (number and 0 < minutes < float("inf")):
+    if minutes is not None and not (number and 0 < minutes < float("inf")):
         raise ParameterError(f"minutes={minutes!r}: expected a positive number of minutes.")
     if trials is not None:
         require_whole("trials", trials)

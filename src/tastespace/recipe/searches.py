@@ -35,9 +35,9 @@ def families(train: Interactions, seed: int, threads: int) -> list[Family]:
     """The searches, in the order in which they take turns."""
     found = [
         Family("linear", _sparse_ease(threads, user_power=0.0)),
+        Family("several vectors", _metric(train, seed, threads, several=True)),
         Family("factorization", _als(train, seed, threads)),
         Family("one vector", _metric(train, seed, threads, several=False)),
-        Family("several vectors", _metric(train, seed, threads, several=True)),
         Family("linear, users alike", _sparse_ease(threads, user_power=-0.5)),
     ]
     if category_column(train.item_attributes) is not None:

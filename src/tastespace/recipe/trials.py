@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _MEASURED_USERS = 2_000
 _REFIT = 1.4  # time of a fit to everything, relative to one without the held-out part
+_LONGEST = 0.25  # share of the budget that one model may train
 _OVERHEAD = 0.12  # share of the budget for choosing the blend
 
 
@@ -79,7 +80,8 @@ class Budget:
         """For models that can stop training at a time limit; None where trials are counted."""
         if self.seconds is None:
             return None
-        return max(0.02, (self.seconds - self.elapsed - self.reserve(done)) / 60 / (1 + _REFIT))
+        left = (self.seconds - self.elapsed - self.reserve(done)) / (1 + _REFIT)
+        return max(1.0, min(left, _LONGEST * self.seconds)) / 60
 
 
 def run_trials(
