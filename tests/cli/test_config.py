@@ -6,7 +6,7 @@ from tastespace.cli.config import tomllib
 
 # Every command with most of its flags, none at its default.
 COMMANDS = {
-    "demo": ("--dataset", "ml-100k", "--user", "7", "--seed", "3"),
+    "demo": ("--dataset", "ml-100k", "--user", "7", "--seed", "3", "--trials", "4"),
     "fit": (
         "clicks.csv", "--out", "a.model", "--model", "cml", "--user", "who", "--item", "what", "--rating", "stars",
         "--min-rating", "3.5", "--weight", "plays", "--timestamp", "at", "--min-user", "2", "--min-item", "3",

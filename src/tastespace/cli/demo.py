@@ -41,6 +41,7 @@ def demo(
     dataset: Annotated[str | None, typer.Option(help="A named data set instead of the synthetic one.")] = None,
     user: Annotated[str | None, typer.Option(help="Id of the user to recommend to.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the synthetic data and of the split.")] = 0,
+    trials: Annotated[int | None, typer.Option(help="Models that the default recipe tries.")] = None,
 ) -> None:
     """Train on small data, compare models and show one user's recommendations, in about a minute."""
     console = Console()
@@ -61,7 +62,9 @@ def demo(
             fitted.append((title, model, _report(model, test, data)))
             bar.advance(task)
         bar.update(task, description=_RECIPE)
-        blend = default_recipe(known, trials=None if truth is None else _TRIALS, seed=seed, progress=False)
+        blend = default_recipe(
+            known, trials=_TRIALS if trials is None and truth is not None else trials, seed=seed, progress=False
+        )
         fitted.append((_RECIPE, blend, _report(blend, test, data)))
     console.print(_comparison(fitted))
     console.print(_LEGEND)
