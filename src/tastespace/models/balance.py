@@ -33,9 +33,7 @@ class Balance:
         threads: 0 means all cores.
     """
 
-    def __init__(
-        self, train: Interactions, by: BalanceBy, space: VectorSpace | None = None, threads: int = 0
-    ) -> None:
+    def __init__(self, train: Interactions, by: BalanceBy, space: VectorSpace | None = None, threads: int = 0) -> None:
         self._train, self._space, self._threads = train, space, resolve_threads(threads)
         if by not in BALANCED_BY:
             raise ParameterError(f"balance_by={by!r}: expected {' or '.join(map(repr, BALANCED_BY))}.")

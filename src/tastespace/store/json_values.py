@@ -14,7 +14,7 @@ a SciPy CSR array (or matrix)                             {"$csr": {"data", "ind
 a model                                                   {"$model": class, "parameters": {...}, "learned": {...}}
 ========================================================  ==============================================
 
-A model among the parameters of another has no "learned"; one among what another has learned has that one's training data.
+A model among the parameters of another has no "learned"; one among what another has learned has the same training data.
 
 An array's numbers go to a safetensors file, under the name given here. Type and shape are stored as well: a file that
 belongs to another model is detected before its numbers are used.
