@@ -25,7 +25,7 @@ from tastespace.data.categories import category_column
 from tastespace.data.concat import concat
 from tastespace.errors import DataError
 from tastespace.models import create
-from tastespace.models.blend import with_best_epoch
+from tastespace.models.blend_members import with_best_epoch
 
 DATASETS = ("ml-100k", "ml-1m", "steam-200k", "lastfm-2k", "anime", "citeulike-a", "amazon-cds")
 TRAINING = {"patience": 5, "validate_every": 2}

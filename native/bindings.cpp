@@ -763,6 +763,7 @@ NB_MODULE(TASTESPACE_MODULE, m) {
          int threads) {
         same_length(columns.size(), extra.size());
         same_length(offsets.size(), vectors.shape(0) + 1);
+        same_length(columns.size(), static_cast<std::size_t>(view(offsets).back()));
         same_length(regularization.size(), vectors.shape(0));
         same_length(fixed.shape(1), vectors.shape(1));
         same_length(gram.shape(0) * gram.shape(1), vectors.shape(1) * vectors.shape(1));
@@ -794,6 +795,12 @@ NB_MODULE(TASTESPACE_MODULE, m) {
                  Matrix<float> item_vectors, Array<float> item_terms, float scale, Array<std::int32_t> users,
                  int threads) {
           const auto n_items = static_cast<std::int64_t>(item_vectors.shape(0));
+          same_length(user_vectors.shape(1), item_vectors.shape(1));
+          same_length(user_vectors.shape(0), vector_terms.size());
+          same_length(item_vectors.shape(0), item_terms.size());
+          for (const std::int32_t user : view(users))
+            if (user < 0 || static_cast<std::size_t>(user) + 1 >= vector_offsets.size())
+              throw nb::index_error("a user's index is out of range");
           using Values = decltype(kernel(std::declval<const tastespace::PackedItems&>(),
                                          std::declval<const tastespace::UserVectors&>(), 0.0f, view(users), 0));
           Values out;

@@ -14,10 +14,10 @@ struct Moments {
   double mean, deviation;
 };
 
+// In double precision and from the first score on, so that large scores with small differences lose no digits.
 Moments moments_of(const float* row, std::int64_t n) {
   double sums[kSums] = {}, squares[kSums] = {};
-  // From the first score on, so that large scores with small differences lose no digits.
-  const float origin = row[0];
+  const double origin = row[0];
   std::int64_t k = 0;
   for (; k + kSums <= n; k += kSums)
     for (std::int64_t lane = 0; lane < kSums; ++lane) {
@@ -34,7 +34,7 @@ Moments moments_of(const float* row, std::int64_t n) {
   for (std::int64_t lane = 0; lane < kSums; ++lane) sum += sums[lane], square += squares[lane];
   const double mean = sum / static_cast<double>(n);
   const double variance = square / static_cast<double>(n) - mean * mean;
-  return {origin + mean, variance > 0.0 ? std::sqrt(variance) : (variance == variance ? 0.0 : variance)};
+  return {origin + mean, std::isnan(variance) ? variance : std::sqrt(std::max(variance, 0.0))};
 }
 
 // Working memory of one thread for a few users.
@@ -104,8 +104,8 @@ std::int64_t add_standardized(std::span<float> total, std::span<const float> sco
       continue;
     }
     if (moments.deviation == 0.0) continue;
-    const auto factor = static_cast<float>(weight / moments.deviation), mean = static_cast<float>(moments.mean);
-    for (std::int64_t k = 0; k < n_columns; ++k) to[k] += factor * (from[k] - mean);
+    const double factor = weight / moments.deviation;
+    for (std::int64_t k = 0; k < n_columns; ++k) to[k] += static_cast<float>(factor * (from[k] - moments.mean));
   }
   return bad == std::numeric_limits<std::int64_t>::max() ? -1 : bad;
 }

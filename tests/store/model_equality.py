@@ -6,18 +6,31 @@ import numpy as np
 import scipy.sparse as sp
 
 from tastespace.data.features import FeatureEncoder
+from tastespace.models import Recommender
 
 
 def assert_same_model(one, other):
     """Class, parameters, data, everything learned and all scores agree in every bit."""
     assert type(one) is type(other)
-    assert one.get_params() == other.get_params()
+    assert_same_parameters(one, other)
     assert_same_data(one.train_, other.train_)
     assert learned(one).keys() == learned(other).keys()
     for name, value in learned(one).items():
         assert_same_value(value, learned(other)[name])
     users = np.arange(one.train_.n_users)
     np.testing.assert_array_equal(one.score_block(users), other.score_block(users))
+
+
+def assert_same_parameters(one, other):
+    """Models among the parameters have the same class and the same parameters."""
+    assert repr(one) == repr(other)
+    assert list(one.get_params()) == list(other.get_params())
+    for name, value in one.get_params(deep=False).items():
+        if name == "members" and value is not None:
+            for mine, theirs in zip(value, other.members, strict=True):
+                assert_same_parameters(mine, theirs)
+        else:
+            assert value == getattr(other, name)
 
 
 def is_same_model(one, other):
@@ -70,6 +83,8 @@ def assert_same_value(one, other):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         np.testing.assert_array_equal(one, other)
+    elif isinstance(one, Recommender):
+        assert_same_model(one, other)
     elif isinstance(one, FeatureEncoder):
         assert_same_value(one.to_plain(), other.to_plain())
     elif isinstance(one, float) and math.isnan(one):

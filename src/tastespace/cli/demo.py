@@ -16,7 +16,7 @@ from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.data.categories import item_categories
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
-from tastespace.models.blend import with_best_epoch
+from tastespace.models.blend_members import with_best_epoch
 from tastespace.recipe import RecipeReport
 from tastespace.recipe import fit as default_recipe
 

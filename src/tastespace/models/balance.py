@@ -12,6 +12,7 @@ from tastespace.data.categories import item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.vector_space import VectorSpace
+from tastespace.threads import resolve_threads
 
 BalanceBy = Literal["interests", "categories"]
 BALANCED_BY = ("interests", "categories")
@@ -29,12 +30,11 @@ class Balance:
         train: The interactions, with item attributes where categories are needed.
         by: ``"interests"`` or ``"categories"``.
         space: The vectors that tell which interest an item belongs to, for ``by="interests"``.
+        threads: 0 means all cores.
     """
 
-    def __init__(self, train: Interactions, by: BalanceBy, space: VectorSpace | None = None) -> None:
-        self._train, self._space = train, space
-        ones = np.ones(train.n_interactions)
-        self._taken = sp.csr_array((ones, train.indices, train.offsets), shape=(train.n_users, train.n_items))
+    def __init__(self, train: Interactions, by: BalanceBy, space: VectorSpace | None = None, threads: int = 0) -> None:
+        self._train, self._space, self._threads = train, space, resolve_threads(threads)
         if by not in BALANCED_BY:
             raise ParameterError(f"balance_by={by!r}: expected {' or '.join(map(repr, BALANCED_BY))}.")
         self._membership: Any = None
@@ -53,13 +53,15 @@ class Balance:
         if self._membership is not None:
             return np.ascontiguousarray((self._mean_of_item @ self._category_logs(users).T).T, dtype=np.float32)
         assert self._space is not None
-        nearest = self._space.nearest_interests(users)
-        rows = [self._interest_logs(user, nearest[at]) for at, user in enumerate(users)]
-        return np.stack([logs[nearest[at]] for at, logs in enumerate(rows)]).astype(np.float32)
+        nearest = self._space.nearest_interests(users, self._threads)
+        found = np.empty(nearest.shape, dtype=np.float32)
+        for at, user in enumerate(users):
+            found[at] = self._interest_logs(user, nearest[at])[nearest[at]]
+        return found
 
     def _category_logs(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """For each user and category: shape ``(len(users), n_categories)``."""
-        taken = self._taken[users]
+        taken = self._taken(users)
         totals = np.asarray((taken @ self._membership).toarray())
         with_category = np.asarray(taken @ (np.diff(self._membership.indptr) > 0).astype(np.float64))
         return _minus_log(totals, with_category[:, None])
@@ -71,6 +73,14 @@ class Balance:
         n_interests = int(self._space.user_offsets[user + 1] - self._space.user_offsets[user])
         counts = np.bincount(nearest[own], minlength=n_interests).astype(np.float64)
         return _minus_log(counts, np.float64(len(own)))
+
+    def _taken(self, users: NDArray[np.integer[Any]]) -> Any:
+        """The histories of these users as a matrix of ones, ``(len(users), n_items)``."""
+        first, counts = self._train.offsets[users], self._train.user_counts[users]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        places = np.repeat(first - offsets[:-1], counts) + np.arange(offsets[-1])
+        items = self._train.indices[places]
+        return sp.csr_array((np.ones(len(items)), items, offsets), shape=(len(users), self._train.n_items))
 
 
 def _minus_log(counts: NDArray[np.float64], total: Any) -> NDArray[np.float32]:

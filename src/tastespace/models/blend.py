@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,10 +18,16 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.balance import BALANCED_BY, Balance, BalanceBy
 from tastespace.models.base import Recommender
+from tastespace.models.blend_members import (
+    checked_members,
+    fitted_member,
+    named_members,
+    require_same_data,
+    with_best_epoch,
+)
 from tastespace.models.blend_weights import CandidateScores, best_weights
 from tastespace.models.dpcml import DPCML
 from tastespace.models.sparse_ease import SparseEASE
-from tastespace.models.trained_base import TrainedRecommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
 
@@ -51,11 +56,12 @@ class Blend(Recommender):
         weights: One per member, 0 or more, with the sum 1. None: chosen on validation data, each from 0 to 1, so that a
             blend is not worse there than its best member, by the geometric mean of NDCG@10 and R@20. Where `fit` is
             given no validation data it holds out a fifth of each history, chooses, and fits the members to everything.
-
         balance: Added to the score of an item, times minus the logarithm of the share of the user's history that the
             item's interest holds: 0 ranks by the sum alone, larger values lift items of a user's smaller interests.
         balance_by: What the share is of: ``"interests"``, the vectors of the member that has several per user, or
             ``"categories"``, those of the item attributes.
+        threads: For mixing the scores, 0 means all cores; members have ``threads`` of their own. The result does not
+            depend on it.
 
     Weights of interactions go to the members that use them; the others learn from the interactions alone.
 
@@ -76,6 +82,7 @@ class Blend(Recommender):
 
     recipe_: dict[str, Any] | None = None
     """What `tastespace.fit` tried and why it chose this blend, where it was made by that."""
+    _balance: tuple[BalanceBy, Balance] | None = None
 
     def __init__(
         self,
@@ -112,24 +119,27 @@ class Blend(Recommender):
         >>> Blend.of([CML(dim=8, epochs=5).fit(town), EASE().fit(town)], [0.7, 0.3]).is_fitted
         True
         """
-        model = cls([member.clone() for member in _checked_members(members)], weights, balance, balance_by, threads)
-        _require_same_data(members)
+        fitted = checked_members(members)
+        require_same_data(fitted)
+        model = cls([member.clone() for member in fitted], weights, balance, balance_by, threads)
         if weights is None and valid is None:
             raise ParameterError("Blend.of was given neither weights nor valid, held-out interactions to choose them.")
-        model._check_weights(len(members))
-        model.members_ = list(members)
+        model._check_parameters(len(fitted))
+        model.members_ = fitted
         model.weights_ = _normalized(weights) if weights is not None else model._chosen(valid)
-        model.train_, model.valid_ = members[0].train_, valid
+        weighted = [member.train_ for member in fitted if member.train_.weights is not None]
+        model.train_, model.valid_ = (weighted or [fitted[0].train_])[0], valid
         return model
 
     # ---- learning ------------------------------------------------------------------------------------------
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         templates = self._templates()
-        self._check_weights(len(templates))
-        vars(self).pop("_balance", None)
+        self._check_parameters(len(templates))
+        for stale in ("_balance", "recipe_"):
+            vars(self).pop(stale, None)
         if self.weights is not None:
-            self.members_ = [_fitted(member.clone(), train, valid, progress) for member in templates]
+            self.members_ = [fitted_member(member.clone(), train, valid, progress) for member in templates]
             self.weights_ = _normalized(self.weights)
             return
         held_out, rest = valid, train
@@ -138,13 +148,13 @@ class Blend(Recommender):
             held_out, rest = split.per_user(train, (_HELD_OUT, 1 - _HELD_OUT), seed=0)
         if not held_out.n_interactions:
             log.warning("histories are too short to hold out a part and choose weights: all members weigh the same")
-            self.members_ = [_fitted(member.clone(), train, None, progress) for member in templates]
+            self.members_ = [fitted_member(member.clone(), train, None, progress) for member in templates]
             self.weights_ = np.full(len(templates), 1 / len(templates))
             return
-        self.members_ = [_fitted(member.clone(), rest, held_out, progress) for member in templates]
+        self.members_ = [fitted_member(member.clone(), rest, held_out, progress) for member in templates]
         self.weights_ = self._chosen(held_out)
         if valid is None:
-            self.members_ = [_fitted(with_best_epoch(member), train, None, progress) for member in self.members_]
+            self.members_ = [fitted_member(with_best_epoch(member), train, None, progress) for member in self.members_]
 
     def partial_fit(self, new: Interactions, progress: bool | None = None) -> Blend:
         """Learn from more interactions, which may hold new users and items; the weights of the members stay.
@@ -152,17 +162,24 @@ class Blend(Recommender):
         Members that can continue their training do; the others are fitted again to old and new interactions.
         """
         self.require_fitted()
+        self.require_fitted()
         if not isinstance(new, Interactions):
             raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
+        if (new.weights is None) != (self.train_.weights is None):
+            one, other = ("no ", "") if new.weights is None else ("", "no ")
+            raise DataError(
+                f"partial_fit was given interactions with {one}weights, the model was fitted to interactions with "
+                f"{other}weights. Give both or neither weights."
+            )
         train = concat(self.train_, new)
         members = []
         for member in self.members_:
-            if hasattr(member, "partial_fit"):
-                updated = copy.copy(member)
+            if member.supports_partial_fit:
+                updated: Any = copy.copy(member)
                 updated.partial_fit(new if member.uses_weights else new.without_weights(), progress=progress)
                 members.append(updated)
             else:
-                members.append(_fitted(member.clone(), train, None, progress))
+                members.append(fitted_member(member.clone(), train, None, progress))
         self.members_, self.train_, self.valid_ = members, train, None
         vars(self).pop("_balance", None)
         return self
@@ -173,9 +190,9 @@ class Blend(Recommender):
         return best_weights(scores)
 
     def _templates(self) -> list[Recommender]:
-        return [DPCML(), SparseEASE()] if self.members is None else _checked_members(self.members)
+        return [DPCML(), SparseEASE()] if self.members is None else checked_members(self.members)
 
-    def _check_weights(self, n_members: int) -> None:
+    def _check_parameters(self, n_members: int) -> None:
         require_number("balance", self.balance, least=0.0)
         if self.balance_by not in BALANCED_BY:
             raise ParameterError(f"balance_by={self.balance_by!r}: expected {' or '.join(map(repr, BALANCED_BY))}.")
@@ -201,13 +218,17 @@ class Blend(Recommender):
         for member, weight in zip(self.members_, self.weights_, strict=True):
             if weight > 0:
                 self._add(total, member, weight, users)
-        if self.balance:
-            total += np.float32(self.balance) * self._balance.of_users(users)
-        return total
+        return self._balanced(total, users)
 
-    @cached_property
-    def _balance(self) -> Balance:
-        return Balance(self.train_, self.balance_by, self.interest_space())
+    def _balanced(self, total: NDArray[np.float32], users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """The scores with `balance` added, in place."""
+        if self.balance:
+            by, balance = self._balance or ("", None)
+            if balance is None or by != self.balance_by:
+                balance = Balance(self.train_, self.balance_by, self.interest_space(), self.threads)
+                self._balance = self.balance_by, balance
+            total += np.float32(self.balance) * balance.of_users(users)
+        return total
 
     def _add(
         self, total: NDArray[np.float32], member: Recommender, weight: float, users: NDArray[np.integer[Any]]
@@ -235,11 +256,14 @@ class Blend(Recommender):
         weight = float(self.weights_[self.members_.index(source)])
         own = source.scores_by(user, interests)
         deviation = float(whole.std())
-        if self.balance:
-            total += np.float32(self.balance) * self._balance.of_users(rows)
         if deviation:
             total[0] += (weight / deviation * (own - whole.mean())).astype(np.float32)
-        return total[0]
+        return self._balanced(total, rows)[0]
+
+    @property
+    def deterministic_threads(self) -> bool:  # type: ignore[override]
+        """Whether all members train to the same bits for every number of threads."""
+        return all(member.deterministic_threads for member in self._current())
 
     # ---- interests and items, from the member that has them --------------------------------------------------
 
@@ -265,6 +289,7 @@ class Blend(Recommender):
 
     def item_space(self) -> VectorSpace | None:
         """The vectors by which items are compared: those of the member with interests, else of the first with any."""
+        self.require_fitted()
         source = self._with_interests()
         for member in ([source] if source is not None else []) + self.members_:
             space = member.item_space()
@@ -307,7 +332,7 @@ class Blend(Recommender):
         vars(model).pop("_balance", None)  # that of the users before
         return model
 
-    # ---- parameters and files -----------------------------------------------------------------------------------
+    # ---- parameters -----------------------------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters; with ``deep`` also those of the members, such as ``dpcml__dim``.
@@ -316,90 +341,37 @@ class Blend(Recommender):
         """
         found = super().get_params(deep=False)
         if deep:
-            for name, member in self._named().items():
+            for name, member in named_members(self._templates()).items():
                 found.update({f"{name}__{inner}": value for inner, value in member.get_params().items()})
         return found
 
     def set_params(self: Self, **parameters: Any) -> Self:
         """Change parameters, ``dpcml__dim=8`` those of a member; unknown names are an error."""
         own = {name: value for name, value in parameters.items() if "__" not in name}
-        super().set_params(**own)
-        named = self._named()
+        nested: dict[str, dict[str, Any]] = {}
         for name, value in parameters.items():
-            member, nested, inner = name.partition("__")
-            if not nested:
-                continue
+            member, is_nested, inner = name.partition("__")
+            if is_nested:
+                nested.setdefault(member, {})[inner] = value
+        super().set_params(**own)
+        if not nested:
+            return self
+        members = self._templates()
+        named = named_members(members)
+        for member, inner_values in nested.items():
             if member not in named:
                 raise ParameterError(
-                    f"Blend has no parameter {name}: its members are {', '.join(named)}, so names begin with "
-                    f"{next(iter(named))}__ and the like."
+                    f"Blend has no parameter {member}__{next(iter(inner_values))}: its members are {', '.join(named)}, "
+                    f"so names begin with {next(iter(named))}__ and the like."
                 )
-            if self.members is None:
-                self.members = list(named.values())
-            named[member].set_params(**{inner: value})
+        before = repr(members)
+        for member, inner_values in nested.items():
+            named[member].set_params(**inner_values)
+        if self.members is None and repr(members) != before:  # the default members, changed
+            self.members = members
         return self
-
-    def _named(self) -> dict[str, Recommender]:
-        from tastespace.models import name_of
-
-        found: dict[str, Recommender] = {}
-        for member in self._templates():
-            name, number = name_of(type(member)), 1
-            while (name if number == 1 else f"{name}_{number}") in found:
-                number += 1
-            found[name if number == 1 else f"{name}_{number}"] = member
-        return found
-
-    def _learned(self) -> dict[str, Any]:
-        return {"weights": self.weights_, "members": self.members_, "recipe": self.recipe_}
-
-    def _restore(self, learned: Mapping[str, Any]) -> None:
-        self.weights_, self.members_ = np.asarray(learned["weights"]), list(learned["members"])
-        self.recipe_ = learned["recipe"]
-        for member in self.members_:
-            member.train_, member.valid_ = self.train_, None
-
-
-def _checked_members(members: Sequence[Recommender]) -> list[Recommender]:
-    if isinstance(members, Recommender) or not isinstance(members, Sequence):
-        raise ParameterError(f"members={members!r}: expected a list of models, such as [DPCML(), EASE()].")
-    found = list(members)
-    for member in found:
-        if not isinstance(member, Recommender):
-            raise ParameterError(f"members={found!r}: {member!r} is not a model. Expected a list of models.")
-    if not found:
-        raise ParameterError("members=[]: expected at least one model.")
-    return found
-
-
-def _require_same_data(members: Sequence[Recommender]) -> None:
-    first = members[0]
-    for member in members:
-        member.require_fitted()
-        for kind in ("users", "items"):
-            ours, theirs = getattr(first.train_, kind), getattr(member.train_, kind)
-            if ours != theirs:
-                raise DataError(
-                    f"the members of a blend must be fitted on the same users and items: {type(first).__name__} has "
-                    f"{len(ours):,} {kind} and {type(member).__name__} {len(theirs):,}, "
-                    f"{'' if len(ours) != len(theirs) else 'with other ids'}. Fit all of them on the same data."
-                )
 
 
 def _normalized(weights: Sequence[float]) -> NDArray[np.float64]:
     given = np.asarray(weights, dtype=np.float64)
     return given / given.sum()
-
-
-def _fitted(member: Recommender, train: Interactions, valid: Interactions | None, progress: bool | None) -> Recommender:
-    if train.weights is not None and not member.uses_weights:
-        train, valid = train.without_weights(), None if valid is None else valid.without_weights()
-    return member.fit(train, valid, progress)
-
-
-def with_best_epoch(member: Recommender) -> Recommender:
-    """An unfitted copy of a fitted model that trains as long as was best for it on validation data."""
-    again = member.clone()
-    if isinstance(member, TrainedRecommender) and member.best_epoch_ > 0:
-        again.set_params(epochs=member.best_epoch_)
-    return again

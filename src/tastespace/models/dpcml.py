@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.checks import require_number, require_seed, require_share, require_spread, require_whole
+from tastespace.checks import is_whole, require_number, require_seed, require_share, require_spread, require_whole
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
+from tastespace.models.interest_search import AUTO, fit_with_best_number
 from tastespace.models.trained_base import TrainedRecommender
 from tastespace.models.user_vector_init import (
     extend_user_vectors,
@@ -81,6 +82,11 @@ class DPCML(TrainedRecommender):
     >>> anchored = DPCML(dim=16, n_interests=3, anchor=0.5, epochs=5, seed=0).fit(train, valid=valid)
     >>> anchored.assignments_.shape == (train.n_interactions,), anchored.free_vectors_.shape
     (True, (180, 16))
+
+    `n_interests_` is the number chosen where `n_interests` is ``"auto"``, else it equals `n_interests`.
+
+    >>> DPCML(dim=16, n_interests="auto", epochs=5, seed=0).fit(train, valid=valid).n_interests_ in (1, 2, 4)
+    True
     """
 
     has_interests = True
@@ -90,7 +96,9 @@ class DPCML(TrainedRecommender):
     """Dimension d of the space."""
     n_interests: int | str = "adaptive"
     """Vectors per user: a whole number C for all users (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
-    with n_i the user's train interactions."""
+    with n_i the user's train interactions. Or ``"auto"``: 1, 2 and 4 are tried, and the number that does best by
+    `monitor` on the validation data is kept, as `n_interests_`. Where `fit` is given none it holds out a fifth of each
+    history, chooses, and fits to everything with that number and its best number of epochs."""
     min_interests: int = 3
     """C_1 of APA: minimum number of vectors per user."""
     log_base: float = 3.0
@@ -182,6 +190,9 @@ class DPCML(TrainedRecommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
+        if self.n_interests == AUTO:
+            self._take_learned(fit_with_best_number(self, train, valid, progress, self._callbacks))
+            return
         vector_offsets = self._vector_offsets(interests_per_user(train.user_counts, *self._interest_rule()))
         users, items = self._random_vectors(int(vector_offsets[-1]), train.n_items)
         state = self._kernel_state(train, users, items)
@@ -275,6 +286,7 @@ class DPCML(TrainedRecommender):
             progress=progress,
         )
         self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], vector_offsets, result["items"]
+        self.n_interests_ = self._interest_rule()[0]
         self._keep_anchors(result.get("free"), result.get("assignments"))
         self.skipped_positives_ = trainer.n_skipped + trainer.n_without_others
         if trainer.n_skipped:
@@ -289,6 +301,12 @@ class DPCML(TrainedRecommender):
             for side, optimizer in (("user", state.user_optimizer), ("item", state.item_optimizer))
             for part, array in optimizer_arrays(optimizer).items()
         }
+
+    def _take_learned(self, fitted: DPCML) -> None:
+        """Learn what another model has learned."""
+        learned = {name: value for name, value in vars(fitted).items() if name.endswith("_")}
+        self._keep_anchors(None, None)
+        vars(self).update({name: value for name, value in learned.items() if name not in ("train_", "valid_")})
 
     def _keep_anchors(self, free: NDArray[np.float32] | None, assignments: NDArray[np.int32] | None) -> None:
         """Keep what `partial_fit` continues from and what says which item belongs to which interest; None: no more."""
@@ -360,8 +378,14 @@ class DPCML(TrainedRecommender):
     # ---- arguments of the kernel ------------------------------------------------------------------------------
 
     def _interest_rule(self) -> tuple[int | str, int, float]:
-        """How many vectors a user gets: the arguments of `interests_per_user`."""
-        return self.n_interests, self.min_interests, self.log_base
+        """How many vectors a user gets: the arguments of `interests_per_user`; after ``"auto"`` the number chosen."""
+        n_interests = self.n_interests_ if self.n_interests == AUTO else self.n_interests
+        return n_interests, self.min_interests, self.log_base
+
+    def _checkpoint_identity(
+        self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
+    ) -> dict[str, Any]:
+        return {**super()._checkpoint_identity(train, valid, initial), "n_interests": self._interest_rule()[0]}
 
     @staticmethod
     def _vector_offsets(n_vectors: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -473,6 +497,11 @@ class DPCML(TrainedRecommender):
                 raise ParameterError(
                     f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, choices))}."
                 )
+        if not (is_whole(self.n_interests) or self.n_interests in ("adaptive", AUTO)):
+            raise ParameterError(
+                f"n_interests={self.n_interests!r}: expected a whole number of vectors per user, 1 or more, 'adaptive' "
+                "or 'auto'."
+            )
         require_seed(self.seed)
         for name in ("dim", "n_hardest", "block_size", "average"):
             require_whole(name, getattr(self, name))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,8 @@ from tastespace.recipe.trials import Trial, best_of_families
 
 _LEAST_WEIGHT = 0.04  # below, a member is left out
 _BALANCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
-_SCORES_AT_ONCE = 8_000_000  # 32 MB of float32
-_LOSS = 0.002  # of accuracy that may be given for fewer members
+_VALUES_AT_ONCE = 8_000_000  # 32 MB
+_LOSS = 0.002  # of the objective that may be given for fewer members
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,9 @@ class Choice:
     figures: Accuracy
     """Of the blend."""
     best_member: tuple[Trial, Accuracy]
-    one_vector: Accuracy
-    """Of the best blend without members that have several vectors per user, and without balance."""
+    one_vector: Accuracy | None
+    """Of the best blend without members that have several vectors per user, and without balance; None: no such model
+    was tried."""
 
 
 def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
@@ -48,10 +50,12 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     source = max(several, key=lambda at: best[at].objective, default=None)
     sides = _Sides(plain, best[0].model.train_, None if source is None else best[source].model)
     scores = replace(plain, is_minority=sides.is_minority)
-    weights = _without_small(scores, best_weights(scores))
+    alone = [scores.accuracy(own) for own in scores.scores]
+    single = max(range(len(best)), key=lambda at: alone[at].plain)
+    floor = alone[single]
+    weights = _without_small(scores, best_weights(scores), floor)
     total = scores.mixed(weights)
-    single = max(range(len(best)), key=lambda at: scores.accuracy(scores.scores[at]).plain)
-    balance = sides.best_balance(scores, total, scores.accuracy(scores.scores[single]))
+    balance = sides.best_balance(scores, total, floor)
     members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
     return Choice(
         trials=[best[at] for at in members],
@@ -59,24 +63,24 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
         balance=balance,
         balance_by=sides.balance_by,
         figures=scores.accuracy(sides.lifted(total, balance)),
-        best_member=(best[single], scores.accuracy(scores.scores[single])),
-        one_vector=scores.accuracy(scores.mixed(_best_of(scores, one))),
+        best_member=(best[single], alone[single]),
+        one_vector=_best_of(scores.of_members(one)) if one else None,
     )
 
 
-def _best_of(scores: CandidateScores, members: list[int]) -> NDArray[np.float64]:
-    """The best weights if only these members existed."""
-    weights = np.zeros(len(scores.scores))
-    if members:
-        weights[members] = best_weights(scores.of_members(members))
-    return weights
+def _best_of(scores: CandidateScores) -> Accuracy:
+    """What the best blend of these members reaches."""
+    return scores.accuracy(scores.mixed(best_weights(scores)))
 
 
-def _without_small(scores: CandidateScores, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights without small ones, where that costs nothing: each member takes time in every list."""
+def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor: Accuracy) -> NDArray[np.float64]:
+    """The weights without small ones, where that costs little: each member takes time in every list.
+
+    ``floor`` are the figures of the best member alone.
+    """
     kept = np.where(weights >= _LEAST_WEIGHT, weights, 0.0)
     kept /= kept.sum()
-    before, after = (scores.accuracy(scores.mixed(one)).plain for one in (weights, kept))
+    before, after = (scores.accuracy(scores.mixed(one)).objective_above(floor) for one in (weights, kept))
     return kept if after >= (1 - _LOSS) * before else weights
 
 
@@ -85,6 +89,7 @@ class _Sides:
 
     def __init__(self, scores: CandidateScores, train: Interactions, source: Recommender | None) -> None:
         self._train, self._users, self._items = train, scores.users, np.maximum(scores.items, 0)
+        self._threads = scores.threads
         by_category = category_column(train.item_attributes) is not None
         self.balance_by: BalanceBy = "categories" if by_category else "interests"
         self.is_minority: NDArray[np.bool_] | None = None
@@ -92,39 +97,36 @@ class _Sides:
         space = None if source is None else source.interest_space()
         if space is None and not by_category:
             return
-        balance = Balance(train, self.balance_by, space)
-        self._logs = np.concatenate(
-            [np.take_along_axis(balance.of_users(users), items, axis=1) for users, items in self._blocks()]
-        )
+        balance = Balance(train, self.balance_by, space, scores.threads)
+        self._logs = self._of_candidates(lambda users, items: _picked(balance.of_users(users), items))
         outside = self._outside_category() if space is None or by_category else self._outside_interest(space)
         owner = np.repeat(np.arange(len(self._users)), np.diff(scores.test_offsets))
         self.is_minority = outside[owner, scores.test_places]
+
+    def _of_candidates(self, values: Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[Any]]) -> NDArray[Any]:
+        """Values of all candidates, block by block from a function of some users and their candidates."""
+        size = max(1, _VALUES_AT_ONCE // self._train.n_items)
+        starts = range(0, len(self._users), size)
+        return np.concatenate([values(self._users[at : at + size], self._items[at : at + size]) for at in starts])
 
     def _outside_category(self) -> NDArray[np.bool_]:
         """Whether a candidate has categories, but not the one that most of the user's items have."""
         column = require_category_column(self._train.item_attributes, None, purpose="balance", argument="column")
         membership = item_categories(column).table()
-        main = np.array([membership[self._past(user)].sum(axis=0).argmax() for user in self._users])
+        counts = np.stack([membership[self._past(user)].sum(axis=0) for user in self._users])
         has_category = np.asarray(membership.any(axis=1))
-        return has_category[self._items] & ~membership[self._items, main[:, None]]
+        outside = has_category[self._items] & ~membership[self._items, counts.argmax(axis=1)[:, None]]
+        return np.asarray(outside & (counts.max(axis=1) > 0)[:, None])
 
     def _outside_interest(self, space: VectorSpace) -> NDArray[np.bool_]:
         """Whether a candidate belongs to another interest than most of the user's items."""
-        found = []
-        for users, items in self._blocks():
-            nearest = space.nearest_interests(users)
-            main = [
-                np.bincount(row[self._past(user)], minlength=1).argmax()
-                for user, row in zip(users, nearest, strict=True)
-            ]
-            found.append(np.take_along_axis(nearest, items, axis=1) != np.array(main)[:, None])
-        return np.concatenate(found)
 
-    def _blocks(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-        """Users and their candidates, as many at once as fit into memory."""
-        size = max(1, _SCORES_AT_ONCE // self._train.n_items)
-        for first in range(0, len(self._users), size):
-            yield self._users[first : first + size], self._items[first : first + size]
+        def outside(users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.bool_]:
+            nearest = space.nearest_interests(users, self._threads)
+            main = [np.bincount(nearest[at, self._past(user)], minlength=1).argmax() for at, user in enumerate(users)]
+            return np.asarray(_picked(nearest, items) != np.array(main)[:, None])
+
+        return self._of_candidates(outside)
 
     def _past(self, user: int) -> NDArray[np.int32]:
         return self._train.indices[self._train.offsets[user] : self._train.offsets[user + 1]]
@@ -141,3 +143,8 @@ class _Sides:
             balance: scores.accuracy(self.lifted(total, balance)).objective_above(floor) for balance in _BALANCES
         }
         return max(figures, key=lambda balance: figures[balance])
+
+
+def _picked(rows: NDArray[Any], items: NDArray[np.int32]) -> NDArray[Any]:
+    """Of rows of values for all items those of some items: shape of ``items``, a row for each row."""
+    return np.take_along_axis(rows, items, axis=1)

@@ -10,23 +10,27 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tastespace.checks import require_seed, require_whole
+from tastespace.checks import require_number, require_seed, require_whole
 from tastespace.data import split
 from tastespace.data.categories import category_column, item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models import Blend, MostPopular, Recommender, SparseEASE
-from tastespace.models.base import TrainingData
-from tastespace.models.blend import with_best_epoch
+from tastespace.models import Blend, MostPopular, SparseEASE
+from tastespace.models.base import TrainingData, as_interactions, is_sparse
+from tastespace.models.blend_members import with_best_epoch
 from tastespace.recipe.choice import choose
-from tastespace.recipe.report import make_report
+from tastespace.recipe.report import make_report, report_without_choice
 from tastespace.recipe.searches import families
+from tastespace.recipe.short_names import short_name
 from tastespace.recipe.trials import Budget, run_trials
+from tastespace.threads import resolve_threads
 
 log = logging.getLogger(__name__)
 
 _HELD_OUT = 0.2  # of each history
 _MOST_CATEGORIES = 500
+_TOO_SHORT = "Histories are too short to hold anything out"
+_NONE_FITTED = "No model of the trials could be fitted (the log says why)"
 
 
 def fit(
@@ -70,8 +74,8 @@ def fit(
     (3, [1, 2])
     """
     began = time.monotonic()
+    _check(minutes, trials, seed, threads)
     whole = _interactions(data, user, item, columns)
-    _check(minutes, trials, seed)
     notes = []
     if whole.weights is not None:
         whole = whole.without_weights()
@@ -81,61 +85,49 @@ def fit(
     # In this order short histories stay in training whole: the first part is rounded down.
     held_out, train = split.per_user(compared, (_HELD_OUT, 1 - _HELD_OUT), seed=seed)
     if not held_out.n_interactions:
-        return _without_choice(whole, threads, notes, began)
+        return _without_choice(whole, threads, notes, _TOO_SHORT, began)
     minutes = default_minutes(whole.n_interactions) if minutes is None else minutes
     budget = Budget(None if trials is not None else 60 * minutes, trials, began)
     with _messages(progress) as report:
         done = run_trials(families(train, seed, threads), train, held_out, budget, report)
         if not done:
-            notes.append("No model could be fitted; see the log.")
-            return _without_choice(whole, threads, notes, began)
+            return _without_choice(whole, threads, notes, _NONE_FITTED, began)
         report("choosing the blend")
         choice = choose(done, held_out, threads)
         if budget.seconds is not None and len(done) == 1:
             notes.append(f"The budget of {minutes:g} minutes was used up by the first model; give more for a choice.")
-        members = []
-        for trial in choice.trials:
-            report(f"fitting to everything: {trial.model!r}")
-            members.append(with_best_epoch(trial.model).fit(whole, progress=False))
-    model = Blend.of(
-        members,
-        [float(weight) for weight in choice.weights],
-        balance=choice.balance,
-        balance_by=choice.balance_by,
-        threads=threads,
-    )
-    model.recipe_ = make_report(done, choice, notes, time.monotonic() - began).to_dict()
+        found = make_report(done, choice, notes, seconds=0.0)
+        members = [with_best_epoch(trial.model) for trial in choice.trials]
+        weights = [float(weight) for weight in choice.weights]
+        balance, balance_by = choice.balance, choice.balance_by
+        del done, choice  # the models of the trials take as much memory as those that are fitted now
+        for member in members:
+            report(f"fitting to everything: {short_name(member)}")
+            member.fit(whole, progress=False)
+    model = Blend.of(members, weights, balance=balance, balance_by=balance_by, threads=threads)
+    model.recipe_ = replace(found, seconds=time.monotonic() - began).to_dict()
     return model
 
 
-def _without_choice(whole: Interactions, threads: int, notes: list[str], began: float) -> Blend:
-    """Histories of one item: nothing can be held out, so nothing can be compared."""
-    log.warning("histories are too short to hold anything out: a linear model was fitted without a choice")
-    member: Recommender = SparseEASE(threads=threads)
-    if whole.n_interactions == 0 or whole.user_counts.max() < 2:
-        member = MostPopular()  # no two items have a user in common
-    model = Blend.of([member.fit(whole)], [1.0], threads=threads)
-    model.recipe_ = {
-        "trials": [],
-        "blend": {"members": [repr(member)], "weights": [1.0], "balance": 0.0, "balance_by": "interests"},
-        "tastes": "Whether several tastes pay cannot be said without held-out interactions.",
-        "notes": [*notes, f"Histories are too short to hold anything out: {member!r} was fitted without a choice."],
-        "seconds": time.monotonic() - began,
-    }
+def _without_choice(whole: Interactions, threads: int, notes: list[str], why: str, began: float) -> Blend:
+    """A simple model where nothing can be compared."""
+    # Without two items of one user a model of items has nothing to learn from.
+    linear = whole.user_counts.max(initial=0) > 1 and why == _TOO_SHORT
+    member = (SparseEASE(threads=threads) if linear else MostPopular()).fit(whole)
+    note = f"{why}: {short_name(member)} was fitted without a comparison."
+    log.warning("%s", note)
+    model = Blend.of([member], [1.0], threads=threads)
+    model.recipe_ = report_without_choice(member, [*notes, note], time.monotonic() - began).to_dict()
     return model
 
 
 def _interactions(data: Any, user: str, item: str, columns: dict[str, Any]) -> Interactions:
-    if isinstance(data, Interactions):
-        given = {"user": user, "item": item} if (user, item) != ("user", "item") else {}
-        for name in (*given, *columns):
-            raise ParameterError(f"{name}= names a column of a frame, but data is Interactions already. Leave it out.")
-        return data
-    from tastespace.models.base import as_interactions, is_sparse
-
-    if is_sparse(data):
-        return as_interactions(data)
-    return Interactions.from_frame(data, user=user, item=item, **columns)
+    kind = "Interactions" if isinstance(data, Interactions) else "a sparse matrix" if is_sparse(data) else None
+    if kind is None:
+        return Interactions.from_frame(data, user=user, item=item, **columns)
+    for name in [name for name, given in (("user", user), ("item", item)) if given != name] + list(columns):
+        raise ParameterError(f"{name}= is for a frame, but data is {kind} already. Leave it out.")
+    return as_interactions(data)
 
 
 def _has_few_categories(data: Interactions) -> bool:
@@ -155,13 +147,13 @@ def default_minutes(n_interactions: int) -> float:
     return min(max(2.0, 2.0 * n_interactions / 250_000), 5.0)
 
 
-def _check(minutes: float | None, trials: int | None, seed: int) -> None:
-    number = isinstance(minutes, (int, float)) and not isinstance(minutes, bool)
-    if minutes is not None and not (number and 0 < minutes < float("inf")):
-        raise ParameterError(f"minutes={minutes!r}: expected a positive number of minutes.")
+def _check(minutes: float | None, trials: int | None, seed: int, threads: int) -> None:
+    if minutes is not None:
+        require_number("minutes", minutes, above=0.0)
     if trials is not None:
         require_whole("trials", trials)
     require_seed(seed)
+    resolve_threads(threads)
 
 
 @contextmanager

@@ -6,8 +6,10 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tastespace.models import Recommender
 from tastespace.models.blend_weights import Accuracy
 from tastespace.recipe.choice import Choice
+from tastespace.recipe.short_names import short_name
 from tastespace.recipe.trials import Trial
 
 _NOTABLE = 0.005  # relative difference below which figures count as equal
@@ -18,9 +20,11 @@ class RecipeReport:
     """The report of `tastespace.fit`; a fitted model has it as ``recipe_`` in plain values."""
 
     trials: list[dict[str, Any]]
-    """A row for each model tried: family, model, NDCG@10 and R@20 on held-out data, seconds, weight in the blend."""
+    """A row for each model tried: family, model (what its search varies), setting (all of its parameters), NDCG@10,
+    R@20 and, where items have categories, MinorityRecall@20 on held-out data, seconds, and weight in the blend."""
     blend: dict[str, Any]
-    """Members, weights, balance, and the figures of the blend and of its best member."""
+    """Members, weights, balance, and the figures of the blend, of its best member and of the best blend of models with
+    one vector per user; None where nothing was compared."""
     tastes: str
     """Whether this data has users with several tastes, in one sentence."""
     notes: list[str]
@@ -55,30 +59,49 @@ class RecipeReport:
     @property
     def reason(self) -> str:
         """Why this blend was chosen."""
-        figures, best = self.blend["figures"], self.blend["best_member"]
-        lifted = (
-            f" Smaller interests are lifted (balance {self.blend['balance']:g} by {self.blend['balance_by']})."
-            if self.blend["balance"]
-            else ""
-        )
-        if len(self.blend["members"]) == 1:
-            return f"Chosen: {self.blend['members'][0]}, NDCG@10 {figures['ndcg']:.4f}, R@20 {figures['recall']:.4f}."
-        return (
-            f"Chosen: the blend of {len(self.blend['members'])} models, NDCG@10 {figures['ndcg']:.4f} and R@20 "
-            f"{figures['recall']:.4f} on held-out data; its best member alone has {best['ndcg']:.4f} and "
-            f"{best['recall']:.4f}.{lifted}"
-        )
+        members, figures, best = self.blend["members"], self.blend["figures"], self.blend["best_member"]
+        if figures is None:
+            return f"Fitted without a comparison: {', '.join(members)}."
+        reached = f"NDCG@10 {figures['ndcg']:.4f} and R@20 {figures['recall']:.4f} on held-out data"
+        if len(members) == 1:
+            chosen = f"Chosen: {members[0]}, {reached}."
+        else:
+            chosen = (
+                f"Chosen: the blend of {len(members)} models, {reached}; its best member alone has {best['ndcg']:.4f} "
+                f"and {best['recall']:.4f}."
+            )
+        balance, by = self.blend["balance"], self.blend["balance_by"]
+        return chosen + (f" Smaller interests are lifted (balance {balance:g} by {by})." if balance else "")
+
+
+def report_without_choice(model: Recommender, notes: list[str], seconds: float) -> RecipeReport:
+    """The report where nothing could be held out, so that nothing could be compared."""
+    return RecipeReport(
+        trials=[],
+        blend={
+            "members": [short_name(model)],
+            "weights": [1.0],
+            "balance": 0.0,
+            "balance_by": "interests",
+            **dict.fromkeys(("figures", "best_member", "one_vector")),
+        },
+        tastes="Whether several tastes pay cannot be said without held-out interactions.",
+        notes=notes,
+        seconds=seconds,
+    )
 
 
 def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: float) -> RecipeReport:
     """The report of a finished recipe."""
     weights = {id(trial): float(weight) for trial, weight in zip(choice.trials, choice.weights, strict=True)}
     best, figures = choice.best_member
+    models = [trial.model for trial in trials]
     return RecipeReport(
         trials=[
             {
                 "family": trial.family,
-                "model": repr(trial.model),
+                "model": short_name(trial.model, models),
+                "setting": repr(trial.model),
                 "NDCG@10": trial.figures.ndcg,
                 "R@20": trial.figures.recall,
                 "MinorityRecall@20": _or_none(trial.figures.minority),
@@ -88,13 +111,13 @@ def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: 
             for trial in trials
         ],
         blend={
-            "members": [repr(trial.model) for trial in choice.trials],
+            "members": [short_name(trial.model, models) for trial in choice.trials],
             "weights": [float(weight) for weight in choice.weights],
             "balance": choice.balance,
             "balance_by": choice.balance_by,
             "figures": _plain(choice.figures),
-            "best_member": {"model": repr(best.model), **_plain(figures)},
-            "one_vector": _plain(choice.one_vector),
+            "best_member": {"model": short_name(best.model, models), **_plain(figures)},
+            "one_vector": None if choice.one_vector is None else _plain(choice.one_vector),
         },
         tastes=tastes_sentence(choice),
         notes=notes,
@@ -106,16 +129,19 @@ def tastes_sentence(choice: Choice) -> str:
     """Whether several interests per user pay on this data."""
     several, one = choice.figures, choice.one_vector
     if not any(trial.model.has_interests for trial in choice.trials):
-        return "Several vectors per user were not tried: the budget was too small."
+        return "Whether several tastes pay was not tried: no model with several vectors per user is among the trials."
+    if one is None:
+        return "Whether several tastes pay cannot be said: no model with one vector per user is among the trials."
+    by = "category" if choice.balance_by == "categories" else "interest"
     if math.isnan(several.minority) or math.isnan(one.minority):
-        return "Nobody has held-out items outside the main interest: whether several tastes pay cannot be said."
-    gain = _relative(several.minority, one.minority)
-    loss = min(_relative(several.ndcg, one.ndcg), _relative(several.recall, one.recall))
-    what = f"recall of items outside a user's main {'category' if choice.balance_by == 'categories' else 'interest'}"
-    if gain < _NOTABLE:
-        return f"One vector is enough here: several interests do not improve the {what} ({_percent(gain)})."
-    cost = "at no loss of accuracy" if loss > -_NOTABLE else f"for {_percent(loss)} of accuracy"
-    return f"This data has users with several tastes: several interests improve the {what} by {_percent(gain)} {cost}."
+        return f"Nobody has held-out items outside the main {by}: whether several tastes pay cannot be said."
+    what = f"recall of items outside a user's main {by}"
+    change = f"from {one.minority:.4f} to {several.minority:.4f}"
+    if several.minority <= (1 + _NOTABLE) * one.minority:
+        return f"One vector is enough here: several interests do not notably improve the {what} ({change})."
+    loss = -min(_relative(several.ndcg, one.ndcg), _relative(several.recall, one.recall))
+    cost = "at no loss of accuracy" if loss < _NOTABLE else f"for {100 * loss:.1f} % less accuracy"
+    return f"This data has users with several tastes: several interests raise the {what} {change} {cost}."
 
 
 def _plain(figures: Accuracy) -> dict[str, float | None]:
@@ -128,7 +154,3 @@ def _or_none(value: float) -> float | None:
 
 def _relative(value: float, reference: float) -> float:
     return value / reference - 1.0 if reference else 0.0
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

@@ -18,6 +18,7 @@ from tastespace.models import Recommender
 from tastespace.models.blend_weights import Accuracy
 from tastespace.models.trained_base import TrainedRecommender
 from tastespace.recipe.searches import Family
+from tastespace.recipe.short_names import short_name
 
 log = logging.getLogger(__name__)
 
@@ -99,12 +100,12 @@ def run_trials(
         family, model = waiting.popleft()
         if model is None or not budget.allows(done, family.name):
             continue
-        report(f"{family.name}: {model!r}")
+        report(f"{family.name}: {short_name(model)}")
         trial = _tried(family.name, model, train, measured, budget.minutes_left(done))
         if trial is None:
             continue
         done.append(trial)
-        log.info("%s: %r: NDCG@10 %.4f, R@20 %.4f", family.name, trial.model, *trial.figures[:2])
+        log.info("%s: %s: NDCG@10 %.4f, R@20 %.4f", family.name, short_name(trial.model), *trial.figures[:2])
         drop_beaten(done)
         try:
             waiting.append((family, family.search.send(trial.objective)))
@@ -125,12 +126,17 @@ def _tried(
             model.set_params(max_minutes=None)
         else:
             model.fit(train, progress=False)
-        by_category = [] if category_column(train.item_attributes) is None else ["MinorityRecall@20"]
-        found = evaluate(model, measured, seen=train, metrics=["NDCG@10", "R@20", *by_category])
-    except TastespaceError as problem:  # out of memory, diverged: the others go on
-        log.warning("%s was left out: %s", type(model).__name__, problem)
+        figures = _measured(model, train, measured)
+    except (TastespaceError, MemoryError, np.linalg.LinAlgError) as problem:  # diverged, too large: the others go on
+        log.warning("%s was left out: %s", short_name(model), problem)
         return None
-    return Trial(family, model, Accuracy(*found.metrics.values()), time.monotonic() - start)
+    return Trial(family, model, figures, time.monotonic() - start)
+
+
+def _measured(model: Recommender, train: Interactions, measured: Interactions) -> Accuracy:
+    minority = [] if category_column(train.item_attributes) is None else ["MinorityRecall@20"]
+    found = evaluate(model, measured, seen=train, metrics=["NDCG@10", "R@20", *minority])
+    return Accuracy(*(float(found[name]) for name in ("NDCG@10", "R@20", *minority)))
 
 
 def sample_users(data: Interactions, n: int) -> Interactions:

@@ -14,7 +14,7 @@ a SciPy CSR array (or matrix)                             {"$csr": {"data", "ind
 a model                                                   {"$model": class, "parameters": {...}, "learned": {...}}
 ========================================================  ==============================================
 
-A model among the parameters of another has no "learned".
+A model among the parameters of another has no "learned"; one among what another has learned has the same training data.
 
 An array's numbers go to a safetensors file, under the name given here. Type and shape are stored as well: a file that
 belongs to another model is detected before its numbers are used.
@@ -32,6 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ModelFileError
 from tastespace.models.base import Recommender
 from tastespace.store.tensors import type_name
@@ -121,35 +122,39 @@ def _refusal(value: Any, where: str, tensors: Tensors | None) -> DataError:
     )
 
 
-def decode(value: Any, tensors: Mapping[str, NDArray[Any]], where: str) -> Any:
-    """The value that `encode` was given.
+def decode(value: Any, tensors: Mapping[str, NDArray[Any]], where: str, train: Interactions | None = None) -> Any:
+    """The value that `encode` was given; ``train`` is the training data of fitted models in it.
 
     >>> decode({"$tuple": [1, {"$float": "inf"}]}, {}, "example")
     (1, inf)
     """
     if isinstance(value, list):
-        return [decode(part, tensors, where) for part in value]
+        return [decode(part, tensors, where, train) for part in value]
     if not isinstance(value, dict):
         return value
     tag = next(iter(value), "")
     if not tag.startswith("$"):
-        return {key: decode(part, tensors, where) for key, part in value.items()}
+        return {key: decode(part, tensors, where, train) for key, part in value.items()}
     try:
-        return _tagged(tag, value, tensors, where)
-    except (KeyError, TypeError, ValueError, OverflowError) as problem:
+        return _tagged(tag, value, tensors, where, train)
+    except ModelFileError:  # says what is wrong already
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as problem:
         raise ModelFileError(
             f"{where} holds {str(value)[:80]}, which this version cannot read ({type(problem).__name__}: {problem})."
         ) from problem
 
 
-def _tagged(tag: str, value: dict[str, Any], tensors: Mapping[str, NDArray[Any]], where: str) -> Any:
+def _tagged(
+    tag: str, value: dict[str, Any], tensors: Mapping[str, NDArray[Any]], where: str, train: Interactions | None
+) -> Any:
     content = value[tag]
     if tag == "$float":
         return float(content)
     if tag == "$tuple":
-        return tuple(decode(list(content), tensors, where))
+        return tuple(decode(list(content), tensors, where, train))
     if tag == "$dict":
-        return {decode(key, tensors, where): decode(part, tensors, where) for key, part in content}
+        return {decode(key, tensors, where): decode(part, tensors, where, train) for key, part in content}
     if tag == "$path":
         return Path(content)
     if tag == "$numpy":
@@ -165,7 +170,7 @@ def _tagged(tag: str, value: dict[str, Any], tensors: Mapping[str, NDArray[Any]]
     if tag == "$model":
         from tastespace.store.model_state import decode_model
 
-        return decode_model(value, tensors, where)
+        return decode_model(value, tensors, where, train)
     if tag == "$csr":
         kind = sp.csr_matrix if value["matrix"] else sp.csr_array
         parts = tuple(decode(content[part], tensors, where) for part in _CSR)

@@ -9,7 +9,8 @@ that already has its parameters and `train_`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -94,14 +95,14 @@ def encode_model(model: Recommender, where: str, tensors: Tensors | None) -> dic
     return found
 
 
-def decode_model(value: Mapping[str, Any], tensors: Mapping[str, Any], where: str) -> Recommender:
-    """The model that `encode_model` was given; the model that holds it sets its training data."""
+def decode_model(
+    value: Mapping[str, Any], tensors: Mapping[str, Any], where: str, train: Interactions | None
+) -> Recommender:
+    """The model that `encode_model` was given; fitted where it was and ``train``, its training data, is given."""
     cls = find_class(value["$model"], where)
-    given = {name: decode(one, {}, f"{where}: parameter {name}") for name, one in value["parameters"].items()}
-    model = cls(**given)
-    if "learned" in value:
-        _set_learned(model, {name: decode(one, tensors, f"{where}: {name}") for name, one in value["learned"].items()})
-    return model
+    if train is None or "learned" not in value:
+        return _new_model(cls, value["parameters"], where)
+    return rebuild(cls, value["parameters"], train, value["learned"], tensors, where)
 
 
 def _learned(model: Recommender) -> dict[str, Any]:
@@ -121,10 +122,22 @@ def rebuild(
     parameters: Mapping[str, Any],
     train: Interactions,
     encoded: Mapping[str, Any],
-    tensors: Tensors,
+    tensors: Mapping[str, Any],
     where: str,
 ) -> Recommender:
     """A fitted model from what `encode_parameters` and `encode_learned` gave."""
+    # A member of a blend may not use the weights that others use.
+    own = train if cls.uses_weights or train.weights is None else train.without_weights()
+    model = _new_model(cls, parameters, where)
+    learned = {name: decode(value, tensors, f"{where}: {name}", own) for name, value in encoded.items()}
+    with _as_stored(cls, where):
+        model.train_, model.valid_ = own, None
+        _set_learned(model, learned)
+    return model
+
+
+def _new_model(cls: type[Recommender], parameters: Mapping[str, Any], where: str) -> Recommender:
+    """An unfitted model with these parameters."""
     known = cls._parameter_names()
     for name in parameters:
         if name not in known:
@@ -133,17 +146,20 @@ def rebuild(
                 f"parameters are {', '.join(known) or 'none'}.{nearest(name, known)}"
             )
     given = {name: decode(value, {}, f"{where}: parameter {name}") for name, value in parameters.items()}
-    learned = {name: decode(value, tensors, f"{where}: {name}") for name, value in encoded.items()}
+    with _as_stored(cls, where):
+        return cls(**given)
+
+
+@contextmanager
+def _as_stored(cls: type[Recommender], where: str) -> Iterator[None]:
+    """Say of any error that the model could not be made again: a class outside the registry may fail in any way."""
     try:
-        model = cls(**given)
-        model.train_, model.valid_ = train, None
-        _set_learned(model, learned)
-    except Exception as problem:  # a class outside the registry may fail in any way
+        yield
+    except Exception as problem:
         raise ModelFileError(
             f"{where}: {cls.__name__} could not be made again from what was stored "
             f"({type(problem).__name__}: {problem}). Is it the version of the class that was saved?"
         ) from problem
-    return model
 
 
 def _set_learned(model: Recommender, learned: Mapping[str, Any]) -> None:

@@ -1,0 +1,80 @@
+"""Members of a blend: checks, names, and how each is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError, ParameterError
+from tastespace.models.base import Recommender
+from tastespace.models.dpcml import DPCML
+from tastespace.models.trained_base import TrainedRecommender
+
+
+def checked_members(members: Any) -> list[Recommender]:
+    """The members as a list; an error unless they are models."""
+    if isinstance(members, Recommender) or not isinstance(members, Sequence):
+        raise ParameterError(f"members={members!r}: expected a list of models, such as [DPCML(), EASE()].")
+    found = list(members)
+    for member in found:
+        if not isinstance(member, Recommender):
+            raise ParameterError(f"members={found!r}: {member!r} is not a model. Expected a list of models.")
+    if not found:
+        raise ParameterError("members=[]: expected at least one model.")
+    return found
+
+
+def named_members(members: Sequence[Recommender]) -> dict[str, Recommender]:
+    """The members by the names of their parameters: as in `tastespace.models.create`, a second DPCML is dpcml_2.
+
+    >>> from tastespace.models import DPCML, EASE
+    >>> list(named_members([DPCML(), EASE(), DPCML()]))
+    ['dpcml', 'ease', 'dpcml_2']
+    """
+    from tastespace.models import name_of
+
+    found: dict[str, Recommender] = {}
+    for member in members:
+        kind = name = name_of(type(member))
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{kind}_{number}"
+        found[name] = member
+    return found
+
+
+def require_same_data(members: Sequence[Recommender]) -> None:
+    """Raise unless all members are fitted and have the same users and items."""
+    first = members[0]
+    for member in members:
+        member.require_fitted()
+        for kind in ("users", "items"):
+            ours, theirs = getattr(first.train_, kind), getattr(member.train_, kind)
+            if ours != theirs:
+                other_ids = " with other ids" if len(ours) == len(theirs) else ""
+                raise DataError(
+                    f"the members of a blend must be fitted on the same users and items: {type(first).__name__} has "
+                    f"{len(ours):,} {kind}, {type(member).__name__} {len(theirs):,}{other_ids}. Fit all of them on the "
+                    "same data."
+                )
+
+
+def fitted_member(
+    member: Recommender, train: Interactions, valid: Interactions | None, progress: bool | None
+) -> Recommender:
+    """The member, fitted; one that does not use weights is given the data without them."""
+    if train.weights is not None and not member.uses_weights:
+        train, valid = train.without_weights(), None if valid is None else valid.without_weights()
+    return member.fit(train, valid, progress)
+
+
+def with_best_epoch(member: Recommender) -> Recommender:
+    """An unfitted copy of a fitted model with what validation data chose: the epochs, and DPCML's number of vectors."""
+    again = member.clone()
+    if isinstance(member, TrainedRecommender) and member.best_epoch_ > 0:
+        again.set_params(epochs=member.best_epoch_)
+    if isinstance(member, DPCML) and member.n_interests == "auto":
+        again.set_params(n_interests=member.n_interests_)
+    return again
