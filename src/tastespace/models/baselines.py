@@ -107,6 +107,12 @@ class EASE(Recommender):
         self.require_fitted()
         return np.ascontiguousarray(self.weights_[:, rows].T)
 
+    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
+        """x_ui B_ij of each past item i of the user, with j the item; an item adds nothing to its own score."""
+        self.require_fitted()
+        row = self.train_.matrix[[user]]
+        return np.asarray(row.data * self.weights_[row.indices, item], dtype=np.float32)
+
     def _fold_in(self, histories: Interactions) -> EASE:
         return copy.copy(self)  # scores come from the histories and B alone
 
