@@ -343,6 +343,21 @@ def test_explanations_need_known_ids_and_vectors(error_of, shop, popular):
     assert "has no explanations" in error_of("explain", popular, "u03", "i05")
 
 
+def test_a_model_without_vectors_explains_by_past_items(stdout_of, shop, model):
+    model = ts.EASE(threads=1).fit(model.train_)
+    model.save(shop.folder / "explaining.model")
+    command = ("explain", shop.folder / "explaining.model", "u03", "i05", "-k", 2)
+    expected = model.explain("u03", "i05", 2)
+    assert len(expected.because) == 2
+    assert json.loads(stdout_of(*command)) == expected.to_dict()
+    assert stdout_of(*command, "--format", "table") == f"{expected}\n"
+    row = pl.read_csv(stdout_of(*command, "--format", "csv").encode()).row(0, named=True)
+    assert row["because"] == "|".join(item for item, _, _ in expected.because)
+    assert (row["rank"], row["interest"], row["beside"]) == (expected.rank, None, "")
+    line = json.loads(stdout_of(*command, "--format", "jsonl"))
+    assert (line["beside"], line["because"]) == ([], [item for item, _, _ in expected.because])
+
+
 def test_neighbors_of_items_and_of_users(stdout_of, shop, model):
     items = pl.read_csv(stdout_of("similar", shop.model, "i05", "i01", "-k", 3).encode())
     assert items["similar"].to_list() == model.similar_items(["i05", "i01"], 3)["similar"].to_list()

@@ -27,6 +27,11 @@ for _name in registry():
     globals()[_title] = type(_title, (suite(_name),), {})
 
 
+class TestEASEFromTheUsers(RecommenderConformance):
+    def make(self):
+        return EASE(regularization=20.0, side="users")
+
+
 class TestReranked(RecommenderConformance):
     def make(self):
         return Reranked(EASE(regularization=20.0), weight=0.4, pool=15)

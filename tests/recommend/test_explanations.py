@@ -9,7 +9,9 @@ import pytest
 from toy_models import Given, blend_of, by_vector, in_order, past_rows, space_of, taken
 
 from tastespace.errors import DataError, ParameterError, UnknownIdError
-from tastespace.models import VectorSpace
+from tastespace.models import EASE, VectorSpace
+from tastespace.models import Blend as RealBlend
+from tastespace.recommend.mixed import Mixed
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -74,6 +76,7 @@ def test_an_explanation_is_plain_values(dpcml):
     assert plain == found.to_dict()
     assert set(plain) == {
         *("user", "item", "title", "seen", "interest", "label", "score", "distance", "rank", "rank_without", "beside"),
+        "because",
     }
     assert [set(one) for one in plain["beside"]] == [{"item", "title", "distance"}] * 2
     assert plain["beside"][0] == dict(zip(("item", "title", "distance"), found.beside[0], strict=True))
@@ -129,6 +132,98 @@ def test_bad_arguments_are_refused(dpcml):
         dpcml.explain("u003", "i41", k=0)
     with pytest.raises(DataError, match=r"no attribute 'genre'.*Did you mean genres"):
         dpcml.explain("u003", "i41", column="genre")
+
+
+# ---- past items that raise the score -----------------------------------------------------------------------------
+
+
+def test_without_vectors_the_past_items_explain(ease, shop):
+    """Shares are those of x_ui B_ij > 0, computed from the weights themselves."""
+    weights, titles = ease.weights_.astype(np.float64), dict(shop.item_attributes.select("item", "title").iter_rows())
+    for place, item in enumerate(ease.recommend("u003", k=90)["item"]):
+        found = ease.explain("u003", item, k=3)
+        assert (found.rank, found.seen, found.beside) == (place + 1, False, [])
+        assert (found.interest, found.label, found.distance, found.rank_without) == (None, None, None, None)
+        column = weights[:, shop.items.index_of([item])[0]]
+        raising = {row: column[row] for row in past_rows(shop, 3) if column[row] > 0}
+        expected = sorted(raising, key=raising.get, reverse=True)[:3]
+        assert [one for one, _, _ in found.because] == shop.items.take(np.array(expected, dtype=int)).to_list()
+        assert [title for _, title, _ in found.because] == [titles[one] for one, _, _ in found.because]
+        shares = [raising[row] / sum(raising.values()) for row in expected]
+        assert [share for _, _, share in found.because] == pytest.approx(shares, abs=1e-5)
+    best = ease.recommend("u003", k=1)["item"][0]
+    assert sum(share for _, _, share in ease.explain("u003", best, k=90).because) == pytest.approx(1.0)
+
+
+def test_past_items_in_words_and_as_plain_values(ease):
+    found = ease.explain("u003", ease.recommend("u003", k=1)["item"][0], k=2)
+    (_, first, large), (_, second, small) = found.because
+    assert str(found) == (
+        f"{found.title} for u003: rank 1, score {found.score:.3f}.\n"
+        f"Because of {first} ({100 * large:.0f} %), {second} ({100 * small:.0f} %)."
+    )
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain == found.to_dict()
+    assert plain["because"][0] == dict(zip(("item", "title", "share"), found.because[0], strict=True))
+    assert plain["interest"] is plain["distance"] is plain["rank_without"] is None
+
+
+def test_an_item_adds_nothing_to_its_own_score(ease, shop):
+    for item in shop.items_of("u003")[:4]:
+        found = ease.explain("u003", item, k=90)
+        assert found.seen
+        assert item not in [one for one, _, _ in found.because]
+
+
+def test_no_past_item_is_named_where_all_of_them_lower_the_score():
+    class Lowering(Given):
+        def evidence(self, user, item):
+            return np.array([-1.0, 0.0], dtype=np.float32)
+
+    model = Lowering(scores=np.zeros((2, 3), dtype=np.float32), several=False).fit(
+        taken({"ann": "ab", "bob": "c"}, "abc")
+    )
+    found = model.explain("ann", "c")
+    assert found.because == []
+    assert "Because" not in str(found)
+    assert found.rank == 1
+
+
+def test_a_user_without_a_past_has_no_past_items_to_name():
+    data = taken({"ann": "ab", "bob": "bc", "cid": "a"}, "abc")
+    model = EASE(threads=1).fit(data.subset(np.arange(data.n_interactions) < 4))
+    found = model.explain("cid", "b")
+    assert (found.because, found.beside, found.rank) == ([], [], 2)
+
+
+def test_a_blend_shows_interest_distance_and_past_items(dpcml, ease):
+    blend = RealBlend.of([dpcml, ease], [0.6, 0.4], threads=1)
+    item = blend.recommend("u003", k=1)["item"][0]
+    found, by_vectors, by_past = (model.explain("u003", item) for model in (blend, dpcml, ease))
+    assert found.rank == 1
+    assert (found.interest, found.distance, found.beside) == (
+        by_vectors.interest, by_vectors.distance, by_vectors.beside,
+    )  # fmt: skip
+    assert found.because
+    assert [one[:2] for one in found.because] == [one[:2] for one in by_past.because]
+    assert [share for _, _, share in found.because] == pytest.approx([share for _, _, share in by_past.because])
+    lines = str(found).splitlines()
+    assert "matches interest" in lines[0]
+    assert any(line.startswith("Because of ") for line in lines)
+    assert any(line.startswith("Beside it: ") for line in lines)
+    assert Mixed(blend).explain("u003", item).because == found.because
+
+
+def test_new_users_have_past_items_too(ease):
+    new = ease.fold_in({"zoe": ["i05", "i41", "i77"]})
+    found = new.explain("zoe", new.recommend("zoe", k=1)["item"][0])
+    assert {one for one, _, _ in found.because} <= {"i05", "i41", "i77"}
+    assert found.because
+
+
+def test_models_with_neither_say_so(popular):
+    with pytest.raises(ParameterError, match=r"MostPopular has no explanations: .*no vectors.*no sums over past items"):
+        popular.explain("u003", "i41")
 
 
 def test_ranks_in_a_blend_come_from_its_own_scores(dpcml):

@@ -55,7 +55,5 @@ def test_only_models_with_vectors_have_user_interests(ease, popular, dpcml):
             model.interests("u003")
         with pytest.raises(ParameterError, match=f"{name} has no vectors, so it has no shelves"):
             model.shelves("u003")
-        with pytest.raises(ParameterError, match=f"{name} has no vectors, so it has no explanations"):
-            model.explain("u003", "i41")
     with pytest.raises(UnknownIdError, match=r"the first is 'U003'.*Did you mean u003"):
         user_interests(dpcml, "U003", "interests")

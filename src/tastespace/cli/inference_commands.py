@@ -219,8 +219,10 @@ def explain(
         sys.stdout.write(json.dumps(found.to_dict(), indent=1, default=str, ensure_ascii=False) + "\n")
     else:
         plain = found.to_dict()
-        plain["beside"] = [str(one["item"]) for one in plain["beside"]]
-        emit(pl.DataFrame([plain]), format)
+        for name in ("beside", "because"):
+            plain[name] = [str(one["item"]) for one in plain[name]]
+        lists = {name: pl.List(pl.String) for name in ("beside", "because")}  # also where one is empty
+        emit(pl.DataFrame([plain], schema_overrides=lists), format)
 
 
 def similar(

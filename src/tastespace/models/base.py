@@ -163,6 +163,24 @@ class Recommender(InferenceMixin, ABC):
         """
         return None
 
+    def evidence(self, user: int, item: int) -> NDArray[np.float32] | None:
+        """How much each past item of the user adds to the score of the item, both given by their index.
+
+        Shape ``(n_past,)``, in the order of ``train_.indices[train_.offsets[user]:train_.offsets[user + 1]]``. Where
+        scores are sums over past items the contributions sum to the score; None for models whose scores are not.
+
+        >>> from tastespace import synthetic
+        >>> from tastespace.models import EASE
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> model = EASE().fit(town)
+        >>> contributions = model.evidence(user=7, item=3)
+        >>> len(contributions) == len(town.items_of(town.users[7]))
+        True
+        >>> bool(np.isclose(contributions.sum(), model.score_block(np.array([7]))[0, 3], atol=1e-6))
+        True
+        """
+        return None
+
     # ---- parameters, as in scikit-learn --------------------------------------------------------------------
 
     __signature__ = _ConstructorSignature()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+import logging
+from typing import Any, Literal
 
 import numpy as np
-import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.memory import available_gb
 from tastespace.models.base import Recommender
+from tastespace.models.ease_sides import UserSide, item_weights
 from tastespace.threads import resolve_threads
 
-_THREADED_ITEMS = 12_000
+log = logging.getLogger(__name__)
+
+_BYTES_PER_PAIR = 12  # a matrix of doubles while it is inverted, and the result in single precision
+_SIDES = ("auto", "items", "users")
 
 
 class MostPopular(Recommender):
@@ -53,74 +57,131 @@ class EASE(Recommender):
     Autoencoders for Sparse Data", WWW 2019).
 
     With X the matrix of ones, or of the data's weights, G = X'X + regularization * I and P = inverse of G, the learned
-    weights are B = I - P / diag(P), and the scores are X B.
+    weights are B = I - P / diag(P), and the scores are X B. Where users are fewer than items, the same scores come
+    from the inverse of XX' + regularization * I, so that time and memory depend on the smaller of the two numbers: a
+    catalog may have any size where users are few.
 
     Args:
         regularization: lambda > 0; larger means smoother. 50 suits Steam-200k, several hundred MovieLens.
-        memory_limit_gb: Refuse to fit where more is needed (12 bytes per pair of items); by default three
+        memory_limit_gb: Refuse to fit where more is needed (12 bytes per pair of items, or of users); by default three
             quarters of the memory that is available when `fit` is called.
         threads: For the linear algebra; 0 means all cores.
+        side: Which inverse is computed: of the ``"items"``, of the ``"users"``, or ``"auto"``, of the fewer. The
+            scores are the same up to rounding. Weights that are huge beside the regularization can make the side of the
+            users imprecise; ``"auto"`` then takes that of the items.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=30, n_items=200, n_interactions=400).interactions
+    >>> few_users, all_items = EASE().fit(town), EASE(side="items").fit(town)
+    >>> few_users.inverse_.shape, all_items.weights_.shape
+    ((30, 30), (200, 200))
+    >>> bool(np.allclose(few_users.score_block(np.arange(30)), all_items.score_block(np.arange(30)), atol=1e-6))
+    True
     """
 
     uses_weights = True
     weights_: NDArray[np.float32]
-    """B, shape ``(n_items, n_items)``."""
+    """B, shape ``(n_items, n_items)``; only where the side of the items was taken, as what follows for the users."""
+    inverse_: NDArray[np.floating[Any]]
+    """Inverse of XX' + regularization * I, shape ``(n_users, n_users)``; float64 where float32 is too imprecise."""
+    diagonal_: NDArray[np.float64]
+    """Diagonal of P, shape ``(n_items,)``."""
+    by_item_: sp.csr_array
+    """X', shape ``(n_items, n_users)``: `train_` has other users after `fold_in`."""
+    regularization_: float
+    """The regularization at the time of `fit`."""
+    folded_in_: bool
+    """Whether the users of `train_` are others than those of `inverse_`."""
 
-    def __init__(self, regularization: float = 100.0, memory_limit_gb: float | None = None, threads: int = 0) -> None:
+    def __init__(
+        self,
+        regularization: float = 100.0,
+        memory_limit_gb: float | None = None,
+        threads: int = 0,
+        *,
+        side: Literal["auto", "items", "users"] = "auto",
+    ) -> None:
         self.regularization = regularization
         self.memory_limit_gb = memory_limit_gb
         self.threads = threads
+        self.side = side
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         if not self.regularization > 0 or not np.isfinite(self.regularization):
             raise ParameterError(f"regularization={self.regularization!r}: expected a positive number.")
-        self._require_memory(train.n_items)
-        matrix = train.matrix.astype(np.float64)
-        n_threads = resolve_threads(self.threads)
-        # OpenBLAS 0.3.30 and 0.3.31 crash in their threaded Cholesky of large matrices (seen from 16,000 rows on).
-        with threadpool_limits(n_threads if train.n_items <= _THREADED_ITEMS else 1):
-            gram = (matrix.T @ matrix).toarray(order="F")
-            gram[np.diag_indices_from(gram)] += self.regularization
-            # Cholesky and inversion in place: memory for one matrix of doubles.
-            factor, lower = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-            inverse, failed = scipy.linalg.lapack.dpotri(factor, lower=lower, overwrite_c=True)
-        if failed:
-            raise DataError(f"the item matrix could not be inverted (LAPACK dpotri: {failed}); raise regularization.")
-        self.weights_ = _weights_from_lower(inverse)
+        if self.side not in _SIDES:
+            raise ParameterError(f"side={self.side!r}: expected {', '.join(map(repr, _SIDES[:-1]))} or {_SIDES[-1]!r}.")
+        by_users = self.side == "users" or (self.side == "auto" and train.n_users < train.n_items)
+        self._require_memory(train, by_users)
+        for name in ("weights_", "inverse_", "diagonal_", "by_item_", "regularization_", "folded_in_"):
+            vars(self).pop(name, None)  # of an earlier fit, which may have taken the other side
+        matrix, n_threads = train.matrix.astype(np.float64), resolve_threads(self.threads)
+        solved = UserSide.solve(matrix, self.regularization, n_threads) if by_users else None
+        if solved is not None:
+            self.inverse_, self.diagonal_, self.by_item_ = solved.inverse, solved.diagonal, solved.by_item
+            self.regularization_, self.folded_in_ = solved.regularization, False
+            return
+        if by_users:
+            self._require_other_side(train)
+        self.weights_ = item_weights(matrix, self.regularization, n_threads)
 
-    def _require_memory(self, n_items: int) -> None:
-        needed = 12 * n_items**2 / 1e9
+    def _require_other_side(self, train: Interactions) -> None:
+        """Raise unless the side of the items may be taken where that of the users is too imprecise."""
+        problem = (
+            f"EASE with regularization={self.regularization!r} cannot be computed precisely from the side of the "
+            f"users: the largest weight is {np.abs(train.matrix.data).max():g}."
+        )
+        if self.side == "users":
+            raise DataError(f"{problem} Raise regularization, take logarithms of the weights, or set side='items'.")
+        log.warning("%s Taking the side of the items, which needs more time and memory.", problem)
+        self._require_memory(train, by_users=False)
+
+    def _require_memory(self, train: Interactions, by_users: bool) -> None:
+        needed = {
+            side: _BYTES_PER_PAIR * n**2 / 1e9 for side, n in (("users", train.n_users), ("items", train.n_items))
+        }
+        side, other = ("users", "items") if by_users else ("items", "users")
         limit = 0.75 * available_gb() if self.memory_limit_gb is None else self.memory_limit_gb
-        if needed > limit:
+        if needed[side] > limit:
             raise DataError(
-                f"EASE on {n_items:,} items needs {needed:.1f} GB of memory, the limit is {limit:.1f} GB. Keep fewer "
-                "items (min_item=), raise memory_limit_gb, or take a model that does not compare all pairs of items."
+                f"EASE on {train.n_users:,} users and {train.n_items:,} items needs {needed[side]:.2g} GB of memory "
+                f"from the side of the {side} and {needed[other]:.2g} GB from that of the {other}, the limit is "
+                f"{limit:.2g} GB. Keep fewer items (min_item=) or users (min_user=), raise memory_limit_gb, "
+                f"{f'set side={other!r}, ' if needed[other] <= limit else ''}or take a model that does not compare all "
+                "pairs, such as SparseEASE."
             )
+
+    @property
+    def _user_side(self) -> UserSide | None:
+        """What was learned from the side of the users; None where it was that of the items."""
+        if not hasattr(self, "inverse_"):
+            return None
+        return UserSide(self.inverse_, self.diagonal_, self.by_item_, self.regularization_)
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X B for the rows of these users."""
         self.require_fitted()
-        return np.ascontiguousarray(self.train_.matrix[users] @ self.weights_, dtype=np.float32)
+        rows, side = self.train_.matrix[users], self._user_side
+        if side is None:
+            return np.ascontiguousarray(rows @ self.weights_, dtype=np.float32)
+        n_threads = resolve_threads(self.threads)
+        return side.scores(rows, n_threads) if self.folded_in_ else side.training_scores(users, rows, n_threads)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Columns of B: how much each item raises the scores of the items at these rows."""
         self.require_fitted()
-        return np.ascontiguousarray(self.weights_[:, rows].T)
+        side = self._user_side
+        return np.ascontiguousarray(self.weights_[:, rows].T) if side is None else side.columns(np.asarray(rows))
+
+    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
+        """x_ui B_ij of each past item i of the user, with j the item; an item adds nothing to its own score."""
+        self.require_fitted()
+        row, side = self.train_.matrix[[user]], self._user_side
+        entries = self.weights_[row.indices, item] if side is None else side.entries(row.indices, item)
+        return np.asarray(row.data * entries, dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> EASE:
-        return copy.copy(self)  # scores come from the histories and B alone
-
-
-def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:
-    """B = I - P / diag(P) (column j divided by P_jj, zero diagonal) from the lower triangle of P."""
-    n = len(inverse)
-    diagonal = inverse.diagonal().copy()
-    weights = np.empty((n, n), dtype=np.float32)
-    for first in range(0, n, 1024):  # by strips, to avoid a second full matrix of doubles
-        last = min(n, first + 1024)
-        strip = np.tril(inverse[first:, first:last])
-        strip[: last - first] += np.tril(strip[: last - first], -1).T
-        weights[first:, first:last] = -strip / diagonal[first:last]
-        weights[first:last, last:] = -strip[last - first :].T / diagonal[last:]
-    np.fill_diagonal(weights, 0.0)
-    return weights
+        new = copy.copy(self)  # scores come from the histories and what was learned alone
+        if self._user_side is not None:
+            new.folded_in_ = True
+        return new

@@ -265,6 +265,26 @@ class Blend(Recommender):
         """Whether all members train to the same bits for every number of threads."""
         return all(member.deterministic_threads for member in self._current())
 
+    def evidence(self, user: int, item: int) -> NDArray[np.float32] | None:
+        """How much each past item adds to the score of the item, as far as the members say so.
+
+        The weighted sum of the members' contributions, each divided by the standard deviation of that member's scores
+        over all items for this user: the scale of the blend's scores. Members whose scores are no sums over past items
+        add nothing; None where no member has contributions.
+        """
+        self.require_fitted()
+        total: NDArray[np.float64] | None = None
+        for member, weight in zip(self.members_, self.weights_, strict=True):
+            found = member.evidence(user, item) if weight > 0 else None
+            if found is None:
+                continue
+            total = np.zeros(self.train_.n_items) if total is None else total
+            deviation = float(member.score_block(np.array([user]))[0].std(dtype=np.float64))
+            if deviation:
+                # By item: a fitted member may have been given other interactions than the first.
+                total[_past(member.train_, user)] += weight / deviation * found
+        return None if total is None else total[_past(self.train_, user)].astype(np.float32)
+
     # ---- interests and items, from the member that has them --------------------------------------------------
 
     @property
@@ -370,6 +390,11 @@ class Blend(Recommender):
         if self.members is None and repr(members) != before:  # the default members, changed
             self.members = members
         return self
+
+
+def _past(train: Interactions, user: int) -> NDArray[np.int32]:
+    """Indices of the items that the user at this index has."""
+    return train.indices[train.offsets[user] : train.offsets[user + 1]]
 
 
 def _normalized(weights: Sequence[float]) -> NDArray[np.float64]:

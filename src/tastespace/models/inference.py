@@ -240,9 +240,18 @@ class InferenceMixin:
         return interests(_recommender(self), user, k, column=column)
 
     def explain(self, user: Hashable, item: Hashable, k: int = 5, *, column: str | None = None) -> Explanation:
-        """Why an item has its rank: the interest it matches, its distance, the k past items nearest to it.
+        """Why an item has its rank among what the user does not have.
 
-        Also its rank among what the user does not have, and its rank if the user did not have that interest.
+        From models with vectors: the interest that the item matches, its distance, its rank if the user did not have
+        that interest, and the k past items nearest to it. From models whose scores are sums over past items (EASE,
+        SparseEASE, ItemKNN, blends with one of them): the k past items that add most to the score, and the share of
+        each. A blend may have both; a model with neither has no explanations, which is an error.
+
+        >>> from tastespace import EASE, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> found = EASE().fit(town).explain(7, 3, k=2)
+        >>> len(found.because), found.interest
+        (2, None)
         """
         from tastespace.recommend.explanations import explain
 

@@ -102,6 +102,12 @@ class ItemKNN(Recommender):
         self.require_fitted()
         return np.ascontiguousarray(self.similarity_[np.asarray(rows)].toarray(), dtype=np.float32)
 
+    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
+        """The similarity of each past item to the item, 0 unless that is its neighbor, times the weight, if any."""
+        self.require_fitted()
+        row = self.train_.matrix[[user]]
+        return np.asarray(row.data * self.similarity_[row.indices][:, [item]].toarray()[:, 0], dtype=np.float32)
+
     def _fold_in(self, histories: Interactions) -> ItemKNN:
         return copy.copy(self)  # scores come from the histories and S alone
 

@@ -130,5 +130,11 @@ class SparseEASE(Recommender):
         self.require_fitted()
         return np.ascontiguousarray(self.coefficients_[:, np.asarray(rows)].toarray().T, dtype=np.float32)
 
+    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
+        """The coefficient of each past item in the score of the item, times the weight of the interaction."""
+        self.require_fitted()
+        row = self.train_.matrix[[user]]
+        return np.asarray(row.data * self.coefficients_[row.indices][:, [item]].toarray()[:, 0], dtype=np.float32)
+
     def _fold_in(self, histories: Interactions) -> SparseEASE:
         return copy.copy(self)  # scores come from the histories and the coefficients alone

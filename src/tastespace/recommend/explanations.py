@@ -6,12 +6,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tastespace.checks import require_k
+from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.recommend.interest_labels import Labeler
 from tastespace.recommend.request import row_of
+from tastespace.recommend.scoring import ScoringIndex
 from tastespace.recommend.user_interests import user_interests
+
+PastItems = list[tuple[Any, str, float]]
+"""Past items: id, title, and a number that says how much each matters."""
 
 
 @dataclass(frozen=True)
@@ -23,33 +29,47 @@ class Explanation:
     title: str
     seen: bool
     """Whether the user had it in training."""
-    interest: int
-    """Number of the interest that the item is nearest to."""
+    interest: int | None
+    """Number of the interest that the item is nearest to; None for models without vectors."""
     label: str | None
     """That interest in words, where the items have attributes."""
     score: float
     distance: float | None
-    """Squared distance to the interest; None where vectors are compared by inner products."""
+    """Squared distance to the interest; None where vectors are compared by inner products, or there are none."""
     rank: int
     """Among all items that the user does not have, from 1."""
     rank_without: int | None
-    """The same if the user did not have that interest; None where it is the only one."""
-    beside: list[tuple[Any, str, float]]
+    """The same if the user did not have that interest; None where it is the only one, or there is none."""
+    beside: PastItems
     """Past items nearest to the item: id, title, and squared distance (or minus the similarity)."""
+    because: PastItems
+    """Past items that add most to the score: id, title, and the share of what all past items together add to it.
+
+    Past items that lower the score are left out, of the sum as well. Empty where no past item raises the score, and for
+    models whose scores are no sums over past items.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
         found = asdict(self)
-        found["beside"] = [{"item": item, "title": title, "distance": gap} for item, title, gap in self.beside]
+        for name, value in (("beside", "distance"), ("because", "share")):
+            found[name] = [dict(zip(("item", "title", value), one, strict=True)) for one in getattr(self, name)]
         return found
 
     def __str__(self) -> str:
-        of = f"interest {self.interest}" + (f" ({self.label})" if self.label else "")
-        how = [f"score {self.score:.3f}"] if self.distance is None or self.distance != -self.score else []
-        how += [] if self.distance is None else [f"squared distance {self.distance:.3f}"]
-        lines = [f"{self.title} for {self.user}: rank {self.rank}, matches {of}, {', '.join(how)}."]
+        parts = [f"rank {self.rank}"]
+        if self.interest is not None:
+            parts.append(f"matches interest {self.interest}" + (f" ({self.label})" if self.label else ""))
+        if self.distance is None or self.distance != -self.score:
+            parts.append(f"score {self.score:.3f}")
+        if self.distance is not None:
+            parts.append(f"squared distance {self.distance:.3f}")
+        lines = [f"{self.title} for {self.user}: {', '.join(parts)}."]
         if self.rank_without is not None:
             lines.append(f"Without that interest it would be rank {self.rank_without}.")
+        if self.because:
+            shares = (f"{title} ({100 * share:.0f} %)" for _, title, share in self.because)
+            lines.append(f"Because of {', '.join(shares)}.")
         if self.beside:
             lines.append("Beside it: " + ", ".join(title for _, title, _ in self.beside) + ".")
         if self.seen:
@@ -60,28 +80,71 @@ class Explanation:
 def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str | None = None) -> Explanation:
     """`Recommender.explain`."""
     k = require_k(k)
-    view = user_interests(model, user, "explanations")
-    index, train = view.index, model.train_
-    row = row_of(train.items, item)
+    model.require_fitted()
+    index, train = ScoringIndex(model, threads=1), model.train_
+    row, at = row_of(train.users, user), row_of(train.items, item)
+    contributions = model.evidence(row, at)
+    if contributions is None and index.interest_space is None:
+        raise ParameterError(
+            f"{type(model).__name__} has no explanations: it has no vectors, and its scores are no sums over past "
+            "items. Models that explain are DPCML, CML, EASE, SparseEASE, ItemKNN, blends of them, and others."
+        )
     labeler = Labeler(train, column, model.popularity_source)
-    scores = index.interest_scores(view.row, np.array([row]))[:, 0]
-    interest = int(scores.argmax())
-    everything = list(range(view.n_interests))
-    others = [x for x in everything if x != interest]
-    other_past = view.past[view.past != row]
-    gaps = -index.item_closeness(row, other_past)
-    nearest = np.argsort(gaps, kind="stable")[:k]
-    ids, titles = train.items.take(other_past[nearest]).to_list(), labeler.titles(other_past[nearest])
-    return Explanation(
-        user=train.users[view.row],
-        item=train.items[row],
-        title=labeler.titles(np.array([row]))[0],
-        seen=bool((view.past == row).any()),
-        interest=interest,
-        label=view.labels(labeler, [[interest]])[0],
-        score=index.score(view.row, row),
-        distance=-float(scores[interest]) if index.has_distances else None,
-        rank=index.rank(view.row, row, everything),
-        rank_without=index.rank(view.row, row, others) if others else None,
-        beside=[(one, title, float(gaps[at])) for one, title, at in zip(ids, titles, nearest, strict=True)],
+    past = index.seen(row)
+    by_interest = (
+        {"interest": None, "label": None, "distance": None, "rank_without": None, "beside": []}
+        if index.interest_space is None
+        else _by_interest(model, user, at, k, labeler)
     )
+    return Explanation(
+        user=train.users[row],
+        item=train.items[at],
+        title=labeler.titles(np.array([at]))[0],
+        seen=bool((past == at).any()),
+        score=index.score(row, at),
+        rank=index.rank(row, at, _interests_of(index, row)),
+        because=[] if contributions is None else _because(model, past, contributions, k, labeler),
+        **by_interest,
+    )
+
+
+def _interests_of(index: ScoringIndex, user: int) -> range:
+    """Numbers of all interests of a user; none for models without vectors."""
+    return range(0 if index.interest_space is None else len(index.vectors_of(user)))
+
+
+def _by_interest(model: Recommender, user: Any, item: int, k: int, labeler: Labeler) -> dict[str, Any]:
+    """What the vectors say: the interest that the item at this index matches, and the past items nearest to it."""
+    view = user_interests(model, user, "explanations")
+    index = view.index
+    scores = index.interest_scores(view.row, np.array([item]))[:, 0]
+    interest = int(scores.argmax())
+    others = [x for x in range(view.n_interests) if x != interest]
+    other_past = view.past[view.past != item]
+    gaps = -index.item_closeness(item, other_past)
+    nearest = np.argsort(gaps, kind="stable")[:k]
+    return {
+        "interest": interest,
+        "label": view.labels(labeler, [[interest]])[0],
+        "distance": -float(scores[interest]) if index.has_distances else None,
+        "rank_without": index.rank(view.row, item, others) if others else None,
+        "beside": _named(model, other_past[nearest], gaps[nearest], labeler),
+    }
+
+
+def _because(
+    model: Recommender, past: NDArray[np.int32], contributions: NDArray[np.float32], k: int, labeler: Labeler
+) -> PastItems:
+    """The k past items with the largest positive contributions, and their shares of the sum of all positive ones."""
+    largest = np.argsort(-contributions, kind="stable")[:k]
+    largest = largest[contributions[largest] > 0]
+    total = np.maximum(contributions, 0).sum(dtype=np.float64)
+    return _named(model, past[largest], contributions[largest] / total, labeler) if len(largest) else []
+
+
+def _named(
+    model: Recommender, rows: NDArray[np.int32], values: NDArray[np.floating[Any]], labeler: Labeler
+) -> PastItems:
+    """Ids and titles of the items at these rows, each with its value."""
+    ids, titles = model.train_.items.take(rows).to_list(), labeler.titles(rows)
+    return [(one, title, float(value)) for one, title, value in zip(ids, titles, values, strict=True)]

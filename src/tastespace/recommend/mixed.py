@@ -77,6 +77,11 @@ class Mixed(TwoStage):
         self.require_fitted()
         return self.model_.scores_by(user, interests)
 
+    def evidence(self, user: int, item: int) -> NDArray[np.float32] | None:
+        """What each past item adds to the model's score, which is not mixed. Shape ``(n_past,)``."""
+        self.require_fitted()
+        return self.model_.evidence(user, item)
+
     def _check(self, train: Interactions) -> None:
         if self.mix not in MIXES:
             raise ParameterError(f"mix={self.mix!r}: expected one of {', '.join(MIXES)}.{nearest(self.mix, MIXES)}")

@@ -241,12 +241,15 @@ class ScoringIndex:
         return float(self.space.pair_scores(np.array([user]), np.array([item]))[0][0])
 
     def rank(self, user: int, item: int, interests: Sequence[int]) -> int:
-        """Rank of an item, from 1, among those that the user does not have, as if only these interests existed."""
+        """Rank of an item, from 1, among those that the user does not have, as if only these interests existed.
+
+        Models without interests have one rank, whatever is given.
+        """
         everything = np.arange(self.train.n_items, dtype=np.int32)
         if self.space is not None:
             space = self._queries(user, [interests])
             scores, _ = space.pair_scores(np.zeros(len(everything), dtype=np.int32), everything, self.threads)
-        elif len(set(interests)) == len(self.vectors_of(user)):
+        elif self.interest_space is None or len(set(interests)) == len(self.vectors_of(user)):
             scores = self.model.score_block(np.array([user]))[0]
         else:
             scores = self.model.scores_by(user, interests)

@@ -342,9 +342,10 @@ class RecommenderConformance:
         assert frame["score"].is_sorted(descending=True)
 
     def test_vectors(self, fitted: Recommender, data: Interactions, tmp_path: Path) -> None:
-        """Shelves, interests, explanations, similar users and export need vectors; without, each is an error.
+        """Shelves, interests, similar users and export need vectors; without, each is an error.
 
         Export needs vectors that the model ranks by, the others those that tell which interest an item matches.
+        Explanations need those, or contributions of past items.
         """
         user, path = data.users[0], tmp_path / "vectors.npz"
         best = to_polars(fitted.recommend(user, k=1))[0]["item"][0]
@@ -353,16 +354,28 @@ class RecommenderConformance:
                 fitted.export(path)
         else:
             assert fitted.export(path) == [path]
+        contributions = fitted.evidence(0, int(data.items.index_of([best])[0]))
+        if contributions is None and fitted.interest_space() is None:
+            with pytest.raises(ParameterError, match=_name_of(fitted)):
+                fitted.explain(user, best)
+        else:
+            found = fitted.explain(user, best, k=3)
+            assert found.rank == 1
+            assert (found.interest is None) == (fitted.interest_space() is None)
+            past = data.items_of(user)
+            assert {item for item, _, _ in found.because} <= set(past)
+            if contributions is not None:
+                assert contributions.shape == (len(past),)
+                assert len(found.because) == min(3, int((contributions > 0).sum()))
+                shares = [share for _, _, share in found.because]
+                assert shares == sorted(shares, reverse=True)
+                assert sum(shares) <= 1 + 1e-6
         if fitted.interest_space() is None:
-            calls = (
-                lambda: fitted.shelves(user), lambda: fitted.interests(user), lambda: fitted.explain(user, best),
-                lambda: fitted.similar_users(user),
-            )  # fmt: skip
+            calls = (lambda: fitted.shelves(user), lambda: fitted.interests(user), lambda: fitted.similar_users(user))
             for call in calls:
                 with pytest.raises(ParameterError, match=_name_of(fitted)):
                     call()
             return
-        assert fitted.explain(user, best).rank == 1
         assert len(fitted.shelves(user, k=3)) >= 1
         interests = to_polars(fitted.interests(user, k=2))[0]
         assert fitted.has_interests or len(interests) == 1

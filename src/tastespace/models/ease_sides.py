@@ -1,0 +1,187 @@
+"""The linear algebra of EASE, from the side of the items and from that of the users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from tastespace.errors import DataError
+
+_THREADED_ROWS = 12_000
+_STRIP = 1024  # columns that are worked on at once, to avoid a second full matrix of doubles
+_NUMBERS_AT_ONCE = 1_000_000  # doubles that a thread holds besides
+_USERS_AT_ONCE = 64  # users whose rows stay in the cache while the matrix passes by
+_LIMIT = 1e-4  # of errors of scores, relative to the largest score of a user
+_SINGLE_LIMIT = 2e-5  # stricter: what is checked is a sample
+_CHECKED_USERS = 64
+
+
+def item_weights(matrix: sp.csr_array, regularization: float, threads: int) -> NDArray[np.float32]:
+    """B = I - P / diag(P) with P the inverse of X'X + regularization * I, shape ``(n_items, n_items)``."""
+    return _weights_from_lower(_inverse(matrix.T @ matrix, regularization, threads))
+
+
+@dataclass(frozen=True, eq=False)
+class UserSide:
+    """EASE from the inverse of a users x users matrix: the same scores, without a matrix of all pairs of items.
+
+    With A the inverse of XX' + lambda I, the inverse P of X'X + lambda I is (I - X'AX) / lambda, and XP = AX. So the
+    scores x B = x - x P / diag(P) of a training user come from one row of A, those of any other row x from x X'A, and
+    column j of B is the column of X'AX divided by lambda P_jj, with a zero in its own place.
+    """
+
+    inverse: NDArray[np.floating[Any]]
+    """A, shape ``(n_users, n_users)``; float64 where scores from float32 would be too far off."""
+    diagonal: NDArray[np.float64]
+    """Diagonal of P, shape ``(n_items,)``."""
+    by_item: sp.csr_array
+    """X', the training data, shape ``(n_items, n_users)``."""
+    regularization: float
+    """lambda."""
+
+    @classmethod
+    def solve(cls, matrix: sp.csr_array, regularization: float, threads: int) -> UserSide | None:
+        """From X in double precision; None where rounding errors are too large.
+
+        That happens where the regularization is tiny beside the eigenvalues of XX', as with large weights, and XX' is
+        singular besides, as with users alike: large numbers cancel then. Two ways to the same scores tell.
+        """
+        full = _inverse(matrix @ matrix.T, regularization, threads)
+        _mirror_lower(full)
+        exact = full.T  # the same matrix, with contiguous rows
+        by_item = matrix.T.tocsr()
+        leverage = np.empty(matrix.shape[1])
+
+        def one(first: int, last: int) -> None:
+            rows = by_item[first:last]
+            leverage[first:last] = np.asarray(rows.multiply(rows @ exact).sum(axis=1)).ravel()
+
+        _in_parts(matrix.shape[1], max(1, _NUMBERS_AT_ONCE // matrix.shape[0]), threads, one)
+        double = cls(exact, (1.0 - leverage) / regularization, by_item.astype(np.float32), regularization)
+        single = replace(double, inverse=exact.astype(np.float32))
+        as_trained, as_new = double._sample(matrix, threads)
+        if not _agree(as_new, as_trained, _LIMIT):
+            return None
+        precise = all(_agree(found, as_trained, _SINGLE_LIMIT) for found in single._sample(matrix, threads))
+        return single if precise else double
+
+    def _sample(self, matrix: sp.csr_array, threads: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Scores of some training users, computed as for them and as for new users with the same histories."""
+        users = np.unique(np.linspace(0, matrix.shape[0] - 1, _CHECKED_USERS).astype(np.int64))
+        rows = sp.csr_array(matrix[users], dtype=np.float32)
+        return self.training_scores(users, rows, threads), self.scores(rows, threads)
+
+    def training_scores(self, users: NDArray[np.integer[Any]], rows: sp.csr_array, threads: int) -> NDArray[np.float32]:
+        """Scores x - (AX) / diag(P) of the users at these indices, with rows x of X: ``(len(users), n_items)``."""
+        return self._scores(lambda part: self.inverse[users[part]], -self.diagonal, rows, rows.data, threads)
+
+    def scores(self, rows: sp.csr_array, threads: int) -> NDArray[np.float32]:
+        """Scores x - (x - x X'AX) / (lambda diag(P)) of any histories x, shape ``(n_rows, n_items)``."""
+        scale = self.regularization * self.diagonal
+        own = rows.data * (1.0 - 1.0 / scale[rows.indices])
+        return self._scores(lambda part: rows[part] @ self.by_item @ self.inverse, scale, rows, own, threads)
+
+    def _scores(
+        self,
+        combine: Callable[[slice], NDArray[np.floating[Any]]],
+        divisor: NDArray[np.float64],
+        rows: sp.csr_array,
+        own: NDArray[np.floating[Any]],
+        threads: int,
+    ) -> NDArray[np.float32]:
+        """``combine`` X / ``divisor``, plus ``own`` at the items of the rows.
+
+        ``combine`` gives the coefficients of the training users for some rows. Products of sparse matrices, not of
+        BLAS: the same bits however rows are grouped.
+        """
+        out = np.empty((rows.shape[0], len(divisor)), dtype=np.float32)
+        of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+
+        def one(first: int, last: int) -> None:
+            coefficients = np.ascontiguousarray(combine(slice(first, last)).T)
+            part = (self.by_item @ coefficients).T / divisor
+            mine = slice(rows.indptr[first], rows.indptr[last])
+            part[of_row[mine] - first, rows.indices[mine]] += own[mine]
+            out[first:last] = part
+
+        _in_parts(rows.shape[0], _USERS_AT_ONCE, threads, one)
+        return out
+
+    def columns(self, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """Columns of B at these items, as rows: ``(len(items), n_items)``."""
+        coefficients = self.by_item[items] @ self.inverse
+        found = (self.by_item @ np.ascontiguousarray(coefficients.T)).T
+        found = found / (self.regularization * self.diagonal[items])[:, None]
+        found[np.arange(len(items)), items] = 0.0
+        return np.ascontiguousarray(found, dtype=np.float32)
+
+    def entries(self, rows: NDArray[np.integer[Any]], item: int) -> NDArray[np.float32]:
+        """Entries of one column of B, at these rows: ``(len(rows),)``."""
+        coefficients = (self.by_item[[item]] @ self.inverse)[0]
+        found = (self.by_item[rows] @ coefficients) / (self.regularization * self.diagonal[item])
+        return np.where(rows == item, 0.0, found).astype(np.float32)
+
+
+def _inverse(gram: sp.csr_array, regularization: float, threads: int) -> NDArray[np.float64]:
+    """The inverse of gram + regularization * I in its lower triangle; what is above the diagonal means nothing."""
+    # OpenBLAS 0.3.30 and 0.3.31 crash in their threaded Cholesky of large matrices (seen from 16,000 rows on).
+    with threadpool_limits(threads if gram.shape[0] <= _THREADED_ROWS else 1):
+        dense = gram.toarray(order="F")
+        dense[np.diag_indices_from(dense)] += regularization
+        # Cholesky and inversion in place: memory for one matrix of doubles.
+        factor, lower = scipy.linalg.cho_factor(dense, lower=True, overwrite_a=True, check_finite=False)
+        inverse, failed = scipy.linalg.lapack.dpotri(factor, lower=lower, overwrite_c=True)
+    if failed:
+        raise DataError(f"the matrix of EASE could not be inverted (LAPACK dpotri: {failed}); raise regularization.")
+    found: NDArray[np.float64] = inverse
+    return found
+
+
+def _mirror_lower(matrix: NDArray[np.float64]) -> None:
+    """Copy the lower triangle to the upper one, in place."""
+    n = len(matrix)
+    for first in range(0, n, _STRIP):
+        last = min(n, first + _STRIP)
+        corner = np.tril(matrix[first:last, first:last])
+        matrix[first:last, first:last] = corner + np.tril(corner, -1).T
+        matrix[first:last, last:] = matrix[last:, first:last].T
+
+
+def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:
+    """B = I - P / diag(P) (column j divided by P_jj, zero diagonal) from the lower triangle of P."""
+    n = len(inverse)
+    diagonal = inverse.diagonal().copy()
+    weights = np.empty((n, n), dtype=np.float32)
+    for first in range(0, n, _STRIP):
+        last = min(n, first + _STRIP)
+        strip = np.tril(inverse[first:, first:last])
+        strip[: last - first] += np.tril(strip[: last - first], -1).T
+        weights[first:, first:last] = -strip / diagonal[first:last]
+        weights[first:last, last:] = -strip[last - first :].T / diagonal[last:]
+    np.fill_diagonal(weights, 0.0)
+    return weights
+
+
+def _agree(found: NDArray[np.float32], expected: NDArray[np.float32], limit: float) -> bool:
+    """Whether scores differ by no more than this share of the largest one of their user."""
+    gaps = np.abs(found - expected).max(axis=1)
+    return bool((gaps <= limit * np.abs(expected).max(axis=1)).all())
+
+
+def _in_parts(n: int, size: int, threads: int, work: Callable[[int, int], None]) -> None:
+    """Call ``work(first, last)`` for parts of at most ``size`` of n rows; which thread does a part does not matter."""
+    parts = [(first, min(n, first + size)) for first in range(0, n, size)]
+    if threads == 1 or len(parts) == 1:  # to start threads takes longer than to score one user
+        for part in parts:
+            work(*part)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda part: work(*part), parts))
