@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
-
 import pandas as pd
 import polars as pl
 import pytest
@@ -26,62 +23,50 @@ def first(parts):
     return ts.EASE(threads=1).fit(parts[0])
 
 
-def calibrated(model, weight):
-    return ts.Reranked.around(model, how="calibrated", weight=weight, pool=60)
+@pytest.fixture(scope="module")
+def several(parts):
+    return ts.DPCML(dim=16, n_interests=3, epochs=15, threads=1).fit(parts[0])
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """Re-ranking in the place of the mixing of interests; gives the arguments of each call."""
-    calls = []
-
-    def mixed(model, *, mix, diversity):
-        calls.append((model, mix, diversity))
-        return calibrated(model, diversity)
-
-    monkeypatch.setitem(sys.modules, "tastespace.recommend.mix", SimpleNamespace(Mixed=mixed))
-    return calls
-
-
-def test_a_row_for_each_degree_of_diversity(parts, first, asked):
+def test_a_row_for_each_degree_of_diversity(parts, several):
     train, valid, test = parts
-    frame = ts.tradeoff(first, test, seen=[train, valid], diversities=[0, 0.5, 1], threads=1)
+    frame = ts.tradeoff(several, test, seen=[train, valid], diversities=[0, 0.5, 1], threads=1)
     assert frame.columns == ["diversity", *METRICS]
     assert frame["diversity"].to_list() == [0.0, 0.5, 1.0]
-    assert asked == [(first, "proportional", degree) for degree in (0.0, 0.5, 1.0)]
     for row in frame.iter_rows(named=True):
-        model = calibrated(first, row["diversity"])
+        model = ts.Mixed(several, mix="proportional", diversity=row["diversity"])
         expected = ts.evaluate(model, test, seen=[train, valid], metrics=METRICS, threads=1)
         assert {name: row[name] for name in METRICS} == expected.metrics
-    plain = ts.evaluate(first, test, seen=[train, valid], metrics=METRICS, threads=1)
-    assert frame["NDCG@10"][0] == pytest.approx(plain["NDCG@10"])
+    plain = ts.evaluate(several, test, seen=[train, valid], metrics=METRICS, threads=1)
+    assert frame["NDCG@10"][0] == plain["NDCG@10"]
     assert frame["NDCG@10"].n_unique() == 3
 
 
-def test_the_arguments_are_passed_on(parts, first, asked):
+def test_the_arguments_are_passed_on(parts, several):
     train, _, test = parts
     about = pl.DataFrame({"item": range(200), "kind": ["a", "b"] * 100})
     options = {"protocol": "paper", "categories": "kind", "item_attributes": about, "threads": 1}
     frame = ts.tradeoff(
-        first, test, seen=train, diversities=(d for d in (0.25,)), mix="equal", metrics="CalibrationJS@5", **options
+        several, test, seen=train, diversities=(d for d in (0.25,)), mix="scaled", metrics="CalibrationJS@5", **options
     )
-    assert asked == [(first, "equal", 0.25)]
-    expected = ts.evaluate(calibrated(first, 0.25), test, seen=train, metrics="CalibrationJS@5", **options)
+    mixed = ts.Mixed(several, mix="scaled", diversity=0.25)
+    expected = ts.evaluate(mixed, test, seen=train, metrics="CalibrationJS@5", **options)
     assert frame.rows() == [(0.25, expected["CalibrationJS@5"])]
 
 
 @pytest.mark.parametrize("bad", [[0, 1.5], [-0.1], ["0.5"], [True], [float("nan")]])
-def test_degrees_of_diversity_are_numbers_from_0_to_1(parts, first, asked, bad):
+def test_degrees_of_diversity_are_numbers_from_0_to_1(parts, first, bad):
     with pytest.raises(ParameterError, match="was given, expected numbers from 0 to 1"):
         ts.tradeoff(first, parts[2], diversities=bad)
-    assert asked == []
 
 
-def test_what_cannot_be_measured(parts, first, asked):
+def test_what_cannot_be_measured(parts, first):
     with pytest.raises(ParameterError, match="diversities is empty"):
         ts.tradeoff(first, parts[2], diversities=[])
     with pytest.raises(NotFittedError):
         ts.tradeoff(ts.EASE(), parts[2])
+    with pytest.raises(ParameterError, match="EASE"):  # which has no interests to mix
+        ts.tradeoff(first, parts[2], threads=1)
     with pytest.raises(ParameterError, match="no model was given"):
         metrics_of_each([], parts[2])
 

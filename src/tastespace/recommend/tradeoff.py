@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from tastespace.data.tables import from_polars
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Protocol, evaluate
 from tastespace.models.base import Recommender
+from tastespace.recommend.mixed import Mixed
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -36,20 +36,27 @@ def tradeoff(
 ) -> Any:
     """Accuracy against minority recall: the metrics of a model's lists for each degree of diversity.
 
-    The model is fitted once; for each degree its interests are mixed anew and the lists are evaluated. For example,
-    ``tradeoff(model, test, seen=[train, valid])`` gives five rows, which `tastespace.plots.draw_tradeoff` draws.
+    The model is fitted once; for each degree its interests are mixed anew and the lists are evaluated.
+    `tastespace.plots.draw_tradeoff` draws the frame.
 
     Args:
         model: A fitted model whose users have interests, such as DPCML.
         test: The interactions that a good model ranks high.
         diversities: Degrees of diversity, from 0 (the model's own lists) to 1.
-        mix: How the interests are mixed, see `tastespace.recommend.mix`.
+        mix: How the interests are mixed, see `Recommender.recommend`.
         metrics: Names of metrics, see `tastespace.evaluate`; MinorityRecall needs item categories.
         seen, protocol, categories, item_attributes, threads: As in `tastespace.evaluate`.
 
     Returns:
         A frame with the column ``diversity`` and a column for each metric, a row per degree of diversity, in the
         library that the training data came from.
+
+    >>> from tastespace import DPCML, split, synthetic
+    >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+    >>> train, valid, test = split.per_user(town, seed=0)
+    >>> model = DPCML(dim=8, epochs=5).fit(train)
+    >>> tradeoff(model, test, seen=[train, valid], diversities=(0, 1))["diversity"].to_list()
+    [0.0, 1.0]
     """
     model.require_fitted()
     degrees = list(diversities)
@@ -58,9 +65,8 @@ def tradeoff(
             raise ParameterError(f"diversities: {degree!r} was given, expected numbers from 0 to 1.")
     if not degrees:
         raise ParameterError("diversities is empty: expected numbers from 0 to 1, such as (0, 0.5, 1).")
-    mixed = import_module("tastespace.recommend.mix").Mixed
     return metrics_of_each(
-        ((float(degree), mixed(model, mix=mix, diversity=float(degree))) for degree in degrees),
+        ((float(degree), Mixed(model, mix=mix, diversity=float(degree))) for degree in degrees),
         test,
         label="diversity",
         seen=seen,
