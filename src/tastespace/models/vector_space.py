@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.errors import DataError
+from tastespace.threads import resolve_threads
 
 
 class ScoringVectors(NamedTuple):
@@ -86,13 +87,15 @@ class VectorSpace:
             item_terms, scale = np.ascontiguousarray(bias, dtype=np.float32), 1.0
         return ScoringVectors(users, user_terms, self.user_offsets, items, item_terms, scale)
 
-    def scores(self, users: NDArray[np.integer[Any]], threads: int = 1) -> NDArray[np.float32]:
+    def scores(self, users: NDArray[np.integer[Any]], threads: int = 0) -> NDArray[np.float32]:
         """Scores of all items, shape ``(len(users), n_items)``: for blocks of users."""
-        return _native.score_users(*self.for_scoring(), np.ascontiguousarray(users, dtype=np.int32), threads)
+        rows = np.ascontiguousarray(users, dtype=np.int32)
+        return _native.score_users(*self.for_scoring(), rows, resolve_threads(threads))
 
-    def nearest_interests(self, users: NDArray[np.integer[Any]], threads: int = 1) -> NDArray[np.int32]:
+    def nearest_interests(self, users: NDArray[np.integer[Any]], threads: int = 0) -> NDArray[np.int32]:
         """Which of the user's vectors scores each item best: shape ``(len(users), n_items)``."""
-        return _native.nearest_interests(*self.for_scoring(), np.ascontiguousarray(users, dtype=np.int32), threads)
+        rows = np.ascontiguousarray(users, dtype=np.int32)
+        return _native.nearest_interests(*self.for_scoring(), rows, resolve_threads(threads))
 
     def pair_scores(
         self, users: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]], threads: int = 1
