@@ -269,3 +269,49 @@ def test_minimum_counts_hold_for_named_data_too(run):
     done = run("fit", "town", "--model", "popular", "--out", "b.model", "--min-user", 40, "--valid", 0)
     assert done.code == 0
     assert ts.load("b.model").train_.user_counts.min() >= 40
+
+
+def test_without_a_model_the_recipe_chooses(fit, run):
+    model, output = fit("--trials", "3")
+    assert type(model) is ts.Blend
+    assert len(model.recipe_["trials"]) == 3
+    flat = " ".join(output.split())
+    for part in ("Tried on held-out data", "SparseEASE", "DPCML", "Chosen: ", "saved Blend("):
+        assert part in flat
+    assert model.recipe_["tastes"] in flat
+    stored = json.loads(run("inspect", "a.model").out)["metrics"]
+    assert stored["NDCG@10"] == model.recipe_["blend"]["figures"]["ndcg"]
+    again, _ = fit("--trials", "3", out="b.model")
+    users = np.arange(model.train_.n_users)
+    np.testing.assert_array_equal(model.score_block(users), again.score_block(users))
+
+
+def test_a_budget_of_no_time_gives_one_model_and_says_so(fit):
+    model, output = fit("--minutes", "0.0001")
+    assert len(model.recipe_["trials"]) == 1
+    assert "was used up by the first model" in " ".join(output.split())
+
+
+def test_a_blend_goes_by_the_names_of_its_members(fit):
+    model, _ = fit(
+        "--model", "blend:cml+ease", "--set", "cml__dim=4", "--set", "cml__epochs=2", "--set", "weights=[0.5,0.5]"
+    )
+    assert [type(member) for member in model.members_] == [ts.CML, ts.EASE]
+    assert model.members_[0].item_vectors_.shape[1] == 4
+    assert model.weights_.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--set", "dim=3"), "--set without --model: it is for one model; name it with --model"),
+        (("--valid", "0.2"), "--valid without --model"),
+        ((*DPCML, "--minutes", "1"), "--minutes with --model dpcml: it is for the default recipe"),
+        ((*DPCML, "--trials", "1"), "--trials with --model dpcml"),
+        (("--minutes", "0"), "minutes=0.0: expected"),
+        (("--trials", "0"), "trials=0: expected"),
+        (("--model", "blend:dpcml+eese"), "'eese' is no model"),
+    ],
+)
+def test_flags_of_the_recipe_and_of_one_model_do_not_mix(error_of, shop, flags, message):
+    assert message in error_of("fit", shop.clicks, *COLUMNS, "--out", "a.model", *flags)
