@@ -18,7 +18,7 @@ from tastespace.models import Blend, MostPopular, Recommender, SparseEASE
 from tastespace.models.base import TrainingData, as_interactions, is_sparse
 from tastespace.models.blend_members import with_best_epoch
 from tastespace.recipe.choice import choose
-from tastespace.recipe.report import make_report, report_without_choice
+from tastespace.recipe.recipe_report import make_report, report_without_choice
 from tastespace.recipe.searches import families
 from tastespace.recipe.short_names import short_name
 from tastespace.recipe.trials import Budget, run_trials
