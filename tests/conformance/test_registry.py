@@ -3,7 +3,7 @@
 import pytest
 
 from tastespace.errors import ParameterError
-from tastespace.models import EASE, create, registry
+from tastespace.models import CML, DPCML, EASE, Blend, create, registry
 from tastespace.recommend.rerank import Reranked
 from tastespace.testing import RecommenderConformance
 from tastespace.testing.conformance import _town
@@ -15,6 +15,8 @@ SMALL_NETWORKS = {"layers": (16, 8), "negative_pool_size": 50}
 def suite(name):
     class Suite(RecommenderConformance):
         def make(self):
+            if name == "blend":  # its parameters are those of its members
+                return create("blend:dpcml+sparse-ease", **{f"dpcml__{k}": v for k, v in SMALL.items()})
             model = create(name)
             small = {**SMALL, **(SMALL_NETWORKS if name.endswith("+dn") else {})}
             return model.set_params(**{k: v for k, v in small.items() if k in model.get_params()})
@@ -30,6 +32,21 @@ for _name in registry():
 class TestEASEFromTheUsers(RecommenderConformance):
     def make(self):
         return EASE(regularization=20.0, side="users")
+
+
+class TestBlendWithBalance(RecommenderConformance):
+    def make(self):
+        return Blend([DPCML(**SMALL), EASE(regularization=20.0)], [0.6, 0.4], balance=0.4)
+
+
+class TestBlendWithoutInterests(RecommenderConformance):
+    def make(self):
+        return Blend([CML(**SMALL), EASE(regularization=20.0)])
+
+
+class TestAutoInterests(RecommenderConformance):
+    def make(self):
+        return DPCML(**SMALL, n_interests="auto")
 
 
 class TestReranked(RecommenderConformance):

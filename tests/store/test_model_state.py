@@ -1,5 +1,6 @@
 """What is stored of a model: its class by name, its parameters, everything it has learned."""
 
+import json
 import sys
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 import scipy.sparse as sp
 from model_equality import assert_same_model, assert_same_value
 
-from tastespace import CML, EASE, MostPopular, models
+from tastespace import CML, DPCML, EASE, Blend, MostPopular, models
 from tastespace.errors import DataError, ModelFileError, NotFittedError
 from tastespace.models import Recommender
 from tastespace.store import inspect, load, save
+from tastespace.store.manifest import checksum
 from tastespace.store.model_state import class_name, find_class
 
 
@@ -185,3 +187,96 @@ def test_a_class_that_refuses_what_was_stored(tmp_path, parts, monkeypatch):
     monkeypatch.setattr(Keeper, "_restore", lambda self, learned: learned["missing"])
     with pytest.raises(ModelFileError, match=r"Keeper could not be made again .*KeyError"):
         load(tmp_path / "model")
+
+
+# ---- models inside models ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def blend(parts):
+    inner = Blend.of([EASE().fit(parts[0]), MostPopular().fit(parts[0])], [0.3, 0.7])
+    return Blend.of([DPCML(dim=4, n_interests=2, anchor=0.5, epochs=2).fit(parts[0]), inner], [0.4, 0.6])
+
+
+def changed(model, path, change):
+    """Save a model, change its model.json, and give the folder."""
+    save(model, path)
+    content = json.loads((path / "model.json").read_text())
+    change(content)
+    content["crc32"] = "00000000"
+    text = json.dumps(content).encode()
+    (path / "model.json").write_bytes(text.replace(b"00000000", checksum(text).encode(), 1))
+    return path
+
+
+def test_models_inside_models_come_back_with_the_training_data(tmp_path, blend):
+    loaded = again(blend, tmp_path / "model")
+    assert_same_model(loaded, blend)
+    assert loaded.members_[0].train_ is loaded.train_
+    assert loaded.members_[1].members_[0].train_ is loaded.train_
+    assert not loaded.members[0].is_fitted
+    learned = json.loads((tmp_path / "model" / "model.json").read_text())["learned"]["members_"]
+    assert [one["$model"] for one in learned] == ["dpcml", "blend"]
+    assert "learned" not in json.loads((tmp_path / "model" / "model.json").read_text())["parameters"]["members"][0]
+
+
+def test_a_loaded_blend_goes_on_learning_as_the_saved_one_would(tmp_path, parts, blend):
+    loaded = again(blend, tmp_path / "model")
+    users = np.arange(parts[0].n_users)
+    scores = loaded.partial_fit(parts[2]).score_block(users)
+    np.testing.assert_array_equal(scores, load(tmp_path / "model").partial_fit(parts[2]).score_block(users))
+    assert not np.array_equal(scores, blend.score_block(users))
+
+
+def test_a_member_that_says_itself_what_is_stored_has_its_data_by_then(tmp_path, parts):
+    model = Blend.of([Keeper().fit(parts[0]), EASE().fit(parts[0])], [0.5, 0.5])
+    np.testing.assert_array_equal(
+        again(model, tmp_path / "model").score_block(np.arange(5)), model.score_block(np.arange(5))
+    )
+
+
+def test_inspect_shows_the_members(tmp_path, blend):
+    save(blend, tmp_path / "model")
+    found = inspect(tmp_path / "model")
+    assert found["class"] == "blend"
+    assert repr(found["parameters"]["members"]) == repr(blend.members)
+
+
+def _set(member, key, value):
+    def change(content):
+        content["learned"]["members_"][member][key] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_set(0, "$model", "dpclm"), r"members_ is a model of the class 'dpclm', which this version.*Did you mean"),
+        (_set(0, "$model", "no_such_module:Model"), r"class Model from the module 'no_such_module', which cannot be"),
+        (_set(0, "$model", "json:JSONEncoder"), "no tastespace Recommender"),
+        (_set(0, "$model", 3), "members_ holds .* which this version cannot read"),
+        (_set(0, "parameters", {"dimm": 3}), r"has the parameter 'dimm', but this version's DPCML.*Did you mean dim"),
+        (_set(0, "parameters", [3]), r"members_"),
+        (_set(0, "learned", 3), "members_ holds .* which this version cannot read"),
+        (_set(1, "learned", {"members_": [], "weights_": {"$array": "nowhere", "dtype": "F64", "shape": [2]}}), "nowh"),
+    ],
+)
+def test_a_damaged_model_inside_a_model_is_a_clear_error(tmp_path, blend, change, message):
+    folder = changed(blend, tmp_path / "model", change)
+    with pytest.raises(ModelFileError, match=message):
+        load(folder)
+
+
+def test_files_from_before_models_had_members_and_auto_interests_still_load(tmp_path, parts):
+    """What newer versions added to what is learned is absent there."""
+    model = DPCML(dim=4, n_interests=2, epochs=2).fit(parts[0])
+    folder = changed(model, tmp_path / "model", lambda content: content["learned"].pop("n_interests_"))
+    loaded = load(folder)
+    users = np.arange(parts[0].n_users)
+    np.testing.assert_array_equal(loaded.score_block(users), model.score_block(users))
+    history = [parts[0].items_of(parts[0].users[0])]
+    assert loaded.recommend_for(history, k=3).equals(model.recommend_for(history, k=3))
+    np.testing.assert_array_equal(
+        loaded.partial_fit(parts[2]).score_block(users), model.partial_fit(parts[2]).score_block(users)
+    )

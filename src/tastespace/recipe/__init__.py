@@ -6,6 +6,6 @@ to all of the data.
 """
 
 from tastespace.recipe.default_recipe import fit
-from tastespace.recipe.report import RecipeReport
+from tastespace.recipe.recipe_report import RecipeReport
 
 __all__ = ["RecipeReport", "fit"]

@@ -19,7 +19,7 @@ from tastespace.models import Blend, MostPopular, SparseEASE
 from tastespace.models.base import TrainingData, as_interactions, is_sparse
 from tastespace.models.blend_members import with_best_epoch
 from tastespace.recipe.choice import choose
-from tastespace.recipe.report import make_report, report_without_choice
+from tastespace.recipe.recipe_report import make_report, report_without_choice
 from tastespace.recipe.searches import families
 from tastespace.recipe.short_names import short_name
 from tastespace.recipe.trials import Budget, run_trials
@@ -165,7 +165,11 @@ def _messages(progress: bool | None) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    console = Console(stderr=True)
+    if not console.is_terminal:  # a file: a line for each message
+        yield lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=None)
-        yield lambda text: bar.update(task, description=text)
+        yield lambda text: bar.update(task, description=text, refresh=True)

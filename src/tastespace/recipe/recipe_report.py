@@ -67,7 +67,7 @@ class RecipeReport:
             chosen = f"Chosen: {members[0]}, {reached}."
         else:
             chosen = (
-                f"Chosen: the blend of {len(members)} models, {reached}; its best member alone has {best['ndcg']:.4f} "
+                f"Chosen: the blend of {len(members)} models, {reached}; the best model alone has {best['ndcg']:.4f} "
                 f"and {best['recall']:.4f}."
             )
         balance, by = self.blend["balance"], self.blend["balance_by"]

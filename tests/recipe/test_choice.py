@@ -1,0 +1,118 @@
+"""The choice of the blend: members, weights, minority, balance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tastespace import CML, DPCML, EASE, Blend, MostPopular, evaluate, split
+from tastespace.data.categories import category_column, item_categories
+from tastespace.models import SparseEASE
+from tastespace.models.blend_weights import CandidateScores
+from tastespace.recipe import choice as choice_module
+from tastespace.recipe.choice import choose
+from tastespace.recipe.searches import Family
+from tastespace.recipe.trials import Budget, run_trials
+
+
+def trials_of(train, held_out, *models):
+    families = [Family(f"{at}", iter_once(model)) for at, model in enumerate(models)]
+    return run_trials(families, train, held_out, Budget(None, len(models), 0.0), lambda text: None)
+
+
+def iter_once(model):
+    yield model
+
+
+@pytest.fixture(scope="module")
+def trials(halves):
+    several = DPCML(dim=16, n_interests=3, anchor=0.5, epochs=15, patience=3)
+    return trials_of(*halves, SparseEASE(), CML(dim=16, epochs=15, patience=3), several, MostPopular())
+
+
+@pytest.fixture(scope="module")
+def chosen(trials, halves):
+    return choose(trials, halves[1], threads=0)
+
+
+def test_the_figures_are_those_of_the_blend_that_is_built(chosen, halves):
+    train, held_out = halves
+    model = Blend.of(
+        [trial.model for trial in chosen.trials],
+        [float(weight) for weight in chosen.weights],
+        balance=chosen.balance,
+        balance_by=chosen.balance_by,
+    )
+    found = evaluate(model, held_out, seen=train, metrics=["NDCG@10", "R@20", "MinorityRecall@20"])
+    assert list(chosen.figures) == pytest.approx(list(found.metrics.values()), abs=2e-3)
+
+
+def test_it_is_not_worse_than_the_best_member(chosen, trials):
+    assert chosen.figures.objective >= chosen.best_member[1].objective
+    assert chosen.weights.sum() == pytest.approx(1.0)
+    assert chosen.best_member[0] in trials
+    assert max(trial.objective for trial in trials) == pytest.approx(chosen.best_member[1].objective, abs=1e-6)
+
+
+def test_the_model_with_several_vectors_is_a_member_even_without_weight(chosen, trials):
+    assert any(trial.model.has_interests for trial in chosen.trials)
+
+
+def test_by_interests_where_items_have_no_categories(bare):
+    held_out, train = split.per_user(bare, (0.2, 0.8), seed=0)
+    found = choose(trials_of(train, held_out, EASE(), DPCML(dim=8, n_interests=3, epochs=5)), held_out, threads=1)
+    assert found.balance_by == "interests"
+    assert not np.isnan(found.figures.minority)
+    alone = choose(trials_of(train, held_out, EASE()), held_out, threads=1)
+    assert np.isnan(alone.figures.minority)  # nothing tells what an interest is
+    assert alone.balance == 0.0
+
+
+def test_minorities_are_outside_the_main_interest_or_category(trials, halves):
+    train, held_out = halves
+    scores = CandidateScores.of([trial.model for trial in trials], held_out)
+    by_category = choice_module._Sides(scores, train, trials[2].model)
+    table = item_categories(train.item_attributes[category_column(train.item_attributes)]).table()
+    space = trials[2].model.vectors()
+    outside = choice_module._Sides._outside_interest(by_category, space)
+    for at, user in enumerate(scores.users):
+        past = train.indices[train.offsets[user] : train.offsets[user + 1]]
+        main = table[past].sum(axis=0).argmax()
+        items = scores.items[at, scores.test_places[scores.test_offsets[at] : scores.test_offsets[at + 1]]]
+        mine = by_category.is_minority[scores.test_offsets[at] : scores.test_offsets[at + 1]]
+        np.testing.assert_array_equal(mine, table[items].any(axis=1) & ~table[items, main])
+        nearest = space.nearest_interests(np.array([user]))[0]
+        largest = np.bincount(nearest[past]).argmax()
+        valid = scores.items[at] >= 0
+        np.testing.assert_array_equal(outside[at, valid], nearest[scores.items[at, valid]] != largest)
+
+
+def test_blocks_of_users_and_threads_change_nothing(trials, halves, chosen, monkeypatch):
+    monkeypatch.setattr(choice_module, "_VALUES_AT_ONCE", 7 * halves[0].n_items)
+    for threads in (1, 2):
+        again = choose(trials, halves[1], threads)
+        np.testing.assert_array_equal(again.weights, chosen.weights)
+        assert (again.balance, again.figures) == (chosen.balance, chosen.figures)
+
+
+def test_balance_costs_little_accuracy(chosen, trials, halves):
+    scores = CandidateScores.of([trial.model for trial in chosen.trials], halves[1])
+    plain = scores.accuracy(scores.mixed(chosen.weights))
+    assert chosen.figures.ndcg >= 0.995 * plain.ndcg - 1e-9
+    assert chosen.figures.recall >= 0.995 * plain.recall - 1e-9
+
+
+def test_small_weights_are_left_out_but_never_below_the_best_member(trials, halves):
+    scores = CandidateScores.of([trial.model for trial in trials], halves[1])
+    weights = np.array([0.9, 0.03, 0.03, 0.04])
+    before = scores.accuracy(scores.mixed(weights)).objective
+    kept = choice_module._without_small(scores, weights, floor=0.0)
+    assert kept.sum() == pytest.approx(1.0)
+    assert scores.accuracy(scores.mixed(kept)).objective >= 0.995 * before
+    np.testing.assert_array_equal(choice_module._without_small(scores, weights, floor=1.0), weights)
+
+
+def test_without_models_of_one_vector_there_is_nothing_to_compare_with(halves):
+    found = choose(trials_of(*halves, DPCML(dim=8, n_interests=2, epochs=2)), halves[1], threads=1)
+    assert found.one_vector is None
+    np.testing.assert_array_equal(found.weights, [1.0])

@@ -1,0 +1,134 @@
+"""Trials: budgets, measuring, models that fail, and memory."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tastespace import CML, EASE, MostPopular, evaluate, split
+from tastespace.errors import DataError, ParameterError
+from tastespace.models.blend_weights import Accuracy
+from tastespace.recipe.searches import Family
+from tastespace.recipe.trials import Budget, Trial, best_of_families, drop_beaten, run_trials, sample_users
+
+
+def trial(family, ndcg, seconds=1.0, model=None):
+    return Trial(family, model or MostPopular(), Accuracy(ndcg, ndcg), seconds)
+
+
+def search(*models):
+    """A search that tries these models one after the other."""
+    yield from (model for model in models)  # a tuple could not be sent figures
+
+
+def quiet(text):
+    """Shows nothing."""
+
+
+def counted(n):
+    return Budget(None, n, time.monotonic())
+
+
+def test_figures_are_those_of_evaluate(halves):
+    train, held_out = halves
+    (found,) = run_trials([Family("a", search(EASE()))], train, held_out, counted(1), quiet)
+    expected = evaluate(EASE().fit(train), held_out, seen=train, metrics=["NDCG@10", "R@20", "MinorityRecall@20"])
+    assert list(found.figures) == pytest.approx(list(expected.metrics.values()))
+    assert found.seconds > 0
+
+
+def test_without_categories_the_recall_of_minorities_is_not_known(bare):
+    held_out, train = split.per_user(bare, (0.2, 0.8), seed=0)
+    (found,) = run_trials([Family("a", search(EASE()))], train, held_out, counted(1), quiet)
+    assert np.isnan(found.figures.minority)
+
+
+def test_families_take_turns_and_searches_are_sent_their_figures(halves):
+    train, held_out = halves
+    sent = []
+
+    def learning():
+        for regularization in (1.0, 10.0):
+            sent.append((yield EASE(regularization)))
+
+    done = run_trials([Family("a", learning()), Family("b", search(MostPopular()))], train, held_out, counted(9), quiet)
+    assert [one.family for one in done] == ["a", "b", "a"]
+    assert sent == [done[0].objective, done[2].objective]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_number_of_trials_is_kept(halves, n):
+    families = [Family(str(at), search(MostPopular(), MostPopular())) for at in range(2)]
+    assert len(run_trials(families, *halves, counted(n), quiet)) == n
+
+
+@pytest.mark.parametrize(
+    "error", [DataError("too large"), MemoryError("too large"), np.linalg.LinAlgError("too large")]
+)
+def test_a_model_that_fails_is_left_out_with_a_warning(halves, error, monkeypatch, caplog):
+    def fails(self, train, valid, progress):
+        raise error
+
+    monkeypatch.setattr(EASE, "_fit", fails)
+    families = [Family("a", search(EASE(regularization=3.0), MostPopular())), Family("b", search(MostPopular()))]
+    assert [one.family for one in run_trials(families, *halves, counted(9), quiet)] == ["b"]
+    assert "EASE(regularization=3.0) was left out: too large" in caplog.text
+
+
+def test_other_errors_are_not_hidden(halves, monkeypatch):
+    def fails(self, train, valid, progress):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(EASE, "_fit", fails)
+    with pytest.raises(ZeroDivisionError):
+        run_trials([Family("a", search(EASE()))], *halves, counted(9), quiet)
+
+
+def test_models_that_were_beaten_are_dropped(halves):
+    good, better, other = (EASE(value).fit(halves[0]) for value in (1.0, 2.0, 3.0))
+    trials = [trial("a", 0.1, model=good), trial("a", 0.2, model=better), trial("b", 0.05, model=other)]
+    drop_beaten(trials)
+    assert [one.model.is_fitted for one in trials] == [False, True, True]
+    assert repr(trials[0].model) == "EASE(regularization=1.0)"
+    assert best_of_families(trials) == trials[1:]
+
+
+def test_a_trained_model_ends_in_time_and_has_no_limit_afterwards(halves):
+    model = CML(dim=8, epochs=1_000_000, patience=0)
+    budget = Budget(2.0, None, time.monotonic())
+    began = time.monotonic()
+    (found,) = run_trials([Family("a", search(model, CML(dim=8, epochs=1_000_000)))], *halves, budget, quiet)
+    assert time.monotonic() - began < 6.0
+    assert found.model.stopped_ == "time"
+    assert found.model.max_minutes is None
+
+
+def test_time_is_reserved_for_the_last_fits():
+    budget = Budget(100.0, None, time.monotonic() - 40.0)
+    done = [trial("a", 0.1, seconds=10.0), trial("a", 0.2, seconds=5.0), trial("b", 0.1, seconds=10.0)]
+    assert budget.reserve(done) == pytest.approx(1.4 * (5.0 + 10.0) + 12.0)
+    assert budget.allows(done, "a")  # 40 + 6.5 + 33 < 100
+    assert budget.allows(done, "c")
+    assert not Budget(100.0, None, time.monotonic() - 62.0).allows(done, "a")
+    assert budget.minutes_left(done) == pytest.approx((100 - 40 - 33) / 60 / 2.4, rel=0.01)
+    assert Budget(100.0, None, time.monotonic() - 99.0).minutes_left(done) == 0.02
+    assert Budget(1e-9, None, time.monotonic()).allows([], "a")  # at least one
+    assert counted(3).minutes_left(done) is None
+
+
+def test_at_most_so_many_users_are_measured(data):
+    some = sample_users(data, 7)
+    assert (some.user_counts > 0).sum() == 7
+    kept = some.user_counts > 0
+    np.testing.assert_array_equal(some.user_counts[kept], data.user_counts[kept])
+    np.testing.assert_array_equal(sample_users(data, 7).user_counts, some.user_counts)
+    assert sample_users(data, 1000) is data
+
+
+def test_parameters_that_a_model_refuses_are_its_own_error(halves, caplog):
+    assert run_trials([Family("a", search(EASE(regularization=-1.0)))], *halves, counted(1), quiet) == []
+    assert "regularization=-1.0: expected a positive number" in caplog.text
+    with pytest.raises(ParameterError):
+        EASE(regularization=-1.0).fit(halves[0])
