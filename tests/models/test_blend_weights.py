@@ -67,8 +67,9 @@ def test_candidates_hold_held_out_items_and_nothing_of_training(scores, parts):
 
 
 def test_recall_of_minorities_counts_half_where_it_is_known(scores):
-    assert Accuracy(0.2, 0.4).objective == pytest.approx(0.3)
-    assert Accuracy(0.2, 0.4, 0.1).objective == pytest.approx((0.2 + 0.4 + 0.5 * 0.1) / 2.5)
+    assert Accuracy(0.2, 0.4).objective == pytest.approx((0.2 * 0.4) ** (1 / 2))
+    assert Accuracy(0.2, 0.4, 0.1).objective == pytest.approx((0.2 * 0.4 * 0.1**0.5) ** (1 / 2.5))
+    assert Accuracy(0.2, 0.4, 0.1).plain == Accuracy(0.2, 0.4).objective
     assert MINORITY_WEIGHT == 0.5
     rng = np.random.default_rng(0)
     minority = rng.random(len(scores.test_places)) < 0.3
@@ -79,6 +80,15 @@ def test_recall_of_minorities_counts_half_where_it_is_known(scores):
         if mine.any():
             found.append((ranks[first:last][mine] <= 20).mean())
     assert known.accuracy(known.scores[0]).minority == pytest.approx(np.mean(found))
+
+
+def test_accuracy_below_the_best_member_costs_more_than_minorities_gain():
+    floor = Accuracy(0.2, 0.4, 0.1)
+    assert Accuracy(0.21, 0.4, 0.1).objective_above(floor) == Accuracy(0.21, 0.4, 0.1).objective
+    assert Accuracy(0.198, 0.4, 0.11).objective_above(floor) < floor.objective_above(floor)
+    assert Accuracy(0.2, 0.396, 0.11).objective_above(floor) < floor.objective_above(floor)
+    assert Accuracy(0.2, 0.4, 0.11).objective_above(floor) > floor.objective_above(floor)
+    assert Accuracy(0.1, 0.1).objective_above(Accuracy(0.0, 0.0)) == pytest.approx(0.1)
 
 
 def test_ranks_are_those_of_sorting(scores):

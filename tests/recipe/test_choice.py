@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tastespace import CML, DPCML, EASE, Blend, MostPopular, evaluate, split
 from tastespace.data.categories import category_column, item_categories
 from tastespace.models import SparseEASE
-from tastespace.models.blend_weights import CandidateScores
+from tastespace.models.blend_weights import Accuracy, CandidateScores
 from tastespace.recipe import choice as choice_module
 from tastespace.recipe.choice import choose
 from tastespace.recipe.searches import Family
@@ -48,10 +50,11 @@ def test_the_figures_are_those_of_the_blend_that_is_built(chosen, halves):
 
 
 def test_it_is_not_worse_than_the_best_member(chosen, trials):
-    assert chosen.figures.objective >= chosen.best_member[1].objective
+    best = chosen.best_member[1]
+    assert chosen.figures.objective_above(best) >= best.objective
     assert chosen.weights.sum() == pytest.approx(1.0)
     assert chosen.best_member[0] in trials
-    assert max(trial.objective for trial in trials) == pytest.approx(chosen.best_member[1].objective, abs=1e-6)
+    assert max(trial.figures.plain for trial in trials) == pytest.approx(best.plain, abs=1e-6)
 
 
 def test_the_model_with_several_vectors_is_a_member_even_without_weight(chosen, trials):
@@ -95,21 +98,31 @@ def test_blocks_of_users_and_threads_change_nothing(trials, halves, chosen, monk
         assert (again.balance, again.figures) == (chosen.balance, chosen.figures)
 
 
-def test_balance_costs_little_accuracy(chosen, trials, halves):
-    scores = CandidateScores.of([trial.model for trial in chosen.trials], halves[1])
-    plain = scores.accuracy(scores.mixed(chosen.weights))
-    assert chosen.figures.ndcg >= 0.995 * plain.ndcg - 1e-9
-    assert chosen.figures.recall >= 0.995 * plain.recall - 1e-9
+def test_balance_does_not_cost_the_accuracy_of_the_best_member(trials, halves):
+    scores = CandidateScores.of([trial.model for trial in trials], halves[1])
+    sides = choice_module._Sides(scores, halves[0], trials[2].model)
+    scores = replace(scores, is_minority=sides.is_minority)
+    total, nothing = scores.scores[0], Accuracy(0.0, 0.0)
+    free = sides.best_balance(scores, total, nothing)
+    assert free > 0
+    lifted = scores.accuracy(sides.lifted(total, free))
+    assert lifted.minority > scores.accuracy(total).minority
+    kept = sides.best_balance(scores, total, Accuracy(2 * lifted.ndcg, 2 * lifted.recall))
+    figures = scores.accuracy(sides.lifted(total, kept))
+    assert figures.plain >= lifted.plain  # far below the floor only accuracy counts
 
 
 def test_small_weights_are_left_out_but_never_below_the_best_member(trials, halves):
     scores = CandidateScores.of([trial.model for trial in trials], halves[1])
     weights = np.array([0.9, 0.03, 0.03, 0.04])
-    before = scores.accuracy(scores.mixed(weights)).objective
-    kept = choice_module._without_small(scores, weights, floor=0.0)
+    floor = scores.accuracy(scores.mixed(weights))
+    kept = choice_module._without_small(scores, weights, floor)
     assert kept.sum() == pytest.approx(1.0)
-    assert scores.accuracy(scores.mixed(kept)).objective >= 0.995 * before
-    np.testing.assert_array_equal(choice_module._without_small(scores, weights, floor=1.0), weights)
+    assert scores.accuracy(scores.mixed(kept)).objective_above(floor) >= 0.998 * floor.objective
+    bad = np.array([0.03, 0.0, 0.0, 0.97])  # most popular items, which the others improve
+    left = choice_module._without_small(scores, bad, scores.accuracy(scores.mixed(bad)))
+    worse = scores.accuracy(scores.scores[3]).objective < 0.998 * scores.accuracy(scores.mixed(bad)).objective
+    np.testing.assert_array_equal(left, bad if worse else [0.0, 0.0, 0.0, 1.0])
 
 
 def test_without_models_of_one_vector_there_is_nothing_to_compare_with(halves):

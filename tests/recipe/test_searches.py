@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tastespace import CML, DPCML, EASE
-from tastespace.models import ALS, SparseEASE
+from tastespace.models import ALS, CategoryPopular, SparseEASE
 from tastespace.recipe import searches
 from tastespace.recipe.searches import families
 
@@ -37,12 +39,15 @@ def test_a_line_is_followed_upwards_else_downwards_as_long_as_it_helps(data, bes
 
 def test_families_and_their_first_models(data):
     found = {family.name: next(family.search) for family in families(data, seed=5, threads=1)}
-    assert [type(model) for model in found.values()] == [SparseEASE, ALS, CML, DPCML, SparseEASE, EASE]
+    kinds = [SparseEASE, DPCML, ALS, CML, SparseEASE, CategoryPopular, EASE]
+    assert [type(model) for model in found.values()] == kinds
     assert found["several vectors"].n_interests == 3
     assert found["linear, users alike"].user_power == -0.5
     for name in ("factorization", "one vector", "several vectors"):
         assert found[name].seed == 5
-    assert all(model.threads == 1 for model in found.values())
+    assert all(model.get_params().get("threads", 1) == 1 for model in found.values())
+    bare = replace(data, item_attributes=None)
+    assert "popular by category" not in [family.name for family in families(bare, seed=5, threads=1)]
 
 
 def test_the_closed_form_is_left_out_where_it_takes_too_long(data, monkeypatch):

@@ -113,7 +113,8 @@ def test_time_is_reserved_for_the_last_fits():
     assert budget.allows(done, "c")
     assert not Budget(100.0, None, time.monotonic() - 62.0).allows(done, "a")
     assert budget.minutes_left(done) == pytest.approx((100 - 40 - 33) / 60 / 2.4, rel=0.01)
-    assert Budget(100.0, None, time.monotonic() - 99.0).minutes_left(done) == 0.02
+    assert Budget(100.0, None, time.monotonic() - 99.0).minutes_left(done) == 1 / 60
+    assert Budget(1000.0, None, time.monotonic()).minutes_left(done) == pytest.approx(250 / 60)  # a quarter at most
     assert Budget(1e-9, None, time.monotonic()).allows([], "a")  # at least one
     assert counted(3).minutes_left(done) is None
 

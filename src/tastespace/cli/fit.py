@@ -17,7 +17,7 @@ from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 from tastespace.models.trained_base import TrainedRecommender
-from tastespace.recipe import RecipeReport
+from tastespace.recipe import RecipeReport, check_arguments
 from tastespace.recipe import fit as default_recipe
 from tastespace.store.model_directory import require_free
 
@@ -71,6 +71,7 @@ def fit(
     parameters: dict[str, Any] = {}
     if model is None:
         _refuse("without --model", {"--set": set, "--valid": valid}, "it is for one model; name it with --model")
+        check_arguments(minutes, trials, seed, threads)
     else:
         _refuse(f"with --model {model}", {"--minutes": minutes, "--trials": trials}, "it is for the default recipe")
         if not 0 <= (valid or 0.0) < 1:

@@ -74,7 +74,7 @@ def fit(
     (3, [1, 2])
     """
     began = time.monotonic()
-    _check(minutes, trials, seed, threads)
+    check_arguments(minutes, trials, seed, threads)
     whole = _interactions(data, user, item, columns)
     notes = []
     if whole.weights is not None:
@@ -147,7 +147,8 @@ def default_minutes(n_interactions: int) -> float:
     return min(max(2.0, 2.0 * n_interactions / 250_000), 5.0)
 
 
-def _check(minutes: float | None, trials: int | None, seed: int, threads: int) -> None:
+def check_arguments(minutes: float | None, trials: int | None, seed: int, threads: int) -> None:
+    """Raise `ParameterError` for arguments of `fit` that are no budget, seed or number of threads."""
     if minutes is not None:
         require_number("minutes", minutes, above=0.0)
     if trials is not None:
