@@ -5,6 +5,7 @@
 
 `accuracy` splits each data set per user (60/20/20, seed 0), fits both on the training part with a few values of the
 regularization, and prints NDCG@10 and R@20 on the validation part for the best of each, with the seconds of that fit.
+EASE takes the side of the users where they are fewer than the items, as on all of these but ml-1m and anime.
 `large` fits a synthetic data set of 100,000 items with a memory limit of 4 GB.
 """
 
@@ -17,8 +18,8 @@ from pathlib import Path
 import tastespace as ts
 from tastespace.models import EASE, SparseEASE
 
-DATASETS = ("ml-100k", "ml-1m", "steam-200k", "anime")
-EASE_REGULARIZATION = (50.0, 100.0, 200.0, 400.0, 800.0)
+DATASETS = ("ml-100k", "ml-1m", "steam-200k", "anime", "lastfm-2k", "citeulike-a")
+EASE_REGULARIZATION = (30.0, 50.0, 100.0, 200.0, 400.0, 800.0)
 SPARSE_REGULARIZATION = (10.0, 30.0, 100.0)
 
 
@@ -37,7 +38,10 @@ def best(make, values, train, valid):
 def accuracy(names):
     for name in names:
         train, valid, _ = ts.split.per_user(ts.datasets.load(name), (0.6, 0.2, 0.2), seed=0)
-        print(f"{name}: {train.n_users:,} users, {train.n_items:,} items, {train.n_interactions:,} interactions")
+        print(
+            f"{name}: {train.n_users:,} users, {train.n_items:,} items, {train.n_interactions:,} interactions",
+            flush=True,
+        )
         reference = None
         for title, make, values in (
             ("EASE", lambda value: EASE(regularization=value), EASE_REGULARIZATION),

@@ -10,6 +10,7 @@ import tastespace
 from tastespace import EASE, Interactions, split
 from tastespace.errors import DataError, ParameterError
 from tastespace.models import ease_sides
+from tastespace.recipe.searches import families
 
 KINDS = ("ones", "weights", "heavy weights")
 
@@ -212,6 +213,17 @@ def test_the_memory_of_the_side_that_is_taken_counts():
     with pytest.raises(DataError, match="side of the users") as problem:
         EASE(memory_limit_gb=1e-9).fit(data)
     assert "set side" not in str(problem.value)
+
+
+def test_the_recipe_tries_ease_where_either_side_is_small():
+    def tried(data):
+        return {family.name: next(family.search) for family in families(data, seed=0, threads=1)}
+
+    few_users = random_data("ones", 20, 7000)
+    model = tried(few_users)["linear, all pairs"].fit(few_users)
+    assert model.inverse_.shape == (20, 20)
+    many = Interactions.from_scipy(sp.csr_array(([1.0], ([0], [0])), shape=(7000, 7000)))
+    assert "linear, all pairs" not in tried(many)
 
 
 def test_both_sides_give_the_same_figures_on_real_data(dataset_dir):
