@@ -45,6 +45,14 @@ class Trial:
         """What trials are compared by."""
         return self.figures.objective
 
+    @property
+    def refit_seconds(self) -> float:
+        """Estimate of the time that fitting the model to everything takes: the best number of epochs, not measured."""
+        seconds = self.seconds
+        if isinstance(self.model, TrainedRecommender) and self.model.is_fitted:
+            seconds = sum(row["seconds"] for row in self.model.history_[: self.model.best_epoch_])
+        return _REFIT * seconds
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -74,7 +82,7 @@ class Budget:
     def reserve(self, done: list[Trial]) -> float:
         """Seconds that choosing and fitting the best of each family to everything will take."""
         assert self.seconds is not None
-        fits = sum(_REFIT * trial.seconds for trial in best_of_families(done))
+        fits = sum(trial.refit_seconds for trial in best_of_families(done))
         return fits + _OVERHEAD * self.seconds
 
     def minutes_left(self, done: list[Trial]) -> float | None:
