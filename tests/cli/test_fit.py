@@ -1,6 +1,7 @@
 """`tastespace fit`."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -276,7 +277,7 @@ def test_without_a_model_the_recipe_chooses(fit, run):
     assert type(model) is ts.Blend
     assert len(model.recipe_["trials"]) == 3
     flat = " ".join(output.split())
-    for part in ("Tried on held-out data", "SparseEASE", "DPCML", "Chosen: ", "saved Blend("):
+    for part in ("3 models tried on held-out data", "SparseEASE", "DPCML", "Chosen: ", "saved a blend of "):
         assert part in flat
     assert model.recipe_["tastes"] in flat
     stored = json.loads(run("inspect", "a.model").out)["metrics"]
@@ -290,6 +291,14 @@ def test_a_budget_of_no_time_gives_one_model_and_says_so(fit):
     model, output = fit("--minutes", "0.0001")
     assert len(model.recipe_["trials"]) == 1
     assert "was used up by the first model" in " ".join(output.split())
+
+
+def test_histories_of_one_item_give_the_most_popular_items(run):
+    Path("tiny.csv").write_text("who,what\nann,tea\nbob,jam\ncat,rye\n", encoding="utf-8")
+    done = run("fit", "tiny.csv", *COLUMNS, "--out", "t.model")
+    assert done.code == 0, done.err
+    assert "Histories are too short to hold anything out: MostPopular()" in " ".join(done.err.split())
+    assert ts.load("t.model").recommend("ann", k=5)["rank"].to_list() == [1, 2]
 
 
 def test_a_blend_goes_by_the_names_of_its_members(fit):

@@ -44,12 +44,15 @@ def choice(figures=(0.3, 0.4, 0.2), one=(0.3, 0.4, 0.1), models=None, balance=0.
         ({"figures": (0.3, 0.4, 0.0), "one": (0.3, 0.4, 0.0)}, "One vector is enough here"),
         (
             {},
-            "This data has users with several tastes: several interests raise the recall of items outside a user's "
-            "main interest from 0.1000 to 0.2000 at no loss of accuracy.",
+            "This data has users with several tastes: several interests improve the recall of items outside a user's "
+            "main interest by 100.0 % (from 0.1000 to 0.2000) at no loss of accuracy.",
         ),
         ({"one": (0.3, 0.4, 0.0)}, "from 0.0000 to 0.2000 at no loss of accuracy."),
-        ({"figures": (0.3, 0.38, 0.2)}, "from 0.1000 to 0.2000 for 5.0 % less accuracy."),
-        ({"figures": (0.27, 0.4, 0.2), "by": "categories"}, "main category from 0.1000 to 0.2000 for 10.0 % less"),
+        ({"figures": (0.3, 0.38, 0.2)}, "(from 0.1000 to 0.2000) for 5.0 % less accuracy."),
+        (
+            {"figures": (0.27, 0.4, 0.2), "by": "categories"},
+            "main category by 100.0 % (from 0.1000 to 0.2000) for 10.0 % less",
+        ),
     ],
 )
 def test_the_sentence_about_several_tastes(given, expected):

@@ -87,7 +87,7 @@ def fit(
         recipe = RecipeReport(**blend.recipe_ or {})
         blend.save(out, metrics=recipe.metrics)
         print_recipe(recipe, messages)
-        fitted: Recommender = blend
+        messages.print(f"saved a blend of {len(blend.members_)} models to {out}", highlight=False, markup=False)
     else:
         share = _VALID if valid is None else valid
         fitted, figures = _fit_and_measure(model, parameters, whole, share, seed)
@@ -95,7 +95,7 @@ def fit(
         if figures is not None:
             values = ", ".join(f"{name} {value:.3f}" for name, value in figures.metrics.items())
             messages.print(f"on the held-out {100 * share:.0f} %: {values}", highlight=False)
-    messages.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
+        messages.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
 
 
 def _refuse(when: str, flags: dict[str, Any], reason: str) -> None:

@@ -39,7 +39,7 @@ class RecipeReport:
     def metrics(self) -> dict[str, float]:
         """Figures of the blend on held-out data, to keep with the model; empty where nothing could be held out."""
         names = {"ndcg": "NDCG@10", "recall": "R@20", "minority": "MinorityRecall@20"}
-        found = self.blend.get("figures", {})
+        found = self.blend["figures"] or {}
         return {label: found[name] for name, label in names.items() if found.get(name) is not None}
 
     def __str__(self) -> str:
@@ -141,7 +141,8 @@ def tastes_sentence(choice: Choice) -> str:
         return f"One vector is enough here: several interests do not notably improve the {what} ({change})."
     loss = -min(_relative(several.ndcg, one.ndcg), _relative(several.recall, one.recall))
     cost = "at no loss of accuracy" if loss < _NOTABLE else f"for {100 * loss:.1f} % less accuracy"
-    return f"This data has users with several tastes: several interests raise the {what} {change} {cost}."
+    gain = f"by {100 * _relative(several.minority, one.minority):.1f} % ({change})" if one.minority else change
+    return f"This data has users with several tastes: several interests improve the {what} {gain} {cost}."
 
 
 def _plain(figures: Accuracy) -> dict[str, float | None]:

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 _MEASURED_USERS = 2_000
 _REFIT = 1.4  # time of a fit to everything, relative to one without the held-out part
+_USUAL_MEMBERS = 4  # of a blend, for which time is kept
 _LONGEST = 0.25  # share of the budget that one model may train
 _OVERHEAD = 0.12  # share of the budget for choosing the blend
 
@@ -82,7 +83,9 @@ class Budget:
     def reserve(self, done: list[Trial]) -> float:
         """Seconds that choosing and fitting the best of each family to everything will take."""
         assert self.seconds is not None
-        fits = sum(trial.refit_seconds for trial in best_of_families(done))
+        best = sorted(best_of_families(done), key=lambda trial: -trial.objective)
+        members = [trial for at, trial in enumerate(best) if at < _USUAL_MEMBERS or trial.model.has_interests]
+        fits = sum(trial.refit_seconds for trial in members)
         return fits + _OVERHEAD * self.seconds
 
     def minutes_left(self, done: list[Trial]) -> float | None:
