@@ -29,6 +29,8 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/model_file.py
 	$(BIN)/python benchmarks/sparse_ease.py accuracy
 	$(BIN)/python benchmarks/sparse_ease.py large
+	$(BIN)/python benchmarks/mixing.py
+	$(BIN)/python benchmarks/tastes.py
 	for what in torch implicit scaling memory large; do $(BIN)/python benchmarks/training.py $$what || exit 1; done
 
 clean:
