@@ -26,7 +26,6 @@ from tastespace.threads import resolve_threads
 
 log = logging.getLogger(__name__)
 
-_HELD_OUT = 0.2  # of each history
 _TOO_SHORT = "Histories are too short to hold anything out"
 _NONE_FITTED = "No model of the trials could be fitted (the log says why)"
 
@@ -78,8 +77,7 @@ def fit(
         whole = whole.without_weights()
         notes.append("Weights were not used: the recipe learns from the interactions alone.")
         log.warning(notes[-1])
-    # In this order short histories stay in training whole: the first part is rounded down.
-    held_out, train = split.per_user(whole, (_HELD_OUT, 1 - _HELD_OUT), seed=seed)
+    train, held_out = split.inner(whole, seed=seed)
     if not held_out.n_interactions:
         return _without_choice(whole, threads, notes, _TOO_SHORT, began)
     budget = Budget(None if trials is not None else 60 * minutes, trials, began)
