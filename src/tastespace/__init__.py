@@ -64,7 +64,7 @@ _LAZY = {
     "tradeoff": "tastespace.recommend.tradeoff",
 }
 _PACKAGES = {"datasets": "tastespace.data.datasets"} | {
-    name: f"tastespace.{name}" for name in ("evaluation", "models", "plots", "recommend", "store", "training")
+    name: f"tastespace.{name}" for name in ("evaluation", "models", "plots", "recipe", "recommend", "store", "training")
 }
 
 if not TYPE_CHECKING:  # with it, type checkers would accept every name
