@@ -19,6 +19,7 @@ struct ConfidenceRows {
 // with sums over the row's columns, y their rows of `fixed`, and gram = fixed' fixed of shape (dim, dim). Rows are
 // independent of each other: the same bits for every number of threads.
 void als_half_step(const ConfidenceRows& rows, std::span<const float> fixed, std::span<const float> gram,
-                   std::span<const float> regularization, std::int64_t dim, int n_steps, std::span<float> vectors, int threads);
+                   std::span<const float> regularization, std::int64_t dim, int n_steps, std::span<float> vectors,
+                   int threads);
 
 }  // namespace tastespace

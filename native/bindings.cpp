@@ -759,8 +759,8 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   m.def(
       "als_half_step",
       [](Array<std::int64_t> offsets, Array<std::int32_t> columns, Array<float> extra, Matrix<float> fixed,
-         Matrix<float> gram, Array<float> regularization, int n_steps, nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu> vectors,
-         int threads) {
+         Matrix<float> gram, Array<float> regularization, int n_steps,
+         nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu> vectors, int threads) {
         same_length(columns.size(), extra.size());
         same_length(offsets.size(), vectors.shape(0) + 1);
         same_length(columns.size(), static_cast<std::size_t>(view(offsets).back()));
@@ -773,8 +773,7 @@ NB_MODULE(TASTESPACE_MODULE, m) {
                                   {vectors.data(), vectors.size()}, threads);
       },
       nb::kw_only(), "offsets"_a, "columns"_a, "extra"_a, "fixed"_a, "gram"_a, "regularization"_a, "n_steps"_a,
-      "vectors"_a.noconvert(),
-      "threads"_a);
+      "vectors"_a.noconvert(), "threads"_a);
 
   m.def(
       "add_standardized",

@@ -182,3 +182,12 @@ def test_one_moment_for_all_cannot_be_split():
 def test_arguments_of_the_wrong_kind(timed, call):
     with pytest.raises(ParameterError, match="expected"):
         call(timed)
+
+
+def test_the_inner_split_holds_out_a_fifth_rounded_down(town):
+    rest, held_out = split.inner(town.interactions, seed=3)
+    np.testing.assert_array_equal(held_out.user_counts, town.interactions.user_counts // 5)
+    np.testing.assert_array_equal(rest.user_counts + held_out.user_counts, town.interactions.user_counts)
+    assert not (rest.matrix.multiply(held_out.matrix)).nnz
+    again, other = split.inner(town.interactions, seed=3), split.inner(town.interactions, seed=4)
+    assert again[1].fingerprint() == held_out.fingerprint() != other[1].fingerprint()

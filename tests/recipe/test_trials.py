@@ -109,13 +109,19 @@ def test_time_is_reserved_for_the_last_fits():
     budget = Budget(100.0, None, time.monotonic() - 40.0)
     done = [trial("a", 0.1, seconds=10.0), trial("a", 0.2, seconds=5.0), trial("b", 0.1, seconds=10.0)]
     assert budget.reserve(done) == pytest.approx(1.4 * (5.0 + 10.0) + 12.0)
-    assert budget.allows(done, "a")  # 40 + 6.5 + 33 < 100
-    assert budget.allows(done, "c")
-    assert not Budget(100.0, None, time.monotonic() - 62.0).allows(done, "a")
+    a, like_b, slow = (
+        Family("a", search()), Family("c", search(), like="b"), Family("d", search(), seconds=30.0)
+    )  # fmt: skip
+    assert budget.allows(done, a)  # 40 + 1.3 * 5 + 33 < 100
+    assert budget.allows(done, like_b)  # 40 + 1.3 * 10 + 33 < 100
+    assert not budget.allows(done, slow)  # 40 + 1.3 * 30 + 33 > 100
+    later = Budget(100.0, None, time.monotonic() - 62.0)
+    assert not later.allows(done, a)
+    assert later.allows(done, Family("e", search()))  # nothing is known of it: 62 + 33 < 100
     assert budget.minutes_left(done) == pytest.approx((100 - 40 - 33) / 60 / 2.4, rel=0.01)
     assert Budget(100.0, None, time.monotonic() - 99.0).minutes_left(done) == 1 / 60
     assert Budget(1000.0, None, time.monotonic()).minutes_left(done) == pytest.approx(250 / 60)  # a quarter at most
-    assert Budget(1e-9, None, time.monotonic()).allows([], "a")  # at least one
+    assert Budget(1e-9, None, time.monotonic()).allows([], a)  # at least one
     assert counted(3).minutes_left(done) is None
 
 

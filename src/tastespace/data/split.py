@@ -51,6 +51,21 @@ def per_user(data: Interactions, ratios: Sequence[float] = (0.6, 0.2, 0.2), *, s
     return _parts(data, part, len(shares))
 
 
+def inner(data: Interactions, *, seed: int = 0) -> list[Interactions]:
+    """Hold out a fifth of each user's items inside the training data, to choose on; gives ``[rest, held_out]``.
+
+    The fifth is rounded down, so that histories of fewer than five items stay whole.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=50, n_items=80, n_interactions=900, seed=1).interactions
+    >>> rest, held_out = inner(town)
+    >>> bool((held_out.user_counts == town.user_counts // 5).all())
+    True
+    """
+    held_out, rest = per_user(data, (0.2, 0.8), seed=seed)
+    return [rest, held_out]
+
+
 def leave_k_out(data: Interactions, k: int = 1, *, seed: int = 0, latest: bool = False) -> list[Interactions]:
     """Hold out k items of every user who has more than k: at random, or the ``latest`` by timestamp.
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace import _native
 from tastespace.checks import require_number
 from tastespace.data import split
 from tastespace.data.concat import concat
@@ -20,21 +19,18 @@ from tastespace.models.balance import BALANCED_BY, Balance, BalanceBy
 from tastespace.models.base import Recommender
 from tastespace.models.blend_members import (
     checked_members,
+    checked_weights,
     fitted_member,
     named_members,
     require_same_data,
     with_best_epoch,
 )
-from tastespace.models.blend_weights import CandidateScores, best_weights
+from tastespace.models.blend_weights import CandidateScores, add_standardized, best_weights
 from tastespace.models.dpcml import DPCML
 from tastespace.models.sparse_ease import SparseEASE
 from tastespace.models.vector_space import VectorSpace
-from tastespace.threads import resolve_threads
 
 log = logging.getLogger(__name__)
-
-_HELD_OUT = 0.2  # of each history, to choose the weights where no validation data is given
-_SUM_TOLERANCE = 1e-6
 
 Self = TypeVar("Self", bound="Blend")
 
@@ -124,9 +120,10 @@ class Blend(Recommender):
         model = cls([member.clone() for member in fitted], weights, balance, balance_by, threads)
         if weights is None and valid is None:
             raise ParameterError("Blend.of was given neither weights nor valid, held-out interactions to choose them.")
-        model._check_parameters(len(fitted))
+        model._check_balance()
+        given = checked_weights(weights, len(fitted))
         model.members_ = fitted
-        model.weights_ = _normalized(weights) if weights is not None else model._chosen(valid)
+        model.weights_ = model._chosen(valid) if given is None else given
         weighted = [member.train_ for member in fitted if member.train_.weights is not None]
         model.train_, model.valid_ = (weighted or [fitted[0].train_])[0], valid
         return model
@@ -135,17 +132,17 @@ class Blend(Recommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         templates = self._templates()
-        self._check_parameters(len(templates))
+        self._check_balance()
+        given = checked_weights(self.weights, len(templates))
         for stale in ("_balance", "recipe_"):
             vars(self).pop(stale, None)
-        if self.weights is not None:
+        if given is not None:
             self.members_ = [fitted_member(member.clone(), train, valid, progress) for member in templates]
-            self.weights_ = _normalized(self.weights)
+            self.weights_ = given
             return
         held_out, rest = valid, train
         if held_out is None:
-            # In this order short histories stay in training whole: the first part is rounded down.
-            held_out, rest = split.per_user(train, (_HELD_OUT, 1 - _HELD_OUT), seed=0)
+            rest, held_out = split.inner(train)
         if not held_out.n_interactions:
             log.warning("histories are too short to hold out a part and choose weights: all members weigh the same")
             self.members_ = [fitted_member(member.clone(), train, None, progress) for member in templates]
@@ -192,22 +189,10 @@ class Blend(Recommender):
     def _templates(self) -> list[Recommender]:
         return [DPCML(), SparseEASE()] if self.members is None else checked_members(self.members)
 
-    def _check_parameters(self, n_members: int) -> None:
+    def _check_balance(self) -> None:
         require_number("balance", self.balance, least=0.0)
         if self.balance_by not in BALANCED_BY:
             raise ParameterError(f"balance_by={self.balance_by!r}: expected {' or '.join(map(repr, BALANCED_BY))}.")
-        if self.weights is None:
-            return
-        given = list(self.weights)
-        if len(given) != n_members:
-            raise ParameterError(f"weights={given!r}: {len(given)} weights for {n_members} members, expected one each.")
-        for weight in given:
-            require_number("weights", weight, least=0.0)
-        if abs(sum(given) - 1.0) > _SUM_TOLERANCE:
-            raise ParameterError(
-                f"weights={given!r} sum to {sum(given):g}, expected 1. Divide each by their sum, or leave weights out "
-                "to have them chosen on validation data."
-            )
 
     # ---- scores --------------------------------------------------------------------------------------------
 
@@ -217,7 +202,7 @@ class Blend(Recommender):
         total = np.zeros((len(users), self.train_.n_items), dtype=np.float32)
         for member, weight in zip(self.members_, self.weights_, strict=True):
             if weight > 0:
-                self._add(total, member, weight, users)
+                add_standardized(total, member, float(weight), users, self.threads)
         return self._balanced(total, users)
 
     def _balanced(self, total: NDArray[np.float32], users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
@@ -230,17 +215,6 @@ class Blend(Recommender):
             total += np.float32(self.balance) * balance.of_users(users)
         return total
 
-    def _add(
-        self, total: NDArray[np.float32], member: Recommender, weight: float, users: NDArray[np.integer[Any]]
-    ) -> None:
-        scores = np.ascontiguousarray(member.score_block(users), dtype=np.float32)
-        bad = _native.add_standardized(total, scores, float(weight), resolve_threads(self.threads))
-        if bad >= 0:
-            raise DataError(
-                f"{type(member).__name__}, a member of the blend, gave a NaN or infinite score for user "
-                f"{self.train_.users[int(users[bad])]!r}. Scores must be finite numbers; did its training diverge?"
-            )
-
     def scores_by(self, user: int, interests: Sequence[int]) -> NDArray[np.float32]:
         """Scores of all items for the user at this index as if only these interests existed, shape ``(n_items,)``."""
         source = self._with_interests()
@@ -250,7 +224,7 @@ class Blend(Recommender):
         total = np.zeros((1, self.train_.n_items), dtype=np.float32)
         for member, weight in zip(self.members_, self.weights_, strict=True):
             if weight > 0 and member is not source:
-                self._add(total, member, weight, rows)
+                add_standardized(total, member, float(weight), rows, self.threads)
         # On the scale of all interests, so that fewer of them can only lower a score.
         whole = source.score_block(rows)[0].astype(np.float64)
         weight = float(self.weights_[self.members_.index(source)])
@@ -395,8 +369,3 @@ class Blend(Recommender):
 def _past(train: Interactions, user: int) -> NDArray[np.int32]:
     """Indices of the items that the user at this index has."""
     return train.indices[train.offsets[user] : train.offsets[user + 1]]
-
-
-def _normalized(weights: Sequence[float]) -> NDArray[np.float64]:
-    given = np.asarray(weights, dtype=np.float64)
-    return given / given.sum()

@@ -1,15 +1,21 @@
-"""Members of a blend: checks, names, and how each is fitted."""
+"""Members of a blend and their weights: checks, names, and how each is fitted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace.checks import require_number
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.dpcml import DPCML
 from tastespace.models.trained_base import TrainedRecommender
+
+_SUM_TOLERANCE = 1e-6
 
 
 def checked_members(members: Any) -> list[Recommender]:
@@ -23,6 +29,27 @@ def checked_members(members: Any) -> list[Recommender]:
     if not found:
         raise ParameterError("members=[]: expected at least one model.")
     return found
+
+
+def checked_weights(weights: Any, n_members: int) -> NDArray[np.float64] | None:
+    """The weights with the sum 1, None where none are given; an error unless there is one for each member.
+
+    >>> checked_weights([0.25, 0.75], 2)
+    array([0.25, 0.75])
+    """
+    if weights is None:
+        return None
+    given = list(weights)
+    if len(given) != n_members:
+        raise ParameterError(f"weights={given!r}: {len(given)} weights for {n_members} members, expected one each.")
+    for weight in given:
+        require_number("weights", weight, least=0.0)
+    if abs(sum(given) - 1.0) > _SUM_TOLERANCE:
+        raise ParameterError(
+            f"weights={given!r} sum to {sum(given):g}, expected 1. Divide each by their sum, or leave weights out to "
+            "have them chosen on validation data."
+        )
+    return np.asarray(given, dtype=np.float64) / sum(given)
 
 
 def named_members(members: Sequence[Recommender]) -> dict[str, Recommender]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,15 +202,25 @@ def _without(weights: NDArray[np.float64], member: int) -> NDArray[np.float64]:
     return left / left.sum()
 
 
-def _standardized(member: Recommender, users: NDArray[np.int32], threads: int) -> NDArray[np.float32]:
+def add_standardized(
+    total: NDArray[np.float32], member: Recommender, weight: float, users: NDArray[np.integer[Any]], threads: int
+) -> None:
+    """Add the member's scores for these users, standardized per user and times ``weight``, to ``total`` in place.
+
+    ``total`` has the shape ``(len(users), n_items)``. A score that is not finite is an error.
+    """
     scores = np.ascontiguousarray(member.score_block(users), dtype=np.float32)
-    total = np.zeros_like(scores)
-    bad = _native.add_standardized(total, scores, 1.0, threads)
+    bad = _native.add_standardized(total, scores, weight, resolve_threads(threads))
     if bad >= 0:
         raise DataError(
-            f"{type(member).__name__} gave a NaN or infinite score for user {member.train_.users[int(users[bad])]!r}. "
-            "Did its training diverge?"
+            f"{type(member).__name__}, a member of the blend, gave a NaN or infinite score for user "
+            f"{member.train_.users[int(users[bad])]!r}. Scores must be finite numbers; did its training diverge?"
         )
+
+
+def _standardized(member: Recommender, users: NDArray[np.int32], threads: int) -> NDArray[np.float32]:
+    total = np.zeros((len(users), member.train_.n_items), dtype=np.float32)
+    add_standardized(total, member, 1.0, users, threads)
     return total
 
 

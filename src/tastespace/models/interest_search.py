@@ -21,7 +21,6 @@ AUTO = "auto"
 TRIED = (1, 2, 4)
 """Numbers of vectors per user that are compared; of equally good ones the smallest is kept."""
 
-_HELD_OUT = 0.2  # of each history, where no validation data is given
 _STOPPED_BY_USER = ("callback", "interrupted")
 
 
@@ -40,8 +39,7 @@ def fit_with_best_number(
     runs = _Runs(model, progress, callbacks)
     if valid is not None and valid.n_interactions:
         return runs.best(train, valid, then=0)[0]
-    # In this order short histories stay in training whole: the first part is rounded down.
-    held_out, rest = split.per_user(train, (_HELD_OUT, 1 - _HELD_OUT), seed=model.seed)
+    rest, held_out = split.inner(train, seed=model.seed)
     if not held_out.n_interactions:
         log.warning("n_interests='auto': histories are too short to hold out a part; every user gets one vector")
         return runs.fit(train, None, {"n_interests": 1}, left=1)

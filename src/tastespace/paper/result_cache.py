@@ -36,7 +36,7 @@ VERSIONS: dict[str, int] = {"kernels": 1, "evaluation": 1, "reranking": 1, "cold
 """Raise a number where a change of the code changes metrics: ``kernels`` (native code, of all models), ``evaluation``
 (metrics, protocols, splits), ``reranking`` (second stages), ``cold start`` (content, cold-start metrics), ``result``
 (what a result holds)."""
-MODEL_VERSIONS: dict[str, int] = {"als": 2}
+MODEL_VERSIONS: dict[str, int] = {"als": 2, "sparse-ease": 2}
 """Name in the registry -> version, where it is not 1. Raise it where a change of the model or of its training changes
 the metrics that it reaches."""
 RENAMED_PARAMETERS: dict[str, str] = {}

@@ -27,7 +27,6 @@ from tastespace.threads import resolve_threads
 
 log = logging.getLogger(__name__)
 
-_HELD_OUT = 0.2  # of each history
 _MOST_CATEGORIES = 500
 _TOO_SHORT = "Histories are too short to hold anything out"
 _NONE_FITTED = "No model of the trials could be fitted (the log says why)"
@@ -82,8 +81,7 @@ def fit(
         notes.append("Weights were not used: the recipe learns from the interactions alone.")
         log.warning(notes[-1])
     compared = whole if _has_few_categories(whole) else replace(whole, item_attributes=None)
-    # In this order short histories stay in training whole: the first part is rounded down.
-    held_out, train = split.per_user(compared, (_HELD_OUT, 1 - _HELD_OUT), seed=seed)
+    train, held_out = split.inner(compared, seed=seed)
     if not held_out.n_interactions:
         return _without_choice(whole, threads, notes, _TOO_SHORT, began)
     minutes = default_minutes(whole.n_interactions) if minutes is None else minutes

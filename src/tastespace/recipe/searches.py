@@ -29,29 +29,37 @@ class Family:
 
     name: str
     search: Search
+    like: str | None = None
+    """A family whose models take about as long, for a first estimate."""
+    seconds: float = 0.0
+    """The estimate where there is no such family."""
 
 
 def families(train: Interactions, seed: int, threads: int) -> list[Family]:
     """The searches, in the order in which they take turns."""
     found = [
-        Family("linear", _sparse_ease(threads, user_power=0.0)),
+        Family("linear", _sparse_ease(train, threads, user_power=0.0)),
         Family("several vectors", _metric(train, seed, threads, several=True)),
         Family("factorization", _als(train, seed, threads)),
-        Family("one vector", _metric(train, seed, threads, several=False)),
-        Family("linear, users alike", _sparse_ease(threads, user_power=-0.5)),
+        Family("one vector", _metric(train, seed, threads, several=False), like="several vectors"),
+        Family("linear, users alike", _sparse_ease(train, threads, user_power=-0.5), like="linear"),
     ]
     if category_column(train.item_attributes) is not None:
-        found.append(Family("popular by category", _category_popular()))
-    if min(train.n_users, train.n_items) <= _EASE_LIMIT:
-        found.append(Family("linear, all pairs", _ease(threads)))
+        found.append(Family("popular by category", _category_popular(), like="linear"))
+    smaller_side = min(train.n_users, train.n_items)
+    if smaller_side <= _EASE_LIMIT:
+        # Its time grows with the cube; this is a slow machine's.
+        found.append(Family("linear, all pairs", _ease(threads), seconds=10.0 * (smaller_side / _EASE_LIMIT) ** 3))
     return found
 
 
-def _sparse_ease(threads: int, user_power: float) -> Search:
-    def make(value: float) -> Recommender:
-        return SparseEASE(regularization=value, user_power=user_power, threads=threads)
+def _sparse_ease(train: Interactions, threads: int, user_power: float) -> Search:
+    def make(value: float, n_neighbors: int = 100) -> Recommender:
+        return SparseEASE(n_neighbors, regularization=value, user_power=user_power, threads=threads)
 
-    yield from _line(make, (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), start=3)
+    value, _ = yield from _line(make, (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), start=3)
+    if user_power == 0 and train.n_items > 100:
+        yield make(value, n_neighbors=300)
 
 
 def _ease(threads: int) -> Search:
@@ -71,7 +79,7 @@ def _als(train: Interactions, seed: int, threads: int) -> Search:
         return ALS(dim=dim, alpha=alpha, regularization=regularization, frequency_power=1.0, seed=seed, threads=threads)
 
     # Confidence and regularization belong together: along this line the predictions keep their size.
-    pairs = ((2.0, 15.0), (8.0, 30.0), (32.0, 100.0), (100.0, 300.0))
+    pairs = ((2.0, 15.0), (8.0, 30.0), (32.0, 100.0), (100.0, 300.0), (300.0, 900.0))
     (alpha, regularization), best = yield from _line(lambda pair: make(64, *pair), pairs, start=1)
     scales = (0.35, 0.6, 1.0, 1.7, 2.8)
     scale, best = yield from _line(lambda factor: make(64, alpha, factor * regularization), scales, 2, best)

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 _MEASURED_USERS = 2_000
 _REFIT = 1.4  # time of a fit to everything, relative to one without the held-out part
 _USUAL_MEMBERS = 4  # of a blend, for which time is kept
+_SLOWER = 1.3  # the next model of a family may take longer than the last
 _LONGEST = 0.25  # share of the budget that one model may train
 _OVERHEAD = 0.12  # share of the budget for choosing the blend
 
@@ -68,16 +69,15 @@ class Budget:
         """Seconds since the recipe began."""
         return time.monotonic() - self.began
 
-    def allows(self, done: list[Trial], family: str) -> bool:
+    def allows(self, done: list[Trial], family: Family) -> bool:
         """Whether another model of this family fits in, with time left to fit the chosen ones to everything."""
         if self.trials is not None:
             return len(done) < self.trials
         assert self.seconds is not None
         if not done:
             return True
-        own = [trial.seconds for trial in done if trial.family == family]
-        # The first of a family: a guess from the slowest so far.
-        estimate = 1.3 * own[-1] if own else max(trial.seconds for trial in done)
+        last = {trial.family: trial.seconds for trial in done}
+        estimate = _SLOWER * last.get(family.name, last.get(family.like or "", family.seconds))
         return self.elapsed + estimate + self.reserve(done) < self.seconds
 
     def reserve(self, done: list[Trial]) -> float:
@@ -109,7 +109,7 @@ def run_trials(
     waiting = deque((family, next(family.search, None)) for family in families)
     while waiting:
         family, model = waiting.popleft()
-        if model is None or not budget.allows(done, family.name):
+        if model is None or not budget.allows(done, family):
             continue
         report(f"{family.name}: {short_name(model)}")
         trial = _tried(family.name, model, train, measured, budget.minutes_left(done))
