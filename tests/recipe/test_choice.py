@@ -125,6 +125,12 @@ def test_small_weights_are_left_out_but_never_below_the_best_member(trials, halv
     np.testing.assert_array_equal(left, bad if worse else [0.0, 0.0, 0.0, 1.0])
 
 
+def test_one_vector_is_compared_with_the_same_help_by_categories(trials, halves):
+    found = choose([trial for trial in trials if not trial.model.has_interests], halves[1], threads=1)
+    assert found.balance_by == "categories"
+    assert found.one_vector == found.figures  # the same members, weights and balance
+
+
 def test_without_models_of_one_vector_there_is_nothing_to_compare_with(halves):
     found = choose(trials_of(*halves, DPCML(dim=8, n_interests=2, epochs=2)), halves[1], threads=1)
     assert found.one_vector is None

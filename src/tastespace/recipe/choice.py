@@ -37,8 +37,8 @@ class Choice:
     """Of the blend."""
     best_member: tuple[Trial, Accuracy]
     one_vector: Accuracy | None
-    """Of the best blend without members that have several vectors per user, and without balance; None: no such model
-    was tried."""
+    """Of the best blend without members that have several vectors per user; balanced by categories where the choice is,
+    which needs no interests. None: no such model was tried."""
 
 
 def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
@@ -54,23 +54,25 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     single = max(range(len(best)), key=lambda at: alone[at].plain)
     floor = alone[single]
     weights = _without_small(scores, best_weights(scores), floor)
-    total = scores.mixed(weights)
-    balance = sides.best_balance(scores, total, floor)
+    total, balance = sides.balanced(scores, weights, floor)
     members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
     return Choice(
         trials=[best[at] for at in members],
         weights=weights[members],
         balance=balance,
         balance_by=sides.balance_by,
-        figures=scores.accuracy(sides.lifted(total, balance)),
+        figures=scores.accuracy(total),
         best_member=(best[single], alone[single]),
-        one_vector=_best_of(scores.of_members(one)) if one else None,
+        one_vector=_best_of(scores.of_members(one), sides, [alone[at] for at in one]) if one else None,
     )
 
 
-def _best_of(scores: CandidateScores) -> Accuracy:
-    """What the best blend of these members reaches."""
-    return scores.accuracy(scores.mixed(best_weights(scores)))
+def _best_of(scores: CandidateScores, sides: _Sides, alone: list[Accuracy]) -> Accuracy:
+    """What the best blend of these members reaches, of which none has several vectors per user."""
+    weights = best_weights(scores)
+    if sides.balance_by == "interests":
+        return scores.accuracy(scores.mixed(weights))
+    return scores.accuracy(sides.balanced(scores, weights, max(alone, key=lambda one: one.plain))[0])
 
 
 def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor: Accuracy) -> NDArray[np.float64]:
@@ -134,6 +136,14 @@ class _Sides:
     def lifted(self, total: NDArray[np.float32], balance: float) -> NDArray[np.float32]:
         """The scores with this balance."""
         return total if self._logs is None else total + np.float32(balance) * self._logs
+
+    def balanced(
+        self, scores: CandidateScores, weights: NDArray[np.float64], floor: Accuracy
+    ) -> tuple[NDArray[np.float32], float]:
+        """The scores of a blend with the balance that suits it best, and that balance."""
+        total = scores.mixed(weights)
+        balance = self.best_balance(scores, total, floor)
+        return self.lifted(total, balance), balance
 
     def best_balance(self, scores: CandidateScores, total: NDArray[np.float32], floor: Accuracy) -> float:
         """The balance that does best where accuracy below that of the best member, ``floor``, counts against it."""
