@@ -159,7 +159,6 @@ class Blend(Recommender):
         Members that can continue their training do; the others are fitted again to old and new interactions.
         """
         self.require_fitted()
-        self.require_fitted()
         if not isinstance(new, Interactions):
             raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
         if (new.weights is None) != (self.train_.weights is None):

@@ -56,7 +56,7 @@ def fit(
         user, item: Names of the columns of a frame.
         minutes: Time for all of it, by default 2, and up to 5 where there are more than 250,000 interactions. At least
             one model is fitted, however small the budget.
-        trials: Number of models to try, instead of ``minutes``: gives the same model on every machine.
+        trials: Number of models to try, instead of ``minutes``: gives the same model every time.
         seed: Of the held-out part and of the models.
         threads: 0 means all cores.
         progress: Show what is being tried: by default only where standard error is a terminal.
