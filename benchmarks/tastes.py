@@ -24,7 +24,6 @@ import tastespace as ts
 from tastespace.data.categories import category_column
 from tastespace.data.concat import concat
 from tastespace.models import create
-from tastespace.models.blend_members import with_best_epoch
 
 DATASETS = ("ml-100k", "ml-1m", "steam-200k", "lastfm-2k", "anime", "citeulike-a", "amazon-cds")
 TRAINING = {"patience": 5, "validate_every": 2}
@@ -93,7 +92,7 @@ def best(settings, train, valid, both):
     for name, parameters in settings:
         model = create(name, **parameters).fit(train, some, progress=False)
         found.append((ts.evaluate(model, some, seen=train, metrics=["NDCG@10"])["NDCG@10"], model))
-    return with_best_epoch(max(found, key=lambda one: one[0])[1]).fit(both, progress=False)
+    return max(found, key=lambda one: one[0])[1].as_chosen().fit(both, progress=False)
 
 
 def read(path):

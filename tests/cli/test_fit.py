@@ -324,3 +324,14 @@ def test_a_blend_goes_by_the_names_of_its_members(fit):
 )
 def test_flags_of_the_recipe_and_of_one_model_do_not_mix(error_of, shop, flags, message):
     assert message in error_of("fit", shop.clicks, *COLUMNS, "--out", "a.model", *flags)
+
+
+def test_the_seed_reaches_the_members_of_a_blend(fit):
+    model, _ = fit("--model", "blend:cml+ease", "--seed", "7", "--set", "cml__dim=4", "--set", "cml__epochs=2")
+    assert model.members_[0].seed == 7
+    assert model.weights == model.weights_.tolist()  # those that were chosen and measured
+
+
+def test_a_number_of_interests_that_was_chosen_is_the_one_that_is_saved(fit):
+    model, _ = fit(*SHORT, "--set", "n_interests=auto")
+    assert model.n_interests in (1, 2, 4)

@@ -479,3 +479,37 @@ def test_a_member_may_be_evaluated_on_part_of_the_users(members, parts):
     scores = CandidateScores.of(members, parts[1], max_users=10)
     assert len(scores.users) == 10
     assert (np.diff(scores.users) > 0).all()
+
+
+def test_of_refuses_members_of_other_interactions_the_same_member_twice_and_other_data(members, parts):
+    other = EASE().fit(parts[0].subset(np.arange(parts[0].n_interactions) % 3 > 0))
+    with pytest.raises(DataError, match=r"fitted on the same interactions: DPCML has [\d,]+, EASE"):
+        Blend.of([members[0], other], [0.5, 0.5])
+    with pytest.raises(ParameterError, match="the same model twice"):
+        Blend.of([members[0], members[0]], [0.5, 0.5])
+    with pytest.raises(DataError, match="valid is DataFrame, expected Interactions"):
+        Blend.of(members, valid=parts[1].to_frame())
+    for weights in (1, {0: 0.5, 1: 0.5}, np.array([0.5, 0.5]), "0.5,0.5"):
+        with pytest.raises(ParameterError, match="expected a list of numbers"):
+            Blend.of(members, weights)
+
+
+def test_a_balance_that_is_impossible_is_refused_at_once(parts):
+    bare = [CML(dim=8, epochs=2).fit(parts[0]), EASE().fit(parts[0])]
+    with pytest.raises(ParameterError, match="needs a member with several vectors per user"):
+        Blend.of(bare, [0.5, 0.5], balance=0.3)
+
+
+def test_members_may_have_checkpoints(data, tmp_path):
+    first = DPCML(**FIRST, checkpoint=str(tmp_path / "run.ckpt"), log_file=str(tmp_path / "run.csv"))
+    Blend([first, EASE()]).fit(data)
+    assert {path.name for path in tmp_path.iterdir()} == {"run.ckpt", "run-final.ckpt", "run.csv", "run-final.csv"}
+
+
+def test_as_chosen_keeps_weights_and_epochs(parts):
+    fitted = Blend([DPCML(**FIRST, n_interests="auto"), EASE()]).fit(parts[0], parts[1])
+    again = fitted.as_chosen()
+    assert again.weights == fitted.weights_.tolist()
+    assert again.members[0].n_interests == fitted.members_[0].n_interests_
+    assert again.members[0].epochs == fitted.members_[0].best_epoch_
+    assert not again.is_fitted

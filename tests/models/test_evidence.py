@@ -88,19 +88,6 @@ def test_members_without_contributions_add_nothing(data):
     assert Blend.of([dpcml, ease], [1.0, 0.0]).evidence(3, 7) is None
 
 
-def test_members_that_know_other_interactions_are_matched_by_item(data):
-    """`Blend.of` wants the same users and items, not the same interactions."""
-    plain = data.without_weights()
-    keep = np.arange(plain.n_interactions) % 3 > 0
-    whole, part = EASE(threads=1).fit(plain), EASE(regularization=7.0, threads=1).fit(plain.subset(keep))
-    blend = Blend.of([whole, part], [0.5, 0.5], threads=1)
-    expected = np.zeros(plain.n_items)
-    for member in (whole, part):
-        scores = member.score_block(np.array([3]))[0].astype(np.float64)
-        expected[past(member.train_, 3)] += 0.5 / scores.std() * member.evidence(3, 7)
-    np.testing.assert_allclose(blend.evidence(3, 7), expected[past(plain, 3)], rtol=1e-5, atol=1e-7)
-
-
 def test_other_models_have_no_contributions(data):
     for model in (MostPopular(), ALS(dim=4, threads=1)):
         assert model.fit(data).evidence(0, 0) is None

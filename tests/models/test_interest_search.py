@@ -12,7 +12,6 @@ import tastespace
 from tastespace import CML, DPCML, EASE, Blend, evaluate, split, synthetic
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.models import interest_search
-from tastespace.models.blend_members import with_best_epoch
 
 SMALL = {"dim": 6, "epochs": 6, "validate_every": 1, "patience": 3, "seed": 0, "threads": 1}
 
@@ -219,5 +218,5 @@ def test_a_blend_fits_its_member_to_everything_with_the_number_chosen(parts):
     held_out, rest = split.per_user(parts[0], (0.2, 0.8), seed=0)
     inner = DPCML(**SMALL, n_interests="auto").fit(rest, valid=held_out)
     assert model.members_[0].n_interests == inner.n_interests_
-    assert repr(with_best_epoch(inner)).count(f"n_interests={inner.n_interests_}") == 1
+    assert repr(inner.as_chosen()).count(f"n_interests={inner.n_interests_}") == 1
     assert model.members[0].n_interests == "auto"

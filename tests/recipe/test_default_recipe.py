@@ -88,8 +88,23 @@ def test_a_tiny_budget_gives_one_model_and_a_note(data):
     assert len(model.recommend(k=2)) == 2 * data.n_users
 
 
-def test_a_number_of_trials_is_no_budget_of_time(data):
-    assert ts.fit(data, minutes=1e-4, trials=2).recipe_["notes"] == []
+def test_the_budget_is_a_time_or_a_number_of_trials(data):
+    assert ts.fit(data, trials=2).recipe_["notes"] == []
+    with pytest.raises(ParameterError, match=r"minutes=1 and trials=2: give one of them"):
+        ts.fit(data, minutes=1, trials=2)
+
+
+@pytest.mark.parametrize("n_items", [4, 15])
+def test_catalogs_shorter_than_the_lists_that_are_measured(n_items):
+    town = ts.synthetic.multi_interest(60, n_items, 60 * n_items // 2, n_categories=2, n_interests=(1, 2)).interactions
+    model = ts.fit(town, trials=4)
+    assert len(model.recipe_["trials"]) == 4
+    assert len(model.recommend(town.users[0], k=50)) == n_items - len(town.items_of(town.users[0]))
+
+
+def test_an_argument_that_nothing_takes_is_named(frame):
+    with pytest.raises(ParameterError, match=r"fit has no argument 'min_ratings'; .*Did you mean min_rating"):
+        ts.fit(frame, user="who", item="what", trials=1, min_ratings=3)
 
 
 @pytest.mark.parametrize(("n_items", "expected"), [(1, "MostPopular()"), (2, "SparseEASE()")])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COMMANDS = [
     LazyCommand(
         "demo:demo", "demo --dataset ml-100k",
-        "Train on small data, compare models and show one user's recommendations, in about a minute.",
+        "Train on small data, compare models and show one user's recommendations.",
     ),
     LazyCommand(
         "fit:fit", "fit clicks.parquet --user who --item what --out shop.model",

@@ -16,7 +16,6 @@ from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.data.categories import item_categories
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
-from tastespace.models.blend_members import with_best_epoch
 from tastespace.recipe import RecipeReport
 from tastespace.recipe import fit as default_recipe
 
@@ -26,13 +25,14 @@ _MODELS: tuple[tuple[str, str, tuple[dict[str, Any], ...]], ...] = (
     ("most popular", "popular", ({},)),
     ("EASE (linear)", "ease", tuple({"regularization": value} for value in (50.0, 200.0, 1000.0))),
     ("CML, one vector", "cml", tuple({"n_negatives": n, "patience": 5} for n in (3, 10, 30))),
+    ("DPCML, several", "dpcml", tuple({"n_negatives": n, "patience": 5} for n in (3, 10, 30))),
 )
 _LEGEND = (
     "[dim]All values are fractions from 0 to 1. minority: recall@20 of the held-out items outside a user's main "
     "category; diversity: how different the categories within a list are; coverage: share of the catalog that is "
     "recommended to at least one user.[/]"
 )
-_EASE_ITEMS = 8_000  # above, its square of items takes minutes
+_EASE_LIMIT = 8_000  # users or items, whichever are fewer: above, it takes minutes
 _TRIALS = 40  # on the synthetic data: about half a minute, and the same table every time
 _BY_CATEGORY = ("MinorityRecall@20", "CategoryILD@10")
 
@@ -43,7 +43,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the synthetic data and of the split.")] = 0,
     trials: Annotated[int | None, typer.Option(help="Models that the default recipe tries.")] = None,
 ) -> None:
-    """Train on small data, compare models and show one user's recommendations, in about a minute."""
+    """Train on small data, compare models and show one user's recommendations."""
     console = Console()
     data, truth = _load(dataset, seed)
     user_id = _find(data, user)
@@ -51,7 +51,7 @@ def demo(
     if truth is not None:
         console.print("[dim]Each user has two to four planted interests of unequal weight.[/]")
     test, known = split.per_user(data, (0.2, 0.8), seed=seed)
-    models = [entry for entry in _MODELS if entry[1] != "ease" or data.n_items <= _EASE_ITEMS]
+    models = [entry for entry in _MODELS if entry[1] != "ease" or min(data.n_users, data.n_items) <= _EASE_LIMIT]
 
     fitted: list[tuple[str, Recommender, Report]] = []
     with progress_bar("training") as bar:
@@ -82,7 +82,7 @@ def _best(models: list[Recommender], known: Interactions, seed: int) -> Recommen
             evaluate(model.fit(rest, held_out, progress=False), held_out, seen=rest, metrics=["NDCG@10"])["NDCG@10"]
             for model in models
         ]
-        models = [with_best_epoch(models[figures.index(max(figures))])]
+        models = [models[figures.index(max(figures))].as_chosen()]
     return models[0].fit(known, progress=False)
 
 

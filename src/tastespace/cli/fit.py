@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,6 @@ from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
-from tastespace.models.trained_base import TrainedRecommender
 from tastespace.recipe import RecipeReport, check_arguments
 from tastespace.recipe import fit as default_recipe
 from tastespace.store.model_directory import require_free
@@ -62,9 +60,9 @@ def fit(
     """Fit a model to a table of interactions and save it.
 
     Without --model the default recipe tries several kinds of models on held-out data within --minutes, blends the best,
-    lifts smaller interests where that costs nothing, and prints what it tried and why it chose. With --model a share of
-    each history is held out first, to choose the number of epochs and to measure the model (in fractions). Either way
-    the model is then fitted to everything.
+    gives smaller interests more weight where accuracy stays, and prints what it tried and why it chose. With --model a
+    share of each history is held out first, to choose the number of epochs and to measure the model (in fractions).
+    Either way the model is then fitted to everything.
     """
     require_free(out)  # bad arguments fail here, before hours of training
     messages = Console(stderr=True, soft_wrap=True)  # standard output stays empty
@@ -76,8 +74,13 @@ def fit(
         _refuse(f"with --model {model}", {"--minutes": minutes, "--trials": trials}, "it is for the default recipe")
         if not 0 <= (valid or 0.0) < 1:
             raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
-        known = create(model)._parameter_names()
-        flags = {name: value for name, value in (("seed", seed), ("threads", threads)) if name in known}
+        known = create(model).get_params()  # of the members of a blend too
+        flags = {
+            name: value
+            for name in known
+            for end, value in (("seed", seed), ("threads", threads))
+            if name == end or name.endswith(f"__{end}")
+        }
         parameters = flags | parse_settings(set or [])
         create(model, **parameters)
     whole = _load(data, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads)
@@ -160,11 +163,4 @@ def _fit_and_measure(
         return model.fit(whole), None
     model.fit(train, valid=held_out)
     report = evaluate(model, held_out, seen=train, k=min(10, whole.n_items), metrics=["P", "R", "NDCG", "MRR"])
-    final = {**parameters}
-    if isinstance(model, TrainedRecommender) and "epochs" in inspect.signature(type(model)).parameters:
-        final["epochs"] = max(1, int(getattr(model, "best_epoch_", 0)) or int(model.get_params()["epochs"]))
-    for name_of_file in ("checkpoint", "log_file"):  # the second training is another run
-        if final.get(name_of_file):
-            first = Path(str(final[name_of_file]))
-            final[name_of_file] = str(first.with_stem(f"{first.stem}-final"))
-    return create(name, **final).fit(whole), report
+    return model.as_chosen().fit(whole), report

@@ -244,6 +244,13 @@ class Recommender(InferenceMixin, ABC):
         parameters = self.get_params(deep=False)
         return type(self)(**{name: _copied(value) for name, value in parameters.items()})
 
+    def as_chosen(self: Self) -> Self:
+        """An unfitted copy of a fitted model with what validation data chose, such as the number of epochs.
+
+        For a second fit, to all of the data.
+        """
+        return self.clone()
+
     @property
     def is_fitted(self) -> bool:
         """Whether `fit` has been called."""

@@ -23,7 +23,6 @@ from tastespace.models.blend_members import (
     fitted_member,
     named_members,
     require_same_data,
-    with_best_epoch,
 )
 from tastespace.models.blend_weights import CandidateScores, add_standardized, best_weights
 from tastespace.models.dpcml import DPCML
@@ -120,12 +119,15 @@ class Blend(Recommender):
         model = cls([member.clone() for member in fitted], weights, balance, balance_by, threads)
         if weights is None and valid is None:
             raise ParameterError("Blend.of was given neither weights nor valid, held-out interactions to choose them.")
+        if valid is not None and not isinstance(valid, Interactions):
+            raise DataError(f"valid is {type(valid).__name__}, expected Interactions.")
         model._check_balance()
         given = checked_weights(weights, len(fitted))
         model.members_ = fitted
         model.weights_ = model._chosen(valid) if given is None else given
         weighted = [member.train_ for member in fitted if member.train_.weights is not None]
         model.train_, model.valid_ = (weighted or [fitted[0].train_])[0], valid
+        model._balance_now()
         return model
 
     # ---- learning ------------------------------------------------------------------------------------------
@@ -140,18 +142,17 @@ class Blend(Recommender):
             self.members_ = [fitted_member(member.clone(), train, valid, progress) for member in templates]
             self.weights_ = given
             return
-        held_out, rest = valid, train
-        if held_out is None:
-            rest, held_out = split.inner(train)
+        rest, held_out = split.inner(train) if valid is None else (train, valid)
         if not held_out.n_interactions:
-            log.warning("histories are too short to hold out a part and choose weights: all members weigh the same")
+            reason = "histories are too short to hold out a part" if valid is None else "valid is empty"
+            log.warning("%s, so weights cannot be chosen: all members weigh the same", reason)
             self.members_ = [fitted_member(member.clone(), train, None, progress) for member in templates]
             self.weights_ = np.full(len(templates), 1 / len(templates))
             return
         self.members_ = [fitted_member(member.clone(), rest, held_out, progress) for member in templates]
         self.weights_ = self._chosen(held_out)
         if valid is None:
-            self.members_ = [fitted_member(with_best_epoch(member), train, None, progress) for member in self.members_]
+            self.members_ = [fitted_member(member.as_chosen(), train, None, progress) for member in self.members_]
 
     def partial_fit(self, new: Interactions, progress: bool | None = None) -> Blend:
         """Learn from more interactions, which may hold new users and items; the weights of the members stay.
@@ -180,6 +181,13 @@ class Blend(Recommender):
         vars(self).pop("_balance", None)
         return self
 
+    def as_chosen(self: Self) -> Self:
+        """An unfitted copy with the weights that were chosen, and members with what was chosen for them."""
+        again = self.clone()
+        again.members = [member.as_chosen() for member in self.members_]
+        again.weights = [float(weight) for weight in self.weights_]
+        return again
+
     def _chosen(self, valid: Interactions | None) -> NDArray[np.float64]:
         assert valid is not None
         scores = CandidateScores.of(self.members_, valid, threads=self.threads)
@@ -206,16 +214,24 @@ class Blend(Recommender):
 
     def _balanced(self, total: NDArray[np.float32], users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The scores with `balance` added, in place."""
-        if self.balance:
-            by, balance = self._balance or ("", None)
-            if balance is None or by != self.balance_by:
-                balance = Balance(self.train_, self.balance_by, self.interest_space(), self.threads)
-                self._balance = self.balance_by, balance
+        balance = self._balance_now()
+        if balance is not None:
             total += np.float32(self.balance) * balance.of_users(users)
         return total
 
+    def _balance_now(self) -> Balance | None:
+        """What `balance` multiplies, made when first needed; None where that is 0."""
+        if not self.balance:
+            return None
+        by, balance = self._balance or ("", None)
+        if balance is None or by != self.balance_by:
+            balance = Balance(self.train_, self.balance_by, self.interest_space(), self.threads)
+            self._balance = self.balance_by, balance
+        return balance
+
     def scores_by(self, user: int, interests: Sequence[int]) -> NDArray[np.float32]:
         """Scores of all items for the user at this index as if only these interests existed, shape ``(n_items,)``."""
+        self.require_fitted()
         source = self._with_interests()
         if source is None:
             return super().scores_by(user, interests)
@@ -251,12 +267,11 @@ class Blend(Recommender):
             found = member.evidence(user, item) if weight > 0 else None
             if found is None:
                 continue
-            total = np.zeros(self.train_.n_items) if total is None else total
+            total = np.zeros(len(found)) if total is None else total
             deviation = float(member.score_block(np.array([user]))[0].std(dtype=np.float64))
             if deviation:
-                # By item: a fitted member may have been given other interactions than the first.
-                total[_past(member.train_, user)] += weight / deviation * found
-        return None if total is None else total[_past(self.train_, user)].astype(np.float32)
+                total += weight / deviation * found
+        return None if total is None else total.astype(np.float32)
 
     # ---- interests and items, from the member that has them --------------------------------------------------
 
@@ -363,8 +378,3 @@ class Blend(Recommender):
         if self.members is None and repr(members) != before:  # the default members, changed
             self.members = members
         return self
-
-
-def _past(train: Interactions, user: int) -> NDArray[np.int32]:
-    """Indices of the items that the user at this index has."""
-    return train.indices[train.offsets[user] : train.offsets[user + 1]]

@@ -12,8 +12,6 @@ from tastespace.checks import require_number
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
-from tastespace.models.dpcml import DPCML
-from tastespace.models.trained_base import TrainedRecommender
 
 _SUM_TOLERANCE = 1e-6
 
@@ -28,6 +26,8 @@ def checked_members(members: Any) -> list[Recommender]:
             raise ParameterError(f"members={found!r}: {member!r} is not a model. Expected a list of models.")
     if not found:
         raise ParameterError("members=[]: expected at least one model.")
+    if len({id(member) for member in found}) < len(found):
+        raise ParameterError(f"members={found!r}: the same model twice. Give it once, with the sum of the weights.")
     return found
 
 
@@ -39,6 +39,8 @@ def checked_weights(weights: Any, n_members: int) -> NDArray[np.float64] | None:
     """
     if weights is None:
         return None
+    if not isinstance(weights, (list, tuple)):
+        raise ParameterError(f"weights={weights!r}: expected a list of numbers, such as [0.7, 0.3].")
     given = list(weights)
     if len(given) != n_members:
         raise ParameterError(f"weights={given!r}: {len(given)} weights for {n_members} members, expected one each.")
@@ -73,7 +75,7 @@ def named_members(members: Sequence[Recommender]) -> dict[str, Recommender]:
 
 
 def require_same_data(members: Sequence[Recommender]) -> None:
-    """Raise unless all members are fitted and have the same users and items."""
+    """Raise unless all members are fitted to the same users, items and interactions."""
     first = members[0]
     for member in members:
         member.require_fitted()
@@ -86,6 +88,13 @@ def require_same_data(members: Sequence[Recommender]) -> None:
                     f"{len(ours):,} {kind}, {type(member).__name__} {len(theirs):,}{other_ids}. Fit all of them on the "
                     "same data."
                 )
+        ours, theirs = first.train_, member.train_
+        if not (np.array_equal(ours.offsets, theirs.offsets) and np.array_equal(ours.indices, theirs.indices)):
+            raise DataError(
+                f"the members of a blend must be fitted on the same interactions: {type(first).__name__} has "
+                f"{ours.n_interactions:,}, {type(member).__name__} {theirs.n_interactions:,}"
+                f"{' others' if ours.n_interactions == theirs.n_interactions else ''}. Fit all on the same data."
+            )
 
 
 def fitted_member(
@@ -95,13 +104,3 @@ def fitted_member(
     if train.weights is not None and not member.uses_weights:
         train, valid = train.without_weights(), None if valid is None else valid.without_weights()
     return member.fit(train, valid, progress)
-
-
-def with_best_epoch(member: Recommender) -> Recommender:
-    """An unfitted copy of a fitted model with what validation data chose: the epochs, and DPCML's number of vectors."""
-    again = member.clone()
-    if isinstance(member, TrainedRecommender) and member.best_epoch_ > 0:
-        again.set_params(epochs=member.best_epoch_)
-    if isinstance(member, DPCML) and member.n_interests == "auto":
-        again.set_params(n_interests=member.n_interests_)
-    return again

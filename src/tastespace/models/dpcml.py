@@ -316,6 +316,11 @@ class DPCML(TrainedRecommender):
             else:
                 vars(self).pop(name, None)
 
+    def as_chosen(self) -> DPCML:
+        """An unfitted copy with the best number of epochs and, for ``n_interests="auto"``, of vectors per user."""
+        again = super().as_chosen()
+        return again.set_params(n_interests=self.n_interests_) if self.n_interests == "auto" else again
+
     def _fold_in(self, histories: Interactions) -> DPCML:
         """Vectors of new users, learned with the model's own loss and the items fixed.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,6 +59,17 @@ class TrainedRecommender(LoopSettings, Recommender):
         """
         self._callbacks = tuple(callbacks)
         return super().fit(train, valid, progress)
+
+    def as_chosen(self: Self) -> Self:
+        """An unfitted copy with the best number of epochs; it has files of its own, such as ``run-final.csv``."""
+        again = super().as_chosen()
+        if self.best_epoch_ > 0 and "epochs" in self._parameter_names():
+            again.set_params(epochs=self.best_epoch_)
+        for name in ("checkpoint", "log_file"):
+            path = getattr(self, name)
+            if path is not None:
+                again.set_params(**{name: str(Path(path).with_stem(f"{Path(path).stem}-final"))})
+        return again
 
     def _run_loop(
         self,
@@ -114,11 +126,13 @@ class TrainedRecommender(LoopSettings, Recommender):
             return None
         held_out = valid
         self._check_metric(self.monitor, self.monitor_protocol)
+        name, _, k = self.monitor.partition("@")
+        metric = f"{name}@{min(int(k), train.n_items)}" if k else name  # a catalog may have fewer items than k
 
         def validate(result: Arrays) -> float:
             found = model_of(result)
             model = VectorModel(found).fit(train) if isinstance(found, VectorSpace) else found
-            value = model._measure(held_out, train, self.monitor, self.monitor_protocol, self.threads)
+            value = model._measure(held_out, train, metric, self.monitor_protocol, self.threads)
             if math.isnan(value):
                 raise ParameterError(
                     f"monitor={self.monitor!r}: no user of {held_out!r} counts for it under the "

@@ -1,8 +1,8 @@
 """The default recipe: from a table to a fitted model, chosen on held-out data within a budget of time.
 
 `fit` tries linear, factorization and metric models with one and with several vectors per user, blends the best of each
-family with weights chosen on held-out interactions, decides how much smaller interests are lifted, and fits the result
-to all of the data.
+family with weights chosen on held-out interactions, decides how much more weight smaller interests get, and fits the
+result to all of the data.
 """
 
 from tastespace.recipe.default_recipe import check_arguments, fit

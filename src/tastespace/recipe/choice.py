@@ -1,4 +1,4 @@
-"""The choice of the blend: which members, which weights, and how much smaller interests are lifted."""
+"""The choice of the blend: which members, which weights, and how much more weight smaller interests get."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor:
 
 
 class _Sides:
-    """What is a minority among a user's candidates, and by how much it can be lifted."""
+    """What is a minority among a user's candidates, and the scores with more weight for it."""
 
     def __init__(self, scores: CandidateScores, train: Interactions, source: Recommender | None) -> None:
         self._train, self._users, self._items = train, scores.users, np.maximum(scores.items, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
 import time
@@ -14,10 +15,9 @@ from tastespace.checks import require_number, require_seed, require_whole
 from tastespace.data import split
 from tastespace.data.categories import category_column, item_categories
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
+from tastespace.errors import ParameterError, nearest
 from tastespace.models import Blend, MostPopular, SparseEASE
 from tastespace.models.base import TrainingData, as_interactions, is_sparse
-from tastespace.models.blend_members import with_best_epoch
 from tastespace.recipe.choice import choose
 from tastespace.recipe.recipe_report import make_report, report_without_choice
 from tastespace.recipe.searches import families
@@ -49,7 +49,8 @@ def fit(
     A fifth of each history is held out. On the rest models of several families are tried (linear, factorization, metric
     learning with one and with several vectors per user), and their best ones are blended, with the weights that rank
     the held-out items best; the blend is not worse there than its best member. Where users have several interests, the
-    smaller ones are lifted as far as that costs no accuracy. Then everything is fitted again to all of the data.
+    smaller ones get more weight as far as accuracy stays at that of the best model alone. Then everything is fitted
+    again to all of the data.
 
     Args:
         data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
@@ -87,7 +88,7 @@ def fit(
     minutes = default_minutes(whole.n_interactions) if minutes is None else minutes
     budget = Budget(None if trials is not None else 60 * minutes, trials, began)
     with _messages(progress) as report:
-        done = run_trials(families(train, seed, threads), train, held_out, budget, report)
+        done = run_trials(families(train, seed, threads), train, held_out, budget, report, threads)
         if not done:
             return _without_choice(whole, threads, notes, _NONE_FITTED, began)
         report("choosing the blend")
@@ -95,7 +96,7 @@ def fit(
         if budget.seconds is not None and len(done) == 1:
             notes.append(f"The budget of {minutes:g} minutes was used up by the first model; give more for a choice.")
         found = make_report(done, choice, notes, seconds=0.0)
-        members = [with_best_epoch(trial.model) for trial in choice.trials]
+        members = [trial.model.as_chosen() for trial in choice.trials]
         weights = [float(weight) for weight in choice.weights]
         balance, balance_by = choice.balance, choice.balance_by
         del done, choice  # the models of the trials take as much memory as those that are fitted now
@@ -122,6 +123,12 @@ def _without_choice(whole: Interactions, threads: int, notes: list[str], why: st
 def _interactions(data: Any, user: str, item: str, columns: dict[str, Any]) -> Interactions:
     kind = "Interactions" if isinstance(data, Interactions) else "a sparse matrix" if is_sparse(data) else None
     if kind is None:
+        known = list(inspect.signature(Interactions.from_frame).parameters)[1:]
+        for name in columns:
+            if name not in known:
+                raise ParameterError(
+                    f"fit has no argument {name!r}; of a frame it takes {', '.join(known)}.{nearest(name, known)}"
+                )
         return Interactions.from_frame(data, user=user, item=item, **columns)
     for name in [name for name, given in (("user", user), ("item", item)) if given != name] + list(columns):
         raise ParameterError(f"{name}= is for a frame, but data is {kind} already. Leave it out.")
@@ -147,6 +154,8 @@ def default_minutes(n_interactions: int) -> float:
 
 def check_arguments(minutes: float | None, trials: int | None, seed: int, threads: int) -> None:
     """Raise `ParameterError` for arguments of `fit` that are no budget, seed or number of threads."""
+    if minutes is not None and trials is not None:
+        raise ParameterError(f"minutes={minutes!r} and trials={trials!r}: give one of them, the budget is either.")
     if minutes is not None:
         require_number("minutes", minutes, above=0.0)
     if trials is not None:

@@ -63,15 +63,17 @@ class RecipeReport:
         if figures is None:
             return f"Fitted without a comparison: {', '.join(members)}."
         reached = f"NDCG@10 {figures['ndcg']:.4f} and R@20 {figures['recall']:.4f} on held-out data"
-        if len(members) == 1:
+        in_blend = sum(weight > 0 for weight in self.blend["weights"])
+        if in_blend == 1:
+            members = [member for member, weight in zip(members, self.blend["weights"], strict=True) if weight > 0]
             chosen = f"Chosen: {members[0]}, {reached}."
         else:
             chosen = (
-                f"Chosen: the blend of {len(members)} models, {reached}; the best model alone has {best['ndcg']:.4f} "
+                f"Chosen: the blend of {in_blend} models, {reached}; the best model alone has {best['ndcg']:.4f} "
                 f"and {best['recall']:.4f}."
             )
         balance, by = self.blend["balance"], self.blend["balance_by"]
-        return chosen + (f" Smaller interests are lifted (balance {balance:g} by {by})." if balance else "")
+        return chosen + (f" Smaller interests get more weight (balance {balance:g} by {by})." if balance else "")
 
 
 def report_without_choice(model: Recommender, notes: list[str], seconds: float) -> RecipeReport:
@@ -137,12 +139,24 @@ def tastes_sentence(choice: Choice) -> str:
         return f"Nobody has held-out items outside the main {by}: whether several tastes pay cannot be said."
     what = f"recall of items outside a user's main {by}"
     change = f"from {one.minority:.4f} to {several.minority:.4f}"
+    if not _uses_interests(choice):
+        return f"One vector is enough here: several interests improve neither accuracy nor the {what}."
+    gain = _relative(several.plain, one.plain)
+    if several.minority <= (1 + _NOTABLE) * one.minority and gain > _NOTABLE:
+        return f"Several interests improve accuracy by {100 * gain:.1f} %, but not the {what} ({change})."
     if several.minority <= (1 + _NOTABLE) * one.minority:
         return f"One vector is enough here: several interests do not notably improve the {what} ({change})."
     loss = -min(_relative(several.ndcg, one.ndcg), _relative(several.recall, one.recall))
     cost = "at no loss of accuracy" if loss < _NOTABLE else f"for {100 * loss:.1f} % less accuracy"
-    gain = f"by {100 * _relative(several.minority, one.minority):.1f} % ({change})" if one.minority else change
-    return f"This data has users with several tastes: several interests improve the {what} {gain} {cost}."
+    rise = f"by {100 * _relative(several.minority, one.minority):.1f} % ({change})" if one.minority else change
+    return f"This data has users with several tastes: several interests improve the {what} {rise} {cost}."
+
+
+def _uses_interests(choice: Choice) -> bool:
+    """Whether vectors of several interests change a score of the blend."""
+    if choice.balance > 0 and choice.balance_by == "interests":
+        return True
+    return any(w > 0 and trial.model.has_interests for w, trial in zip(choice.weights, choice.trials, strict=True))
 
 
 def _plain(figures: Accuracy) -> dict[str, float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections import deque
@@ -21,6 +22,9 @@ from tastespace.recipe.searches import Family
 from tastespace.recipe.short_names import short_name
 
 log = logging.getLogger(__name__)
+
+Waiting = deque[tuple[Family, Recommender | None]]
+"""Families with their next models, in the order of their turns."""
 
 _MEASURED_USERS = 2_000
 _REFIT = 1.4  # time of a fit to everything, relative to one without the held-out part
@@ -102,31 +106,36 @@ def run_trials(
     held_out: Interactions,
     budget: Budget,
     report: Callable[[str], None],
+    threads: int = 0,
 ) -> list[Trial]:
     """Fit and measure models, the families taking turns, until the budget is used or nothing is left to try."""
     measured = sample_users(held_out, _MEASURED_USERS)
     done: list[Trial] = []
-    waiting = deque((family, next(family.search, None)) for family in families)
+    waiting: Waiting = deque((family, next(family.search, None)) for family in families)
     while waiting:
         family, model = waiting.popleft()
         if model is None or not budget.allows(done, family):
             continue
         report(f"{family.name}: {short_name(model)}")
-        trial = _tried(family.name, model, train, measured, budget.minutes_left(done))
-        if trial is None:
+        trial = _tried(family.name, model, train, measured, budget.minutes_left(done), threads)
+        if trial is None:  # the search goes on as if the model had found nothing
+            _send(family, 0.0, waiting)
             continue
         done.append(trial)
         log.info("%s: %s: NDCG@10 %.4f, R@20 %.4f", family.name, short_name(trial.model), *trial.figures[:2])
         drop_beaten(done)
-        try:
-            waiting.append((family, family.search.send(trial.objective)))
-        except StopIteration:
-            continue
+        _send(family, trial.objective, waiting)
     return done
 
 
+def _send(family: Family, figure: float, waiting: Waiting) -> None:
+    """Tell a search how its model did; its next one, where there is any, waits for its turn."""
+    with contextlib.suppress(StopIteration):
+        waiting.append((family, family.search.send(figure)))
+
+
 def _tried(
-    family: str, model: Recommender, train: Interactions, measured: Interactions, minutes: float | None
+    family: str, model: Recommender, train: Interactions, measured: Interactions, minutes: float | None, threads: int
 ) -> Trial | None:
     start = time.monotonic()
     try:
@@ -137,17 +146,20 @@ def _tried(
             model.set_params(max_minutes=None)
         else:
             model.fit(train, progress=False)
-        figures = _measured(model, train, measured)
+        figures = _measured(model, train, measured, threads)
     except (TastespaceError, MemoryError, np.linalg.LinAlgError) as problem:  # diverged, too large: the others go on
         log.warning("%s was left out: %s", short_name(model), problem)
         return None
     return Trial(family, model, figures, time.monotonic() - start)
 
 
-def _measured(model: Recommender, train: Interactions, measured: Interactions) -> Accuracy:
-    minority = [] if category_column(train.item_attributes) is None else ["MinorityRecall@20"]
-    found = evaluate(model, measured, seen=train, metrics=["NDCG@10", "R@20", *minority])
-    return Accuracy(*(float(found[name]) for name in ("NDCG@10", "R@20", *minority)))
+def _measured(model: Recommender, train: Interactions, measured: Interactions, threads: int) -> Accuracy:
+    short, long = min(10, train.n_items), min(20, train.n_items)
+    metrics = [f"NDCG@{short}", f"R@{long}"]
+    if category_column(train.item_attributes) is not None:
+        metrics.append(f"MinorityRecall@{long}")
+    found = evaluate(model, measured, seen=train, metrics=metrics, threads=threads)
+    return Accuracy(*(float(found[name]) for name in metrics))
 
 
 def sample_users(data: Interactions, n: int) -> Interactions:

@@ -58,8 +58,10 @@ def tradeoff(
     >>> tradeoff(model, test, seen=[train, valid], diversities=(0, 1))["diversity"].to_list()
     [0.0, 1.0]
     """
+    if not isinstance(model, Recommender):
+        raise ParameterError(f"model={model!r}: expected a fitted model.")
     model.require_fitted()
-    degrees = list(diversities)
+    degrees: list[Any] = [diversities] if isinstance(diversities, Real) else list(diversities)
     for degree in degrees:
         if not isinstance(degree, Real) or isinstance(degree, bool) or not 0 <= degree <= 1:
             raise ParameterError(f"diversities: {degree!r} was given, expected numbers from 0 to 1.")
