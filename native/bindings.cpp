@@ -29,6 +29,7 @@
 #include "interest_ranking.hpp"
 #include "item_regression.hpp"
 #include "list_distances.hpp"
+#include "list_order.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
 #include "score_matrix.hpp"
@@ -756,6 +757,20 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         return give_matrix<double>(std::move(out), top.shape(0), cuts.size());
       },
       "top"_a, "vectors"_a, "cuts"_a, "threads"_a);
+
+  m.def(
+      "list_order",
+      [](Array<std::int64_t> offsets, Array<float> scores, Array<std::int32_t> rows, int threads) {
+        same_length(scores.size(), static_cast<std::size_t>(view(offsets).back()));
+        same_length(scores.size(), rows.size());
+        std::vector<std::int64_t> out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::list_order(view(offsets), view(scores), view(rows), threads);
+        }
+        return give(std::move(out));
+      },
+      "offsets"_a, "scores"_a, "rows"_a, "threads"_a);
 
   m.def(
       "pool_relevance",

@@ -125,6 +125,13 @@ def list_pair_distances(
 ) -> NDArray[np.float64]:
     """Sum of squared distances over ordered pairs of each list's first ``cut`` items, shape ``(n, n_cuts)``."""
 
+def list_order(
+    offsets: NDArray[np.int64], scores: NDArray[np.float32], rows: NDArray[np.int32], threads: int
+) -> NDArray[np.int64]:
+    """Which entry is at each place of the lists ``offsets[i] ... offsets[i + 1] - 1``, shape ``(len(scores),)``: by larger
+    score, equal scores by ascending row.
+    """
+
 def pool_relevance(offsets: NDArray[np.int64], scores: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
     """Scores of pools as relevance in [0, 1]: 1 for the best of a pool, 0 for the worst; native/calibrated_lists.hpp.
 
