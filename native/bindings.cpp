@@ -20,6 +20,7 @@
 #include "als.hpp"
 #include "anchors.hpp"
 #include "bpr.hpp"
+#include "calibrated_lists.hpp"
 #include "cpu.hpp"
 #include "csr.hpp"
 #include "dpcml.hpp"
@@ -28,6 +29,7 @@
 #include "interest_ranking.hpp"
 #include "item_regression.hpp"
 #include "list_distances.hpp"
+#include "list_order.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
 #include "score_matrix.hpp"
@@ -755,6 +757,57 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         return give_matrix<double>(std::move(out), top.shape(0), cuts.size());
       },
       "top"_a, "vectors"_a, "cuts"_a, "threads"_a);
+
+  m.def(
+      "list_order",
+      [](Array<std::int64_t> offsets, Array<float> scores, Array<std::int32_t> rows, int threads) {
+        same_length(scores.size(), static_cast<std::size_t>(view(offsets).back()));
+        same_length(scores.size(), rows.size());
+        std::vector<std::int64_t> out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::list_order(view(offsets), view(scores), view(rows), threads);
+        }
+        return give(std::move(out));
+      },
+      "offsets"_a, "scores"_a, "rows"_a, "threads"_a);
+
+  m.def(
+      "pool_relevance",
+      [](Array<std::int64_t> offsets, Array<double> scores, int threads) {
+        same_length(scores.size(), static_cast<std::size_t>(view(offsets).back()));
+        std::vector<double> out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::pool_relevance(view(offsets), view(scores), threads);
+        }
+        return give(std::move(out));
+      },
+      "offsets"_a, "scores"_a, "threads"_a);
+
+  m.def(
+      "calibrated_lists",
+      [](Array<std::int64_t> offsets, Array<double> relevance, Array<std::int32_t> sets,
+         Array<std::int64_t> set_offsets, Array<std::int32_t> set_terms, Array<std::int32_t> term_categories,
+         Array<double> term_shares, Matrix<double> target, double weight, double smoothing, std::int64_t k,
+         int threads) {
+        same_length(offsets.size(), target.shape(0) + 1);
+        same_length(relevance.size(), static_cast<std::size_t>(view(offsets).back()));
+        same_length(relevance.size(), sets.size());
+        same_length(set_terms.size(), static_cast<std::size_t>(view(set_offsets).back()));
+        same_length(term_categories.size(), term_shares.size());
+        std::vector<std::int64_t> out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::calibrated_lists(
+              {view(offsets), view(relevance), view(sets)},
+              {view(set_offsets), view(set_terms), view(term_categories), view(term_shares)}, view(target),
+              static_cast<std::int64_t>(target.shape(1)), {weight, smoothing, k}, threads);
+        }
+        return give(std::move(out));
+      },
+      nb::kw_only(), "offsets"_a, "relevance"_a, "sets"_a, "set_offsets"_a, "set_terms"_a, "term_categories"_a,
+      "term_shares"_a, "target"_a, "weight"_a, "smoothing"_a, "k"_a, "threads"_a);
 
   m.def(
       "als_half_step",

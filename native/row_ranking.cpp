@@ -1,6 +1,8 @@
 #include "row_ranking.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <limits>
 
 namespace tastespace {
@@ -9,8 +11,48 @@ namespace {
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 constexpr int kScan = 64;  // scores compared with the threshold at once
 
+constexpr std::size_t kSample = 256;  // scores from which a threshold is guessed,
+constexpr std::size_t kLongList = 64;  // for lists of this length or longer
+
 bool before(const TopBuffer::Entry& a, const TopBuffer::Entry& b) {
   return a.score != b.score ? a.score > b.score : a.item < b.item;
+}
+
+// A score that somewhat more than k scores exceed, by the order of every n / kSample-th one; -infinity where there are too
+// few scores to guess.
+float guess_threshold(std::span<const float> scores, std::size_t k) {
+  const std::size_t n = scores.size(), stride = n / kSample;
+  if (k < kLongList || stride < 2) return kExcluded;
+  // 1.25 times the places that k would have in the sample, and a few more against chance.
+  const std::size_t place = k * kSample * 5 / (n * 4) + 8;
+  if (place >= kSample / 2) return kExcluded;
+  std::array<float, kSample> sample;
+  for (std::size_t i = 0; i < kSample; ++i) sample[i] = scores[i * stride];
+  std::nth_element(sample.begin(), sample.begin() + place, sample.end(), std::greater<>());
+  return sample[place];
+}
+
+// The best k of the entries with a score above the threshold, in no order.
+void collect(std::span<const float> scores, std::size_t k, float threshold, std::vector<TopBuffer::Entry>& entries) {
+  entries.clear();
+  const auto shrink = [&] {
+    std::nth_element(entries.begin(), entries.begin() + (k - 1), entries.end(), before);
+    entries.resize(k);
+    threshold = entries[k - 1].score;  // to exceed; of equal scores the smaller index, which came earlier, wins
+  };
+  const std::size_t capacity = std::max<std::size_t>(2 * k, 128);
+  const std::size_t n = scores.size();
+  for (std::size_t start = 0; start < n; start += kScan) {
+    const std::size_t end = std::min(n, start + kScan);
+    int any = 0;
+#pragma omp simd reduction(| : any)
+    for (std::size_t i = start; i < end; ++i) any |= scores[i] > threshold;
+    if (!any) continue;
+    for (std::size_t i = start; i < end; ++i)
+      if (scores[i] > threshold) entries.push_back({scores[i], static_cast<std::int32_t>(i)});
+    if (entries.size() >= capacity) shrink();
+  }
+  if (entries.size() > k) shrink();
 }
 
 }  // namespace
@@ -57,25 +99,9 @@ void top_k(std::span<const float> scores, std::span<std::int32_t> top, TopBuffer
   auto& entries = buffer.entries;
   entries.clear();
   if (k == 0) return;
-  float threshold = kExcluded;  // to exceed; of equal scores the smaller index, which came earlier, wins
-  const auto shrink = [&] {
-    std::nth_element(entries.begin(), entries.begin() + (k - 1), entries.end(), before);
-    entries.resize(k);
-    threshold = entries[k - 1].score;
-  };
-  const std::size_t capacity = std::max<std::size_t>(2 * k, 128);
-  const std::size_t n = scores.size();
-  for (std::size_t start = 0; start < n; start += kScan) {
-    const std::size_t end = std::min(n, start + kScan);
-    int any = 0;
-#pragma omp simd reduction(| : any)
-    for (std::size_t i = start; i < end; ++i) any |= scores[i] > threshold;
-    if (!any) continue;
-    for (std::size_t i = start; i < end; ++i)
-      if (scores[i] > threshold) entries.push_back({scores[i], static_cast<std::int32_t>(i)});
-    if (entries.size() >= capacity) shrink();
-  }
-  if (entries.size() > k) shrink();
+  const float guess = guess_threshold(scores, k);
+  collect(scores, k, guess, entries);
+  if (entries.size() < k && guess > kExcluded) collect(scores, k, kExcluded, entries);
   std::sort(entries.begin(), entries.end(), before);
   for (std::size_t i = 0; i < k; ++i) top[i] = i < entries.size() ? entries[i].item : -1;
 }

@@ -125,6 +125,42 @@ def list_pair_distances(
 ) -> NDArray[np.float64]:
     """Sum of squared distances over ordered pairs of each list's first ``cut`` items, shape ``(n, n_cuts)``."""
 
+def list_order(
+    offsets: NDArray[np.int64], scores: NDArray[np.float32], rows: NDArray[np.int32], threads: int
+) -> NDArray[np.int64]:
+    """Which entry is at each place of the lists ``offsets[i] ... offsets[i + 1] - 1``, shape ``(len(scores),)``: by larger
+    score, equal scores by ascending row.
+    """
+
+def pool_relevance(offsets: NDArray[np.int64], scores: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
+    """Scores of pools as relevance in [0, 1]: 1 for the best of a pool, 0 for the worst; native/calibrated_lists.hpp.
+
+    The pool of user i is ``scores[offsets[i]:offsets[i + 1]]``; a score above an earlier one of its pool counts as that
+    one.
+    """
+
+def calibrated_lists(
+    *,
+    offsets: NDArray[np.int64],
+    relevance: NDArray[np.float64],
+    sets: NDArray[np.int32],
+    set_offsets: NDArray[np.int64],
+    set_terms: NDArray[np.int32],
+    term_categories: NDArray[np.int32],
+    term_shares: NDArray[np.float64],
+    target: NDArray[np.float64],
+    weight: float,
+    smoothing: float,
+    k: int,
+    threads: int,
+) -> NDArray[np.int64]:
+    """Which entries of the pools are chosen, the first k of each user in their order; native/calibrated_lists.hpp.
+
+    The pool of user i is the entries ``offsets[i] ... offsets[i + 1] - 1``, best first. ``sets`` has the set of each
+    entry; set s is the terms ``set_terms[set_offsets[s]:set_offsets[s + 1]]``, and a term is a category and its share.
+    ``target`` has shape ``(n_users, n_categories)``. A ValueError where relevance rises within a pool.
+    """
+
 # ---- training: settings ------------------------------------------------------------------------------------
 
 class Sampler(Enum):

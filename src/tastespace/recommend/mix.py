@@ -20,17 +20,16 @@ from tastespace.data.interactions import Interactions
 from tastespace.models.interest_ranking import InterestRanker
 from tastespace.models.ranking import Block, BlockRanker, no_items
 from tastespace.models.vector_space import VectorSpace
+from tastespace.recommend.calibrated_lists import CategorySets, calibrated_lists, pool_relevance
 from tastespace.recommend.interest_choices import InterestChoices
 from tastespace.recommend.mix_options import BY_INTEREST, Mix
 from tastespace.recommend.pool_reranker import PoolReranker
-from tastespace.recommend.rerank_algorithms import calibrated, unit_range
 from tastespace.recommend.scoring import ItemLists, QueryModel, ScoringIndex, TopK
 
 Lists = Iterator[tuple[Block, TopK]]
 
 _FLOOR = 0.1  # least scale of an interest, as a share of the user's mean squared distance
 _USERS_AT_ONCE = 4096
-_ENTRIES_AT_ONCE = 4_000_000  # of a table of items and interests
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,7 @@ class MixedLists:
         self._reranker = None
         if mix.name == "calibrated" and mix.column != BY_INTEREST:
             options = {} if mix.column is None else {"column": mix.column}
-            self._reranker = PoolReranker(index.model, "calibrated", mix.diversity, options)
+            self._reranker = PoolReranker(index.model, "calibrated", mix.diversity, options, index.threads)
 
     def blocks(self, rows: NDArray[np.int32], choices: InterestChoices | None = None) -> Lists:
         """The lists of the users at these rows; vectors that make no sense are an error at once."""
@@ -221,26 +220,16 @@ class MixedLists:
         """Which entries of the pools stay, user by user in their new order, with interests as categories."""
         assert pool.interests is not None
         first, weights = self._weights(users, choices)
-        size, width = int(np.diff(offsets).max(initial=1)), int(np.diff(first).max())
-        chosen = []
-        step = max(1, _ENTRIES_AT_ONCE // (size * width))
-        for start in range(0, len(users), step):
-            last = min(len(users), start + step)
-            begin, end = offsets[start:last], offsets[start + 1 : last + 1]
-            there = np.arange(size) < (end - begin)[:, None]
-            at = np.where(there, begin[:, None] + np.arange(size), 0)
-            scores = np.where(there, pool.scores[at] if len(pool.scores) else 0.0, np.nan)
-            interest = np.where(there, pool.interests[at] if len(pool.interests) else 0, -1)
-            shares = (interest[:, :, None] == np.arange(width)).astype(np.float64)
-            target = np.zeros((last - start, width))
-            own = slice(first[start], first[last])
-            owner = np.repeat(np.arange(last - start), np.diff(first[start : last + 1]))
-            target[owner, np.arange(own.start, own.stop) - first[start + owner]] = weights[own]
-            target /= target.sum(axis=1, keepdims=True)
-            order = calibrated(unit_range(scores), shares, target, self._mix.diversity, self._k)
-            row, place = np.nonzero(order >= 0)
-            chosen.append(at[row, order[row, place]])
-        return np.concatenate(chosen)
+        owner = np.repeat(np.arange(len(users)), np.diff(first))
+        target = np.zeros((len(users), int(np.diff(first).max())))
+        target[owner, np.arange(len(weights)) - first[owner]] = weights
+        target /= target.sum(axis=1, keepdims=True)
+        threads = self._index.threads
+        relevance = pool_relevance(offsets, pool.scores, threads)
+        sets = CategorySets.single(target.shape[1])
+        return calibrated_lists(
+            offsets, relevance, pool.interests, sets, target, weight=self._mix.diversity, k=self._k, threads=threads
+        )
 
 
 def interest_scales(past: PastMatches) -> NDArray[np.float64]:

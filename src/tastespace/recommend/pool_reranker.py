@@ -1,9 +1,10 @@
 """Pools of a fitted model re-ranked: distances, popularity and categories of the items as the arrays that the
-algorithms of `rerank_algorithms` take.
+algorithms of `rerank_algorithms` and the kernel of calibrated lists take.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend import rerank_algorithms
+from tastespace.recommend.calibrated_lists import calibrated_lists, category_sets, pool_relevance
 from tastespace.recommend.rerank_algorithms import Positions, Values
+from tastespace.threads import resolve_threads
 
 METHODS = ("dd", "pd", "mmr", "dpp", "calibrated")
 _OPTIONS = {"calibrated": ("column", "smoothing")}
@@ -63,12 +66,15 @@ def category_shares(train: Interactions, column: str | None = None) -> Values:
 class PoolReranker:
     """Re-orders pools of a fitted model by one algorithm, some users at a time."""
 
-    def __init__(self, model: Recommender, how: str, weight: float, options: dict[str, Any]) -> None:
+    def __init__(self, model: Recommender, how: str, weight: float, options: dict[str, Any], threads: int = 0) -> None:
         check_method(how, weight, options)
+        self._threads = resolve_threads(threads)
         self._how, self._weight = how, float(weight)
         self._smoothing = float(options.get("smoothing", 0.01))
         self._train, self._catalog = model.train_, model.popularity_source
-        self._shares = category_shares(self._catalog, options.get("column")) if how == "calibrated" else None
+        if how == "calibrated":
+            self._shares = category_shares(self._catalog, options.get("column"))
+            self._sets, self._set_of_item = category_sets(self._shares)
         self._cosines = _Cosines(self._catalog)
         self._space = model.item_space()
 
@@ -84,6 +90,8 @@ class PoolReranker:
         starts = np.cumsum(kept) - kept
         if self._weight == 0 or not len(items):
             return np.repeat(offsets[:-1] - starts, kept) + np.arange(int(kept.sum()))
+        if self._how == "calibrated":
+            return self._calibrated(users, offsets, items, scores, k)
         self._require_small(int(sizes.max()))
         paper = self._how in ("dd", "pd") and self._by_distance and not scores.max() > 0
         table_for_all = self._without_vectors and self._cosines.hold(np.unique(items))
@@ -102,10 +110,28 @@ class PoolReranker:
             # A place without an item holds the pool's first, which changes no largest distance.
             at = offsets[part, None] + np.where(there, place, 0)
             score = np.where(there, np.minimum.accumulate(scores[at].astype(np.float64), axis=1), np.nan)
-            found = self._select(users[part], items[at], there, self._relevance(score, paper), k, paper)
+            found = self._select(items[at], there, self._relevance(score, paper), k, paper)
             rows, columns = np.nonzero(found >= 0)
             chosen[starts[part[rows]] + columns] = offsets[part[rows]] + found[rows, columns]
         return chosen
+
+    def _calibrated(
+        self, users: NDArray[Any], offsets: NDArray[np.int64], items: NDArray[Any], scores: NDArray[Any], k: int
+    ) -> NDArray[np.int64]:
+        relevance = pool_relevance(offsets, scores, self._threads)
+        set_of = self._set_of_item[items]
+        chosen = []
+        step = max(1, _ENTRIES_AT_ONCE // self._shares.shape[1])
+        for first in range(0, len(users), step):
+            own = offsets[first : first + step + 1]
+            pools = slice(own[0], own[-1])
+            target = self._history(users[first : first + step])
+            found = calibrated_lists(
+                own - own[0], relevance[pools], set_of[pools], self._sets, target,
+                weight=self._weight, k=k, smoothing=self._smoothing, threads=self._threads,
+            )  # fmt: skip
+            chosen.append(found + own[0])
+        return np.concatenate(chosen)
 
     @property
     def _by_distance(self) -> bool:
@@ -117,12 +143,10 @@ class PoolReranker:
 
     @property
     def _width(self) -> int:
-        if self._shares is not None:
-            return self._shares.shape[1]
         return 1 if self._space is None else self._space.item_vectors.shape[1]
 
     def _require_small(self, largest: int) -> None:
-        if largest > _MOST_ITEMS and self._how != "calibrated":
+        if largest > _MOST_ITEMS:
             raise ParameterError(
                 f"a user has {largest:,} recommendations; {self._how} compares all pairs of a pool and takes up to "
                 f"{_MOST_ITEMS:,}. Ask for shorter lists first, such as recommend(k=100)."
@@ -135,12 +159,9 @@ class PoolReranker:
         return np.where(np.isnan(scores), -np.inf, inverse)
 
     def _select(
-        self, users: NDArray[Any], items: NDArray[Any], there: NDArray[np.bool_], relevance: Values, k: int, paper: bool
+        self, items: NDArray[Any], there: NDArray[np.bool_], relevance: Values, k: int, paper: bool
     ) -> Positions:
         weight = self._weight
-        if self._shares is not None:
-            shares = np.where(there[:, :, None], self._shares[items], 0.0)
-            return rerank_algorithms.calibrated(relevance, shares, self._history(users), weight, k, self._smoothing)
         if self._how == "pd":
             counts = self._catalog.item_counts
             popularity = counts[items] / max(1, counts.max())
@@ -171,13 +192,17 @@ class PoolReranker:
         squares[:, same, same] = 0.0
         return np.sqrt(squares, out=squares)
 
-    def _history(self, users: NDArray[Any]) -> Values:
-        """Shares of the categories in what the users had, p(g|u): shape ``(n, n_categories)``."""
+    @cached_property
+    def _taken(self) -> sp.csr_array:
+        """1 where a user took an item."""
         train = self._train
-        taken = sp.csr_array(
+        return sp.csr_array(
             (np.ones(train.n_interactions), train.indices, train.offsets), shape=(train.n_users, train.n_items)
         )
-        total = np.asarray(taken[users] @ self._shares)
+
+    def _history(self, users: NDArray[Any]) -> Values:
+        """Shares of the categories in what the users had, p(g|u): shape ``(n, n_categories)``."""
+        total = np.asarray(self._taken[users] @ self._shares)
         return total / np.maximum(total.sum(axis=1, keepdims=True), 1.0)
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.recommend.calibrated_lists import calibrated_lists, category_sets
+
 Values = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
@@ -149,43 +151,26 @@ def calibrated(
         (1 - weight) sum of relevance - weight KL(p, q~),  KL(p, q~) = sum over g of p(g|u) log(p(g|u) / q~(g|u)),
 
     where q is the mean of the shares of the items of I that have a category and q~ = (1 - smoothing) q + smoothing p
-    (Steck's lambda is weight, his alpha smoothing). Users without a target keep the order of relevance. An item changes
-    q in its own categories and through the length of the list, which is the same for all candidates: O(kPC) per user,
-    with C categories per item.
+    (Steck's lambda is weight, his alpha smoothing). Users without a target keep the order of relevance. The kernel
+    (native/calibrated_lists.hpp) compares one item of each distinct set of categories; lists and mixes call it with
+    pools of their own form, see `tastespace.recommend.calibrated_lists`. Relevance must not rise within a pool.
 
     >>> shares = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
     >>> calibrated(np.array([[1.0, 0.9, 0.5]]), shares, np.array([[0.5, 0.5]]), weight=0.5, k=2).tolist()
     [[0, 2]]
     """
     n, size = relevance.shape
-    users = np.arange(n)
-    rest = 1 - smoothing
-    of_category: NDArray[np.bool_] = np.asarray((shares > 0).any(axis=2))
-    # What counts: entries of an item in categories that its user wants.
-    user, place, category = np.nonzero((shares > 0) & (target[:, None, :] > 0))
-    share, wanted, cell = shares[user, place, category], target[user, category], user * size + place
-    held = np.zeros(target.shape)  # sums of the shares of the chosen
-    count = np.zeros(n)  # chosen items with a category
-
-    def smoothed(length: Values) -> Values:
-        return rest * held / np.maximum(length, 1)[:, None] + smoothing * target
-
-    def fit(mix: Values) -> Values:
-        """Sum of p log q~: minus the divergence, but for what does not depend on the list."""
-        return (target * np.log(np.where(target > 0, mix, 1.0))).sum(axis=1)
-
-    def worth(step: int) -> Values:
-        longer = smoothed(count + 1)
-        more = wanted * np.log1p(rest * share / (count + 1)[user] / longer[user, category])
-        with_it = fit(longer)[:, None] + np.bincount(cell, more, minlength=n * size).reshape(n, size)
-        closeness = np.where(of_category, with_it, fit(smoothed(count))[:, None])
-        return (1 - weight) * relevance + weight * closeness
-
-    def take(step: int, picked: Positions) -> None:
-        np.add(held, shares[users, picked], out=held)
-        np.add(count, of_category[users, picked], out=count)
-
-    return _greedy(relevance, k, worth, take)
+    user, place = np.nonzero(relevance > -np.inf)
+    sizes = np.bincount(user, minlength=n)
+    kept = np.minimum(sizes, k)
+    sets, set_of = category_sets(shares[user, place])
+    found = calibrated_lists(
+        np.concatenate([[0], np.cumsum(sizes)]), relevance[user, place], set_of, sets, target,
+        weight=weight, k=k, smoothing=smoothing,
+    )  # fmt: skip
+    chosen = np.full((n, min(k, size)), -1, dtype=np.int64)
+    chosen[np.arange(chosen.shape[1]) < kept[:, None]] = place[found]
+    return chosen
 
 
 def _greedy(

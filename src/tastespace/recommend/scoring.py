@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
@@ -316,7 +317,8 @@ class ScoringIndex:
         # Ranked by the expanded square, shown by the differences themselves: neighbors may change places.
         tied = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if (((scores[1:] > scores[:-1]) | tied) & (query[1:] == query[:-1])).any():
-            order = np.lexsort((rows, -scores, query))
+            offsets = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(block.top)))])
+            order = _native.list_order(offsets, scores, rows, self.threads)
             rows, scores = rows[order], scores[order]
             interests = None if interests is None else interests[order]
         return TopK(query, (place + 1).astype(np.int32), rows, scores, interests)
