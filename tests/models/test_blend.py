@@ -507,7 +507,7 @@ def test_members_may_have_checkpoints(data, tmp_path):
 
 
 def test_as_chosen_keeps_weights_and_epochs(parts):
-    fitted = Blend([DPCML(**FIRST, n_interests="auto"), EASE()]).fit(parts[0], parts[1])
+    fitted = Blend([DPCML(**{**FIRST, "n_interests": "auto"}), EASE()]).fit(parts[0], parts[1])
     again = fitted.as_chosen()
     assert again.weights == fitted.weights_.tolist()
     assert again.members[0].n_interests == fitted.members_[0].n_interests_

@@ -71,8 +71,8 @@ def test_the_reason():
     assert reason(balance=0.3).endswith("0.3500. Smaller interests get more weight (balance 0.3 by interests).")
     one = reason(models=[EASE()], balance=0.1, by="categories")
     assert one == (
-        "Chosen: EASE(), NDCG@10 0.3000 and R@20 0.4000 on held-out data. Smaller interests get more weight (balance 0.1 "
-        "by categories)."
+        "Chosen: EASE(), NDCG@10 0.3000 and R@20 0.4000 on held-out data. Smaller interests get more weight (balance "
+        "0.1 by categories)."
     )
 
 

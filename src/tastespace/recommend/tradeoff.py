@@ -63,7 +63,7 @@ def tradeoff(
     model.require_fitted()
     degrees: list[Any] = [diversities] if isinstance(diversities, Real) else list(diversities)
     for degree in degrees:
-        if not isinstance(degree, Real) or isinstance(degree, bool) or not 0 <= degree <= 1:
+        if not isinstance(degree, Real) or isinstance(degree, bool) or not 0 <= float(degree) <= 1:
             raise ParameterError(f"diversities: {degree!r} was given, expected numbers from 0 to 1.")
     if not degrees:
         raise ParameterError("diversities is empty: expected numbers from 0 to 1, such as (0, 0.5, 1).")
