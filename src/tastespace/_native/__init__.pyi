@@ -128,8 +128,9 @@ def list_pair_distances(
 def list_order(
     offsets: NDArray[np.int64], scores: NDArray[np.float32], rows: NDArray[np.int32], threads: int
 ) -> NDArray[np.int64]:
-    """Which entry is at each place of the lists ``offsets[i] ... offsets[i + 1] - 1``, shape ``(len(scores),)``: by larger
-    score, equal scores by ascending row.
+    """Which entry is at each place of the lists ``offsets[i] ... offsets[i + 1] - 1``, shape ``(len(scores),)``.
+
+    Larger scores first, equal scores by ascending row.
     """
 
 def pool_relevance(offsets: NDArray[np.int64], scores: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
