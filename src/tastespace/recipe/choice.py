@@ -20,6 +20,7 @@ from tastespace.recipe.trials import Trial, best_of_families
 _LEAST_WEIGHT = 0.04  # below, a member is left out
 _BALANCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _VALUES_AT_ONCE = 8_000_000  # 32 MB
+_COST = 0.005  # share of NDCG@10 and of R@20 each that balance may take
 _LOSS = 0.002  # of the objective that may be given for fewer members
 
 
@@ -50,11 +51,12 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     source = max(several, key=lambda at: best[at].objective, default=None)
     sides = _Sides(plain, best[0].model.train_, None if source is None else best[source].model)
     scores = replace(plain, is_minority=sides.is_minority)
+    # Interests are one member's own account of what a minority is: they decide on the balance, not on the weights.
+    compared = scores if sides.balance_by == "categories" else plain
     alone = [scores.accuracy(own) for own in scores.scores]
     single = max(range(len(best)), key=lambda at: alone[at].plain)
-    floor = alone[single]
-    weights = _without_small(scores, best_weights(scores), floor)
-    total, balance = sides.balanced(scores, weights, floor)
+    weights = _without_small(compared, best_weights(compared), alone[single])
+    total, balance = sides.balanced(scores, weights)
     members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
     return Choice(
         trials=[best[at] for at in members],
@@ -63,16 +65,16 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
         balance_by=sides.balance_by,
         figures=scores.accuracy(total),
         best_member=(best[single], alone[single]),
-        one_vector=_best_of(scores.of_members(one), sides, [alone[at] for at in one]) if one else None,
+        one_vector=_best_of(scores.of_members(one), compared.of_members(one), sides) if one else None,
     )
 
 
-def _best_of(scores: CandidateScores, sides: _Sides, alone: list[Accuracy]) -> Accuracy:
+def _best_of(scores: CandidateScores, compared: CandidateScores, sides: _Sides) -> Accuracy:
     """What the best blend of these members reaches, of which none has several vectors per user."""
-    weights = best_weights(scores)
+    weights = best_weights(compared)
     if sides.balance_by == "interests":
         return scores.accuracy(scores.mixed(weights))
-    return scores.accuracy(sides.balanced(scores, weights, max(alone, key=lambda one: one.plain))[0])
+    return scores.accuracy(sides.balanced(scores, weights)[0])
 
 
 def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor: Accuracy) -> NDArray[np.float64]:
@@ -137,22 +139,25 @@ class _Sides:
         """The scores with this balance."""
         return total if self._logs is None else total + np.float32(balance) * self._logs
 
-    def balanced(
-        self, scores: CandidateScores, weights: NDArray[np.float64], floor: Accuracy
-    ) -> tuple[NDArray[np.float32], float]:
+    def balanced(self, scores: CandidateScores, weights: NDArray[np.float64]) -> tuple[NDArray[np.float32], float]:
         """The scores of a blend with the balance that suits it best, and that balance."""
         total = scores.mixed(weights)
-        balance = self.best_balance(scores, total, floor)
+        balance = self.best_balance(scores, total)
         return self.lifted(total, balance), balance
 
-    def best_balance(self, scores: CandidateScores, total: NDArray[np.float32], floor: Accuracy) -> float:
-        """The balance that does best where accuracy below that of the best member, ``floor``, counts against it."""
+    def best_balance(self, scores: CandidateScores, total: NDArray[np.float32]) -> float:
+        """The balance with the highest minority recall that costs little NDCG@10 and little R@20."""
         if self._logs is None:
             return 0.0
-        figures = {
-            balance: scores.accuracy(self.lifted(total, balance)).objective_above(floor) for balance in _BALANCES
-        }
-        return max(figures, key=lambda balance: figures[balance])
+        plain = scores.accuracy(total)
+        found = {balance: scores.accuracy(self.lifted(total, balance)) for balance in _BALANCES}
+        allowed = [balance for balance, figures in found.items() if _keeps(figures, plain)]
+        return max(allowed, key=lambda balance: (found[balance].minority, -balance))
+
+
+def _keeps(figures: Accuracy, plain: Accuracy) -> bool:
+    least = 1 - _COST
+    return figures.ndcg >= least * plain.ndcg and figures.recall >= least * plain.recall
 
 
 def _picked(rows: NDArray[Any], items: NDArray[np.int32]) -> NDArray[Any]:
