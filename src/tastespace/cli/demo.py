@@ -30,7 +30,7 @@ _MODELS: tuple[tuple[str, str, tuple[dict[str, Any], ...]], ...] = (
 _LEGEND = (
     "[dim]All values are fractions from 0 to 1. minority: recall@20 of the held-out items outside a user's main "
     "category; diversity: how different the categories within a list are; coverage: share of the catalog that is "
-    "recommended to at least one user.[/]"
+    "recommended to at least one user. tastespace reads the items' categories, the others do not.[/]"
 )
 _EASE_LIMIT = 8_000  # users or items, whichever are fewer: above, it takes minutes
 _TRIALS = 40  # on the synthetic data: about half a minute, and the same table every time
