@@ -74,10 +74,10 @@ def test_by_interests_where_items_have_no_categories(bare):
 def test_minorities_are_outside_the_main_interest_or_category(trials, halves):
     train, held_out = halves
     scores = CandidateScores.of([trial.model for trial in trials], held_out)
-    by_category = choice_module._Sides(scores, train, trials[2].model)
+    by_category = choice_module._Minorities(scores, train, trials[2].model)
     table = item_categories(train.item_attributes[category_column(train.item_attributes)]).table()
     space = trials[2].model.vectors()
-    outside = choice_module._Sides._outside_interest(by_category, space)
+    outside = choice_module._Minorities._outside_interest(by_category, space)
     for at, user in enumerate(scores.users):
         past = train.indices[train.offsets[user] : train.offsets[user + 1]]
         main = table[past].sum(axis=0).argmax()
@@ -100,15 +100,15 @@ def test_blocks_of_users_and_threads_change_nothing(trials, halves, chosen, monk
 
 def test_balance_is_the_best_for_minorities_that_costs_little_accuracy(trials, halves):
     scores = CandidateScores.of([trial.model for trial in trials], halves[1])
-    sides = choice_module._Sides(scores, halves[0], trials[2].model)
-    scores = replace(scores, is_minority=sides.is_minority)
+    minorities = choice_module._Minorities(scores, halves[0], trials[2].model)
+    scores = replace(scores, is_minority=minorities.is_minority)
     for total in scores.scores:
         plain, tried = scores.accuracy(total), {}
         for balance in choice_module._BALANCES:
-            figures = scores.accuracy(sides.lifted(total, balance))
+            figures = scores.accuracy(minorities.with_balance(total, balance))
             if figures.ndcg >= 0.995 * plain.ndcg and figures.recall >= 0.995 * plain.recall:
                 tried[balance] = figures.minority
-        best = sides.best_balance(scores, total)
+        best = minorities.best_balance(scores, total)
         assert tried[best] == max(tried.values())
 
 

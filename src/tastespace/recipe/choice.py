@@ -49,32 +49,32 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     several = [at for at, trial in enumerate(best) if trial.model.has_interests]
     one = [at for at in range(len(best)) if at not in several]
     source = max(several, key=lambda at: best[at].objective, default=None)
-    sides = _Sides(plain, best[0].model.train_, None if source is None else best[source].model)
-    scores = replace(plain, is_minority=sides.is_minority)
+    minorities = _Minorities(plain, best[0].model.train_, None if source is None else best[source].model)
+    scores = replace(plain, is_minority=minorities.is_minority)
     # Interests are one member's own account of what a minority is: they decide on the balance, not on the weights.
-    compared = scores if sides.balance_by == "categories" else plain
+    compared = scores if minorities.balance_by == "categories" else plain
     alone = [scores.accuracy(own) for own in scores.scores]
     single = max(range(len(best)), key=lambda at: alone[at].plain)
     weights = _without_small(compared, best_weights(compared), alone[single])
-    total, balance = sides.balanced(scores, weights)
+    total, balance = minorities.balanced(scores, weights)
     members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
     return Choice(
         trials=[best[at] for at in members],
         weights=weights[members],
         balance=balance,
-        balance_by=sides.balance_by,
+        balance_by=minorities.balance_by,
         figures=scores.accuracy(total),
         best_member=(best[single], alone[single]),
-        one_vector=_best_of(scores.of_members(one), compared.of_members(one), sides) if one else None,
+        one_vector=_best_of(scores.of_members(one), compared.of_members(one), minorities) if one else None,
     )
 
 
-def _best_of(scores: CandidateScores, compared: CandidateScores, sides: _Sides) -> Accuracy:
+def _best_of(scores: CandidateScores, compared: CandidateScores, minorities: _Minorities) -> Accuracy:
     """What the best blend of these members reaches, of which none has several vectors per user."""
     weights = best_weights(compared)
-    if sides.balance_by == "interests":
+    if minorities.balance_by == "interests":
         return scores.accuracy(scores.mixed(weights))
-    return scores.accuracy(sides.balanced(scores, weights)[0])
+    return scores.accuracy(minorities.balanced(scores, weights)[0])
 
 
 def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor: Accuracy) -> NDArray[np.float64]:
@@ -88,7 +88,7 @@ def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor:
     return kept if after >= (1 - _LOSS) * before else weights
 
 
-class _Sides:
+class _Minorities:
     """What is a minority among a user's candidates, and the scores with more weight for it."""
 
     def __init__(self, scores: CandidateScores, train: Interactions, source: Recommender | None) -> None:
@@ -135,7 +135,7 @@ class _Sides:
     def _past(self, user: int) -> NDArray[np.int32]:
         return self._train.indices[self._train.offsets[user] : self._train.offsets[user + 1]]
 
-    def lifted(self, total: NDArray[np.float32], balance: float) -> NDArray[np.float32]:
+    def with_balance(self, total: NDArray[np.float32], balance: float) -> NDArray[np.float32]:
         """The scores with this balance."""
         return total if self._logs is None else total + np.float32(balance) * self._logs
 
@@ -143,14 +143,14 @@ class _Sides:
         """The scores of a blend with the balance that suits it best, and that balance."""
         total = scores.mixed(weights)
         balance = self.best_balance(scores, total)
-        return self.lifted(total, balance), balance
+        return self.with_balance(total, balance), balance
 
     def best_balance(self, scores: CandidateScores, total: NDArray[np.float32]) -> float:
         """The balance with the highest minority recall that costs little NDCG@10 and little R@20."""
         if self._logs is None:
             return 0.0
         plain = scores.accuracy(total)
-        found = {balance: scores.accuracy(self.lifted(total, balance)) for balance in _BALANCES}
+        found = {balance: scores.accuracy(self.with_balance(total, balance)) for balance in _BALANCES}
         allowed = [balance for balance, figures in found.items() if _keeps(figures, plain)]
         return max(allowed, key=lambda balance: (found[balance].minority, -balance))
 
