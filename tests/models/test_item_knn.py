@@ -1,4 +1,4 @@
-"""ItemKNN against cosines computed from the dense table."""
+"""ItemKNN and RP3beta against every pair computed from the dense table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from tastespace import Interactions, MostPopular, datasets, evaluate, split
 from tastespace.errors import ParameterError
 from tastespace.models import item_knn
-from tastespace.models.item_knn import ItemKNN
+from tastespace.models.item_knn import ItemKNN, RP3beta
 
 
 def brute_force(data, k, shrink, normalize=False):
@@ -49,6 +49,39 @@ def test_similarities_are_those_of_every_pair(data, k, shrink, normalize, monkey
     assert model.similarity_.data.dtype == np.float32
 
 
+def walked(table, k, alpha, beta):
+    """Similarities by the definition of the walk, from the dense table of weights."""
+    to_item = np.divide(table, table.sum(axis=1, keepdims=True), where=table > 0, out=np.zeros_like(table)) ** alpha
+    to_user = np.divide(table, table.sum(axis=0), where=table > 0, out=np.zeros_like(table)).T ** alpha
+    popularity = table.sum(axis=0)
+    similarity = to_user @ to_item / np.where(popularity > 0, popularity, 1.0) ** beta
+    np.fill_diagonal(similarity, 0.0)
+    for row in similarity:
+        row[sorted(range(len(row)), key=lambda j: (-row[j], j))[k:]] = 0.0
+    return similarity
+
+
+@pytest.mark.parametrize(("k", "alpha", "beta"), [(1000, 0.6, 0.3), (7, 1.0, 0.0), (7, 0.4, 0.5)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_random_walks_are_those_of_every_pair(data, k, alpha, beta, weighted, monkeypatch):
+    monkeypatch.setattr(item_knn, "_PAIRS_AT_ONCE", 7 * data.n_items)
+    if weighted:
+        matrix = data.matrix.astype(np.float64)
+        matrix.data = np.random.default_rng(1).uniform(0.5, 3.0, matrix.nnz)
+        data = Interactions.from_scipy(matrix, weight=True)
+    model = RP3beta(n_neighbors=k, alpha=alpha, beta=beta, threads=2).fit(data)
+    expected = walked(data.matrix.toarray().astype(np.float64), k, alpha, beta)
+    np.testing.assert_allclose(model.similarity_.toarray(), expected, rtol=1e-5)
+
+
+def test_random_walks_reach_rare_items_more_with_beta(town):
+    """Popularity of what is recommended falls as more of it is taken out."""
+    counts = town.interactions.item_counts
+    lists = (RP3beta(beta=beta).fit(town.interactions).recommend_indices(k=10)[0] for beta in (0.0, 0.5))
+    plain, corrected = (counts[found[found >= 0]].mean() for found in lists)
+    assert corrected < 0.9 * plain
+
+
 def test_ties_go_to_the_first_items():
     """Four items that the same two users took: all equally similar, so the index decides."""
     data = Interactions.from_scipy(sp.csr_array(np.ones((2, 4))))
@@ -80,9 +113,9 @@ def test_no_square_of_items_is_ever_held(monkeypatch):
     rows, columns = rng.integers(0, n_users, 40_000), rng.integers(0, n_items, 40_000)
     data = Interactions.from_scipy(sp.csr_array((np.ones(40_000), (rows, columns)), shape=(n_users, n_items)))
     seen = []
-    real = ItemKNN._nearest
+    real = item_knn._largest_of_rows
     monkeypatch.setattr(
-        ItemKNN, "_nearest", lambda self, common, *a: seen.append(common.shape) or real(self, common, *a)
+        item_knn, "_largest_of_rows", lambda values, common, *a: seen.append(common.shape) or real(values, common, *a)
     )
     model = ItemKNN(n_neighbors=10, threads=1).fit(data)
     assert model.similarity_.shape == (n_items, n_items)
@@ -103,6 +136,19 @@ def test_no_square_of_items_is_ever_held(monkeypatch):
 def test_bad_parameters(data, parameters, message):
     with pytest.raises(ParameterError, match=message):
         ItemKNN(**parameters).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_neighbors": 0}, "n_neighbors=0: expected a whole number"),
+        ({"alpha": 0.0}, "alpha=0.0"),
+        ({"beta": -0.1}, "beta=-0.1: expected a number, 0 or more"),
+    ],
+)
+def test_bad_parameters_of_random_walks(data, parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        RP3beta(**parameters).fit(data)
 
 
 def test_it_beats_most_popular_on_the_town(town):

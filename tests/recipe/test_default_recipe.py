@@ -36,7 +36,7 @@ def test_it_gives_a_fitted_blend_that_recommends(model, frame, data):
 def test_the_report_has_a_row_for_each_trial(model):
     rows = model.recipe_["trials"]
     assert [row["family"] for row in rows] == [
-        "linear", "several vectors", "factorization", "one vector", "linear, users alike", "linear, all pairs",
+        "linear", "several vectors", "factorization", "one vector", "random walks", "linear, users alike",
     ]  # fmt: skip
     in_blend = [row for row in rows if row["weight"] is not None]
     assert len(in_blend) == len(model.members_)

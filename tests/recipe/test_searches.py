@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tastespace import CML, DPCML, EASE
-from tastespace.models import ALS, CategoryPopular, SparseEASE
+from tastespace.models import ALS, CategoryPopular, RP3beta, SparseEASE
 from tastespace.recipe import searches
 from tastespace.recipe.searches import families
 
@@ -39,7 +40,7 @@ def test_a_line_is_followed_upwards_else_downwards_as_long_as_it_helps(data, bes
 
 def test_families_and_their_first_models(data):
     found = {family.name: next(family.search) for family in families(data, seed=5, threads=1)}
-    kinds = [SparseEASE, DPCML, ALS, CML, SparseEASE, CategoryPopular, EASE]
+    kinds = [SparseEASE, DPCML, ALS, CML, RP3beta, SparseEASE, CategoryPopular, EASE]
     assert [type(model) for model in found.values()] == kinds
     assert found["several vectors"].n_interests == 3
     assert found["linear, users alike"].user_power == -0.5
@@ -86,3 +87,14 @@ def test_large_data_has_no_large_dimensions(data, monkeypatch):
     monkeypatch.setattr(searches, "_SMALL", 1)
     search = next(family.search for family in families(data, 0, 1) if family.name == "factorization")
     assert max(model.dim for model in run(search, lambda model: float(model.dim))) == 128
+
+
+def test_the_closed_form_starts_where_sparse_data_needs_it(data):
+    """An item with few users needs little regularization."""
+
+    def first(users_per_item):
+        some = data.subset(np.arange(data.n_interactions) < users_per_item * data.n_items)
+        by_name = {family.name: family.search for family in families(some, 0, 1)}
+        return next(by_name["linear, all pairs"]).regularization
+
+    assert (first(5), first(20)) == (30.0, 100.0)

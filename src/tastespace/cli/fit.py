@@ -34,7 +34,7 @@ def fit(
         typer.Option(help="Name of a model: dpcml, ease, blend:dpcml+ease, ...; none: the default recipe chooses."),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Time for the default recipe; by default 2, up to 5 for large data.")
+        float | None, typer.Option(help="Time for the default recipe; by default 2, up to 15 for large data.")
     ] = None,
     trials: Annotated[
         int | None, typer.Option(help="Models that the default recipe tries, instead of a time: always the same model.")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tastespace.models.dropoutnet import MGMFDN as MGMFDN
     from tastespace.models.gcn_accdiv import GCNAccDiv as GCNAccDiv
     from tastespace.models.item_knn import ItemKNN as ItemKNN
+    from tastespace.models.item_knn import RP3beta as RP3beta
     from tastespace.models.lightgcn import LightGCN as LightGCN
     from tastespace.models.multi_vector_mf import M2F as M2F
     from tastespace.models.multi_vector_mf import MGMF as MGMF
@@ -61,6 +62,7 @@ _MODELS = {
     "ease": _Entry("baselines", "EASE", "linear"),
     "sparse-ease": _Entry("sparse_ease", "SparseEASE", "linear"),
     "itemknn": _Entry("item_knn", "ItemKNN", "neighbors"),
+    "rp3beta": _Entry("item_knn", "RP3beta", "neighbors"),
     "contentknn": _Entry("content_knn", "ContentKNN", "neighbors"),
     "als": _Entry("als", "ALS", "factorization"),
     "bpr": _Entry("bpr", "BPR", "factorization"),

@@ -1,8 +1,9 @@
-"""Item-based nearest neighbors by co-occurrence."""
+"""Item-based nearest neighbors: by co-occurrence, and by random walks of three steps."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,8 +18,62 @@ from tastespace.threads import resolve_threads
 
 _PAIRS_AT_ONCE = 2_000_000  # pairs of items that a thread compares in one block: up to 100 MB
 
+Similarity = Callable[[NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]], NDArray[np.float64]]
+"""Similarities of pairs of items from their products: values of a product, its rows, its columns."""
 
-class ItemKNN(Recommender):
+
+class ItemNeighbors(Recommender):
+    """What models share that keep the most similar items of every item: a score is a sum over the user's items."""
+
+    uses_weights = True
+    n_neighbors: int
+    threads: int
+    similarity_: sp.csr_array
+    """Similarities of each item (row) to its neighbors, float32, shape ``(n_items, n_items)``."""
+
+    def _keep_nearest(
+        self, left: sp.csr_array, right: sp.csr_array, similarity: Similarity, normalize: bool = False
+    ) -> None:
+        """Set `similarity_` to the largest entries of each row of ``left @ right``, compared by ``similarity``."""
+        n_items = left.shape[0]
+        # By blocks of items: all pairs at once do not fit into memory for large catalogs.
+        step = max(1, _PAIRS_AT_ONCE // n_items)
+
+        def one(first: int) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
+            product = left[first : first + step] @ right
+            product.sort_indices()  # ties are broken by index
+            rows = np.repeat(np.arange(first, first + product.shape[0]), np.diff(product.indptr))
+            values = similarity(product.data, rows, product.indices)
+            values[product.indices == rows] = 0.0
+            return _largest_of_rows(values, product, self.n_neighbors, normalize)
+
+        with ThreadPoolExecutor(resolve_threads(self.threads)) as pool:
+            parts = list(pool.map(one, range(0, n_items, step)))
+        kept, columns, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        self.similarity_ = sp.csr_array((kept, columns, offsets), shape=(n_items, n_items))
+
+    def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """X S for the rows of these users."""
+        self.require_fitted()
+        return np.ascontiguousarray((self.train_.matrix[users] @ self.similarity_).toarray(), dtype=np.float32)
+
+    def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """Similarities of the items at these rows to all others, 0 to those that are not neighbors."""
+        self.require_fitted()
+        return np.ascontiguousarray(self.similarity_[np.asarray(rows)].toarray(), dtype=np.float32)
+
+    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
+        """The similarity of each past item to the item, 0 unless that is its neighbor, times the weight, if any."""
+        self.require_fitted()
+        row = self.train_.matrix[[user]]
+        return np.asarray(row.data * self.similarity_[row.indices][:, [item]].toarray()[:, 0], dtype=np.float32)
+
+    def _fold_in(self, histories: Interactions) -> ItemNeighbors:
+        return copy.copy(self)  # scores come from the histories and S alone
+
+
+class ItemKNN(ItemNeighbors):
     """Item-based neighborhoods (Linden, Smith and York, "Amazon.com Recommendations", IEEE Internet Computing 2003;
     Deshpande and Karypis, "Item-Based Top-N Recommendation Algorithms", TOIS 2004).
 
@@ -43,10 +98,6 @@ class ItemKNN(Recommender):
     (40, 40)
     """
 
-    uses_weights = True
-    similarity_: sp.csr_array
-    """Similarities of each item (row) to its neighbors, float32, shape ``(n_items, n_items)``."""
-
     def __init__(self, n_neighbors: int = 100, shrink: float = 10.0, normalize: bool = False, threads: int = 0) -> None:
         self.n_neighbors = n_neighbors
         self.shrink = shrink
@@ -57,59 +108,82 @@ class ItemKNN(Recommender):
         require_whole("n_neighbors", self.n_neighbors)
         require_number("shrink", self.shrink, least=0.0)
         matrix = train.matrix
-        by_item = matrix.T.tocsr()
         norms = train.item_counts.astype(np.float64)
         if train.weights is not None:
             norms = np.asarray(matrix.astype(np.float64).power(2).sum(axis=0)).ravel()
-        # By blocks of items: all pairs at once do not fit into memory for large catalogs.
-        step = max(1, _PAIRS_AT_ONCE // train.n_items)
-        firsts = range(0, train.n_items, step)
 
-        def one(first: int) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
-            return self._nearest(by_item[first : first + step] @ matrix, first, norms)
+        def similarity(
+            common: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.int32]
+        ) -> NDArray[np.float64]:
+            with np.errstate(divide="ignore"):
+                return common / (np.sqrt(norms[rows] * norms[columns]) + self.shrink)
 
-        with ThreadPoolExecutor(resolve_threads(self.threads)) as pool:
-            parts = list(pool.map(one, firsts))
-        values, columns, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        self.similarity_ = sp.csr_array((values, columns, offsets), shape=(train.n_items, train.n_items))
+        self._keep_nearest(matrix.T.tocsr(), matrix, similarity, self.normalize)
 
-    def _nearest(
-        self, common: sp.csr_array, first: int, norms: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
-        """Similarities, indices and number of the neighbors of some items, from c_ij (rows) and n_i (all items)."""
-        common.sort_indices()  # ties are broken by index
-        owner = np.repeat(np.arange(first, first + common.shape[0]), np.diff(common.indptr))
-        with np.errstate(divide="ignore"):
-            similarity = common.data / (np.sqrt(norms[owner] * norms[common.indices]) + self.shrink)
-        similarity[common.indices == owner] = 0.0
-        values, columns, lengths = [], [], []
-        for start, end in zip(common.indptr[:-1], common.indptr[1:], strict=True):
-            chosen = start + _largest(similarity[start:end], self.n_neighbors)
-            mine = similarity[chosen]
-            values.append((mine / mine.sum() if self.normalize and len(mine) else mine).astype(np.float32))
-            columns.append(common.indices[chosen].astype(np.int32))
-            lengths.append(len(chosen))
-        return np.concatenate(values), np.concatenate(columns), np.array(lengths, dtype=np.int64)
 
-    def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """X S for the rows of these users."""
-        self.require_fitted()
-        return np.ascontiguousarray((self.train_.matrix[users] @ self.similarity_).toarray(), dtype=np.float32)
+class RP3beta(ItemNeighbors):
+    """Random walks of three steps from a user to items (Paudel, Christoffel, Newell and Bernstein, "Updatable,
+    Accurate, Diverse, and Scalable Recommendations for Interactive Applications", TiiS 2017).
 
-    def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """Similarities of the items at these rows to all others, 0 to those that are not neighbors."""
-        self.require_fitted()
-        return np.ascontiguousarray(self.similarity_[np.asarray(rows)].toarray(), dtype=np.float32)
+    A walk goes from a user to one of the user's items, from there to a user of that item, and from there to one of that
+    user's items. With n_i users of item i and n_u items of user u, the similarity of item i to item j is the sum over
+    their common users u of ``(1 / n_i)^alpha (1 / n_u)^alpha``, divided by ``n_j^beta``, so that popular items are
+    not reached more often only because they are popular. Every item keeps its ``n_neighbors`` most similar others. With
+    weights, transition probabilities are proportional to them.
 
-    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
-        """The similarity of each past item to the item, 0 unless that is its neighbor, times the weight, if any."""
-        self.require_fitted()
-        row = self.train_.matrix[[user]]
-        return np.asarray(row.data * self.similarity_[row.indices][:, [item]].toarray()[:, 0], dtype=np.float32)
+    On sparse data, where an item has a dozen users, it is as accurate as EASE at a small part of its time.
 
-    def _fold_in(self, histories: Interactions) -> ItemKNN:
-        return copy.copy(self)  # scores come from the histories and S alone
+    Args:
+        n_neighbors: How many neighbors an item keeps.
+        alpha: Power of the transition probabilities, above 0; 1 gives those of the walk itself.
+        beta: Power of an item's popularity that is taken out; 0 keeps it.
+        threads: For the comparison of items; 0 means all cores.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+    >>> RP3beta(n_neighbors=5).fit(town).similarity_.shape
+    (40, 40)
+    """
+
+    def __init__(self, n_neighbors: int = 200, alpha: float = 0.6, beta: float = 0.3, threads: int = 0) -> None:
+        self.n_neighbors = n_neighbors
+        self.alpha = alpha
+        self.beta = beta
+        self.threads = threads
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        require_whole("n_neighbors", self.n_neighbors)
+        require_number("alpha", self.alpha, above=0.0)
+        require_number("beta", self.beta, least=0.0)
+        matrix = train.matrix.astype(np.float64)
+        popularity = np.maximum(np.asarray(matrix.sum(axis=0)).ravel(), np.finfo(np.float64).tiny)
+
+        def similarity(
+            walks: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.int32]
+        ) -> NDArray[np.float64]:
+            return walks * popularity[columns] ** -self.beta
+
+        self._keep_nearest(_transitions(matrix.T.tocsr(), self.alpha), _transitions(matrix, self.alpha), similarity)
+
+
+def _transitions(weights: sp.csr_array, power: float) -> sp.csr_array:
+    """Each row divided by its sum, and every entry to the ``power``."""
+    sums = np.repeat(np.asarray(weights.sum(axis=1)).ravel(), np.diff(weights.indptr))
+    return sp.csr_array(((weights.data / sums) ** power, weights.indices, weights.indptr), shape=weights.shape)
+
+
+def _largest_of_rows(
+    values: NDArray[np.float64], product: sp.csr_array, k: int, normalize: bool
+) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
+    """The k largest positive values of each row of ``product``: values, columns, and how many a row has."""
+    found, columns, lengths = [], [], []
+    for start, end in zip(product.indptr[:-1], product.indptr[1:], strict=True):
+        chosen = start + _largest(values[start:end], k)
+        mine = values[chosen]
+        found.append((mine / mine.sum() if normalize and len(mine) else mine).astype(np.float32))
+        columns.append(product.indices[chosen].astype(np.int32))
+        lengths.append(len(chosen))
+    return np.concatenate(found), np.concatenate(columns), np.array(lengths, dtype=np.int64)
 
 
 def _largest(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:

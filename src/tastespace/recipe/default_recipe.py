@@ -55,8 +55,8 @@ def fit(
     Args:
         data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
         user, item: Names of the columns of a frame.
-        minutes: Time for all of it, by default 2, and up to 5 where there are more than 250,000 interactions. At least
-            one model is fitted, however small the budget.
+        minutes: Time for all of it, by default 2 for up to 100,000 interactions, and more for more: see
+            `default_minutes`. At least one model is fitted, however small the budget.
         trials: Number of models to try, instead of ``minutes``: gives the same model every time.
         seed: Of the held-out part and of the models.
         threads: 0 means all cores.
@@ -144,12 +144,12 @@ def _has_few_categories(data: Interactions) -> bool:
 
 
 def default_minutes(n_interactions: int) -> float:
-    """Time for the recipe on data of this size.
+    """Time for the recipe on data of this size: with its square root, from 2 to 15 minutes.
 
-    >>> default_minutes(10_000), default_minutes(500_000), default_minutes(100_000_000)
-    (2.0, 4.0, 5.0)
+    >>> default_minutes(10_000), default_minutes(400_000), default_minutes(100_000_000)
+    (2.0, 4.0, 15.0)
     """
-    return min(max(2.0, 2.0 * n_interactions / 250_000), 5.0)
+    return min(max(2.0, 2.0 * (n_interactions / 100_000) ** 0.5), 15.0)
 
 
 def check_arguments(minutes: float | None, trials: int | None, seed: int, threads: int) -> None:

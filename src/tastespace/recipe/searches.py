@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tastespace.data.categories import category_column
 from tastespace.data.interactions import Interactions
-from tastespace.models import ALS, CML, DPCML, EASE, CategoryPopular, Recommender, SparseEASE
+from tastespace.models import ALS, CML, DPCML, EASE, CategoryPopular, Recommender, RP3beta, SparseEASE
 
 Search = Generator[Recommender, float, None]
 Value = TypeVar("Value")
@@ -42,6 +42,7 @@ def families(train: Interactions, seed: int, threads: int) -> list[Family]:
         Family("several vectors", _metric(train, seed, threads, several=True)),
         Family("factorization", _als(train, seed, threads)),
         Family("one vector", _metric(train, seed, threads, several=False), like="several vectors"),
+        Family("random walks", _random_walks(threads), like="linear"),
         Family("linear, users alike", _sparse_ease(train, threads, user_power=-0.5), like="linear"),
     ]
     if category_column(train.item_attributes) is not None:
@@ -49,7 +50,9 @@ def families(train: Interactions, seed: int, threads: int) -> list[Family]:
     smaller_side = min(train.n_users, train.n_items)
     if smaller_side <= _EASE_LIMIT:
         # Its time grows with the cube; this is a slow machine's.
-        found.append(Family("linear, all pairs", _ease(threads), seconds=10.0 * (smaller_side / _EASE_LIMIT) ** 3))
+        found.append(
+            Family("linear, all pairs", _ease(train, threads), seconds=10.0 * (smaller_side / _EASE_LIMIT) ** 3)
+        )
     return found
 
 
@@ -62,11 +65,22 @@ def _sparse_ease(train: Interactions, threads: int, user_power: float) -> Search
         yield make(value, n_neighbors=300)
 
 
-def _ease(threads: int) -> Search:
+def _ease(train: Interactions, threads: int) -> Search:
     def make(value: float) -> Recommender:
         return EASE(regularization=value, threads=threads)
 
-    yield from _line(make, (10.0, 30.0, 100.0, 300.0, 1000.0), start=2)
+    # Where an item has few users, its few co-occurrences must count; a fit takes long, so the start matters.
+    users_per_item = train.n_interactions / train.n_items
+    start = 1 if users_per_item < 15 else 2 if users_per_item < 60 else 3
+    yield from _line(make, (10.0, 30.0, 100.0, 300.0, 1000.0), start)
+
+
+def _random_walks(threads: int) -> Search:
+    def make(alpha: float, beta: float) -> Recommender:
+        return RP3beta(alpha=alpha, beta=beta, threads=threads)
+
+    beta, best = yield from _line(lambda value: make(0.6, value), (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), 3)
+    yield from _line(lambda value: make(value, beta), (0.4, 0.6, 0.8), 1, best)
 
 
 def _category_popular() -> Search:
@@ -90,7 +104,8 @@ def _als(train: Interactions, seed: int, threads: int) -> Search:
 def _metric(train: Interactions, seed: int, threads: int, several: bool) -> Search:
     def make(n_negatives: int, anchor: float = 0.5, n_interests: int = 3) -> Recommender:
         common: dict[str, Any] = {
-            "n_negatives": n_negatives, "epochs": 100, "patience": 5, "validate_every": 2, "seed": seed,
+            # Accuracy may stand still for twenty epochs and rise again.
+            "n_negatives": n_negatives, "epochs": 150, "patience": 8, "validate_every": 3, "seed": seed,
             "threads": threads,
         }  # fmt: skip
         if not several:
