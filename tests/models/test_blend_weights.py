@@ -80,6 +80,7 @@ def test_recall_of_minorities_counts_half_where_it_is_known(scores):
         if mine.any():
             found.append((ranks[first:last][mine] <= 20).mean())
     assert known.accuracy(known.scores[0]).minority == pytest.approx(np.mean(found))
+    np.testing.assert_allclose(known.minority_recalls(known.scores[0]), found)
 
 
 def test_accuracy_below_the_best_member_costs_more_than_minorities_gain():

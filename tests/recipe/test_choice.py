@@ -141,6 +141,18 @@ def test_one_vector_is_compared_with_the_same_help_by_categories(trials, halves)
     assert found.one_vector == found.figures  # the same members, weights and balance
 
 
+def test_the_advantage_for_minorities_is_tested(trials, halves):
+    """Against the same blend nothing differs; a ranking by the truth beats everything."""
+    plain = CandidateScores.of([trials[0].model], halves[1])
+    scores = replace(plain, is_minority=np.ones(len(plain.test_places), dtype=bool))
+    total, truth = scores.scores[0], scores.scores[0].copy()
+    owner = np.repeat(np.arange(len(scores.users)), np.diff(scores.test_offsets))
+    truth[owner, scores.test_places] += 100.0
+    assert choice_module._minority_p(scores, total, total) == 1.0
+    assert choice_module._minority_p(scores, truth, total) < 1e-6
+    assert choice_module._minority_p(plain, truth, total) is None
+
+
 def test_without_models_of_one_vector_there_is_nothing_to_compare_with(halves):
     found = choose(trials_of(*halves, DPCML(dim=8, n_interests=2, epochs=2)), halves[1], threads=1)
     assert found.one_vector is None

@@ -15,7 +15,7 @@ from tastespace.recipe.trials import Trial
 NAN = float("nan")
 
 
-def choice(figures=(0.3, 0.4, 0.2), one=(0.3, 0.4, 0.1), models=None, balance=0.0, by="interests"):
+def choice(figures=(0.3, 0.4, 0.2), one=(0.3, 0.4, 0.1), models=None, balance=0.0, by="interests", p=0.01):
     trials = [Trial("a", model, Accuracy(0.1, 0.2), 1.0) for model in models or [EASE(), DPCML()]]
     return Choice(
         trials=trials,
@@ -25,6 +25,7 @@ def choice(figures=(0.3, 0.4, 0.2), one=(0.3, 0.4, 0.1), models=None, balance=0.
         figures=Accuracy(*figures),
         best_member=(trials[0], Accuracy(0.25, 0.35, 0.1)),
         one_vector=None if one is None else Accuracy(*one),
+        minority_p=p,
     )
 
 
@@ -46,6 +47,11 @@ def choice(figures=(0.3, 0.4, 0.2), one=(0.3, 0.4, 0.1), models=None, balance=0.
             {},
             "This data has users with several tastes: several interests improve the recall of items outside a user's "
             "main interest by 100.0 % (from 0.1000 to 0.2000) at no loss of accuracy.",
+        ),
+        (
+            {"p": 0.2},
+            "One vector may be enough here: the recall of items outside a user's main interest is higher with several "
+            "interests (from 0.1000 to 0.2000), but that may be chance (p = 0.2).",
         ),
         ({"one": (0.3, 0.4, 0.0)}, "from 0.0000 to 0.2000 at no loss of accuracy."),
         ({"figures": (0.3, 0.38, 0.2)}, "(from 0.1000 to 0.2000) for 5.0 % less accuracy."),

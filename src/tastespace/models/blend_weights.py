@@ -155,10 +155,20 @@ class CandidateScores:
         hits = np.bincount(owner, ranks <= 20, len(n_test))
         minority = float("nan")
         if self.is_minority is not None and self.is_minority.any():
-            total_of_user = np.bincount(owner, self.is_minority, len(n_test))
-            found = np.bincount(owner, self.is_minority & (ranks <= 20), len(n_test))
-            minority = float((found[total_of_user > 0] / total_of_user[total_of_user > 0]).mean())
+            minority = float(self._minority_recalls(ranks).mean())
         return Accuracy(float((gain / ideal).mean()), float((hits / n_test).mean()), minority)
+
+    def minority_recalls(self, total: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Recall@20 of the items outside the main interest, of each user who has some held out: ``(n_such_users,)``."""
+        return self._minority_recalls(self.ranks(total))
+
+    def _minority_recalls(self, ranks: NDArray[np.int32]) -> NDArray[np.float64]:
+        assert self.is_minority is not None
+        n_test = np.diff(self.test_offsets)
+        owner = np.repeat(np.arange(len(n_test)), n_test)
+        held_out = np.bincount(owner, self.is_minority, len(n_test))
+        found = np.bincount(owner, self.is_minority & (ranks <= 20), len(n_test))
+        return np.asarray(found[held_out > 0] / held_out[held_out > 0])
 
     def mixed(self, weights: NDArray[np.float64]) -> NDArray[np.float32]:
         """The weighted sum of the members' scores."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tastespace.data.categories import category_column, item_categories, require_category_column
 from tastespace.data.interactions import Interactions
+from tastespace.evaluation.significance import paired_t_test
 from tastespace.models import Recommender
 from tastespace.models.balance import Balance, BalanceBy
 from tastespace.models.blend_weights import Accuracy, CandidateScores, best_weights
@@ -40,6 +41,9 @@ class Choice:
     one_vector: Accuracy | None
     """Of the best blend without members that have several vectors per user; balanced by categories where the choice is,
     which needs no interests. None: no such model was tried."""
+    minority_p: float | None = None
+    """p-value of a paired t-test over users: is the recall of minority items of the blend that of `one_vector`? None
+    where one of them is not known."""
 
 
 def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
@@ -58,6 +62,7 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     weights = _without_small(compared, best_weights(compared), alone[single])
     total, balance = minorities.balanced(scores, weights)
     members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
+    without = _best_of(scores.of_members(one), compared.of_members(one), minorities) if one else None
     return Choice(
         trials=[best[at] for at in members],
         weights=weights[members],
@@ -65,16 +70,23 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
         balance_by=minorities.balance_by,
         figures=scores.accuracy(total),
         best_member=(best[single], alone[single]),
-        one_vector=_best_of(scores.of_members(one), compared.of_members(one), minorities) if one else None,
+        one_vector=None if without is None else scores.accuracy(without),
+        minority_p=None if without is None else _minority_p(scores, total, without),
     )
 
 
-def _best_of(scores: CandidateScores, compared: CandidateScores, minorities: _Minorities) -> Accuracy:
-    """What the best blend of these members reaches, of which none has several vectors per user."""
+def _best_of(scores: CandidateScores, compared: CandidateScores, minorities: _Minorities) -> NDArray[np.float32]:
+    """Scores of the best blend of these members, of which none has several vectors per user."""
     weights = best_weights(compared)
     if minorities.balance_by == "interests":
-        return scores.accuracy(scores.mixed(weights))
-    return scores.accuracy(minorities.balanced(scores, weights)[0])
+        return scores.mixed(weights)
+    return minorities.balanced(scores, weights)[0]
+
+
+def _minority_p(scores: CandidateScores, total: NDArray[np.float32], without: NDArray[np.float32]) -> float | None:
+    if scores.is_minority is None or not scores.is_minority.any():
+        return None
+    return paired_t_test(scores.minority_recalls(total) - scores.minority_recalls(without))
 
 
 def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor: Accuracy) -> NDArray[np.float64]:

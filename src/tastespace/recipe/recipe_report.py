@@ -12,6 +12,7 @@ from tastespace.recipe.choice import Choice
 from tastespace.recipe.short_names import short_name
 from tastespace.recipe.trials import Trial
 
+_SIGNIFICANT = 0.05  # p-values above are taken for chance
 _NOTABLE = 0.005  # relative difference below which figures count as equal
 
 
@@ -85,7 +86,7 @@ def report_without_choice(model: Recommender, notes: list[str], seconds: float) 
             "weights": [1.0],
             "balance": 0.0,
             "balance_by": "interests",
-            **dict.fromkeys(("figures", "best_member", "one_vector")),
+            **dict.fromkeys(("figures", "best_member", "one_vector", "minority_p")),
         },
         tastes="Whether several tastes pay cannot be said without held-out interactions.",
         notes=notes,
@@ -120,6 +121,7 @@ def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: 
             "figures": _plain(choice.figures),
             "best_member": {"model": short_name(best.model, models), **_plain(figures)},
             "one_vector": None if choice.one_vector is None else _plain(choice.one_vector),
+            "minority_p": choice.minority_p,
         },
         tastes=tastes_sentence(choice),
         notes=notes,
@@ -146,6 +148,11 @@ def tastes_sentence(choice: Choice) -> str:
         return f"Several interests improve accuracy by {100 * gain:.1f} %, but not the {what} ({change})."
     if several.minority <= (1 + _NOTABLE) * one.minority:
         return f"One vector is enough here: several interests do not notably improve the {what} ({change})."
+    if choice.minority_p is not None and choice.minority_p > _SIGNIFICANT:
+        return (
+            f"One vector may be enough here: the {what} is higher with several interests ({change}), but that may be "
+            f"chance (p = {choice.minority_p:.2g})."
+        )
     loss = -min(_relative(several.ndcg, one.ndcg), _relative(several.recall, one.recall))
     cost = "at no loss of accuracy" if loss < _NOTABLE else f"for {100 * loss:.1f} % less accuracy"
     rise = f"by {100 * _relative(several.minority, one.minority):.1f} % ({change})" if one.minority else change

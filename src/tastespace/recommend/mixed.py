@@ -65,7 +65,7 @@ class Mixed(TwoStage):
     @property
     def has_interests(self) -> bool:  # type: ignore[override]
         """Where the model does."""
-        return self.model.has_interests
+        return getattr(self.model, "has_interests", False)  # what is no recommender is refused in `fit`
 
     def interest_space(self) -> VectorSpace | None:
         """The model's."""
