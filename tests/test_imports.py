@@ -12,7 +12,7 @@ LAYERS = [
     ("cli", "testing"),
     ("paper",),
     ("tastespace",),  # the public names of the library, which come from the packages below
-    ("plots", "recipe"),
+    ("plots", "recipe", "tuning"),
     ("recommend",),
     ("store",),
     ("evaluation",),

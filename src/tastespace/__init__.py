@@ -13,7 +13,7 @@ from tastespace.data import Interactions, split, synthetic
 
 if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.data import datasets
-    from tastespace.evaluation import compare, evaluate, over_seeds
+    from tastespace.evaluation import compare, cross_validate, evaluate, over_seeds
     from tastespace.models.baselines import EASE, MostPopular
     from tastespace.models.blend import Blend
     from tastespace.models.dpcml import CML, DPCML
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.recommend.rerank import Reranked, rerank
     from tastespace.recommend.tradeoff import tradeoff
     from tastespace.store import load
+    from tastespace.tuning import tune
 
     __version__: str
 
@@ -36,6 +37,7 @@ __all__ = [
     "Reranked",
     "__version__",
     "compare",
+    "cross_validate",
     "datasets",
     "evaluate",
     "fit",
@@ -45,6 +47,7 @@ __all__ = [
     "split",
     "synthetic",
     "tradeoff",
+    "tune",
 ]
 
 _LAZY = {
@@ -57,14 +60,17 @@ _LAZY = {
     "MostPopular": "tastespace.models.baselines",
     "Reranked": "tastespace.recommend.rerank",
     "compare": "tastespace.evaluation",
+    "cross_validate": "tastespace.evaluation",
     "evaluate": "tastespace.evaluation",
     "load": "tastespace.store",
     "over_seeds": "tastespace.evaluation",
     "rerank": "tastespace.recommend.rerank",
     "tradeoff": "tastespace.recommend.tradeoff",
+    "tune": "tastespace.tuning",
 }
 _PACKAGES = {"datasets": "tastespace.data.datasets"} | {
-    name: f"tastespace.{name}" for name in ("evaluation", "models", "plots", "recipe", "recommend", "store", "training")
+    name: f"tastespace.{name}"
+    for name in ("evaluation", "models", "plots", "recipe", "recommend", "store", "training", "tuning")
 }
 
 if not TYPE_CHECKING:  # with it, type checkers would accept every name

@@ -33,7 +33,7 @@ def command(*arguments, **options):
 
 COMMANDS = [
     "demo", "fit", "recommend", "shelves", "interests", "map", "explain", "similar", "evaluate", "export", "inspect",
-    "run", "tune", "models", "datasets", "doctor",
+    "run", "tune", "compare", "models", "datasets", "doctor",
 ]  # fmt: skip
 
 

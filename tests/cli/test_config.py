@@ -11,7 +11,7 @@ COMMANDS = {
         "clicks.csv", "--out", "a.model", "--model", "cml", "--user", "who", "--item", "what", "--rating", "stars",
         "--min-rating", "3.5", "--weight", "plays", "--timestamp", "at", "--min-user", "2", "--min-item", "3",
         "--items", "items.csv", "--set", "dim=8", "--set", "sampler=hars", "--valid", "0.25", "--seed", "5",
-        "--threads", "1", "--minutes", "0.5", "--trials", "3",
+        "--threads", "1", "--minutes", "0.5", "--trials", "3", "--params", "p.toml", "--half-life", "9d",
     ),
     "recommend": (
         "a.model", "ann", "bob \"the\" builder", "-k", "3", "--filter", "title <> 'C:\\new'", "--item", "jam",
@@ -29,6 +29,12 @@ COMMANDS = {
     "inspect": ("a.model", "--verify", "--format", "json"),
     "run": ("--dataset", "town", "--method", "cml+hars", "--set", "dim=4", "--metric", "P", "--json", "result.json"),
     "tune": ("--dataset", "town", "--method", "cml", "--trials", "2", "--minutes", "0.5", "--journal", "j", "--store"),
+    "compare": (
+        "clicks.csv", "--models", "ease,als", "--minutes", "2.5", "--metric", "P@3", "--metric", "MRR",
+        "--windows", "3",
+        "--test-span", "7d", "--min-history", "2", "--reference", "first", "--user", "who", "--timestamp", "at",
+        "--half-life", "90d", "--format", "json", "--out", "rows.json",
+    ),
     "models": ("--format", "json"),
     "datasets": ("ml-1m", "--format", "csv"),
     "doctor": (),

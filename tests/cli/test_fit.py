@@ -28,9 +28,18 @@ def fit(run, shop):
     return call
 
 
-def figures_of(line):
-    named = line.partition(": ")[2].split(", ")
-    return {name: float(value) for name, value in (one.split() for one in named)}
+def figures_of(output):
+    """Title of the table of figures, and its rows: model -> metric -> value."""
+    lines = output.splitlines()
+    at = next(number for number, line in enumerate(lines) if "fractions from 0 to 1" in line)
+    names = lines[at + 2].replace("┃", " ").split()[1:]
+    rows = {}
+    for line in lines[at + 4 :]:
+        if not line.startswith("│"):
+            break
+        name, *values = (cell.strip() for cell in line.strip("│").split("│"))
+        rows[name] = dict(zip(names, map(float, values), strict=True))
+    return lines[at].strip(), rows
 
 
 @pytest.mark.parametrize(
@@ -58,16 +67,84 @@ def test_the_final_model_has_seen_every_row(fit, shop):
 
 def test_the_figures_of_the_held_out_part_are_printed_and_stored(fit, run):
     _, output = fit(*SHORT, "--valid", "0.2")
-    line = next(one for one in output.splitlines() if "held-out" in one)
-    assert line.startswith("on the held-out 20 %: ")
+    title, rows = figures_of(output)
+    assert title == "on 20 % of each history, drawn at random (60 users), fractions from 0 to 1"
     stored = json.loads(run("inspect", "a.model").out)["metrics"]
     assert set(stored) == {"P@10", "R@10", "NDCG@10", "MRR"}
-    assert figures_of(line) == {name: round(value, 3) for name, value in stored.items()}
+    assert list(rows) == ["DPCML", "MostPopular", "EASE"]
+    assert rows["DPCML"] == {name: round(value, 3) for name, value in stored.items()}
+
+
+def test_the_reference_models_are_measured_on_the_same_part(fit, shop):
+    _, output = fit("--model", "itemknn")
+    whole = ts.Interactions.from_file(shop.clicks, user="who", item="what")
+    held_out, train = ts.split.per_user(whole, (0.1, 0.9), seed=0)
+    _, rows = figures_of(output)
+    for model in (ts.MostPopular(), ts.EASE()):
+        report = ts.evaluate(model.fit(train), held_out, seen=train, k=10, metrics=["NDCG", "MRR"])
+        for name in ("NDCG@10", "MRR"):
+            assert rows[type(model).__name__][name] == round(report[name], 3)
+    _, again = fit("--model", "ease", "--set", "regularization=3", out="b.model")
+    assert list(figures_of(again)[1]) == ["EASE", "MostPopular", "EASE (default)"]
+    assert list(figures_of(fit("--model", "ease", out="b.model")[1])[1]) == ["EASE", "MostPopular"]
+
+
+@pytest.fixture(scope="module")
+def timed_clicks(shop, tmp_path_factory):
+    """The clicks of the shop in an order of time that has nothing to do with users and items."""
+    rows = pl.read_parquet(shop.clicks)
+    order = np.random.default_rng(5).permutation(len(rows))
+    path = tmp_path_factory.mktemp("timed") / "timed.csv"
+    rows.with_columns(t=1_600_000_000 + 3600 * pl.Series(order)).write_csv(path)
+    return path
+
+
+def test_with_times_the_last_interactions_are_held_out(fit, timed_clicks):
+    _, output = fit("--model", "ease", "--timestamp", "t", data=timed_clicks)
+    title, rows = figures_of(output)
+    assert title.startswith("on the last 10 % of the interactions (")
+    whole = ts.Interactions.from_file(timed_clicks, user="who", item="what", timestamp="t")
+    train, test = ts.split.by_time(whole, (0.9, 0.1), min_history=1)
+    report = ts.evaluate(ts.EASE().fit(train), test, seen=train, k=10, metrics=["NDCG"])
+    assert rows["EASE"]["NDCG@10"] == round(report["NDCG@10"], 3)
+    model, output = fit("--trials", "2", "--timestamp", "t", data=timed_clicks, out="b.model")
+    assert model.recipe_["held_out"] == "the last 20 % of the interactions"
+    assert "(the last 20 % of the interactions)" in " ".join(output.split())
+
+
+def test_a_half_life_gives_weights(fit, error_of, timed_clicks):
+    model, _ = fit("--model", "ease", "--timestamp", "t", "--half-life", "20d", data=timed_clicks)
+    whole = ts.Interactions.from_file(timed_clicks, user="who", item="what", timestamp="t")
+    np.testing.assert_array_equal(model.train_.weights, whole.with_half_life(20).weights)
+    for flags, message in (
+        (("--model", "ease", "--half-life", "20d"), "give --timestamp as well"),
+        (
+            ("--model", "ease", "--timestamp", "t", "--half-life", "long"),
+            "--half-life='long': expected a number of days",
+        ),
+        (("--timestamp", "t", "--half-life", "20d"), "--half-life without --model"),
+        (("--model", "cml", "--timestamp", "t", "--half-life", "20d"), "CML does not use weights"),
+        (("--model", "ease", "--timestamp", "when"), "has no column 'when'"),
+        (("--model", "ease", "--timestamp", "who"), "cannot be used as timestamps"),
+    ):
+        assert message in error_of("fit", timed_clicks, *COLUMNS, "--out", "c.model", *flags)
+
+
+def test_parameters_of_a_file(fit, error_of, shop, tmp_path):
+    (tmp_path / "p.toml").write_text('model = "ease"\n[params]\nregularization = 7.5\n')
+    assert fit("--params", "p.toml")[0].regularization == 7.5
+    model, _ = fit("--model", "ease", "--params", "p.toml", "--set", "regularization=8", out="b.model")
+    assert model.regularization == 8
+    refused = ("fit", shop.clicks, *COLUMNS, "--out", "c.model", "--params", "p.toml")
+    assert "p.toml holds parameters of ease, not of als" in error_of(*refused, "--model", "als")
+    (tmp_path / "p.toml").write_text('model = "ease"\n[params]\nregulation = 7.5\n')
+    assert "p.toml: EASE has no parameter 'regulation'" in error_of(*refused)
+    assert "none.toml: cannot be read" in error_of(*refused[:-1], "none.toml")
 
 
 def test_without_a_held_out_part_nothing_is_measured(fit, run):
     _, output = fit(*SHORT, "--valid", "0")
-    assert "held-out" not in output
+    assert "fractions" not in output
     assert json.loads(run("inspect", "a.model").out)["metrics"] is None
 
 
@@ -277,9 +354,18 @@ def test_without_a_model_the_recipe_chooses(fit, run):
     assert type(model) is ts.Blend
     assert len(model.recipe_["trials"]) == 3
     flat = " ".join(output.split())
-    for part in ("3 models tried on held-out data", "SparseEASE", "DPCML", "Chosen: ", "saved a blend of "):
+    for part in (
+        "3 models tried on held-out data",
+        "chosen blend",
+        "most popular",
+        "SparseEASE",
+        "DPCML",
+        "Chosen: ",
+        "saved a blend of ",
+    ):
         assert part in flat
     assert model.recipe_["tastes"] in flat
+    assert [row["label"] for row in model.recipe_["references"]] == ["most popular", "EASE"]
     stored = json.loads(run("inspect", "a.model").out)["metrics"]
     assert stored["NDCG@10"] == model.recipe_["blend"]["figures"]["ndcg"]
     again, _ = fit("--trials", "3", out="b.model")

@@ -160,3 +160,29 @@ def test_ease_is_significantly_better_than_most_popular(town):
     assert row.low > 0
     assert row.p_t_corrected < 1e-6
     assert row.p_wilcoxon_corrected < 1e-6
+
+
+def test_every_metric_is_shown_or_refused(town):
+    train, _, test = split.per_user(town.interactions, seed=0)
+    metrics = ["NDCG@10", "Coverage@10", "Gini@10"]
+    a, b = (evaluate(model.fit(train), test, metrics=metrics) for model in (MostPopular(), EASE()))
+    found = compare(a, b)
+    assert {row.metric for row in found.rows} == set(metrics)
+    row = found["Coverage@10"]
+    assert (row.a, row.b, row.difference) == (a["Coverage@10"], b["Coverage@10"], b["Coverage@10"] - a["Coverage@10"])
+    assert not row.is_tested
+    assert math.isnan(row.p_t_corrected)
+    console = Console(file=io.StringIO(), width=200, record=True)
+    console.print(found)
+    for text in (str(found), console.export_text()):
+        assert all(name in text for name in metrics)
+        assert "nan" not in text
+    assert "no test: one value for all lists" in str(found)
+    # Holm's correction counts the tests that were made.
+    assert found["NDCG@10"].p_t_corrected == found["NDCG@10"].p_t
+    assert [row.metric for row in compare(a, b, metrics=["Gini@10"]).rows] == ["Gini@10"]
+    with pytest.raises(ParameterError, match=r"no 'Gini@5'.*Did you mean"):
+        compare(a, b, metrics=["Gini@5"])
+    more = evaluate(EASE().fit(train), test, metrics=[*metrics, "R@20"])
+    assert compare(a, more).only_in_one == ("R@20",)
+    assert "only in one of the reports: R@20" in str(compare(a, more))

@@ -401,3 +401,34 @@ def test_end_to_end_with_the_two_simplest_models(town):
     assert ease["NDCG@10"] > 1.3 * popular["NDCG@10"]
     assert ease.model == "EASE(threads=1)"
     assert ease.seconds > 0
+
+
+# ---- users without a training history ------------------------------------------------------------------------
+
+
+def test_users_without_a_training_history_are_told_apart(taken, scored):
+    train, test = taken([[0, 1], [0], []], 5), taken([[2], [1], [4]], 5)
+    model = scored(train, [[9, 8, 3, 2, 1], [9, 1, 4, 3, 2], [1, 2, 3, 4, 9]])
+    both = evaluate(model, test, k=1, metrics="P")
+    assert (both.n_warm, both.n_cold) == (2, 1)
+    assert both.per_user["P@1"].tolist() == [1.0, 0.0, 1.0]
+    assert "2 users with and 1 without a training history: both are in the means" in str(both)
+    warm = evaluate(model, test, k=1, metrics=["P", "Coverage"], only="warm")
+    assert (warm.n_warm, warm.n_cold, warm["P@1"]) == (2, 1, 0.5)
+    assert warm["Coverage@1"] == 1 / 5
+    assert "the former are in the means" in str(warm)
+    cold = evaluate(model, test, k=1, metrics="P", only="cold")
+    assert (cold["P@1"], len(cold.users)) == (1.0, 1)
+    assert cold.to_dict()["n_cold"] == cold.in_percent().n_cold == 1
+    with pytest.raises(ParameterError, match="only='hot': expected 'warm'"):
+        evaluate(model, test, only="hot")
+    with pytest.raises(DataError, match="only='cold': none of the 1 users with test items is without training data"):
+        evaluate(model, test.subset([True, False, False]), k=1, only="cold")
+
+
+def test_unknown_users_are_cold(small):
+    model, _, test = small
+    more = Interactions.from_frame(pl.concat([test.to_frame(), pl.DataFrame({"user": [77], "item": [1]})]))
+    report = evaluate(model, more, k=1, metrics="P", on_unknown="zero")
+    assert (report.n_warm, report.n_cold, len(report.users)) == (2, 1, 3)
+    assert len(evaluate(model, more, k=1, metrics="P", on_unknown="zero", only="warm").users) == 2

@@ -60,8 +60,12 @@ COMMANDS = [
         "Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper.",
     ),
     LazyCommand(
-        "run:tune", "tune --dataset ml-100k --method cml+hars --trials 5 --journal trials.journal",
-        "Search parameters on validation data only.",
+        "tune:tune", "tune clicks.parquet --user who --item what --model ease --minutes 5 --out params.toml",
+        "Search the parameters of a model on held-out data.",
+    ),
+    LazyCommand(
+        "compare:compare", "compare clicks.parquet --user who --item what --models ease,als,dpcml --timestamp t",
+        "Compare models on the same held-out data: mean, spread over windows, and whether differences are significant.",
     ),
     LazyCommand(
         "list_models:models", "models --format json",

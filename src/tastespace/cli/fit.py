@@ -8,16 +8,21 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from tastespace.cli.arguments import parse_settings, read_attributes
 from tastespace.cli.recipe_table import print_recipe
 from tastespace.data import Interactions, datasets, split, synthetic
+from tastespace.data.durations import seconds_of
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, evaluate
-from tastespace.models import Recommender, create
+from tastespace.evaluation.reference_models import reference_models
+from tastespace.models import Recommender, registry
+from tastespace.models.seeded import create_seeded
 from tastespace.recipe import RecipeReport, check_arguments
 from tastespace.recipe import fit as default_recipe
 from tastespace.store.model_directory import require_free
+from tastespace.tuning import read_params
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +49,26 @@ def fit(
     rating: Annotated[str | None, typer.Option(help="Column of ratings, for --min-rating.")] = None,
     min_rating: Annotated[float | None, typer.Option(help="Keep rows with at least this rating.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of weights: play counts, hours, ...")] = None,
-    timestamp: Annotated[str | None, typer.Option(help="Column of times.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(help="Column of times: the last interactions are held out instead of random ones.")
+    ] = None,
+    half_life: Annotated[
+        str | None,
+        typer.Option(
+            help="With --timestamp and a --model that uses weights: old interactions weigh less, such as 90d."
+        ),
+    ] = None,
     min_user: Annotated[int, typer.Option(help="Drop users with fewer interactions.")] = 1,
     min_item: Annotated[int, typer.Option(help="Drop items with fewer interactions.")] = 1,
     items: Annotated[Path | None, typer.Option(help="File of item attributes: title, genres, ...")] = None,
     users: Annotated[Path | None, typer.Option(help="File of user attributes: age, likes, ...")] = None,
     set: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")] = None,
+    params: Annotated[
+        Path | None, typer.Option(help="File of parameters that `tastespace tune --out` wrote, in place of --model.")
+    ] = None,
     valid: Annotated[
         float | None,
-        typer.Option(help="With --model: share of each history held out to choose the epoch and to report; 0: none."),
+        typer.Option(help="With --model: share of the data held out to choose the epoch and to report; 0: none."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the held-out part and the training.")] = 0,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
@@ -61,29 +77,30 @@ def fit(
 
     Without --model the default recipe tries several kinds of models on held-out data within --minutes, blends the best,
     gives smaller interests more weight where accuracy stays, and prints what it tried and why it chose. With --model a
-    share of each history is held out first, to choose the number of epochs and to measure the model (in fractions).
-    Either way the model is then fitted to everything.
+    share of each history is held out first, to choose the number of epochs and to measure the model (in fractions),
+    beside the most popular items and EASE. With --timestamp the last interactions are held out. Either way the model is
+    then fitted to everything.
     """
     require_free(out)  # bad arguments fail here, before hours of training
     messages = Console(stderr=True, soft_wrap=True)  # standard output stays empty
     parameters: dict[str, Any] = {}
+    require_half_life(half_life, timestamp)
+    if params is not None:
+        model, parameters = read_params(params, model)
     if model is None:
-        _refuse("without --model", {"--set": set, "--valid": valid}, "it is for one model; name it with --model")
+        only_one = {"--set": set, "--valid": valid, "--half-life": half_life}
+        _refuse("without --model", only_one, "it is for one model; name it with --model")
         check_arguments(minutes, trials, seed, threads)
     else:
         _refuse(f"with --model {model}", {"--minutes": minutes, "--trials": trials}, "it is for the default recipe")
         if not 0 <= (valid or 0.0) < 1:
             raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
-        known = create(model).get_params()  # of the members of a blend too
-        flags = {
-            name: value
-            for name in known
-            for end, value in (("seed", seed), ("threads", threads))
-            if name == end or name.endswith(f"__{end}")
-        }
-        parameters = flags | parse_settings(set or [])
-        create(model, **parameters)
-    whole = _load(data, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads)
+        parameters |= parse_settings(set or [])
+        require_half_life(half_life, timestamp, create_seeded(model, seed, threads, **parameters))
+    whole = load_table(
+        data, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads
+    )
+    whole = whole if half_life is None else whole.with_half_life(half_life)
     messages.print(f"{data}: {whole!r}", highlight=False, markup=False)
     if model is None:
         blend = default_recipe(whole, minutes=minutes, trials=trials, seed=seed, threads=threads)
@@ -93,11 +110,14 @@ def fit(
         messages.print(f"saved a blend of {len(blend.members_)} models to {out}", highlight=False, markup=False)
     else:
         share = _VALID if valid is None else valid
-        fitted, figures = _fit_and_measure(model, parameters, whole, share, seed)
-        fitted.save(out, metrics=figures)
-        if figures is not None:
-            values = ", ".join(f"{name} {value:.3f}" for name, value in figures.metrics.items())
-            messages.print(f"on the held-out {100 * share:.0f} %: {values}", highlight=False)
+        fitted, figures, notes = _fit_and_measure(
+            create_seeded(model, seed, threads, **parameters), whole, share, seed, threads
+        )
+        fitted.save(out, metrics=next(iter(figures.values()), None))
+        if figures:
+            messages.print(figures_table(figures, notes[0]))
+            for note in notes[1:]:
+                messages.print(note, highlight=False)
         messages.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
 
 
@@ -107,7 +127,22 @@ def _refuse(when: str, flags: dict[str, Any], reason: str) -> None:
             raise ParameterError(f"{flag} {when}: {reason}. Leave one of them out.")
 
 
-def _load(
+def require_half_life(half_life: str | None, timestamp: str | None, model: Recommender | None = None) -> None:
+    """Raise unless a half-life is a length of time, there are times that it is for, and the model uses weights."""
+    if half_life is None:
+        return
+    seconds_of(half_life, "--half-life")
+    if timestamp is None:
+        raise ParameterError(f"--half-life {half_life}: give --timestamp as well, the column of times.")
+    if model is not None and not model.uses_weights:
+        others = ", ".join(name for name, cls in registry().items() if cls.uses_weights)
+        raise ParameterError(
+            f"--half-life {half_life}: {type(model).__name__} does not use weights. Leave it out, or take a model that "
+            f"uses them: {others}."
+        )
+
+
+def load_table(
     data: str,
     user: str | None,
     item: str | None,
@@ -121,6 +156,7 @@ def _load(
     users: Path | None,
     threads: int,
 ) -> Interactions:
+    """The interactions of a file or of a named data set; the arguments are the flags of `tastespace fit`."""
     if not Path(data).exists() and (data == "town" or data in datasets.names()):
         names = "--user", "--item", "--users", "--items", "--rating", "--min-rating", "--weight", "--timestamp"
         given = user, item, users, items, rating, min_rating, weight, timestamp
@@ -149,18 +185,44 @@ def _load(
 
 
 def _fit_and_measure(
-    name: str, parameters: dict[str, Any], whole: Interactions, valid: float, seed: int
-) -> tuple[Recommender, Report | None]:
-    model = create(name, **parameters)
+    model: Recommender, whole: Interactions, valid: float, seed: int, threads: int
+) -> tuple[Recommender, dict[str, Report], list[str]]:
+    """The model fitted to everything; before that its figures on a part held out, and those of the reference models.
+
+    The last value says what was held out, and what should be known of that.
+    """
     if valid == 0:
-        return model.fit(whole), None
-    # In this order short histories stay in training whole: the first part is rounded down.
-    held_out, train = split.per_user(whole, (valid, 1 - valid), seed=seed)
+        return model.fit(whole), {}, []
+    parts = split.hold_out(whole, valid, seed=seed)
+    train, held_out = parts.rest, parts.held_out
     if held_out.n_interactions == 0:
         log.warning(
             "histories are too short to hold out %g %% of each: no metrics, and no choice of epoch", 100 * valid
         )
-        return model.fit(whole), None
+        return model.fit(whole), {}, []
     model.fit(train, valid=held_out)
-    report = evaluate(model, held_out, seen=train, k=min(10, whole.n_items), metrics=["P", "R", "NDCG", "MRR"])
-    return model.as_chosen().fit(whole), report
+    reports = {type(model).__name__: _measured(model, train, held_out, threads)}
+    for other in reference_models(train, threads):
+        if repr(other) != repr(model):
+            label = type(other).__name__ + (" (default)" if type(other) is type(model) else "")
+            reports[label] = _measured(other.fit(train, progress=False), train, held_out, threads)
+    return model.as_chosen().fit(whole), reports, [parts.how, *parts.notes]
+
+
+def _measured(model: Recommender, train: Interactions, held_out: Interactions, threads: int) -> Report:
+    k = min(10, train.n_items)
+    return evaluate(model, held_out, seen=train, k=k, metrics=["P", "R", "NDCG", "MRR"], threads=threads)
+
+
+def figures_table(reports: dict[str, Report], how: str) -> Table:
+    """Figures of several models on the same held-out part, side by side, as fractions."""
+    first = next(iter(reports.values()))
+    title = f"on {how} ({max(first.n_users.values()):,} users), fractions from 0 to 1"
+    table = Table(title=title, title_justify="left")
+    table.add_column("model")
+    for name in first.metrics:
+        table.add_column(name, justify="right")
+    for at, (name, report) in enumerate(reports.items()):
+        figures = (f"{report[metric]:.3f}" for metric in first.metrics)
+        table.add_row(name, *figures, style="bold" if at == 0 else "dim")
+    return table

@@ -22,7 +22,8 @@ def print_recipe(report: RecipeReport, console: Console) -> None:
 
 def _table(report: RecipeReport) -> Table:
     by_category = any(row["MinorityRecall@20"] is not None for row in report.trials)
-    title = f"{len(report.trials)} models tried on held-out data, the best of each kind"
+    what = f" ({report.held_out})" if report.held_out else ""
+    title = f"{len(report.trials)} models tried on held-out data{what}, the best of each kind"
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("kind", no_wrap=True)
     table.add_column("tried", justify="right")
@@ -32,13 +33,23 @@ def _table(report: RecipeReport) -> Table:
     for family in dict.fromkeys(row["family"] for row in report.trials):
         rows = [row for row in report.trials if row["family"] == family]
         best = max(rows, key=_order)
-        figures = [f"{best[name]:.4f}" for name in ("NDCG@10", "R@20")]
-        if by_category:
-            figures.append("" if best["MinorityRecall@20"] is None else f"{best['MinorityRecall@20']:.4f}")
         weight = "" if best["weight"] is None else f"{100 * best['weight']:.0f} %"
         name = escape(best["model"].replace("(", " (", 1))
-        table.add_row(family, str(len(rows)), name, *figures, weight, style="bold" if best["weight"] else "")
+        table.add_row(
+            family, str(len(rows)), name, *_figures(best, by_category), weight, style="bold" if best["weight"] else ""
+        )
+    table.add_section()
+    blend = report.blend["figures"]
+    chosen = {"NDCG@10": blend["ndcg"], "R@20": blend["recall"], "MinorityRecall@20": blend["minority"]}
+    table.add_row("chosen blend", "", "", *_figures(chosen, by_category), "100 %", style="bold")
+    for row in report.references:
+        table.add_row("to compare", "", escape(row["label"]), *_figures(row, by_category), "", style="dim")
     return table
+
+
+def _figures(row: dict[str, Any], by_category: bool) -> list[str]:
+    names = ("NDCG@10", "R@20", *(["MinorityRecall@20"] if by_category else []))
+    return ["" if row[name] is None else f"{row[name]:.4f}" for name in names]
 
 
 def _order(row: dict[str, Any]) -> tuple[bool, float]:

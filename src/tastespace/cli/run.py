@@ -1,4 +1,4 @@
-"""`tastespace run` and `tastespace tune`: the paper's methods on the named data sets."""
+"""`tastespace run`: a method of the paper, or any model, on a named data set or a table of your own."""
 
 from __future__ import annotations
 
@@ -12,16 +12,44 @@ from rich.console import Console
 from rich.table import Table
 
 from tastespace.cli.arguments import parse_settings
+from tastespace.cli.fit import load_table
 from tastespace.cli.output import Format, is_table_output, require_writable, write_file
+from tastespace.cli.table_flags import (
+    DataArgument,
+    Item,
+    Items,
+    MinItem,
+    MinRating,
+    MinUser,
+    Rating,
+    Settings,
+    Timestamp,
+    User,
+    Users,
+    Weight,
+)  # fmt: skip
+from tastespace.cli.tune import one_source
 from tastespace.errors import ParameterError
-
-_Set = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")]
 
 
 def run(
-    dataset: Annotated[str, typer.Option(help="A named data set, or town (synthetic, needs no download).")],
-    method: Annotated[str, typer.Option(help="A method of the paper, such as apa+dihars, or a model's name.")],
-    set: _Set = None,
+    data: DataArgument = None,
+    method: Annotated[
+        str | None, typer.Option(help="A method of the paper, such as apa+dihars, or a model's name.")
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="The same as DATA.")] = None,
+    model: Annotated[str | None, typer.Option(help="The same as --method.")] = None,
+    set: Settings = None,
+    user: User = None,
+    item: Item = None,
+    rating: Rating = None,
+    min_rating: MinRating = None,
+    weight: Weight = None,
+    timestamp: Timestamp = None,
+    min_user: MinUser = 1,
+    min_item: MinItem = 1,
+    items: Items = None,
+    users: Users = None,
     preset: Annotated[str | None, typer.Option(help="paper or default; without it the stored parameters.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
     split_seed: Annotated[int, typer.Option(help="Seed of the split, where none is published.")] = 0,
@@ -33,15 +61,30 @@ def run(
         Format, typer.Option(help="table: formatted text; json; auto: table on a terminal, else json.")
     ] = Format.auto,
 ) -> None:
-    """Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper."""
+    """Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper.
+
+    A file is split into 60 % for training, 20 % for validation and 20 % for the test: of each history, or with
+    --timestamp by time.
+    """
     from tastespace.paper import runs
 
+    source = one_source(data, dataset)
+    if (method is None) == (model is None):
+        raise ParameterError("give --method NAME, such as apa+dihars or ease, once; --model means the same.")
+    name = str(method or model)
+    parts = None
+    if Path(source).exists() or any(one is not None for one in (user, item, timestamp, items)):
+        whole = load_table(
+            source, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads
+        )
+        parts = runs.parts_of_table(source, whole, split_seed)
     metrics = tuple(metric) if metric else runs.ACCURACY
     if json_file is not None:
         require_writable("--json", json_file)
     result = runs.run(
-        dataset,
-        method,
+        source,
+        name,
+        parts=parts,
         parameters=parse_settings(set or []),
         preset=preset,
         seed=seed,
@@ -55,7 +98,7 @@ def run(
     if not is_table_output(format):
         sys.stdout.write(json.dumps(result, indent=1) + "\n")
         return
-    title = f"{result['method']} on {dataset}, protocol {protocol!r}, accuracy in {result['unit']}"
+    title = f"{result['method']} on {source}, protocol {protocol!r}, accuracy in {result['unit']}"
     table = Table(title=title, title_justify="left")
     for name in result["metrics"]:
         table.add_column(name, justify="right")
@@ -65,55 +108,3 @@ def run(
         f"[dim]{result['epochs']} epochs of {result['seconds_per_epoch']:.2f} s, {result['seconds']:.1f} s in all, "
         f"{result['peak_mb']:.0f} MB, seed {seed}[/]"
     )
-
-
-def tune(
-    dataset: Annotated[str, typer.Option(help="A named data set, or town (synthetic, needs no download).")],
-    method: Annotated[str, typer.Option(help="A method of the paper, or a model's name.")],
-    trials: Annotated[int, typer.Option(help="At most so many trials.")] = 20,
-    minutes: Annotated[float, typer.Option(help="At most so many minutes.")] = 30.0,
-    trial_minutes: Annotated[
-        float | None, typer.Option(help="Stop the training of a trial after so many minutes; its best epoch counts.")
-    ] = None,
-    grid: Annotated[str, typer.Option(help="ours, or paper for the paper's own grids.")] = "ours",
-    set: _Set = None,
-    seed: Annotated[int, typer.Option(help="Seed of the search and the training.")] = 0,
-    split_seed: Annotated[int, typer.Option(help="Seed of the split, where none is published.")] = 0,
-    journal: Annotated[
-        Path | None, typer.Option(help="Optuna journal file of the trials; with it a search can be resumed.")
-    ] = None,
-    store: Annotated[
-        bool, typer.Option(help="Store the best parameters for `tastespace run`, in your own file.")
-    ] = False,
-    params_file: Annotated[
-        Path | None, typer.Option(help="With --store: write to this file instead of your own.")
-    ] = None,
-    threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
-) -> None:
-    """Search parameters on validation data only."""
-    from tastespace.paper import stored_parameters, tuning
-    from tastespace.paper.methods import find_method
-
-    if params_file is not None and not store:
-        raise ParameterError(f"--params-file {params_file}: give --store as well, else nothing is written.")
-    if store:
-        require_writable("--params-file", params_file or stored_parameters.user_file(), keep=False)
-    if journal is not None:
-        require_writable("--journal", journal, keep=False)
-    outcome = tuning.search(
-        dataset,
-        method,
-        trials=trials,
-        minutes=minutes,
-        grid=grid,
-        seed=seed,
-        split_seed=split_seed,
-        base=parse_settings(set or []),
-        journal=journal,
-        threads=threads,
-        trial_minutes=trial_minutes,
-    )
-    if store:
-        path = stored_parameters.store(dataset, find_method(method).name, outcome, params_file)
-        Console(stderr=True, soft_wrap=True).print(f"stored in {path}", highlight=False, markup=False)
-    Console().print_json(json.dumps(outcome))

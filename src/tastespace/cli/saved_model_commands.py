@@ -46,6 +46,9 @@ def evaluate(
     items: Annotated[Path | None, typer.Option(help="File of item attributes, in place of the model's own.")] = None,
     column: Annotated[str | None, typer.Option(help="Item attribute that holds the categories.")] = None,
     on_unknown: Annotated[str, typer.Option(help="For ids that are not in the model: error or skip.")] = "error",
+    only: Annotated[
+        str | None, typer.Option(help="warm: users with a training history only; cold: those without; default: both.")
+    ] = None,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
@@ -78,10 +81,13 @@ def evaluate(
         categories=column,
         item_attributes=attributes,
         on_unknown=on_unknown,
+        only=only,
         threads=threads,
     )
     _print_report(report, f"{test}, protocol {protocol!r}", format)
     messages = Console(stderr=True, soft_wrap=True)
+    for line in report.history_note:
+        messages.print(line.strip(), highlight=False)
     for reason, names in left_out.items():
         messages.print(f"left out: {', '.join(names)}: {reason}", highlight=False, markup=False)
 

@@ -22,6 +22,8 @@ from tastespace.errors import DataError
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
+    from tastespace.data.durations import Duration
+
 
 @dataclass(frozen=True)
 class Cleaning:
@@ -302,6 +304,36 @@ class Interactions:
         [[1.0, 0.0], [0.0, 1.0]]
         """
         return replace(self, weights=None)
+
+    def with_half_life(self, days: Duration, *, unit: str = "auto") -> Interactions:
+        """The same interactions, of which old ones weigh less: half as much for each half-life of age.
+
+        An interaction that is ``a`` older than the latest one of the data has the weight ``0.5 ** (a / half-life)``,
+        times its own where it has one. Models that use weights learn from it (`tastespace.models.table`), the others
+        refuse weighted data.
+
+        Args:
+            days: The half-life: a number of days, text such as ``"90d"``, ``"12h"`` or ``"2w"``, or a `timedelta`.
+            unit: Of the timestamps: by default that of dates, or seconds or finer since 1970, as their size tells;
+                ``"s"``, ``"ms"``, ``"us"``, ``"ns"`` or ``"d"`` (numbers of days) for other clocks.
+
+        >>> import polars as pl
+        >>> rows = pl.DataFrame({"user": [1, 2, 2], "item": [1, 2, 3], "day": [0, 10, 20]})
+        >>> Interactions.from_frame(rows, timestamp="day").with_half_life(10, unit="d").weights.tolist()
+        [0.25, 0.5, 1.0]
+        """
+        from tastespace.data.durations import duration_in
+
+        if self.timestamps is None:
+            raise DataError(
+                "with_half_life needs timestamps; read the data with timestamp=, the name of the time column."
+            )
+        half_life = duration_in(days, self.timestamps, "half_life", unit)
+        age = (self.timestamps.max(initial=0) - self.timestamps).astype(np.float64)
+        # The smallest normal number of single precision: an interaction does not vanish, however old it is.
+        factor = np.maximum(0.5 ** (age / half_life), np.finfo(np.float32).tiny)
+        weights = factor if self.weights is None else factor * self.weights
+        return replace(self, weights=weights.astype(np.float32))
 
     def filter(self, *, min_user: int = 1, min_item: int = 1, core: bool = False) -> Interactions:
         """Drop users and items with fewer interactions, as in `from_frame`; both id maps shrink."""

@@ -1,29 +1,30 @@
 """Splits of `Interactions` into parts that share the same users and items.
 
-Every split is a partition: each interaction is in exactly one part. The same data and seed give the same parts.
+Every split is a partition: each interaction is in exactly one part, but for later interactions of users without enough
+history where a split by time is told to leave these out. The same data and seed give the same parts.
 """
 
 from __future__ import annotations
 
-import logging
-import math
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tastespace.checks import require_whole
 from tastespace.data.interactions import Interactions
+from tastespace.data.split_parts import check_ratios, parts_of, position_by
 from tastespace.data.tables import FrameTable, require_columns
+from tastespace.data.time_split import by_time as by_time
+from tastespace.data.time_split import rolling as rolling
+from tastespace.data.time_split import times_of
 from tastespace.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
-log = logging.getLogger(__name__)
+_FEWEST_USERS = 0.05  # share of the users who must have something held out by a cut in time
 
 
 def per_user(data: Interactions, ratios: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0) -> list[Interactions]:
@@ -37,7 +38,7 @@ def per_user(data: Interactions, ratios: Sequence[float] = (0.6, 0.2, 0.2), *, s
     >>> train.n_interactions + valid.n_interactions + test.n_interactions == town.interactions.n_interactions
     True
     """
-    shares = _check_ratios(ratios)
+    shares = check_ratios(ratios)
     counts = data.user_counts
     position = _shuffled_position(data, seed)
     part = np.full(data.n_interactions, len(shares) - 1, dtype=np.int8)
@@ -48,7 +49,7 @@ def per_user(data: Interactions, ratios: Sequence[float] = (0.6, 0.2, 0.2), *, s
         low, high = np.repeat(first, counts), np.repeat(first + size, counts)
         part[(position >= low) & (position < high)] = number
         first += size
-    return _parts(data, part, len(shares))
+    return parts_of(data, part, len(shares))
 
 
 def inner(data: Interactions, *, seed: int = 0) -> list[Interactions]:
@@ -66,70 +67,107 @@ def inner(data: Interactions, *, seed: int = 0) -> list[Interactions]:
     return [rest, held_out]
 
 
+class HeldOut(NamedTuple):
+    """A part that is held out to choose or to measure on, and how it was chosen."""
+
+    rest: Interactions
+    held_out: Interactions
+    how: str
+    """In words: ``"the last 20 % of the interactions"``, ..."""
+    n_cold: int = 0
+    """Users whose later interactions were left out, because they have no earlier history."""
+
+    @property
+    def notes(self) -> list[str]:
+        """One line on users who were left out, where there are any."""
+        if not self.n_cold:
+            return []
+        return [f"{self.n_cold:,} users have no history before the held-out part and do not count."]
+
+
+def hold_out(data: Interactions, share: float = 0.2, *, by: str | None = None, seed: int = 0) -> HeldOut:
+    """Hold out a share of the interactions, to choose or to measure on.
+
+    ``by="random"`` holds out that share of each history, rounded down, so that short ones stay whole. ``by="time"``
+    holds out the last interactions of all, as a model will meet them: all users are cut at the same moment, and only
+    users with an earlier history count. Where that leaves fewer than 1 user in 20, or fewer than 20 users, with
+    anything held out (people who all came at different times), the last items of each history are taken instead. By
+    default ``"time"`` where the data has timestamps. `HeldOut.how` says which it was; ``held_out`` is empty where
+    histories are too short.
+
+    >>> import polars as pl
+    >>> rows = pl.DataFrame({"user": [0, 1] * 10, "item": range(20), "t": range(20)})
+    >>> parts = hold_out(Interactions.from_frame(rows, timestamp="t"), 0.2)
+    >>> parts.rest.n_interactions, int(parts.held_out.timestamps.min()), parts.how
+    (16, 16, 'the last 20 % of the interactions')
+    """
+    if isinstance(share, (bool, str)) or not 0 < share < 1:
+        raise ParameterError(f"share={share!r}: expected a share of the interactions between 0 and 1.")
+    if by not in (None, "time", "random"):
+        raise ParameterError(f"by={by!r}: expected 'time' or 'random'.")
+    percent = f"{100 * share:g} %"
+    if by == "random" or (by is None and data.timestamps is None):
+        held_out, rest = per_user(data, (share, 1 - share), seed=seed)
+        return HeldOut(rest, held_out, f"{percent} of each history, drawn at random")
+    times = times_of(data)
+    cut = np.sort(times)[min(int((1 - share) * len(times)), len(times) - 1)]
+    later = times >= cut
+    rows = data.row_of_each()
+    warm = later & np.isin(rows, rows[~later])  # of users with an earlier history
+    n_later, n_warm, n_users = len(np.unique(rows[later])), len(np.unique(rows[warm])), len(np.unique(rows))
+    enough_users = n_warm >= max(_FEWEST_USERS * n_users, min(20, n_users / 2))
+    if enough_users and (times < cut).sum() >= (1 - share) * len(times) / 2:  # not all at one moment
+        how = f"the last {percent} of the interactions"
+        return HeldOut(data.subset(times < cut), data.subset(warm), how, n_later - n_warm)
+    # In whole numbers, as in `per_user`: a history of fewer than 1 / share items stays whole.
+    kept = data.user_counts - np.floor(share * data.user_counts + 1e-9).astype(np.int64)
+    last = position_by(data, times) >= np.repeat(kept, data.user_counts)
+    return HeldOut(data.subset(~last), data.subset(last), f"the last {percent} of each history")
+
+
 def leave_k_out(data: Interactions, k: int = 1, *, seed: int = 0, latest: bool = False) -> list[Interactions]:
     """Hold out k items of every user who has more than k: at random, or the ``latest`` by timestamp.
 
     Returns ``[train, test]``.
     """
     require_whole("k", k)
-    if latest:
-        # Stable by time within the user: the last k positions are the k latest items.
-        order = np.lexsort((np.arange(data.n_interactions), _times(data), data.row_of_each()))
-        position = np.empty(data.n_interactions, dtype=np.int64)
-        position[order] = np.arange(data.n_interactions) - np.repeat(data.offsets[:-1], data.user_counts)
-    else:
-        position = _shuffled_position(data, seed)
+    position = position_by(data, times_of(data)) if latest else _shuffled_position(data, seed)
     counts = np.repeat(data.user_counts, data.user_counts)
     held_out = (position >= counts - k) & (counts > k)
     if not held_out.any():
         raise DataError(f"leave_k_out(k={k}): no user has more than {k} items (the most is {counts.max(initial=0)}).")
-    return _parts(data, held_out.astype(np.int8), 2)
+    return parts_of(data, held_out.astype(np.int8), 2)
 
 
-def by_time(
-    data: Interactions, ratios: Sequence[float] | None = None, *, at: Sequence[Any] | None = None
-) -> list[Interactions]:
-    """Cut the whole data at moments in time: all users at the same moments, the past in the first part.
+def folds(data: Interactions, n: int = 5, *, seed: int = 0) -> list[tuple[Interactions, Interactions]]:
+    """``n`` pairs of (train, test): each interaction is in the test of one pair and in the training of the others.
 
-    Give ``ratios`` (shares of the interactions, moments chosen accordingly; interactions of the same moment
-    stay together) or ``at``, the moments themselves, in the unit of `Interactions.timestamps` or as
-    `datetime`; an interaction at exactly that moment belongs to the later part.
+    The histories of users with ``n`` or more items are spread evenly over the folds.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=50, n_items=80, n_interactions=900, seed=1).interactions
+    >>> sum(test.n_interactions for _, test in folds(town, 3)) == town.n_interactions
+    True
     """
-    times = _times(data)
-    if (ratios is None) == (at is None):
-        raise ParameterError("by_time needs either ratios= or at=, and not both.")
-    if at is not None:
-        if not isinstance(at, Sequence) or isinstance(at, str):
-            raise ParameterError(f"at={at!r}: expected a list of moments.")
-        moments = [_moment(m) for m in at]
-        if not moments or sorted(moments) != moments:
-            raise ParameterError(f"at={list(at)}: expected one or more moments in ascending order.")
-        cuts = np.asarray(moments)
-    else:
-        shares = _check_ratios(ratios or ())
-        ordered = np.sort(times)
-        ends = [math.floor(sum(shares[: i + 1]) * len(times)) for i in range(len(shares) - 1)]
-        cuts = ordered[np.minimum(ends, len(times) - 1)]
-    part = np.searchsorted(cuts, times, side="right").astype(np.int8)
-    sizes = np.bincount(part, minlength=len(cuts) + 1)
-    if (sizes == 0).any():
-        raise DataError(
-            f"the split by time leaves parts of {' / '.join(f'{n:,}' for n in sizes)} interactions: too many happened "
-            "at the same moment, or the moments lie outside the data. Choose other ratios= or at=."
-        )
-    return _parts(data, part, len(cuts) + 1)
+    require_whole("n", n, 2)
+    # Counted from the user, so that short histories are in different folds.
+    fold = (_shuffled_position(data, seed) + data.row_of_each()) % n
+    pairs = [(data.subset(fold != number), data.subset(fold == number)) for number in range(n)]
+    if any(not train.n_interactions or not test.n_interactions for train, test in pairs):
+        raise DataError(f"{data!r} cannot be divided into {n} folds with something in each. Choose fewer.")
+    return pairs
 
 
 def cold_users(data: Interactions, fraction: float = 0.2, *, seed: int = 0) -> list[Interactions]:
     """Hold out a fraction of the users with all their interactions. Returns ``[warm, cold]``."""
     chosen = _draw(data.n_users, fraction, seed, "users")
-    return _parts(data, np.repeat(chosen, data.user_counts).astype(np.int8), 2)
+    return parts_of(data, np.repeat(chosen, data.user_counts).astype(np.int8), 2)
 
 
 def cold_items(data: Interactions, fraction: float = 0.2, *, seed: int = 0) -> list[Interactions]:
     """Hold out a fraction of the items with all their interactions. Returns ``[warm, cold]``."""
     chosen = _draw(data.n_items, fraction, seed, "items")
-    return _parts(data, chosen[data.indices].astype(np.int8), 2)
+    return parts_of(data, chosen[data.indices].astype(np.int8), 2)
 
 
 def by_column(
@@ -180,39 +218,12 @@ def by_column(
             f"{int((~found).sum()):,} interactions have no row in the split's frame, the first is user "
             f"{data.users[int(data.row_of_each()[missing])]!r} with item {data.items[int(data.indices[missing])]!r}."
         )
-    return _parts(data, number[at], len(parts))
+    return parts_of(data, number[at], len(parts))
 
 
 def _shuffled_position(data: Interactions, seed: int) -> NDArray[np.int64]:
     """A random position 0 ... n_u - 1 for each of a user's interactions; every order is equally likely."""
-    keys = _rng(seed).random(data.n_interactions)
-    order = np.lexsort((keys, data.row_of_each()))
-    position = np.empty(data.n_interactions, dtype=np.int64)
-    position[order] = np.arange(data.n_interactions) - np.repeat(data.offsets[:-1], data.user_counts)
-    return position
-
-
-def _parts(data: Interactions, part: NDArray[np.int8], n_parts: int) -> list[Interactions]:
-    parts = [data.subset(part == number) for number in range(n_parts)]
-    log.info("split into %s interactions", " / ".join(f"{p.n_interactions:,}" for p in parts))
-    return parts
-
-
-def _check_ratios(ratios: Sequence[float]) -> list[Fraction]:
-    if not isinstance(ratios, Sequence) or isinstance(ratios, str):
-        raise ParameterError(f"ratios={ratios!r}: expected two or more shares, such as (0.8, 0.2).")
-    shares = []
-    for ratio in ratios:
-        if isinstance(ratio, bool) or not isinstance(ratio, (int, float, np.floating)) or not 0 < ratio < 1:
-            raise ParameterError(f"ratios={tuple(ratios)}: each must lie between 0 and 1.")
-        # The decimal that was typed, not the nearest binary number.
-        shares.append(Fraction(repr(float(ratio))).limit_denominator(10**9))
-    if len(shares) < 2 or abs(float(sum(shares)) - 1) > 1e-6:
-        raise ParameterError(
-            f"ratios={tuple(ratios)} sum to {float(sum(shares)):g}: expected two or more that sum to 1, "
-            "such as (0.6, 0.2, 0.2)."
-        )
-    return shares
+    return position_by(data, _rng(seed).random(data.n_interactions))
 
 
 def _draw(n: int, fraction: float, seed: int, what: str) -> NDArray[np.bool_]:
@@ -229,20 +240,3 @@ def _draw(n: int, fraction: float, seed: int, what: str) -> NDArray[np.bool_]:
 def _rng(seed: Any) -> np.random.Generator:
     require_whole("seed", seed, 0)
     return np.random.default_rng(seed)
-
-
-def _times(data: Interactions) -> NDArray[np.int64] | NDArray[np.float64]:
-    if data.timestamps is None:
-        raise DataError("the data has no timestamps; read it with timestamp=, the name of the time column.")
-    return data.timestamps
-
-
-def _moment(moment: Any) -> float | int:
-    if isinstance(moment, (int, float, np.integer, np.floating)):
-        if not math.isfinite(moment):
-            raise ParameterError(f"at={moment!r}: expected a finite moment.")
-        return float(moment) if isinstance(moment, (float, np.floating)) else int(moment)
-    try:
-        return int(pl.Series([moment]).cast(pl.Datetime("us")).to_physical()[0])
-    except (TypeError, pl.exceptions.PolarsError) as problem:
-        raise ParameterError(f"at={moment!r}: expected a number or a datetime.") from problem

@@ -1,6 +1,8 @@
 """Evaluation over the exact full ranking by a named protocol, and tests of whether a difference is significant."""
 
 from tastespace.evaluation.comparison import Comparison, compare
+from tastespace.evaluation.cross_validation import cross_validate
+from tastespace.evaluation.cross_validation_table import CrossValidation
 from tastespace.evaluation.evaluator import evaluate
 from tastespace.evaluation.metrics import METRICS
 from tastespace.evaluation.planted_interests import interest_coverage
@@ -15,9 +17,11 @@ __all__ = [
     "PAPER",
     "TASTE_METRICS",
     "Comparison",
+    "CrossValidation",
     "Protocol",
     "Report",
     "compare",
+    "cross_validate",
     "evaluate",
     "interest_coverage",
     "over_seeds",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ def evaluate(
     categories: str | None = None,
     item_attributes: IntoFrame | None = None,
     on_unknown: str = "error",
+    only: str | None = None,
     threads: int = 0,
 ) -> Report:
     """Rank the whole catalog for every user with a test item and measure how well the test items do.
@@ -59,6 +61,8 @@ def evaluate(
         on_unknown: Test users and items that the model has never seen: ``"error"`` (default), ``"skip"`` them,
             or count them as ``"zero"``: never found, and an unknown user with enough test items for the protocol
             scores 0. Metrics by category and of diversity leave unknown users out.
+        only: ``"warm"`` measures users with interactions in the model's training data only, ``"cold"`` those without,
+            whose lists do not come from a history; by default both. The report has the numbers of both either way.
         threads: 0 means all cores; the metrics do not depend on it.
 
     Returns:
@@ -109,12 +113,38 @@ def evaluate(
     evaluated = np.flatnonzero((np.diff(test_lists[0]) > 0) | (known.n_unknown > 0)).astype(np.int32)
     if not len(evaluated) and not known.n_unknown_users:
         raise DataError("no user has a test item that could be recommended: nothing to measure.")
+    is_warm = model.train_.user_counts[evaluated] > 0
+    n_warm, n_cold = int(is_warm.sum()), int((~is_warm).sum()) + known.n_unknown_users
+    if only is not None:
+        evaluated, known = _only(only, evaluated, is_warm, known)
     ranker = BlockRanker(model, *excluded, *test_lists, longest, n_threads)
     results = _Accumulator(columns, inputs)
     for block in ranker.blocks(evaluated):
         results.add(block)
         del block  # frees its scores before the next block allocates its own
-    return results.report(evaluated, known, time.perf_counter() - start)
+    report = results.report(evaluated, known, time.perf_counter() - start)
+    return replace(report, n_warm=n_warm, n_cold=n_cold)
+
+
+def _only(
+    only: str, evaluated: NDArray[np.int32], is_warm: NDArray[np.bool_], known: Aligned
+) -> tuple[NDArray[np.int32], Aligned]:
+    """The warm or the cold-start users among those evaluated; users that the model does not have are cold."""
+    if only not in ("warm", "cold"):
+        raise ParameterError(
+            f"only={only!r}: expected 'warm' (users with a training history), 'cold', or None for all."
+        )
+    chosen = evaluated[is_warm if only == "warm" else ~is_warm]
+    if only == "warm":
+        known = replace(
+            known, unknown_users=known.unknown_users.clear(), unknown_user_counts=known.unknown_user_counts[:0]
+        )
+    if not len(chosen) and not known.n_unknown_users:
+        raise DataError(
+            f"only={only!r}: none of the {len(evaluated):,} users with test items is "
+            f"{'in the training data' if only == 'warm' else 'without training data'}: nothing to measure."
+        )
+    return chosen, known
 
 
 class _Accumulator:

@@ -261,7 +261,8 @@ def columns_for(
         found = _LABEL.match(str(label))
         metric = METRICS.get(found["name"]) if found else None
         if found is None or metric is None:
-            raise ParameterError(f"no metric {label!r}; there are {', '.join(METRICS)}.{nearest(label, METRICS)}")
+            close = nearest(str(label).partition("@")[0], METRICS)
+            raise ParameterError(f"no metric {label!r}; there are {', '.join(METRICS)}.{close}")
         if metric.name == "OPAUC":
             rest.append(Column(label, metric, _beta(label, found["beta"])))
         elif metric.name == "CategoryMAP" and label == metric.name:

@@ -48,6 +48,10 @@ class Report:
     """Values in the order of `users`, NaN for those who do not count. Coverage and Gini have none."""
     seconds: float
     backend: str = "polars"
+    n_warm: int | None = None
+    """Users with test items who have a training history, and"""
+    n_cold: int | None = None
+    """those who have none, whether `evaluate` measured both or ``only`` one kind; None: not known."""
 
     def __post_init__(self) -> None:
         without = [name for name in self.metrics if name not in self.units]
@@ -83,6 +87,8 @@ class Report:
             "units": dict(self.units),
             "n_users": dict(self.n_users),
             "seconds": self.seconds,
+            "n_warm": self.n_warm,
+            "n_cold": self.n_cold,
         }
 
     def to_frame(self, *, per_user: bool = False) -> Any:
@@ -109,7 +115,16 @@ class Report:
             f"  {name:{width}}  {value:9.4f} {self.units[name]:{unit_width}}  {self.n_users[name]:>9,} users"
             for name, value in self.metrics.items()
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.history_note])
+
+    @property
+    def history_note(self) -> list[str]:
+        """One line on users without a training history, where there are any."""
+        if not self.n_cold:
+            return []
+        n_warm, measured = self.n_warm or 0, len(self.users)
+        counted = "both" if measured == n_warm + self.n_cold else "the former" if measured == n_warm else "the latter"
+        return [f"  {n_warm:,} users with and {self.n_cold:,} without a training history: {counted} are in the means"]
 
     def __rich__(self) -> Table:
         table = Table(title=f"{self.model}, protocol {self.protocol!r}", title_justify="left")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import sys
 import time
@@ -15,11 +14,13 @@ from tastespace.checks import require_number, require_seed, require_whole
 from tastespace.data import split
 from tastespace.data.categories import category_column, item_categories
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import ParameterError
 from tastespace.models import Blend, MostPopular, SparseEASE
-from tastespace.models.base import TrainingData, as_interactions, is_sparse
+from tastespace.models.base import TrainingData
+from tastespace.models.table_data import interactions_from
 from tastespace.recipe.choice import choose
 from tastespace.recipe.recipe_report import make_report, report_without_choice
+from tastespace.recipe.reference_rows import reference_rows
 from tastespace.recipe.searches import families
 from tastespace.recipe.short_names import short_name
 from tastespace.recipe.trials import Budget, run_trials
@@ -28,6 +29,7 @@ from tastespace.threads import resolve_threads
 log = logging.getLogger(__name__)
 
 _MOST_CATEGORIES = 500
+_HELD_OUT = 0.2
 _TOO_SHORT = "Histories are too short to hold anything out"
 _NONE_FITTED = "No model of the trials could be fitted (the log says why)"
 
@@ -46,11 +48,12 @@ def fit(
 ) -> Blend:
     """A model for this data, chosen within a budget of time: the default recipe.
 
-    A fifth of each history is held out. On the rest models of several families are tried (linear, factorization, metric
-    learning with one and with several vectors per user), and their best ones are blended, with the weights that rank
-    the held-out items best; the blend is not worse there than its best member. Where users have several interests, the
-    smaller ones get more weight as far as that costs no more than 0.5 % of NDCG@10 and of R@20. Then everything is
-    fitted again to all of the data.
+    A fifth of each history is held out; where the data has timestamps (``timestamp="column"``) the last fifth of all
+    interactions, because that is what a model will have to rank (`split.hold_out`). On the rest models of several
+    families are tried (linear, factorization, metric learning with one and with several vectors per user), and their
+    best ones are blended, with the weights that rank the held-out items best; the blend is not worse there than its
+    best member. Where users have several interests, the smaller ones get more weight as far as that costs no more than
+    0.5 % of NDCG@10 and of R@20. Then everything is fitted again to all of the data.
 
     Args:
         data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
@@ -75,14 +78,15 @@ def fit(
     """
     began = time.monotonic()
     check_arguments(minutes, trials, seed, threads)
-    whole = _interactions(data, user, item, columns)
+    whole = interactions_from("fit", data, user, item, columns)
     notes = []
     if whole.weights is not None:
         whole = whole.without_weights()
         notes.append("Weights were not used: the recipe learns from the interactions alone.")
         log.warning(notes[-1])
     compared = whole if _has_few_categories(whole) else replace(whole, item_attributes=None)
-    train, held_out = split.inner(compared, seed=seed)
+    parts = split.hold_out(compared, _HELD_OUT, seed=seed)
+    train, held_out = parts.rest, parts.held_out
     if not held_out.n_interactions:
         return _without_choice(whole, threads, notes, _TOO_SHORT, began)
     minutes = default_minutes(whole.n_interactions) if minutes is None else minutes
@@ -95,7 +99,9 @@ def fit(
         choice = choose(done, held_out, threads)
         if budget.seconds is not None and len(done) == 1:
             notes.append(f"The budget of {minutes:g} minutes was used up by the first model; give more for a choice.")
-        found = make_report(done, choice, notes, seconds=0.0)
+        references = reference_rows(done, train, held_out, budget, threads)
+        notes += parts.notes
+        found = replace(make_report(done, choice, notes, seconds=0.0), references=references, held_out=parts.how)
         members = [trial.model.as_chosen() for trial in choice.trials]
         weights = [float(weight) for weight in choice.weights]
         balance, balance_by = choice.balance, choice.balance_by
@@ -118,21 +124,6 @@ def _without_choice(whole: Interactions, threads: int, notes: list[str], why: st
     model = Blend.of([member], [1.0], threads=threads)
     model.recipe_ = report_without_choice(member, [*notes, note], time.monotonic() - began).to_dict()
     return model
-
-
-def _interactions(data: Any, user: str, item: str, columns: dict[str, Any]) -> Interactions:
-    kind = "Interactions" if isinstance(data, Interactions) else "a sparse matrix" if is_sparse(data) else None
-    if kind is None:
-        known = list(inspect.signature(Interactions.from_frame).parameters)[1:]
-        for name in columns:
-            if name not in known:
-                raise ParameterError(
-                    f"fit has no argument {name!r}; of a frame it takes {', '.join(known)}.{nearest(name, known)}"
-                )
-        return Interactions.from_frame(data, user=user, item=item, **columns)
-    for name in [name for name, given in (("user", user), ("item", item)) if given != name] + list(columns):
-        raise ParameterError(f"{name}= is for a frame, but data is {kind} already. Leave it out.")
-    return as_interactions(data)
 
 
 def _has_few_categories(data: Interactions) -> bool:

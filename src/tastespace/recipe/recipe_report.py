@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tastespace.models import Recommender
@@ -31,6 +31,10 @@ class RecipeReport:
     notes: list[str]
     """What a user should know: a budget that was too small, weights that were not used, ..."""
     seconds: float
+    references: list[dict[str, Any]] = field(default_factory=list)
+    """What the blend is shown beside, on the same held-out data: most popular, and EASE where there was time for it."""
+    held_out: str = ""
+    """What was held out, in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -55,7 +59,15 @@ class RecipeReport:
         ]  # fmt: skip
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([*lines, "", self.reason, self.tastes, *self.notes])
+        return "\n".join([*lines, "", self.reason, *self.beside, self.tastes, *self.notes])
+
+    @property
+    def beside(self) -> list[str]:
+        """One line with the figures of most popular and EASE, to compare with."""
+        if not self.references:
+            return []
+        rows = [f"{row['label']} {row['NDCG@10']:.4f} and {row['R@20']:.4f}" for row in self.references]
+        return [f"For comparison, NDCG@10 and R@20 on the same data: {', '.join(rows)}."]
 
     @property
     def reason(self) -> str:

@@ -1,0 +1,239 @@
+"""`cross_validate`: many models on several windows of time or folds, in one table with a test of the differences."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tastespace.checks import is_whole, require_number, require_seed
+from tastespace.data import split as splits
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError, ParameterError, TastespaceError, TrainingError, nearest
+from tastespace.evaluation.cross_validation_table import CrossValidation, Result
+from tastespace.evaluation.evaluator import evaluate
+from tastespace.evaluation.metrics import columns_for
+from tastespace.evaluation.protocols import FULL
+from tastespace.models import Blend, Recommender, name_of
+from tastespace.models.base import TrainingData, as_interactions
+from tastespace.models.seeded import create_seeded
+from tastespace.models.trained_base import TrainedRecommender
+
+log = logging.getLogger(__name__)
+
+Windows = Sequence[tuple[Interactions, Interactions]]
+"""Pairs of training and test part."""
+Fitter = Callable[[Interactions, float | None], Recommender]
+"""From training data, and minutes where there is a limit, to a fitted model."""
+
+_INNER = 0.1  # share of the training part that chooses the number of epochs and the weights of a blend
+_N_WINDOWS = 3
+_SLOWER = 1.2  # a window may take longer than the one before it: its training part is larger
+
+
+def cross_validate(
+    models: Sequence[str | Recommender] | Mapping[str, str | Recommender | Fitter],
+    data: TrainingData,
+    split: int | Windows | None = None,
+    metrics: str | Sequence[str] = ("NDCG@10", "R@20"),
+    *,
+    reference: str = "best",
+    minutes: float | None = None,
+    seed: int = 0,
+    threads: int = 0,
+    report: Callable[[str], None] | None = None,
+) -> CrossValidation:
+    """Fit and measure several models on several splits of the same data, and test how they differ.
+
+    Models that train by epochs, and blends, choose epochs and weights on a tenth of each training part (the latest
+    where there are timestamps) and are then fitted to all of it. Metrics are means over warm users, who have a training
+    history; the numbers of both kinds are reported.
+
+    Args:
+        models: Names of `tastespace.models.table` or models; or a dictionary, name -> name, model, or function from
+            (training data, minutes) to a fitted model.
+        data: `Interactions`, a frame with the columns ``user`` and ``item`` (and ``timestamp``), or a SciPy CSR matrix.
+        split: Pairs of (train, test), such as `split.rolling` and `split.folds` give. A number: that many windows of
+            time where the data has timestamps, else that many random folds; by default 3.
+        metrics: As in `tastespace.evaluate`; all are shown. One that a model cannot have is an error.
+        reference: The model that the others are tested against: ``"best"`` by the first metric, ``"first"``, or a name.
+        minutes: Time for all of it. The first window is always finished, with models that train by epochs cut to their
+            share of the time; further windows are left out when the time is over. None: no limit.
+        seed: Of the folds, and of models that are given by name.
+        threads: 0 means all cores.
+        report: Called with a line of text before each fit.
+
+    Returns:
+        A `CrossValidation`: prints as a table; `CrossValidation.to_frame` has mean, spread over windows, difference
+        to the reference and its p-value (paired t-test over users, Holm's correction over all of them).
+
+    >>> import tastespace as ts
+    >>> town = ts.synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
+    >>> found = ts.cross_validate(["popular", "ease"], town, split=2, metrics=["NDCG@10"])
+    >>> found.reference, found.to_frame()["model"].to_list(), found.n_windows
+    ('ease', ['popular', 'ease'], 2)
+    """
+    began = time.monotonic()
+    if minutes is not None:
+        require_number("minutes", minutes, above=0.0)
+    require_seed(seed)
+    named = _named(models, seed, threads)
+    if reference not in ("best", "first", *named):
+        raise ParameterError(
+            f"reference={reference!r}: expected 'best', 'first' or one of {', '.join(named)}."
+            + nearest(reference, named)
+        )
+    wanted = [metrics] if isinstance(metrics, str) else list(metrics)
+    if not wanted:
+        raise ParameterError("metrics=[]: expected at least one, such as 'NDCG@10'.")
+    columns_for(wanted, FULL.cutoffs, lambda: ["any"])  # unknown names are refused before the work begins
+    windows = _windows(data, split, seed)
+    runs = _Runs(named, wanted, None if minutes is None else began + 60 * minutes, seed, threads, report)
+    for number, (train, test) in enumerate(windows, 1):
+        if number > 1 and runs.is_over(number, len(windows)):
+            break
+        runs.add(train, test, number, len(windows))
+    if minutes is not None and len(windows) == 1 and time.monotonic() > began + 60 * minutes:
+        runs.notes.append(f"The budget of {minutes:g} minutes was too small: one window was finished all the same.")
+    if not runs.results:
+        raise TrainingError(f"none of {', '.join(named)} could be fitted: {'; '.join(runs.notes)}")
+    return CrossValidation.of(runs.results, reference, runs.notes, len(windows), time.monotonic() - began)
+
+
+class _Runs:
+    """Fits and measures the models, window by window."""
+
+    def __init__(
+        self,
+        models: dict[str, Recommender | Fitter],
+        metrics: list[str],
+        end: float | None,
+        seed: int,
+        threads: int,
+        report: Callable[[str], None] | None,
+    ) -> None:
+        self._models, self._metrics, self._end, self._seed, self._threads = models, metrics, end, seed, threads
+        self._report = report or (lambda text: log.info("%s", text))
+        self._longest = 0.0
+        self.results: dict[str, list[Result]] = {}
+        self.notes: list[str] = []
+
+    def is_over(self, number: int, n_windows: int) -> bool:
+        """Whether another window would take longer than there is time."""
+        if self._end is None or time.monotonic() + _SLOWER * self._longest <= self._end:
+            return False
+        self.notes.append(
+            f"The budget of time is spent: {number - 1} of {n_windows} windows. Give more minutes for all."
+        )
+        return True
+
+    def add(self, train: Interactions, test: Interactions, number: int, n_windows: int) -> None:
+        """All models on one window."""
+        start = time.monotonic()
+        for at, (name, model) in enumerate(self._models.items()):
+            if number > 1 and name not in self.results:
+                continue  # it failed before
+            left = (n_windows - number + 1) * len(self._models) - at
+            minutes = None if self._end is None else max(1e-3, (self._end - time.monotonic()) / 60 / left)
+            self._report(f"window {number} of {n_windows}: {name}")
+            self._one(name, model, train, test, minutes)
+        self._longest = max(self._longest, time.monotonic() - start)
+
+    def _one(
+        self, name: str, model: Recommender | Fitter, train: Interactions, test: Interactions, minutes: float | None
+    ) -> None:
+        start = time.monotonic()
+        try:
+            fitted, is_cut = self._fitted(name, model, train, minutes)
+        except (TrainingError, MemoryError, np.linalg.LinAlgError) as problem:
+            self.results.pop(name, None)
+            self._note(f"{name} was left out: {problem}")
+            return
+        seconds = time.monotonic() - start
+        try:
+            found = evaluate(
+                fitted, test, seen=train, metrics=self._metrics, only="warm", on_unknown="skip", threads=self._threads
+            )
+        except ParameterError as problem:
+            raise ParameterError(f"{name}: {problem}") from problem
+        if is_cut:
+            self._note(f"{name} was stopped by the time limit before its training had ended.")
+        self.results.setdefault(name, []).append(Result(found, seconds))
+
+    def _fitted(
+        self, name: str, model: Recommender | Fitter, train: Interactions, minutes: float | None
+    ) -> tuple[Recommender, bool]:
+        """The model fitted to this part, and whether it was stopped by the time limit."""
+        if not isinstance(model, Recommender):
+            return model(train, minutes), False
+        copy = model.clone()
+        if train.weights is not None and not copy.uses_weights:
+            train = train.without_weights()
+            self._note(f"{name} learns without the weights of the interactions.")
+        limited = [one for one in copy.get_params() if one.rpartition("__")[2] == "max_minutes"]
+        if minutes is not None:
+            copy.set_params(**dict.fromkeys(limited, minutes / 2 / max(1, len(limited))))
+        if not isinstance(copy, (TrainedRecommender, Blend)):
+            return copy.fit(train, progress=False), False
+        parts = splits.hold_out(train, _INNER, seed=self._seed)
+        if not parts.held_out.n_interactions:
+            return copy.fit(train, progress=False), _is_cut(copy)
+        copy.fit(parts.rest, parts.held_out, progress=False)
+        final = copy.as_chosen().fit(train, progress=False)
+        return final, _is_cut(copy) or _is_cut(final)
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def _is_cut(model: Recommender) -> bool:
+    members = model.members_ if isinstance(model, Blend) else [model]
+    return any(getattr(one, "stopped_", "") == "time" for one in members)
+
+
+def _named(models: Any, seed: int, threads: int) -> dict[str, Recommender | Fitter]:
+    if isinstance(models, (str, Recommender)) or not isinstance(models, (Sequence, Mapping)) or not models:
+        raise ParameterError(f"models={models!r}: expected a list of names and models, such as ['ease', DPCML()].")
+    found: dict[str, Recommender | Fitter] = {}
+    pairs = models.items() if isinstance(models, Mapping) else [(None, one) for one in models]
+    for given, model in pairs:
+        if isinstance(model, str):
+            name, made = given or model, create_seeded(model, seed, threads)
+        elif isinstance(model, Recommender):
+            name, made = given or name_of(type(model)), model
+        elif callable(model) and given is not None:
+            name, made = given, model
+        else:
+            raise ParameterError(f"models: {model!r} is neither the name of a model nor a model.")
+        if given is None and name in found and repr(found[name]) != repr(made):  # told apart by their parameters
+            name = repr(made)
+        if name in found:
+            raise ParameterError(f"models: {name} is given twice. Give each once, or a dictionary with names.")
+        found[str(name)] = made
+    return found
+
+
+def _windows(data: Any, split: Any, seed: int) -> Windows:
+    if split is not None and not is_whole(split):
+        pairs = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else []
+        if not pairs or not all(_is_pair(pair) for pair in pairs):
+            raise ParameterError(
+                f"split={split!r}: expected pairs of (train, test) as split.rolling and split.folds give, or a number."
+            )
+        return [(train, test) for train, test in pairs]
+    whole = as_interactions(data)
+    n_windows = _N_WINDOWS if split is None else int(split)
+    if whole.timestamps is not None:
+        return splits.rolling(whole, n_windows)
+    try:
+        return splits.folds(whole, max(2, n_windows), seed=seed)[:n_windows]
+    except TastespaceError as problem:
+        raise DataError(f"split={split!r}: {problem}") from problem
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(one, Interactions) for one in pair)

@@ -1,0 +1,11 @@
+"""Search for a model's parameters on held-out data: what is searched, what is tried next, and what was found.
+
+`tune` searches any model on any data; the paper's methods are searched by the same loop (`tastespace.paper`).
+"""
+
+from tastespace.tuning.model_search import tune
+from tastespace.tuning.params_file import Params, read_params, write_params
+from tastespace.tuning.spaces import Space, space_of_model
+from tastespace.tuning.tune_result import TuneResult
+
+__all__ = ["Params", "Space", "TuneResult", "read_params", "space_of_model", "tune", "write_params"]
