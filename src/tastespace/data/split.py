@@ -24,7 +24,7 @@ from tastespace.errors import DataError, ParameterError
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
-_FEWEST_USERS = 0.05  # share of the users who must have something held out by a cut in time
+_FEWEST_USERS = 0.2  # of all, below which a choice would hang on a few people
 
 
 def per_user(data: Interactions, ratios: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0) -> list[Interactions]:
@@ -90,7 +90,7 @@ def hold_out(data: Interactions, share: float = 0.2, *, by: str | None = None, s
 
     ``by="random"`` holds out that share of each history, rounded down, so that short ones stay whole. ``by="time"``
     holds out the last interactions of all, as a model will meet them: all users are cut at the same moment, and only
-    users with an earlier history count. Where that leaves fewer than 1 user in 20, or fewer than 20 users, with
+    users with an earlier history count. Where that leaves fewer than 1 user in 5, or fewer than 20 users, with
     anything held out (people who all came at different times), the last items of each history are taken instead. By
     default ``"time"`` where the data has timestamps. `HeldOut.how` says which it was; ``held_out`` is empty where
     histories are too short.
