@@ -194,7 +194,7 @@ def fits_numpy(dtype: pl.DataType) -> bool:
 def is_valid_text(text: str) -> bool:
     """Whether a text can be stored: every character has a form in UTF-8.
 
-    >>> is_valid_text("jam"), is_valid_text("\\udcff")
+    >>> is_valid_text("jam"), is_valid_text(chr(0xDCFF))
     (True, False)
     """
     try:

@@ -246,26 +246,25 @@ class Interactions:
         from tastespace.data.interactions_builder import BuildOptions, build
         from tastespace.data.tables import column_name, matching_files, open_files
 
-        user, item, rating, weight, timestamp = map(column_name, (user, item, rating, weight, timestamp))
+        named = {"user": user, "item": item, "rating": rating, "weight": weight, "timestamp": timestamp}
+        columns: dict[str, Any] = {role: column_name(column) for role, column in named.items()}
         options = BuildOptions(
-            user,
-            item,
-            rating,
-            min_rating,
-            weight,
-            timestamp,
-            min_user,
-            min_item,
-            core,
-            duplicates,
-            threads,
-            date_format,
+            **columns,
+            min_rating=min_rating,
+            min_user=min_user,
+            min_item=min_item,
+            core=core,
+            duplicates=duplicates,
+            threads=threads,
+            date_format=date_format,
         )
-        others = [name for name in (rating, weight, timestamp) if name is not None]
+        others = [columns[role] for role in ("rating", "weight", "timestamp") if columns[role] is not None]
         # A column of times may be that of ratings or weights, which are numbers.
-        dates = [] if timestamp is None or timestamp in (rating, weight) else [timestamp]
+        dates = {columns["timestamp"]} - {columns["rating"], columns["weight"], None}
         paths = matching_files(pattern) if isinstance(pattern, (str, Path)) else pattern
-        table = open_files(paths, delimiter, header, (user, item), others, encoding, dates)
+        table = open_files(
+            paths, delimiter, header, (columns["user"], columns["item"]), others, encoding, sorted(dates, key=str)
+        )
         return build(table, options, catalog, item_attributes, user_attributes)
 
     @classmethod

@@ -248,7 +248,8 @@ def _merge(
             if options.timestamp
             else None
         )
-        weights = _in_csr_order(_numbers(table, options.weight), keep, sources) if options.weight else None
+        if options.weight:
+            weights = _in_csr_order(_numbers(table, options.weight), keep, sources)
         latest = _latest(times, starts)
         if weights is not None:
             merge = {"sum": np.add.reduceat, "max": np.maximum.reduceat}.get(options.duplicates)

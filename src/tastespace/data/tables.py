@@ -206,9 +206,13 @@ def is_pattern(path: str | Path) -> bool:
 
 def matching_files(pattern: str | Path) -> list[Path]:
     """The files that a pattern matches, by name; none at all is an error."""
-    import glob
-
-    found = sorted(path for path in map(Path, glob.glob(str(require_path(pattern)), recursive=True)) if path.is_file())
+    whole = require_path(pattern)
+    try:
+        # relative to the root or the current folder: Path.glob takes no absolute patterns
+        start = Path(whole.anchor)
+        found = sorted(path for path in start.glob(str(whole.relative_to(start))) if path.is_file())
+    except (ValueError, OSError, NotImplementedError) as problem:
+        raise DataError(f"{pattern}: no pattern of files ({problem}).") from problem
     if not found:
         raise DataError(f"{pattern}: no file matches this pattern.")
     return found

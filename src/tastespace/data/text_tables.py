@@ -212,6 +212,11 @@ class TextTable:
         """Raise, with the encoding that the file is likely to have, unless it is in its encoding."""
         self._bytes().decode(self._encoding)
 
+    def text(self) -> str:
+        """The whole text."""
+        with self._raw_errors():
+            return self._bytes().decode(self._encoding)
+
     def _text(self) -> str:
         raw = self._bytes()
         try:
@@ -241,6 +246,16 @@ class TextTable:
 
     def _second(self, head: list[str]) -> list[str] | None:
         return self._split(head[1]) if len(head) > 1 else None
+
+
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """A text file as it is; arguments and errors as for tables."""
+    from tastespace.data.tables import open_file
+
+    table = open_file(path, ",", header=False, encoding=encoding)
+    if not isinstance(table, TextTable):
+        raise DataError(f"{path}: expected a text file.")
+    return table.text()
 
 
 def _require_delimiter(delimiter: str | None) -> None:

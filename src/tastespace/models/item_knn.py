@@ -53,9 +53,12 @@ class ItemKNN(Recommender):
         self.normalize = normalize
         self.threads = threads
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _check(self) -> None:
+        super()._check()
         require_whole("n_neighbors", self.n_neighbors)
         require_number("shrink", self.shrink, least=0.0)
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         matrix = train.matrix
         by_item = matrix.T.tocsr()
         norms = train.item_counts.astype(np.float64)
