@@ -75,7 +75,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     uses_weights: ClassVar[bool] = False
     """Whether the model learns from the weights of interactions; `fit` refuses weighted data otherwise."""
     extra: ClassVar[str | None] = None
-    """The optional dependencies that the model needs, as in ``pip install tastespace[extra]``."""
+    """The optional dependencies that the model needs: a name of `tastespace.extras.EXTRAS`."""
     deterministic_threads: ClassVar[bool] = True
     """Whether training gives the same bits for every value of ``threads``, where the model has that parameter."""
     _fixed_parameters: ClassVar[dict[str, str]] = {}

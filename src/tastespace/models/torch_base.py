@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tastespace.checks import require_choice, require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
+from tastespace.extras import missing
 from tastespace.models.trained_base import TrainedRecommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
@@ -34,9 +35,7 @@ def require_torch(what: str) -> Any:
     try:
         import torch
     except ImportError as problem:
-        raise ParameterError(
-            f"{what} learns with torch, which is not installed: pip install 'tastespace[neural]'."
-        ) from problem
+        raise missing("neural", f"{what} learns with torch") from problem
     return torch
 
 

@@ -22,6 +22,7 @@ from tastespace.data.cold_start import inner_split as inner_split
 from tastespace.errors import ParameterError
 from tastespace.evaluation import evaluate
 from tastespace.evaluation.cold_start import evaluate_cold
+from tastespace.extras import missing
 from tastespace.models import Recommender, registry
 from tastespace.paper.experiment_data import Parts, dataset_for, learns_from_content, load_parts
 from tastespace.paper.methods import Method, find_method
@@ -208,9 +209,7 @@ def _require_optuna() -> Any:
     try:
         import optuna
     except ImportError as problem:
-        raise ParameterError(
-            "tuning needs Optuna, which is not installed: pip install 'tastespace[tune]'."
-        ) from problem
+        raise missing("tune", "tuning needs Optuna") from problem
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tastespace.atomic import atomic_write
 from tastespace.data.ids import fits_numpy
 from tastespace.errors import DataError, ParameterError, nearest, require_path
+from tastespace.extras import missing
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.scoring import require_vectors
@@ -108,10 +109,7 @@ def _import_faiss() -> Any:
     try:
         import faiss
     except ImportError as problem:
-        raise ParameterError(
-            "kind='faiss' needs faiss, which is not installed: pip install 'tastespace[ann]'. kind='parquet' needs "
-            "nothing."
-        ) from problem
+        raise missing("ann", "kind='faiss' needs faiss", "kind='parquet' needs nothing.") from problem
     return faiss
 
 
