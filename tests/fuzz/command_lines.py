@@ -59,7 +59,9 @@ class Commands:
         self._folder, self._seed = folder, seed
         folder.mkdir(parents=True, exist_ok=True)
         rng = np.random.default_rng(seed)
-        pairs = sorted({(int(u), int(i)) for u, i in zip(rng.integers(0, 12, 90), rng.integers(0, 15, 90), strict=True)})
+        pairs = sorted(
+            {(int(u), int(i)) for u, i in zip(rng.integers(0, 12, 90), rng.integers(0, 15, 90), strict=True)}
+        )
         pairs += [(12, i) for i in range(15)]  # a user who has every item
         rows = "".join(f"u{u},i{i},{1 + i % 5},0{1 + i % 9}/02/2024\n" for u, i in pairs)
         (folder / "clicks.csv").write_text(f"user,item,rating,time\n{rows}")
@@ -70,7 +72,9 @@ class Commands:
         (folder / "bad.gz").write_bytes(b"\x1f\x8b\x08\x00abc")
         from tastespace.cli.arguments import read_attributes
 
-        data = Interactions.from_file(folder / "clicks.csv", item_attributes=read_attributes(folder / "items.csv", "item", "item"))
+        data = Interactions.from_file(
+            folder / "clicks.csv", item_attributes=read_attributes(folder / "items.csv", "item", "item")
+        )
         DPCML(dim=4, epochs=2, n_interests=2, threads=1).fit(data).save(folder / "d.model")
         EASE(threads=1).fit(data).save(folder / "e.model")
 
@@ -108,8 +112,19 @@ class Commands:
         import os
 
         arguments = self.arguments(number)
-        what = " ".join(one if len(one) < 100 else f"{one[:60]}...({len(one)})" for one in arguments).encode("utf-8", "backslashreplace").decode()
-        kept = sys.argv, sys.stdout, sys.stderr, Path.cwd(), warnings.showwarning, logging.getLogger("tastespace").handlers[:]
+        what = (
+            " ".join(one if len(one) < 100 else f"{one[:60]}...({len(one)})" for one in arguments)
+            .encode("utf-8", "backslashreplace")
+            .decode()
+        )
+        kept = (
+            sys.argv,
+            sys.stdout,
+            sys.stderr,
+            Path.cwd(),
+            warnings.showwarning,
+            logging.getLogger("tastespace").handlers[:],
+        )
         sys.argv = ["tastespace", *arguments]
         sys.stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
         sys.stderr = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
@@ -128,6 +143,8 @@ class Commands:
                 raise
             return Outcome("raw", what, f"{type(problem).__module__}.{type(problem).__name__}: {str(problem)[:300]}")
         finally:
-            sys.argv, sys.stdout, sys.stderr, before, warnings.showwarning, logging.getLogger("tastespace").handlers = kept
+            sys.argv, sys.stdout, sys.stderr, before, warnings.showwarning, logging.getLogger("tastespace").handlers = (
+                kept
+            )
             os.chdir(before)
         return Outcome("returned", what)

@@ -25,7 +25,20 @@ _VALUES = [
     "0001-01-01", "9999-12-31 23:59:59", "2024-01-02T03:04:05+25:00", "00/00/0000", "1/2/3",
 ]  # fmt: skip
 _ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252", "shift_jis"]
-_GIVEN_ENCODINGS = [None, None, None, "utf-8", "cp1252", "utf-16", "utf-32", "ascii", "shift_jis", "hex", "nonsense", ""]
+_GIVEN_ENCODINGS = [
+    None,
+    None,
+    None,
+    "utf-8",
+    "cp1252",
+    "utf-16",
+    "utf-32",
+    "ascii",
+    "shift_jis",
+    "hex",
+    "nonsense",
+    "",
+]
 _DELIMITERS = [",", ";", "\t", "|", " ", "::", "~", "§"]
 
 
@@ -71,7 +84,9 @@ class Tables:
 
     def _text(self, rng: np.random.Generator, number: int) -> Outcome:
         raw = self._text_bytes(rng)
-        ending = str(rng.choice([".csv", ".tsv", ".txt", ".gz", ".parquet", "[1].csv", "%20 ?.csv"], p=[0.6] + [0.4 / 6] * 6))
+        ending = str(
+            rng.choice([".csv", ".tsv", ".txt", ".gz", ".parquet", "[1].csv", "%20 ?.csv"], p=[0.6] + [0.4 / 6] * 6)
+        )
         path = self._written(number, ending, raw)
         arguments = self._arguments(rng)
         what = f"from_file({path.name}, {arguments}) of {raw[:120]!r}"
@@ -106,11 +121,16 @@ class Tables:
             delimiter=str(rng.choice(_DELIMITERS)) if rng.random() < 0.3 else None,
             encoding=_GIVEN_ENCODINGS[rng.integers(len(_GIVEN_ENCODINGS))],
         )
-        return outcome_of(f"read_attributes({path.name}, {flags}) of {raw[:120]!r}", lambda: read_attributes(path, "user", "item", flags))
+        return outcome_of(
+            f"read_attributes({path.name}, {flags}) of {raw[:120]!r}",
+            lambda: read_attributes(path, "user", "item", flags),
+        )
 
     def _zip(self, rng: np.random.Generator, number: int) -> Outcome:
         buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED if rng.random() < 0.5 else zipfile.ZIP_STORED) as archive:
+        with zipfile.ZipFile(
+            buffer, "w", zipfile.ZIP_DEFLATED if rng.random() < 0.5 else zipfile.ZIP_STORED
+        ) as archive:
             archive.writestr("ml/ratings.csv", self._text_bytes(rng))
             archive.writestr("ml/items.csv", b"item,title\n1,a\n")
         raw = bytearray(buffer.getvalue())
@@ -137,7 +157,12 @@ class Tables:
         n_rows, names = int(rng.integers(0, 30)), ["user", "item", "rating", "time"]
         rows = [names] if rng.random() < 0.8 else []
         for _ in range(n_rows):
-            row = [f"u{rng.integers(5)}", str(rng.integers(6)), str(rng.integers(1, 6)), f"2024-01-{rng.integers(1, 29):02d}"]
+            row = [
+                f"u{rng.integers(5)}",
+                str(rng.integers(6)),
+                str(rng.integers(1, 6)),
+                f"2024-01-{rng.integers(1, 29):02d}",
+            ]
             if rng.random() < 0.15:
                 row[rng.integers(4)] = str(rng.choice(_VALUES))
             if rng.random() < 0.02:
@@ -159,7 +184,9 @@ class Tables:
         if rng.random() < 0.5:
             raw = _changed_bytes(rng, raw)
         if rng.random() < 0.1:
-            raw = _changed_bytes(rng, gzip.compress(raw)) if rng.random() < 0.6 else gzip.compress(raw)
+            raw = (
+                _changed_bytes(rng, gzip.compress(raw, mtime=0)) if rng.random() < 0.6 else gzip.compress(raw, mtime=0)
+            )
         return raw
 
     def _frame_of(self, rng: np.random.Generator) -> pl.DataFrame:
@@ -172,7 +199,11 @@ class Tables:
             if rng.random() < 0.5:
                 wanted = types[rng.integers(len(types))]
                 try:
-                    series = series.cast(pl.String).cast(wanted) if wanted in (pl.Binary, pl.Categorical) else series.cast(wanted)
+                    series = (
+                        series.cast(pl.String).cast(wanted)
+                        if wanted in (pl.Binary, pl.Categorical)
+                        else series.cast(wanted)
+                    )
                 except pl.exceptions.PolarsError:
                     pass
             if rng.random() < 0.1 and n:

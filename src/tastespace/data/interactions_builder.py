@@ -243,11 +243,9 @@ def _merge(
         weights = times = None
     else:
         offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, len(users), n_threads)
-        times = (
-            _in_csr_order(_times(table, options.timestamp, options.date_format), keep, sources)
-            if options.timestamp
-            else None
-        )
+        times = weights = None
+        if options.timestamp:
+            times = _in_csr_order(_times(table, options.timestamp, options.date_format), keep, sources)
         if options.weight:
             weights = _in_csr_order(_numbers(table, options.weight), keep, sources)
         latest = _latest(times, starts)

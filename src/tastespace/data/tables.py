@@ -277,7 +277,7 @@ def _from_pandas_like(name: str, native: Any) -> pl.Series:
 
 
 def _unreadable(path: Path, kind: str, problem: BaseException) -> DataError:
-    reason = next(iter(str(problem).splitlines()), type(problem).__name__)
+    reason = next(iter(str(problem).splitlines()), type(problem).__name__)[:300]
     return DataError(
         f"{path}: cannot be read as a {kind} ({reason}). The file may be cut off or damaged; fetch or write it again."
     )

@@ -123,7 +123,7 @@ class TextTable:
                 problem = caught
         if self._encoding == UTF_8:
             self._require_decodable()
-        reason = next(iter(str(problem).splitlines()), type(problem).__name__)
+        reason = next(iter(str(problem).splitlines()), type(problem).__name__)[:300]  # it may quote a whole field
         raise DataError(
             f"{self._path}{self._first_long_line()}: cannot be read as text with delimiter {self._delimiter!r} "
             f"({reason}). Correct the file, or give its delimiter and say whether it has a header (delimiter= and "
@@ -177,13 +177,14 @@ class TextTable:
     def _raw_errors(self) -> Iterator[None]:
         """What unpacking, decoding and the file system raise, as a `DataError` that says what to do."""
         try:
-            yield
+            try:
+                yield
+            except UnicodeError as problem:
+                raise DataError(encoding_problem(self._path, self._encoding, self._bytes())) from problem
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
             raise DataError(
                 f"{self._path}: the gzip file is cut off or damaged ({problem}). Fetch or write it again."
             ) from problem
-        except UnicodeError as problem:
-            raise DataError(encoding_problem(self._path, self._encoding, self._bytes())) from problem
         except OSError as problem:
             raise DataError(f"{self._path}: cannot be read ({problem.strerror or problem}).") from problem
 
