@@ -66,7 +66,7 @@ def test_patterns_are_asked_for_by_name(tmp_path):
     assert both.users.series.to_list() == ["q", "r", "x", "z"]
     with pytest.raises(DataError, match="no file matches this pattern"):
         Interactions.from_files(str(tmp_path / "2025-*.csv"))
-    with pytest.raises(DataError, match="no such file.*for several give a pattern to Interactions.from_files"):
+    with pytest.raises(DataError, match=r"no such file.*for several give a pattern to Interactions.from_files"):
         Interactions.from_file(tmp_path / "logs" / "2025-*.csv")
     with pytest.raises(ParameterError, match="expected a list of one or more files"):
         Interactions.from_files([])
@@ -92,13 +92,13 @@ def test_columns_by_number(tmp_path):
 
 
 def test_cut_and_damaged_gzip(tmp_path):
-    whole = gzip.compress("user,item\n".encode() + b"".join(b"u%d,i%d\n" % (i, i % 97) for i in range(20_000)))
+    whole = gzip.compress(b"user,item\n" + b"".join(b"u%d,i%d\n" % (i, i % 97) for i in range(20_000)))
     damaged = bytearray(whole)
     damaged[len(whole) // 2] ^= 0xFF
     for raw in (whole[: len(whole) // 2], whole[:-4], bytes(damaged), whole[:12]):
         path = tmp_path / "a.csv.gz"
         path.write_bytes(raw)
-        with pytest.raises(DataError, match="the gzip file is cut off or damaged|cannot be read"):
+        with pytest.raises(DataError, match=r"the gzip file is cut off or damaged|cannot be read"):
             Interactions.from_file(path)
 
 

@@ -50,7 +50,7 @@ def test_guesses():
 def test_a_wrong_encoding_is_an_error(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(TEXT, encoding="utf-8")
-    with pytest.raises(DataError, match="the text is not ascii .*most likely utf-8"):
+    with pytest.raises(DataError, match=r"the text is not ascii .*most likely utf-8"):
         Interactions.from_file(path, encoding="ascii")
     for name in ("klingon", "hex", "", 5):
         with pytest.raises(ParameterError, match="encoding="):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import zipfile
@@ -19,11 +20,56 @@ from tastespace.data.datasets.file_sources import Archive
 from tastespace.errors import TastespaceError
 
 _VALUES = [
-    "", " ", "0", "-1", "007", "1e5", "1e999", "-0", "nan", "inf", "NULL", "None", "é", "日本", "a,b", '"', '""', "'", "\\",
-    "9" * 19, "9" * 25, "9" * 400, "1.5", "0.1e-400", "2024-01-02", "01/02/2024", "31/12/2024", "12/31/2024", "99/99/9999",
-    "2024-13-45", "24:00", "true", "\t", "\x00", "\x1f", "﻿", "x" * 300, "[1]", "{}", "%20", "=1+1", "-", "1_000", "٣",
-    "0001-01-01", "9999-12-31 23:59:59", "2024-01-02T03:04:05+25:00", "00/00/0000", "1/2/3",
-]  # fmt: skip
+    "",
+    " ",
+    "0",
+    "-1",
+    "007",
+    "1e5",
+    "1e999",
+    "-0",
+    "nan",
+    "inf",
+    "NULL",
+    "None",
+    "é",
+    "日本",
+    "a,b",
+    '"',
+    '""',
+    "'",
+    "\\",
+    "9" * 19,
+    "9" * 25,
+    "9" * 400,
+    "1.5",
+    "0.1e-400",
+    "2024-01-02",
+    "01/02/2024",
+    "31/12/2024",
+    "12/31/2024",
+    "99/99/9999",
+    "2024-13-45",
+    "24:00",
+    "true",
+    "\t",
+    "\x00",
+    "\x1f",
+    "﻿",
+    "x" * 300,
+    "[1]",
+    "{}",
+    "%20",
+    "=1+1",
+    "-",
+    "1_000",
+    "٣",
+    "0001-01-01",
+    "9999-12-31 23:59:59",
+    "2024-01-02T03:04:05+25:00",
+    "00/00/0000",
+    "1/2/3",
+]
 _ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252", "shift_jis"]
 _GIVEN_ENCODINGS = [
     None,
@@ -191,21 +237,35 @@ class Tables:
 
     def _frame_of(self, rng: np.random.Generator) -> pl.DataFrame:
         n = int(rng.integers(0, 30))
-        types = [pl.Int64, pl.String, pl.Int128, pl.Decimal(30, 4), pl.UInt64, pl.Float64, pl.Boolean, pl.Date, pl.Binary,
-                 pl.Categorical, pl.List(pl.Int64), pl.Datetime("ns"), pl.Time, pl.Duration, pl.Null, pl.Int8]  # fmt: skip
+        types = [
+            pl.Int64,
+            pl.String,
+            pl.Int128,
+            pl.Decimal(30, 4),
+            pl.UInt64,
+            pl.Float64,
+            pl.Boolean,
+            pl.Date,
+            pl.Binary,
+            pl.Categorical,
+            pl.List(pl.Int64),
+            pl.Datetime("ns"),
+            pl.Time,
+            pl.Duration,
+            pl.Null,
+            pl.Int8,
+        ]
         columns = {}
         for name in ("user", "item", "rating", "time"):
             series = pl.Series(name, rng.integers(0, 6, n), dtype=pl.Int64)
             if rng.random() < 0.5:
                 wanted = types[rng.integers(len(types))]
-                try:
+                with contextlib.suppress(pl.exceptions.PolarsError):
                     series = (
                         series.cast(pl.String).cast(wanted)
                         if wanted in (pl.Binary, pl.Categorical)
                         else series.cast(wanted)
                     )
-                except pl.exceptions.PolarsError:
-                    pass
             if rng.random() < 0.1 and n:
                 series = pl.select(pl.when(pl.Series(rng.random(n) < 0.8)).then(series)).to_series()
             columns[name] = series.alias(name)

@@ -13,7 +13,18 @@ if TYPE_CHECKING:
 
 _PER_WEIGHT = 28  # bytes: float64 when drawn, float32, optimizer, running mean, best epoch
 _PER_PAIR = 16  # bytes that a pair gradient takes
-_SIZES = ("dim", "n_interests", "n_negatives", "block_size", "batch_size", "n_hidden", "n_slots", "layers", "n_layers")
+_SIZES = (
+    "dim",
+    "n_interests",
+    "min_interests",
+    "n_negatives",
+    "block_size",
+    "batch_size",
+    "n_hidden",
+    "n_slots",
+    "layers",
+    "n_layers",
+)
 
 
 def require_memory_to_fit(model: Recommender, train: Interactions) -> None:
