@@ -30,6 +30,16 @@ def test_no_other_hint_is_given():
             assert not re.search(r"pip install|tastespace\[", path.read_text(encoding="utf-8")), path
 
 
+def test_pages_have_every_model_and_every_extra():
+    page, readme = (ROOT / "docs" / "models.md").read_text(), (ROOT / "README.md").read_text()
+    for one in models.table():
+        assert f"| `{one.name}` | `{one.class_name}` | {one.family} | {one.extra or ''} |" in page
+    for name, extra in EXTRAS.items():
+        row = f"| {name} | {extra.purpose} | `{extra.command}` |"
+        assert row in page
+        assert row in readme
+
+
 @pytest.mark.parametrize(
     ("module", "call", "extra"),
     [

@@ -53,9 +53,14 @@ def test_columns_by_number(fit, error_of):
 def test_the_id_column_of_the_items(fit, error_of, tmp_path):
     (tmp_path / "items.csv").write_text("sku,item,title\ntea,5,Tea\njam,6,Jam\n")
     model, _ = fit(table(";", ["user", "item"]), "--items", "items.csv", "--items-id", "sku", "--delimiter", ";")
-    assert model.train_.item_attributes.filter(ts.data.interactions.pl.col("item") == "tea")["title"].to_list() == ["Tea"]
+    assert model.train_.item_attributes.filter(ts.data.interactions.pl.col("item") == "tea")["title"].to_list() == [
+        "Tea"
+    ]
     message = error_of("fit", "clicks.csv", "--out", "b.model", "--items", "items.csv", "--items-id", "skv", *EASE)
-    assert message == "--items-id skv: items.csv has no such column; its columns are 'sku', 'item', 'title'. Did you mean sku?"
+    assert (
+        message
+        == "--items-id skv: items.csv has no such column; its columns are 'sku', 'item', 'title'. Did you mean sku?"
+    )
     assert "give that file" in error_of("fit", "clicks.csv", "--out", "b.model", "--items-id", "sku", *EASE)
 
 
@@ -78,7 +83,7 @@ def test_several_files(run, fit, tmp_path):
 
 def test_evaluate_reads_the_same_flags(fit, run, tmp_path):
     fit(table(";", ["user", "item"]))
-    (tmp_path / "later.csv").write_bytes("bob~Käse\nann~Käse\nann~Käse\n".encode("cp1252"))
+    (tmp_path / "later.csv").write_bytes("bob~Käse\nann~rye, dark\nann~rye, dark\n".encode("cp1252"))
     (tmp_path / "items.csv").write_bytes("sku,genres\ntea,drink\njam,sweet\nKäse,salty\n".encode("cp1252"))
     flags = ("--no-header", "--delimiter", "~", "--encoding", "cp1252", "--items", "items.csv", "--items-id", "sku")
     done = run("evaluate", "a.model", "later.csv", *flags, "-k", "2", "--metric", "R@2", "--metric", "CategoryILD@2")
@@ -112,7 +117,7 @@ def test_a_user_who_has_every_item(fit, run):
     )
     assert run("recommend", "a.model", "all", "--include-seen").err == ""
     done = run("recommend", "a.model", "ann", "--item", "tea")
-    assert "user 'ann', who has every item that --item leave" in done.err
+    assert "user 'ann', who has every item that --item leaves" in done.err
     assert "user 'all'" in run("recommend", "a.model", "-k", "1").err
 
 

@@ -102,7 +102,7 @@ def print_users_without_rows(frame: pl.DataFrame, users: Iterable[Any], limits: 
         return
     named = ", ".join(map(repr, without[:3])) + (f" and {len(without) - 3:,} more" if len(without) > 3 else "")
     given = [flag for flag, value in limits.items() if value]
-    among = f" that {' and '.join(given)} leave" if given else ""
+    among = f" that {' and '.join(given)} leave{'s' * (len(given) == 1)}" if given else ""
     Console(stderr=True, soft_wrap=True).print(
         f"note: nothing is left to recommend to user {named}, who has every item{among}. --include-seen recommends "
         "items that a user has, too.",
