@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.checks import is_whole, require_choice, require_number, require_share, require_spread, require_whole
+from tastespace.checks import (
+    is_finite_number,
+    is_whole,
+    require_choice,
+    require_number,
+    require_share,
+    require_spread,
+    require_whole,
+)
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
@@ -508,7 +516,8 @@ class DPCML(TrainedRecommender):
             require_whole("n_interests", self.n_interests)
         for name in ("dim", "min_interests", "n_hardest", "block_size", "average"):
             require_whole(name, getattr(self, name))
-        require_number("log_base", self.log_base, above=1.0)
+        if not is_finite_number(self.log_base) or not self.log_base > 1:
+            raise ParameterError(f"log_base={self.log_base!r}: expected a number larger than 1.")
         require_number("popularity_power", self.popularity_power, least=0.0)
         if self.n_negatives is not None:
             require_whole("n_negatives", self.n_negatives)

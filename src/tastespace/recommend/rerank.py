@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.checks import require_k, require_whole
+from tastespace.checks import is_whole, require_k, require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import FrameTable
@@ -198,6 +198,8 @@ class Reranked(TwoStage):
 
     def _check(self) -> None:
         super()._check()
+        if not is_whole(self.pool):
+            raise ParameterError(f"pool={self.pool!r}: expected how many items to re-order, 1 or more.")
         require_whole("pool", self.pool)
         check_method(self.how, self.weight, self._options())
 
