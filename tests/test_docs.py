@@ -33,7 +33,7 @@ def test_the_library_never_prints():
             assert not any(isinstance(f, ast.Name) and f.id == "print" for f in calls), path
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/cold-start.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/cold-start.md", "docs/models.md"])
 def test_pages_run_as_they_stand(page, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     blocks = (Path(__file__).parents[1] / page).read_text(encoding="utf-8").split("```python\n")[1:]

@@ -19,7 +19,7 @@ LAYERS = [
     ("models",),
     ("training",),
     ("data",),
-    ("atomic", "checks", "errors", "memory", "threads"),
+    ("atomic", "checks", "errors", "extras", "memory", "threads"),
     ("_native",),
 ]
 """From top to bottom: a module imports from its own package and from layers below, never from one above."""

@@ -47,15 +47,23 @@ class NotFittedError(TastespaceError, AttributeError):
     """A method that needs a fitted model was called before `fit`."""
 
 
-def require_path(path: Any) -> Path:
+def require_path(path: Any, name: str | None = None) -> Path:
     """A name of a file or folder as a path, with ``~`` resolved; anything else is an error.
+
+    ``name`` is that of the parameter, for the message.
 
     >>> require_path("models/shop").name
     'shop'
     """
+    given = "" if name is None else f"{name}: "
     if not isinstance(path, (str, os.PathLike)):
-        raise ParameterError(f"expected the name of a file or folder, given {path!r}.")
-    return Path(path).expanduser()
+        raise ParameterError(f"{given}expected the name of a file or folder, given {path!r}.")
+    try:
+        found = Path(path).expanduser()
+        found.exists()
+    except (OSError, ValueError, TypeError, RuntimeError) as problem:  # too long, a zero byte, ~nobody, bytes
+        raise ParameterError(f"{given}{str(path)[:100]!r} cannot be the name of a file: {problem}.") from problem
+    return found
 
 
 def nearest(name: object, known: Iterable[object], n: int = 3) -> str:

@@ -7,6 +7,8 @@ import os
 from tastespace.checks import is_whole
 from tastespace.errors import ParameterError
 
+_MOST = 256  # tests of many threads on few cores are fine; tens of thousands end the process
+
 
 def available() -> int:
     """Number of cores that this process may use."""
@@ -23,4 +25,9 @@ def resolve_threads(threads: int) -> int:
     """
     if not is_whole(threads, 0):
         raise ParameterError(f"threads={threads!r}: expected 0 (all cores) or a positive whole number.")
-    return threads or available()
+    most = max(_MOST, 4 * available())
+    if threads > most:
+        raise ParameterError(
+            f"threads={threads}: at most {most}; this machine has {available()} cores, and 0 means all of them."
+        )
+    return int(threads) or available()

@@ -132,7 +132,7 @@ def test_shells_can_complete(run, monkeypatch):
     assert run().out.split() == ["recommend"]
     monkeypatch.setenv("COMP_WORDS", "tastespace recommend --hi")
     monkeypatch.setenv("COMP_CWORD", "2")
-    assert run().out.split() == ["--history"]
+    assert run().out.split() == ["--history", "--history-file"]
 
 
 def test_what_the_library_does_is_logged_on_request(run, shop):

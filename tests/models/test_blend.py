@@ -194,7 +194,7 @@ def test_bad_members(parts, given, message):
 def test_other_bad_parameters(members, parts):
     for changes, message in (
         ({"balance": -0.1}, "balance=-0.1: expected a number, 0 or more"),
-        ({"balance_by": "genre"}, "balance_by='genre': expected 'interests' or 'categories'"),
+        ({"balance_by": "genre"}, "balance_by='genre': expected one of 'interests', 'categories'"),
         ({"threads": -1}, "threads=-1"),
     ):
         with pytest.raises(ParameterError, match=message):

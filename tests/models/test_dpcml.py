@@ -689,10 +689,14 @@ def test_more_negatives_wanted_than_exist(parts, sampler):
     ],
 )
 def test_parameters_that_make_no_sense(parts, parameters, words):
-    model = DPCML(**{"dim": 4, "epochs": 1, **parameters})  # a constructor only stores
-    with pytest.raises(ParameterError) as caught:
+    with pytest.raises(ParameterError) as made:
+        DPCML(**{"dim": 4, "epochs": 1, **parameters})
+    model = DPCML(dim=4, epochs=1)
+    vars(model).update(parameters)  # attributes that are set afterwards are checked by `fit`
+    with pytest.raises(ParameterError) as fitted:
         model.fit(parts[0])
-    assert words in str(caught.value)
+    assert words in str(made.value)
+    assert words in str(fitted.value)
     assert not model.is_fitted
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -128,19 +129,30 @@ def _refuse_old_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Run the command line; our own errors end in one message on stderr and exit code 2."""
     warnings.showwarning = _warn  # type: ignore[assignment]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be valid text
     try:
         _refuse_old_flags(sys.argv[1:])
         app(prog_name="tastespace")  # so that completion works however the program was started
     except TastespaceError as problem:
         _print("[bold red]error:[/]", problem)
         sys.exit(2)
+    except MemoryError:
+        from tastespace.memory import available_gb
+
+        _print("[bold red]error:[/]", f"out of memory: {available_gb():.3g} GB are free.")
+        sys.exit(2)
+    except OSError as problem:
+        if isinstance(problem, BrokenPipeError):
+            _leave_quietly()
+        named = f"{problem.filename}: " if problem.filename else ""
+        _print("[bold red]error:[/]", f"{named}{problem.strerror or problem}.")
+        sys.exit(2)
     except SystemExit as leaving:
         # Click turns a closed pipe into exit code 1; that the reader of our output has left (| head) is no error.
         if isinstance(leaving.__context__, BrokenPipeError) or not _flushed():
             _leave_quietly()
         raise
-    except BrokenPipeError:
-        _leave_quietly()
 
 
 def _warn(message: Warning | str, *_: object) -> None:

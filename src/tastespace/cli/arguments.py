@@ -2,24 +2,114 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 import typer
+from rich.console import Console
 
 from tastespace.data.attributes import aligned_attributes, title_column
-from tastespace.data.ids import IdMap
+from tastespace.data.ids import IdMap, is_valid_text
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import open_file, to_polars
-from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.data.text_encoding import find_encoding
+from tastespace.data.text_tables import read_text, shown_names
+from tastespace.errors import DataError, ParameterError, nearest, require_path
 from tastespace.models import Recommender
 from tastespace.recommend.interest_labels import Labeler
 from tastespace.store import load
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(help="What separates the fields of text files, such as ';' or tab; recognized unless given."),
+]
+NoHeaderOption = Annotated[
+    bool,
+    typer.Option("--no-header", help="The interactions have no header: name columns by number, --user 1 --item 2."),
+]
+EncodingOption = Annotated[str | None, typer.Option(help="Encoding of text files, such as cp1252; by default UTF-8.")]
+DateFormatOption = Annotated[
+    str | None, typer.Option(help="How dates in --timestamp are written, such as %m/%d/%Y; recognized unless given.")
+]
+ItemsIdOption = Annotated[
+    str | None, typer.Option(help="Column of item ids in --items; by default as in the interactions, or item.")
+]
+_DELIMITER_NAMES = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+
+
+@dataclass(frozen=True)
+class TextFlags:
+    """How the text files of a command are written: `--delimiter`, `--no-header`, `--encoding`, `--date-format`."""
+
+    delimiter: str | None = None
+    no_header: bool = False
+    encoding: str | None = None
+    date_format: str | None = None
+
+    def column(self, flag: str, name: str | None, default: str | None = None) -> str | int | None:
+        """A column as the library names it: with `--no-header` by its number."""
+        if not self.no_header:
+            return default if name is None else name
+        if name is None:
+            return None if default is None else _USUAL_PLACE[default]
+        number = name.removeprefix("column_")
+        if not number.isdecimal() or not int(number):
+            raise ParameterError(f"{flag} {name}: with --no-header columns are numbers, 1, 2, ...")
+        return int(number)
+
+    def for_reader(self) -> dict[str, Any]:
+        """The arguments of `Interactions.from_files`."""
+        return {
+            "delimiter": self._delimiter(),
+            "header": False if self.no_header else None,
+            "encoding": self.encoding,
+            "date_format": self.date_format,
+        }
+
+    def _delimiter(self) -> str | None:
+        return None if self.delimiter is None else _DELIMITER_NAMES.get(self.delimiter.lower(), self.delimiter)
+
+
+_USUAL_PLACE = {"user": 1, "item": 2}
+PLAIN_TEXT = TextFlags()
+
+
+def print_notes(data: Interactions, messages: Console) -> None:
+    """Say what was done to the rows that a person may not expect: repeated pairs."""
+    if data.cleaning.duplicates:
+        what = "has the sum of their weights" if data.weights is not None else "counts once"
+        messages.print(
+            f"note: {data.cleaning.duplicates:,} of {data.cleaning.rows:,} rows repeat a pair of user and item, which "
+            f"{what}.",
+            highlight=False,
+            markup=False,
+        )
+
+
+def print_users_without_rows(frame: pl.DataFrame, users: Iterable[Any], limits: dict[str, Any]) -> None:
+    """Say that nothing is left to recommend to some of these users; ``limits`` are the flags that may be the reason."""
+    having = set(frame["user"].to_list())
+    without = [user for user in users if user not in having]
+    if not without:
+        return
+    named = ", ".join(map(repr, without[:3])) + (f" and {len(without) - 3:,} more" if len(without) > 3 else "")
+    given = [flag for flag, value in limits.items() if value]
+    among = f" that {' and '.join(given)} leave{'s' * (len(given) == 1)}" if given else ""
+    Console(stderr=True, soft_wrap=True).print(
+        f"note: nothing is left to recommend to user {named}, who has every item{among}. --include-seen recommends "
+        "items that a user has, too.",
+        highlight=False,
+        markup=False,
+    )
+
 
 ModelArgument = Annotated[Path, typer.Argument(help="Directory of a saved model.")]
 
@@ -37,7 +127,7 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
             raise ParameterError(f"--set {setting}: expected key=value, such as --set dim=50.")
         try:
             found[name.strip()] = _setting_value(text.strip())
-        except json.JSONDecodeError as problem:
+        except (ValueError, RecursionError) as problem:
             raise ParameterError(
                 f"--set {setting}: {text.strip()!r} is no JSON ({problem}); expected a list such as [16, 8] or an "
                 'object such as {"epochs": 1}.'
@@ -64,31 +154,66 @@ def open_model(path: Path) -> Recommender:
     return load(path)
 
 
-def read_attributes(path: Path, column: str, kind: str) -> pl.DataFrame:
-    """A file of attributes: Parquet, JSON lines, or text with a header, in which ids stay as they are written."""
+def read_attributes(path: Path, column: str, kind: str, text: TextFlags = PLAIN_TEXT) -> pl.DataFrame:
+    """A file of attributes: Parquet, JSON lines, or text with a header, in which ids stay as they are written.
+
+    A given delimiter that the header does not have is that of another file of the command: it is then recognized.
+    """
+    path = require_path(path)
     if path.suffix in (".jsonl", ".ndjson") and path.is_file():
         try:
-            return pl.read_ndjson(path.read_bytes())  # the bytes, because polars takes a[1].jsonl for a pattern
-        except pl.exceptions.PolarsError as problem:
-            reason = str(problem).partition("\n")[0]
+            raw = path.read_bytes()  # the bytes, because polars takes a[1].jsonl for a pattern
+            return pl.read_ndjson(raw if text.encoding is None else raw.decode(find_encoding(text.encoding)).encode())
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as problem:
+            reason = next(iter(str(problem).splitlines()), type(problem).__name__)
             raise DataError(
                 f"{path}: cannot be read as JSON lines ({reason}): expected an object in each line."
             ) from None
-    columns = open_file(path, header=True).columns
+    how = text.for_reader()
+    delimiter, encoding = how["delimiter"], how["encoding"]
+    columns = open_file(path, delimiter, header=True, encoding=encoding).columns
+    if len(columns) == 1 and delimiter is not None:
+        delimiter = None
+        columns = open_file(path, header=True, encoding=encoding).columns
     ids = [name for name in (column, kind) if name in columns][:1]
-    table = open_file(path, header=True, ids=ids, others=columns)
+    table = open_file(path, delimiter, header=True, ids=ids, others=columns, encoding=encoding)
     return pl.DataFrame([table.read(name).alias(name) for name in columns])
 
 
-def read_user_features(path: Path, train: Interactions, column: str = "user") -> pl.DataFrame:
+def read_items(path: Path, column: str | int | None, items_id: str | None, text: TextFlags) -> pl.DataFrame:
+    """`--items`: item attributes; ``items_id`` names the column of their ids, which is called ``item`` then."""
+    usual = column if isinstance(column, str) else "item"
+    frame = read_attributes(path, items_id or usual, "item", text)
+    if items_id is None:
+        return frame
+    if items_id not in frame.columns:
+        raise DataError(
+            f"--items-id {items_id}: {path} has no such column; its columns are {shown_names(frame.columns)}."
+            + nearest(items_id, frame.columns)
+        )
+    return frame.drop("item" if items_id != "item" else [], strict=False).rename({items_id: "item"})
+
+
+def read_user_features(
+    path: Path, train: Interactions, column: str = "user", text: TextFlags = PLAIN_TEXT
+) -> pl.DataFrame:
     """A file with the features of cold-start users, their ids in the type of the model's user ids where possible."""
-    return _with_ids(path, read_attributes(path, column, "user"), train.users, column, "user")
+    return _with_ids(path, read_attributes(path, column, "user", text), train.users, column, "user")
 
 
-def read_item_attributes(path: Path, train: Interactions, column: str = "item") -> pl.DataFrame | None:
+def read_item_attributes(
+    path: Path,
+    train: Interactions,
+    column: str | int | None = "item",
+    items_id: str | None = None,
+    text: TextFlags = PLAIN_TEXT,
+) -> pl.DataFrame | None:
     """A file of item attributes in the order of the model's items; ids are in this column, else in ``item``."""
-    frame = read_attributes(path, column, "item")
-    key = next((name for name in (column, "item") if name in frame.columns), column)
+    frame = read_items(path, column, items_id, text)
+    usual = column if isinstance(column, str) else "item"
+    key = next((name for name in (usual, "item") if items_id is None and name in frame.columns), "item")
+    if items_id is None and key not in frame.columns:
+        key = usual
     return aligned_attributes(_with_ids(path, frame, train.items, key, "item"), train.items, "item", "item")
 
 
@@ -104,8 +229,40 @@ def _with_ids(path: Path, frame: pl.DataFrame, ids: IdMap, column: str, kind: st
     return frame.with_columns(_cast(ids, frame[kind]).alias(kind))
 
 
+def read_histories(texts: list[str], files: list[Path], text: TextFlags = PLAIN_TEXT) -> list[list[str]]:
+    """`--history` and `--history-file`: lists of item ids, as text.
+
+    Ids are separated by commas; one with a comma stands in quotes, as in CSV files. A line of a file is a history.
+
+    >>> read_histories(["tea,jam", '"milk, 1 l",rye'], [])
+    [['tea', 'jam'], ['milk, 1 l', 'rye']]
+    """
+    lines = [(f"--history {one}", one, ",") for one in texts]
+    for path in files:
+        how = text.for_reader()
+        content = read_text(path, how["encoding"])
+        rows = [line for line in content.splitlines() if line.strip()]
+        if not rows:
+            raise DataError(f"--history-file {path}: no history in it; expected lines of item ids with commas.")
+        lines += [(f"--history-file {path}, line {at}", one, how["delimiter"] or ",") for at, one in enumerate(rows, 1)]
+    return [_split_ids(*line) for line in lines]
+
+
+def _split_ids(where: str, line: str, delimiter: str) -> list[str]:
+    try:
+        fields = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True), [])
+    except (csv.Error, TypeError) as problem:
+        raise ParameterError(
+            f"{where}: cannot be split at {delimiter!r} ({problem}); an id that holds one stands in quotes."
+        ) from problem
+    return [field.strip() for field in fields if field.strip()]
+
+
 def parse_ids(ids: IdMap, texts: list[str]) -> list[Any]:
     """Ids given as text in the type of the model's, which may be numbers or dates."""
+    for one in texts:
+        if not is_valid_text(one):
+            raise ParameterError(f"the id {one!r} is no valid text: its bytes are not UTF-8.")
     typed = _parsed(pl.Series("id", texts, dtype=pl.String), ids.series.dtype)
     # What cannot be converted stays text, so that the error names it as it was given.
     return [text if value is None else value for text, value in zip(texts, typed.to_list(), strict=True)]

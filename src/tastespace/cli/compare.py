@@ -9,6 +9,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tastespace.cli.arguments import (
+    DateFormatOption,
+    DelimiterOption,
+    EncodingOption,
+    ItemsIdOption,
+    NoHeaderOption,
+    TextFlags,
+    print_notes,
+)
 from tastespace.cli.fit import load_table, require_half_life
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output
 from tastespace.cli.table_flags import (
@@ -65,7 +74,12 @@ def compare(
     min_user: MinUser = 1,
     min_item: MinItem = 1,
     items: Items = None,
+    items_id: ItemsIdOption = None,
     users: Users = None,
+    delimiter: DelimiterOption = None,
+    no_header: NoHeaderOption = False,
+    encoding: EncodingOption = None,
+    date_format: DateFormatOption = None,
     seed: Seed = 0,
     threads: Threads = 0,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
@@ -80,12 +94,27 @@ def compare(
     source = one_source(data, dataset)
     named = {name: _model(name, seed, threads) for name in _names(models)}
     require_half_life(half_life, timestamp)
+    text = TextFlags(delimiter, no_header, encoding, date_format)
     whole = load_table(
-        source, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads
+        source,
+        user,
+        item,
+        rating,
+        min_rating,
+        weight,
+        timestamp,
+        min_user,
+        min_item,
+        items,
+        users,
+        threads,
+        items_id,
+        text,
     )
     whole = whole if half_life is None else whole.with_half_life(half_life)
     messages = Console(stderr=True, soft_wrap=True)
     messages.print(f"{source}: {whole!r}", highlight=False, markup=False)
+    print_notes(whole, messages)
     found = cross_validate(
         named,
         whole,

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from importlib.metadata import PackageNotFoundError, version
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import tastespace
 from tastespace import _native, threads
 from tastespace.data.datasets.cache import cache_root
 from tastespace.data.datasets.file_sources import user_folders
+from tastespace.extras import EXTRAS
 
 _CORE = (
     "numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich", "pooch", "platformdirs",
     "filelock", "tomli-w",
 )  # fmt: skip
-_EXTRAS = {
-    "frames": ("pandas", "pyarrow"),
-    "plots": ("matplotlib",),
-    "ann": ("faiss-cpu",),
-    "neural": ("torch",),
-    "tune": ("optuna",),
-    "paper": ("jinja2", "matplotlib"),
-    "bench": ("implicit", "torch"),
-}
 
 
 def doctor() -> None:
@@ -42,9 +36,11 @@ def doctor() -> None:
     table.add_row("data folders", "\n".join(folders) or "none (set TASTESPACE_DATA)")
     table.add_row("cache", str(cache_root()))
     table.add_row("core", ", ".join(f"{name} {_version(name)}" for name in _CORE))
-    for extra, packages in _EXTRAS.items():
-        found = [f"{name} {_version(name) or '[dim]absent[/]'}" for name in packages]
-        table.add_row(extra, ", ".join(found))
+    for name, extra in EXTRAS.items():
+        packages = [re.split("[<>=]", one)[0] for one in extra.packages]
+        found = ", ".join(f"{one} {_version(one) or '[dim]absent[/]'}" for one in packages)
+        install = "" if all(map(_version, packages)) else f" ({escape(extra.command)}: {extra.purpose})"
+        table.add_row(name, found + install)
     Console().print(table)
 
 

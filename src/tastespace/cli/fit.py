@@ -10,11 +10,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tastespace.cli.arguments import parse_settings, read_attributes
+from tastespace.cli.arguments import (
+    PLAIN_TEXT,
+    DateFormatOption,
+    DelimiterOption,
+    EncodingOption,
+    ItemsIdOption,
+    NoHeaderOption,
+    TextFlags,
+    parse_settings,
+    print_notes,
+    read_attributes,
+    read_items,
+)
 from tastespace.cli.recipe_table import print_recipe
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.data.durations import seconds_of
-from tastespace.errors import ParameterError
+from tastespace.errors import ParameterError, require_path
 from tastespace.evaluation import Report, evaluate
 from tastespace.evaluation.reference_models import reference_models
 from tastespace.models import Recommender, registry
@@ -31,7 +43,10 @@ _VALID = 0.1  # share of each history that is held out with --model
 
 def fit(
     data: Annotated[
-        str, typer.Argument(help="A Parquet, CSV or TSV file, the name of a data set, or town (synthetic).")
+        list[str],
+        typer.Argument(
+            help="A Parquet, CSV or TSV file, or several read as one; the name of a data set; or town (synthetic)."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
     model: Annotated[
@@ -61,7 +76,12 @@ def fit(
     min_user: Annotated[int, typer.Option(help="Drop users with fewer interactions.")] = 1,
     min_item: Annotated[int, typer.Option(help="Drop items with fewer interactions.")] = 1,
     items: Annotated[Path | None, typer.Option(help="File of item attributes: title, genres, ...")] = None,
+    items_id: ItemsIdOption = None,
     users: Annotated[Path | None, typer.Option(help="File of user attributes: age, likes, ...")] = None,
+    delimiter: DelimiterOption = None,
+    no_header: NoHeaderOption = False,
+    encoding: EncodingOption = None,
+    date_format: DateFormatOption = None,
     set: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")] = None,
     params: Annotated[
         Path | None, typer.Option(help="File of parameters that `tastespace tune --out` wrote, in place of --model.")
@@ -97,11 +117,26 @@ def fit(
             raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
         parameters |= parse_settings(set or [])
         require_half_life(half_life, timestamp, create_seeded(model, seed, threads, **parameters))
+    text = TextFlags(delimiter, no_header, encoding, date_format)
     whole = load_table(
-        data, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads
+        data,
+        user,
+        item,
+        rating,
+        min_rating,
+        weight,
+        timestamp,
+        min_user,
+        min_item,
+        items,
+        users,
+        threads,
+        items_id,
+        text,
     )
     whole = whole if half_life is None else whole.with_half_life(half_life)
-    messages.print(f"{data}: {whole!r}", highlight=False, markup=False)
+    messages.print(f"{', '.join(data)}: {whole!r}", highlight=False, markup=False)
+    print_notes(whole, messages)
     if model is None:
         blend = default_recipe(whole, minutes=minutes, trials=trials, seed=seed, threads=threads)
         recipe = RecipeReport(**blend.recipe_ or {})
@@ -143,7 +178,7 @@ def require_half_life(half_life: str | None, timestamp: str | None, model: Recom
 
 
 def load_table(
-    data: str,
+    data: str | list[str],
     user: str | None,
     item: str | None,
     rating: str | None,
@@ -155,32 +190,55 @@ def load_table(
     items: Path | None,
     users: Path | None,
     threads: int,
+    items_id: str | None = None,
+    text: TextFlags = PLAIN_TEXT,
 ) -> Interactions:
-    """The interactions of a file or of a named data set; the arguments are the flags of `tastespace fit`."""
-    if not Path(data).exists() and (data == "town" or data in datasets.names()):
-        names = "--user", "--item", "--users", "--items", "--rating", "--min-rating", "--weight", "--timestamp"
-        given = user, item, users, items, rating, min_rating, weight, timestamp
-        for flag, value in zip(names, given, strict=True):
+    """The interactions of files or of a named data set; the arguments are the flags of `tastespace fit`."""
+    files = [data] if isinstance(data, str) else data
+    name = files[0]
+    if len(files) == 1 and not require_path(name).exists() and (name == "town" or name in datasets.names()):
+        flags = {
+            "--user": user,
+            "--item": item,
+            "--users": users,
+            "--items": items,
+            "--rating": rating,
+            "--min-rating": min_rating,
+            "--weight": weight,
+            "--timestamp": timestamp,
+            "--items-id": items_id,
+            "--delimiter": text.delimiter,
+            "--no-header": text.no_header or None,
+            "--encoding": text.encoding,
+            "--date-format": text.date_format,
+        }
+        for flag, value in flags.items():
             if value is not None:
                 raise ParameterError(
-                    f"{flag} {value}: {data} is a named data set and comes as it is; {flag} is for a file of your own."
+                    f"{flag} {value}: {name} is a named data set and comes as it is; {flag} is for a file of your own."
                 )
-        named = synthetic.multi_interest(seed=0).interactions if data == "town" else datasets.load(data)
+        named = synthetic.multi_interest(seed=0).interactions if name == "town" else datasets.load(name)
         return named.filter(min_user=min_user, min_item=min_item)
-    user, item = user or "user", item or "item"
-    return Interactions.from_file(
-        data,
-        user=user,
-        item=item,
-        rating=rating,
+    if items_id is not None and items is None:
+        raise ParameterError(f"--items-id {items_id} is the column of ids in --items: give that file.")
+    user_column, item_column = text.column("--user", user, "user"), text.column("--item", item, "item")
+    assert user_column is not None
+    assert item_column is not None
+    user_key = user_column if isinstance(user_column, str) else "user"
+    return Interactions.from_files(
+        files,
+        user=user_column,
+        item=item_column,
+        rating=text.column("--rating", rating),
         min_rating=min_rating,
-        weight=weight,
-        timestamp=timestamp,
+        weight=text.column("--weight", weight),
+        timestamp=text.column("--timestamp", timestamp),
         min_user=min_user,
         min_item=min_item,
-        user_attributes=None if users is None else read_attributes(users, user, "user"),
-        item_attributes=None if items is None else read_attributes(items, item, "item"),
+        user_attributes=None if users is None else read_attributes(users, user_key, "user", text),
+        item_attributes=None if items is None else read_items(items, item_column, items_id, text),
         threads=threads,
+        **text.for_reader(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,11 +14,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from tastespace.cli.arguments import (
+    DelimiterOption,
+    EncodingOption,
     ModelArgument,
+    TextFlags,
     add_titles,
     open_model,
     parse_ids,
     parse_known,
+    print_users_without_rows,
+    read_histories,
     read_user_features,
     replace_by_titles,
 )
@@ -41,7 +47,13 @@ def recommend(
     k: _K = 10,
     history: Annotated[
         list[str] | None,
-        typer.Option(help="Item ids of a user not in the model, separated by commas; may be repeated."),
+        typer.Option(
+            help="Item ids of a user not in the model, separated by commas, in quotes where needed; may be repeated."
+        ),
+    ] = None,
+    history_file: Annotated[
+        list[Path] | None,
+        typer.Option(help="Text file with such a history in each line, written as in --history; may be repeated."),
     ] = None,
     features: Annotated[
         Path | None,
@@ -68,6 +80,8 @@ def recommend(
     boost: Annotated[
         list[str] | None, typer.Option(help="Show more of an interest of one user: 2=1.5; may be repeated.")
     ] = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
     format: _Format = Format.auto,
     out: _Out = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
@@ -75,6 +89,10 @@ def recommend(
     """The best items for some users, for all, or for users who are not in the model."""
     opened = open_model(model)
     train = opened.train_
+    text = TextFlags(delimiter, encoding=encoding)
+    if text != TextFlags() and features is None and not history_file:
+        raise ParameterError("--delimiter and --encoding are for the files of --features and --history-file.")
+    given_histories = read_histories(history or [], history_file or [], text)
     options: dict[str, Any] = {
         "filter": filter,
         "items": parse_ids(train.items, items) if items else None,
@@ -86,23 +104,20 @@ def recommend(
         "boost": _by_interest("--boost", boost or [], float, "2=1.5"),
         "threads": threads,
     }
-    if (mute or boost) and len(users or history or ()) != 1 and features is None:
+    if (mute or boost) and len(users or given_histories) != 1 and features is None:
         raise ParameterError("--mute and --boost concern one user: give one user id or one --history.")
     if rerank is not None and (mix is not None or diversity is not None or column is not None or boost):
         raise ParameterError("--rerank reorders the plain list: leave out --mix, --diversity, --column and --boost.")
     if rerank is not None and on_unknown == "popular":
         raise ParameterError("--on-unknown popular gives lists without scores, which --rerank needs: use skip.")
-    if sum(map(bool, (history, users, features))) > 1:
+    if sum(map(bool, (given_histories, users, features))) > 1:
         raise ParameterError("give user ids, --history or --features, not several of them.")
-    all_users = not users and not history and features is None
+    all_users = not users and not given_histories and features is None
     if out is not None and all_users and rerank is None and format is Format.auto and out.suffix in STREAMED:
         opened.recommend_to(out, k=k, **options)  # block by block: all lists may not fit into memory
         return
     n = k if rerank is None else max(k, pool)
-    histories = [
-        parse_known(train.items, [one.strip() for one in text.split(",") if one.strip()], on_unknown)
-        for text in history or []
-    ]
+    histories = [parse_known(train.items, one, on_unknown) for one in given_histories]
     wanted = parse_ids(train.users, users) if users else None
     if wanted and on_unknown == "skip":
         wanted = [one for one in wanted if one in train.users] or wanted
@@ -111,7 +126,7 @@ def recommend(
         if not histories:
             raise ParameterError("no item of any --history is in the model: nothing can be re-ranked.")
         opened, histories = opened.fold_in(histories), []  # re-ranking needs a model with vectors of these users
-    user_features = None if features is None else read_user_features(features, train)
+    user_features = None if features is None else read_user_features(features, train, text=text)
     if user_features is not None and rerank is not None:
         opened, user_features = opened.fold_in(features=user_features), None
     if user_features is not None:
@@ -123,6 +138,11 @@ def recommend(
     if rerank is not None:
         found = rerank_lists(found, opened, rerank, k, weight)
     frame = to_polars(found)[0]
+    if features is None and not include_seen:
+        asked: Iterable[Any] = train.users.series if wanted is None else [one for one in wanted if one in train.users]
+        if given_histories:
+            asked = range(len(given_histories)) if on_unknown == "error" else ()
+        print_users_without_rows(frame, asked, {"--filter": filter, "--item": items, "--mute": mute})
     if is_table_output(format, out):
         same = "distance" in frame.columns and frame["score"].eq_missing(-frame["distance"]).all()
         show(add_titles(frame, train).drop("score" if same else []))

@@ -9,6 +9,7 @@ import typer
 
 from tastespace import models as recommenders
 from tastespace.cli.output import FORMAT_HELP, Format, is_table_output, print_rows
+from tastespace.extras import EXTRAS
 
 
 def models(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto) -> None:
@@ -22,6 +23,7 @@ def models(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.au
 
 def _show(found: list[recommenders.ModelInfo]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
@@ -43,6 +45,6 @@ def _show(found: list[recommenders.ModelInfo]) -> None:
         table.add_row(one.name, one.class_name, one.family, one.extra or "", *marks)
     Console().print(table)
     Console().print(
-        "[dim]extra: pip install 'tastespace\\[neural]'. fold in: users who were not in training, from their "
+        f"[dim]extra neural: {escape(EXTRAS['neural'].command)}. fold in: users who were not in training, from their "
         "histories. cold start: users and items without a history, from their features.[/]"
     )

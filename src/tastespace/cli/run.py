@@ -11,7 +11,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tastespace.cli.arguments import parse_settings
+from tastespace.cli.arguments import (
+    DateFormatOption,
+    DelimiterOption,
+    EncodingOption,
+    ItemsIdOption,
+    NoHeaderOption,
+    TextFlags,
+    parse_settings,
+)
 from tastespace.cli.fit import load_table
 from tastespace.cli.output import Format, is_table_output, require_writable, write_file
 from tastespace.cli.table_flags import (
@@ -49,7 +57,12 @@ def run(
     min_user: MinUser = 1,
     min_item: MinItem = 1,
     items: Items = None,
+    items_id: ItemsIdOption = None,
     users: Users = None,
+    delimiter: DelimiterOption = None,
+    no_header: NoHeaderOption = False,
+    encoding: EncodingOption = None,
+    date_format: DateFormatOption = None,
     preset: Annotated[str | None, typer.Option(help="paper or default; without it the stored parameters.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
     split_seed: Annotated[int, typer.Option(help="Seed of the split, where none is published.")] = 0,
@@ -74,8 +87,22 @@ def run(
     name = str(method or model)
     parts = None
     if Path(source).exists() or any(one is not None for one in (user, item, timestamp, items)):
+        text = TextFlags(delimiter, no_header, encoding, date_format)
         whole = load_table(
-            source, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads
+            source,
+            user,
+            item,
+            rating,
+            min_rating,
+            weight,
+            timestamp,
+            min_user,
+            min_item,
+            items,
+            users,
+            threads,
+            items_id,
+            text,
         )
         parts = runs.parts_of_table(source, whole, split_seed)
     metrics = tuple(metric) if metric else runs.ACCURACY

@@ -15,7 +15,18 @@ from rich.console import Console
 from rich.table import Table
 
 from tastespace import store
-from tastespace.cli.arguments import ModelArgument, cast_ids, open_model, read_item_attributes
+from tastespace.cli.arguments import (
+    DelimiterOption,
+    EncodingOption,
+    ItemsIdOption,
+    ModelArgument,
+    NoHeaderOption,
+    TextFlags,
+    cast_ids,
+    open_model,
+    print_notes,
+    read_item_attributes,
+)
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output
 from tastespace.data import Interactions
 from tastespace.data.categories import category_column, item_categories
@@ -31,8 +42,8 @@ _TASTES_AT = 20  # length of list of the metrics for users with several tastes
 def evaluate(
     model: ModelArgument,
     test: Annotated[Path, typer.Argument(help="Parquet, CSV or TSV file with held-out interactions.")],
-    user: Annotated[str, typer.Option(help="Column of user ids.")] = "user",
-    item: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
+    user: Annotated[str | None, typer.Option(help="Column of user ids; by default user.")] = None,
+    item: Annotated[str | None, typer.Option(help="Column of item ids; by default item.")] = None,
     protocol: Annotated[str, typer.Option(help="full or paper.")] = "full",
     metric: Annotated[list[str] | None, typer.Option(help="P, NDCG@5, MAP, Coverage, ...; may be repeated.")] = None,
     k: Annotated[list[int] | None, typer.Option("-k", "--k", help="Cut-offs; may be repeated.")] = None,
@@ -44,11 +55,15 @@ def evaluate(
         typer.Option(help="File of interactions to leave out besides the training data; may be repeated."),
     ] = None,
     items: Annotated[Path | None, typer.Option(help="File of item attributes, in place of the model's own.")] = None,
+    items_id: ItemsIdOption = None,
     column: Annotated[str | None, typer.Option(help="Item attribute that holds the categories.")] = None,
     on_unknown: Annotated[str, typer.Option(help="For ids that are not in the model: error or skip.")] = "error",
     only: Annotated[
         str | None, typer.Option(help="warm: users with a training history only; cold: those without; default: both.")
     ] = None,
+    delimiter: DelimiterOption = None,
+    no_header: NoHeaderOption = False,
+    encoding: EncodingOption = None,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
@@ -61,10 +76,18 @@ def evaluate(
             "full, or no --seen."
         )
 
-    def read(path: Path) -> Interactions:
-        return cast_ids(Interactions.from_file(path, user=user, item=item, threads=threads), opened.train_)
+    text = TextFlags(delimiter, no_header, encoding)
+    user_column, item_column = text.column("--user", user, "user"), text.column("--item", item, "item")
+    assert user_column is not None
+    assert item_column is not None
+    messages = Console(stderr=True, soft_wrap=True)
 
-    attributes = None if items is None else read_item_attributes(items, opened.train_, item)
+    def read(path: Path) -> Interactions:
+        found = Interactions.from_file(path, user=user_column, item=item_column, threads=threads, **text.for_reader())
+        print_notes(found, messages)
+        return cast_ids(found, opened.train_)
+
+    attributes = None if items is None else read_item_attributes(items, opened.train_, item_column, items_id, text)
     wanted = metric or ["P", "R", "NDCG", "MAP", "MRR"]
     left_out: dict[str, list[str]] = {}
     if tastes:
@@ -85,7 +108,6 @@ def evaluate(
         threads=threads,
     )
     _print_report(report, f"{test}, protocol {protocol!r}", format)
-    messages = Console(stderr=True, soft_wrap=True)
     for line in report.history_note:
         messages.print(line.strip(), highlight=False)
     for reason, names in left_out.items():

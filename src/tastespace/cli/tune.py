@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tastespace.cli.arguments import parse_settings
+from tastespace.cli.arguments import (
+    DateFormatOption,
+    DelimiterOption,
+    EncodingOption,
+    ItemsIdOption,
+    NoHeaderOption,
+    TextFlags,
+    parse_settings,
+    print_notes,
+)
 from tastespace.cli.fit import load_table, require_half_life
 from tastespace.cli.output import Format, emit, is_table_output, require_writable
 from tastespace.cli.table_flags import (
@@ -62,7 +71,12 @@ def tune(
     min_user: MinUser = 1,
     min_item: MinItem = 1,
     items: Items = None,
+    items_id: ItemsIdOption = None,
     users: Users = None,
+    delimiter: DelimiterOption = None,
+    no_header: NoHeaderOption = False,
+    encoding: EncodingOption = None,
+    date_format: DateFormatOption = None,
     seed: Seed = 0,
     threads: Threads = 0,
     format: Annotated[
@@ -116,12 +130,27 @@ def tune(
     for flag, path in (("--out", out), ("--journal", journal)):
         if path is not None:
             require_writable(flag, path, keep=False)
+    text = TextFlags(delimiter, no_header, encoding, date_format)
     whole = load_table(
-        source, user, item, rating, min_rating, weight, timestamp, min_user, min_item, items, users, threads
+        source,
+        user,
+        item,
+        rating,
+        min_rating,
+        weight,
+        timestamp,
+        min_user,
+        min_item,
+        items,
+        users,
+        threads,
+        items_id,
+        text,
     )
     whole = whole if half_life is None else whole.with_half_life(half_life)
     messages = Console(stderr=True, soft_wrap=True)
     messages.print(f"{source}: {whole!r}", highlight=False, markup=False)
+    print_notes(whole, messages)
     result = search(
         model, whole, minutes=minutes, trials=trials, split=split, share=share, metric=metric, params=settings,
         journal=journal, seed=seed, threads=threads, progress=True,

@@ -105,7 +105,12 @@ class IdMap:
         return None
 
     def _one(self, external: Any) -> Any:
-        own = self._as_own_type(pl.Series([_plain(external)]))
+        if isinstance(external, str) and not is_valid_text(external):
+            return None
+        try:
+            own = self._as_own_type(pl.Series([_plain(external)]))
+        except (TypeError, OverflowError, pl.exceptions.PolarsError):  # no value that a column could hold
+            return None
         return None if own is None else own[0]
 
 
@@ -167,8 +172,36 @@ def plain_series(name: str, values: Iterable[Any]) -> pl.Series:
         raise DataError(f"column {name!r} mixes types: {examples}. Turn them into one type first.")
     try:
         return pl.Series(name, listed)
-    except (TypeError, pl.exceptions.PolarsError) as problem:
+    except UnicodeError as problem:
+        broken = next(value for value in listed if isinstance(value, str) and not is_valid_text(value))
+        raise DataError(
+            f"column {name!r} holds {broken!r}, which is no valid text (a lone surrogate, as from bytes that are not "
+            "UTF-8). Decode the text in its own encoding."
+        ) from problem
+    except (TypeError, OverflowError, pl.exceptions.PolarsError) as problem:
         raise DataError(f"column {name!r} cannot be read: {problem}. Turn it into text or plain numbers.") from problem
+
+
+def fits_numpy(dtype: pl.DataType) -> bool:
+    """Whether values of this type are numbers that NumPy has: not decimals, nor whole numbers beyond 64 bits.
+
+    >>> fits_numpy(pl.Int64()), fits_numpy(pl.Int128()), fits_numpy(pl.String())
+    (True, False, False)
+    """
+    return dtype in _FITS_INT64 or dtype == pl.UInt64 or dtype.is_float()
+
+
+def is_valid_text(text: str) -> bool:
+    """Whether a text can be stored: every character has a form in UTF-8.
+
+    >>> is_valid_text("jam"), is_valid_text(chr(0xDCFF))
+    (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:

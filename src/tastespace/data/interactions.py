@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from tastespace.checks import renamed_arguments
-from tastespace.data.ids import IdMap
+from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError
 
@@ -107,6 +107,7 @@ class Interactions:
         catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
         item_attributes: IntoFrame | None = None,
         user_attributes: IntoFrame | None = None,
+        date_format: str | None = None,
         threads: int = 0,
     ) -> Interactions:
         """Build from a pandas, polars, pyarrow or any other frame that narwhals supports.
@@ -131,6 +132,8 @@ class Interactions:
                 from the id map. Items outside it are an error.
             item_attributes, user_attributes: Frames with the id in column ``item`` (``user``) or in a column
                 named as in ``frame``, and any other columns (title, genres, ...).
+            date_format: How dates as text are written, such as ``"%m/%d/%Y"``; recognized unless given. Dates such as
+                01/02/2024, which can be read in two ways, are taken as day/month/year with a warning.
             threads: 0 means all cores.
 
         >>> import polars as pl
@@ -142,7 +145,18 @@ class Interactions:
         from tastespace.data.tables import FrameTable
 
         options = BuildOptions(
-            user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
+            user,
+            item,
+            rating,
+            min_rating,
+            weight,
+            timestamp,
+            min_user,
+            min_item,
+            core,
+            duplicates,
+            threads,
+            date_format,
         )
         return build(FrameTable(frame), options, catalog, item_attributes, user_attributes)
 
@@ -152,12 +166,12 @@ class Interactions:
         cls,
         path: str | Path,
         *,
-        user: str = "user",
-        item: str = "item",
-        rating: str | None = None,
+        user: str | int = "user",
+        item: str | int = "item",
+        rating: str | int | None = None,
         min_rating: float | None = None,
-        weight: str | None = None,
-        timestamp: str | None = None,
+        weight: str | int | None = None,
+        timestamp: str | int | None = None,
         min_user: int = 1,
         min_item: int = 1,
         core: bool = False,
@@ -167,22 +181,92 @@ class Interactions:
         user_attributes: IntoFrame | None = None,
         delimiter: str | None = None,
         header: bool | None = None,
+        encoding: str | None = None,
+        date_format: str | None = None,
         threads: int = 0,
     ) -> Interactions:
         """Build from a Parquet, CSV or TSV file; arguments as in `from_frame`.
 
-        ``path`` names one file: ``clicks[1].csv`` is that file, not a pattern. Parquet is read one column at a time.
-        For text, ``delimiter`` and ``header`` are recognized unless given; a file without a header has the columns
-        ``column_1``, ``column_2``, ... Ids in text become whole numbers only where that loses nothing (007 stays text).
+        ``path`` names one file: ``clicks[1].csv`` is that file, not a pattern (`from_files` takes patterns). Parquet is
+        read one column at a time. For text, ``delimiter`` and ``header`` are recognized unless given; a file without a
+        header has the columns ``column_1``, ``column_2``, ..., which may be given by their numbers (``user=1``). Text
+        is read as UTF-8, UTF-16 and UTF-32 are recognized; name others in ``encoding``, such as ``"cp1252"``. Ids in
+        text become whole numbers only where that loses nothing (007 stays text).
+        """
+        return cls.from_files(
+            [path],
+            user=user,
+            item=item,
+            rating=rating,
+            min_rating=min_rating,
+            weight=weight,
+            timestamp=timestamp,
+            min_user=min_user,
+            min_item=min_item,
+            core=core,
+            duplicates=duplicates,
+            catalog=catalog,
+            item_attributes=item_attributes,
+            user_attributes=user_attributes,
+            delimiter=delimiter,
+            header=header,
+            encoding=encoding,
+            date_format=date_format,
+            threads=threads,
+        )
+
+    @classmethod
+    def from_files(
+        cls,
+        pattern: str | Path | Sequence[str | Path],
+        *,
+        user: str | int = "user",
+        item: str | int = "item",
+        rating: str | int | None = None,
+        min_rating: float | None = None,
+        weight: str | int | None = None,
+        timestamp: str | int | None = None,
+        min_user: int = 1,
+        min_item: int = 1,
+        core: bool = False,
+        duplicates: str = "sum",
+        catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
+        item_attributes: IntoFrame | None = None,
+        user_attributes: IntoFrame | None = None,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        encoding: str | None = None,
+        date_format: str | None = None,
+        threads: int = 0,
+    ) -> Interactions:
+        """Build from several files, one after the other; arguments as in `from_file`.
+
+        Args:
+            pattern: A pattern such as ``"clicks/2024-*.parquet"``, whose matches are read in the order of their names
+                (``**`` goes through subfolders); or a list of files, whose names are no patterns.
         """
         from tastespace.data.interactions_builder import BuildOptions, build
-        from tastespace.data.tables import open_file
+        from tastespace.data.tables import column_name, matching_files, open_files
 
+        named = {"user": user, "item": item, "rating": rating, "weight": weight, "timestamp": timestamp}
+        columns: dict[str, Any] = {role: column_name(column) for role, column in named.items()}
         options = BuildOptions(
-            user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
+            **columns,
+            min_rating=min_rating,
+            min_user=min_user,
+            min_item=min_item,
+            core=core,
+            duplicates=duplicates,
+            threads=threads,
+            date_format=date_format,
         )
-        others = [name for name in (rating, weight, timestamp) if name is not None]
-        table = open_file(path, delimiter, header, (user, item), others)
+        others = [columns[role] for role in ("rating", "weight", "timestamp") if columns[role] is not None]
+        # A column of times may be that of ratings or weights, which are numbers.
+        dates = {columns["timestamp"]} - {columns["rating"], columns["weight"], None}
+        paths = matching_files(pattern) if isinstance(pattern, (str, Path)) else pattern
+        table = open_files(
+            paths, delimiter, header, (columns["user"], columns["item"]), others, encoding, sorted(dates, key=str)
+        )
         return build(table, options, catalog, item_attributes, user_attributes)
 
     @classmethod
@@ -349,7 +433,7 @@ class Interactions:
             plain = ids.series.to_physical()
             digest.update(
                 plain.to_numpy().tobytes()
-                if plain.dtype.is_integer() or plain.dtype.is_float()
+                if fits_numpy(plain.dtype)
                 else "".join(f"{len(text)}:{text}" for text in map(str, plain.to_list())).encode()
             )
         for part in (self.offsets, self.indices, self.weights, self.timestamps):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.checks import require_whole
 from tastespace.data.attributes import aligned_attributes
+from tastespace.data.dates import parse_times
 from tastespace.data.ids import IdMap, encode, id_series, plain_series
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.data.tables import Table, require_columns
@@ -43,6 +44,7 @@ class BuildOptions:
     core: bool
     duplicates: str
     threads: int
+    date_format: str | None = None
 
     def __post_init__(self) -> None:
         if self.duplicates not in _MERGES:
@@ -55,6 +57,8 @@ class BuildOptions:
             raise ParameterError(f"min_rating={self.min_rating} needs rating=, the name of the rating column.")
         if self.user == self.item:
             raise ParameterError(f"user and item are the same column, {self.user!r}.")
+        if self.date_format is not None and self.timestamp is None:
+            raise ParameterError(f"date_format={self.date_format!r} needs timestamp=, the name of the column of times.")
         require_whole("min_user", self.min_user, 0)
         require_whole("min_item", self.min_item, 0)
 
@@ -203,19 +207,19 @@ def _numbers(table: Table, column: str) -> NDArray[np.float64]:
     return series.cast(pl.Float64).to_numpy()
 
 
-def _times(table: Table, column: str) -> NDArray[np.int64] | NDArray[np.float64]:
+def _times(table: Table, column: str, date_format: str | None) -> NDArray[np.int64] | NDArray[np.float64]:
     series = table.read(column)
     if series.null_count():
         first = int(series.is_null().arg_true()[0])
         raise DataError(f"{table.name}, {table.row(first)}: the time in column {column!r} is null.")
     try:
         if series.dtype == pl.String:
-            series = series.str.to_datetime()
+            series = parse_times(series, f"{table.name}, column {column!r}", date_format)
         if series.dtype in (pl.Date, pl.Datetime):
             return series.cast(pl.Datetime("us")).to_physical().to_numpy()
         if series.dtype.is_integer():
             return series.cast(pl.Int64).to_numpy()
-    except pl.exceptions.PolarsError as problem:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as problem:
         raise DataError(
             f"{table.name}: column {column!r} of type {series.dtype} cannot be used as timestamps "
             f"({str(problem).splitlines()[0]}). Expected numbers, dates, or dates as text such as 2024-12-31 23:59:59."
@@ -239,8 +243,11 @@ def _merge(
         weights = times = None
     else:
         offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, len(users), n_threads)
-        times = _in_csr_order(_times(table, options.timestamp), keep, sources) if options.timestamp else None
-        weights = _in_csr_order(_numbers(table, options.weight), keep, sources) if options.weight else None
+        times = weights = None
+        if options.timestamp:
+            times = _in_csr_order(_times(table, options.timestamp, options.date_format), keep, sources)
+        if options.weight:
+            weights = _in_csr_order(_numbers(table, options.weight), keep, sources)
         latest = _latest(times, starts)
         if weights is not None:
             merge = {"sum": np.add.reduceat, "max": np.maximum.reduceat}.get(options.duplicates)

@@ -238,5 +238,5 @@ def _draw(n: int, fraction: float, seed: int, what: str) -> NDArray[np.bool_]:
 
 
 def _rng(seed: Any) -> np.random.Generator:
-    require_whole("seed", seed, 0)
+    require_whole("seed", seed, 0, most=2**64 - 1)
     return np.random.default_rng(seed)

@@ -90,7 +90,7 @@ def multi_interest(
     1.0
     """
     _check(n_users, n_items, n_interactions, n_categories, n_interests, dominance, noise)
-    require_whole("seed", seed, 0)
+    require_whole("seed", seed, 0, most=2**64 - 1)
     rng = np.random.default_rng(seed)
     names = tuple(category_names) if category_names else _category_names(n_categories)
     if len(names) != n_categories:

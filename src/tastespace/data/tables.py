@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import polars as pl
 
+from tastespace.checks import is_whole
 from tastespace.data.ids import plain_series
-from tastespace.data.text_tables import TextTable
+from tastespace.data.text_tables import TextTable, shown_names
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 
 if TYPE_CHECKING:
     import narwhals as nw
     from narwhals.typing import IntoFrame
+
+
+# Damaged Parquet files: polars may also panic, or fail to decode text.
+_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError)
 
 
 class Table(Protocol):
@@ -94,19 +99,71 @@ class ParquetTable:
             # An open file, because polars takes a path such as a[1].parquet for a pattern.
             with path.open("rb") as file:
                 self.columns = list(pl.read_parquet_schema(file))
-        except (pl.exceptions.PolarsError, OSError) as problem:
+        except _UNREADABLE as problem:
             raise _unreadable(path, "Parquet file", problem) from problem
 
     def read(self, column: str) -> pl.Series:
         """One column."""
         try:
-            return pl.read_parquet(self._path, columns=[column], glob=False).to_series()
-        except (pl.exceptions.PolarsError, OSError) as problem:
+            with self._path.open("rb") as file:
+                return pl.read_parquet(file, columns=[column]).to_series()
+        except _UNREADABLE as problem:
             raise _unreadable(self._path, "Parquet file", problem) from problem
 
     def row(self, position: int) -> str:
         """Rows of a Parquet file count from 0."""
         return f"row {position}"
+
+
+class JoinedTable:
+    """Several tables of the same columns, one below the other."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = tables
+        self._lengths = [0] * len(tables)
+        self.name = f"{tables[0].name} and {len(tables) - 1} more"
+        self.backend = tables[0].backend
+        self.columns = [name for name in tables[0].columns if all(name in table.columns for table in tables)]
+
+    def read(self, column: str) -> pl.Series:
+        """One column of all tables; text where it is text in one of them."""
+        parts = [table.read(column) for table in self._tables]
+        self._lengths = [len(part) for part in parts]
+        if any(part.dtype == pl.String for part in parts):
+            parts = [part.cast(pl.String) for part in parts]
+        try:
+            return pl.concat([part.to_frame(column) for part in parts], how="vertical_relaxed").to_series()
+        except pl.exceptions.PolarsError as problem:
+            types = ", ".join(f"{part.dtype} in {table.name}" for part, table in zip(parts, self._tables, strict=True))
+            raise DataError(f"column {column!r} has types that do not fit together: {types}.") from problem
+
+    def row(self, position: int) -> str:
+        """The row in its own file."""
+        for table, length in zip(self._tables, self._lengths, strict=True):
+            if position < length:
+                return f"{table.name}, {table.row(position)}"
+            position -= length
+        return f"row {position}"
+
+
+def open_files(
+    paths: Sequence[str | Path],
+    delimiter: str | None = None,
+    header: bool | None = None,
+    ids: Sequence[str] = (),
+    others: Sequence[str] = (),
+    encoding: str | None = None,
+    dates: Sequence[str] = (),
+) -> Table:
+    """The tables of one or more files as one; arguments as in `open_file`."""
+    if isinstance(paths, (str, Path)) or not isinstance(paths, Sequence) or not paths:
+        raise ParameterError(f"expected a list of one or more files, given {paths!r}.")
+    tables = [open_file(path, delimiter, header, ids, others, encoding, dates) for path in paths]
+    if len(tables) == 1:
+        return tables[0]
+    for table in tables:
+        require_columns(table, {name: name for name in (*ids, *others)})
+    return JoinedTable(tables)
 
 
 def open_file(
@@ -115,24 +172,59 @@ def open_file(
     header: bool | None = None,
     ids: Sequence[str] = (),
     others: Sequence[str] = (),
+    encoding: str | None = None,
+    dates: Sequence[str] = (),
 ) -> Table:
     """The table in a file: Parquet by its ending or its first bytes, text otherwise.
 
-    ``ids`` and ``others`` name the columns that will be read; a text file keeps only those.
+    ``ids`` and ``others`` name the columns that will be read; a text file keeps only those. ``dates`` are those of
+    ``others`` that hold times.
     """
     path = require_path(path)
-    if path.is_dir():
-        raise DataError(f"{path}: this is a folder, expected a file.")
-    if not path.is_file():
-        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataError(f"{path}: no such file.{nearest(path.name, siblings)}")
-    with path.open("rb") as file:
-        magic = file.read(4)
+    try:
+        if path.is_dir():
+            raise DataError(f"{path}: this is a folder, expected a file.")
+        if not path.is_file():
+            siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+            pattern = " A path is one file; for several give a pattern to Interactions.from_files." * is_pattern(path)
+            raise DataError(f"{path}: no such file.{nearest(path.name, siblings)}{pattern}")
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be read ({problem.strerror or problem}).") from problem
     if not magic:
         raise DataError(f"{path}: the file is empty.")
     if magic == b"PAR1" or path.suffix in (".parquet", ".pq"):
         return ParquetTable(path)
-    return TextTable(path, delimiter, header, ids, others)
+    return TextTable(path, delimiter, header, ids, others, encoding, dates)
+
+
+def is_pattern(path: str | Path) -> bool:
+    """Whether the name holds characters of patterns: ``*``, ``?`` or ``[``."""
+    return any(one in str(path) for one in "*?[")
+
+
+def matching_files(pattern: str | Path) -> list[Path]:
+    """The files that a pattern matches, by name; none at all is an error."""
+    whole = require_path(pattern)
+    try:
+        # relative to the root or the current folder: Path.glob takes no absolute patterns
+        start = Path(whole.anchor)
+        found = sorted(path for path in start.glob(str(whole.relative_to(start))) if path.is_file())
+    except (ValueError, OSError, NotImplementedError) as problem:
+        raise DataError(f"{pattern}: no pattern of files ({problem}).") from problem
+    if not found:
+        raise DataError(f"{pattern}: no file matches this pattern.")
+    return found
+
+
+def column_name(column: Any) -> Any:
+    """A column by its number, counted from 1, as the name that it has in a file without a header.
+
+    >>> column_name(2), column_name("sku")
+    ('column_2', 'sku')
+    """
+    return f"column_{column}" if is_whole(column) else column
 
 
 def require_columns(table: Table, wanted: dict[str, str | None]) -> None:
@@ -143,7 +235,7 @@ def require_columns(table: Table, wanted: dict[str, str | None]) -> None:
         if column is not None and column not in table.columns:
             raise DataError(
                 f"{table.name} has no column {column!r} (given as {role}=); its columns are "
-                f"{', '.join(map(repr, table.columns))}.{nearest(column, table.columns)}"
+                f"{shown_names(table.columns)}.{nearest(column, table.columns)}"
             )
 
 
@@ -184,8 +276,8 @@ def _from_pandas_like(name: str, native: Any) -> pl.Series:
     return plain_series(name, [None if is_missing else value for value, is_missing in values])
 
 
-def _unreadable(path: Path, kind: str, problem: Exception) -> DataError:
+def _unreadable(path: Path, kind: str, problem: BaseException) -> DataError:
+    reason = next(iter(str(problem).splitlines()), type(problem).__name__)[:300]
     return DataError(
-        f"{path}: cannot be read as a {kind} ({str(problem).splitlines()[0]}). "
-        "The file may be cut off or damaged; fetch or write it again."
+        f"{path}: cannot be read as a {kind} ({reason}). The file may be cut off or damaged; fetch or write it again."
     )

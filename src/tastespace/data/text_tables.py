@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import logging
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
-from tastespace.errors import DataError
+from tastespace.data.text_encoding import UTF_8, encoding_problem, find_encoding, recognized_encoding
+from tastespace.errors import DataError, ParameterError
 
 log = logging.getLogger(__name__)
 
 _SNIFF_LINES = 200
 _DELIMITERS = ("\t", ",", ";", "|", " ")
 _LONG_DELIMITERS = ("::",)
+_LINE = "\0line"  # the column of line numbers; no header holds a zero byte
 
 
 class TextTable:
@@ -32,6 +37,8 @@ class TextTable:
         delimiter, header: Recognized unless given.
         ids: Columns of ids that will be read.
         others: Other columns that will be read.
+        encoding: Name of the encoding, such as ``"cp1252"``. None: UTF-8, or UTF-16 and UTF-32, which are recognized.
+        dates: Which of ``others`` hold times: those stay text unless they are numbers.
     """
 
     backend = "polars"
@@ -43,69 +50,84 @@ class TextTable:
         header: bool | None = None,
         ids: Sequence[str] = (),
         others: Sequence[str] = (),
+        encoding: str | None = None,
+        dates: Sequence[str] = (),
     ) -> None:
         self.name = str(path)
         self._path = path
-        self._ids, self._others = tuple(ids), tuple(others)
-        head = self._head()
+        self._ids, self._others, self._dates = tuple(ids), tuple(others), tuple(dates)
+        _require_delimiter(delimiter)
+        with self._raw_errors():
+            self._is_gzip = _is_gzip(path)
+            self._given_encoding = encoding is not None
+            self._encoding = recognized_encoding(self._first_bytes()) if encoding is None else find_encoding(encoding)
+            head = self._head()
         self._delimiter = delimiter or _sniff_delimiter(head)
         first = self._split(head[0])
         wanted = set(self._ids) | set(self._others)
         if header is None:
             header = (bool(wanted) and wanted <= set(first)) or _looks_like_header(first, self._second(head))
         self._header = header
+        if header and any("\ufffd" in name for name in first) and self._encoding == UTF_8:
+            with self._raw_errors():
+                self._require_decodable()
         self.columns = first if header else [f"column_{i + 1}" for i in range(len(first))]
         if len(set(self.columns)) < len(self.columns):
-            raise DataError(f"{path}: two columns have the same name; the header is {', '.join(map(repr, first))}.")
+            raise DataError(f"{path}: two columns have the same name; the header is {shown_names(first)}.")
         self._frame: pl.DataFrame | None = None
 
     def read(self, column: str) -> pl.Series:
         """One column; the file is parsed on the first call."""
         if self._frame is None:
-            self._frame = self._parse()
+            with self._raw_errors():
+                self._frame = self._parse()
         found = self._frame.get_column(column)
         return _lossless_numbers(found) if column in self._ids else found
 
     def row(self, position: int) -> str:
         """Lines of a text file count from 1, the header included."""
         assert self._frame is not None
-        return f"line {int(self._frame['_line'][position]) + 1 + self._header}"
+        return f"line {int(self._frame[_LINE][position]) + 1 + self._header}"
 
     # ---- parsing -------------------------------------------------------------------------------------------
 
     def _parse(self) -> pl.DataFrame:
         frame = self._parse_long_delimiter() if len(self._delimiter) > 1 else self._parse_csv()
-        wanted = [name for name in frame.columns if name != "_line"]
+        wanted = [name for name in frame.columns if name != _LINE]
         blank = frame.select(pl.all_horizontal(pl.col(wanted).is_null())).to_series()
         if blank.any():
             frame = frame.filter(~blank)
         self._require_whole_last_line()
-        return frame
+        return frame.with_columns(_typed(frame[name]) for name in self._dates if name in frame.columns)
 
     def _parse_csv(self) -> pl.DataFrame:
         wanted = [name for name in self.columns if name in self._ids + self._others] or self.columns
-        text = {name: pl.String for name in self._ids if name in self.columns}
-        problem: Exception | None = None
+        text = {name: pl.String for name in (*self._ids, *self._dates) if name in self.columns}
+        problem: BaseException | None = None
+        source = self._source()
         for n_rows in (10_000, None):  # a type that shows only in a later row is found by reading everything again
             try:
                 return pl.read_csv(
-                    self._path,
+                    source,
                     separator=self._delimiter,
                     has_header=self._header,
                     new_columns=self.columns,
                     columns=[self.columns.index(name) for name in wanted],
                     schema_overrides=text,
                     infer_schema_length=n_rows,
-                    row_index_name="_line",
+                    row_index_name=_LINE,
                     try_parse_dates=True,
                     glob=False,
                 )
-            except (pl.exceptions.PolarsError, OSError) as caught:
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as caught:
                 problem = caught
-        where = self._first_long_line()
+        if self._encoding == UTF_8:
+            self._require_decodable()
+        reason = next(iter(str(problem).splitlines()), type(problem).__name__)[:300]  # it may quote a whole field
         raise DataError(
-            f"{self._path}{where}: cannot be read as text with delimiter {self._delimiter!r} "
-            f"({str(problem).splitlines()[0]}). Correct the file, or give delimiter= and header=."
+            f"{self._path}{self._first_long_line()}: cannot be read as text with delimiter {self._delimiter!r} "
+            f"({reason}). Correct the file, or give its delimiter and say whether it has a header (delimiter= and "
+            "header=; on the command line --delimiter and --no-header)."
         ) from problem
 
     def _parse_long_delimiter(self) -> pl.DataFrame:
@@ -121,7 +143,7 @@ class TextTable:
         columns = zip(*(fields for _, fields in kept), strict=True) if kept else ([] for _ in self.columns)
         frame = pl.DataFrame({name: list(values) for name, values in zip(self.columns, columns, strict=True)})
         typed = [frame[name] if name in self._ids else _typed(frame[name]) for name in frame.columns]
-        return pl.DataFrame([pl.Series("_line", [number for number, _ in kept]), *typed])
+        return pl.DataFrame([pl.Series(_LINE, [number for number, _ in kept]), *typed])
 
     def _require_whole_last_line(self) -> None:
         """A file that was cut off ends in a line with too few fields, which readers fill up silently."""
@@ -140,24 +162,69 @@ class TextTable:
 
     def _first_long_line(self) -> str:
         """Where a line has too many fields, as ", line 17: 5 fields, expected 4"."""
-        with self._open() as file:
-            for fields in (reader := csv.reader(file, delimiter=self._delimiter)):
-                if len(fields) > len(self.columns):
-                    return f", line {reader.line_num}: {len(fields)} fields, expected {len(self.columns)}"
+        try:
+            with self._open() as file:
+                for fields in (reader := csv.reader(file, delimiter=self._delimiter)):
+                    if len(fields) > len(self.columns):
+                        return f", line {reader.line_num}: {len(fields)} fields, expected {len(self.columns)}"
+        except csv.Error:  # a field beyond the limit of that reader, such as the rest of a file after a stray quote
+            pass
         return ""
 
     # ---- reading lines -----------------------------------------------------------------------------------
 
+    @contextmanager
+    def _raw_errors(self) -> Iterator[None]:
+        """What unpacking, decoding and the file system raise, as a `DataError` that says what to do."""
+        try:
+            try:
+                yield
+            except UnicodeError as problem:
+                raise DataError(encoding_problem(self._path, self._encoding, self._bytes())) from problem
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            raise DataError(
+                f"{self._path}: the gzip file is cut off or damaged ({problem}). Fetch or write it again."
+            ) from problem
+        except OSError as problem:
+            raise DataError(f"{self._path}: cannot be read ({problem.strerror or problem}).") from problem
+
     def _open(self) -> IO[str]:
-        if _is_gzip(self._path):
-            return gzip.open(self._path, "rt", newline="", encoding="utf-8-sig", errors="replace")
-        return self._path.open(newline="", encoding="utf-8-sig", errors="replace")
+        errors = "strict" if self._given_encoding or self._encoding != UTF_8 else "replace"
+        if self._is_gzip:
+            return gzip.open(self._path, "rt", newline="", encoding=self._encoding, errors=errors)
+        return self._path.open(newline="", encoding=self._encoding, errors=errors)
+
+    def _bytes(self) -> bytes:
+        return gzip.decompress(self._path.read_bytes()) if self._is_gzip else self._path.read_bytes()
+
+    def _first_bytes(self, n: int = 4096) -> bytes:
+        with gzip.open(self._path) if self._is_gzip else self._path.open("rb") as file:
+            return bytes(file.read(n))
+
+    def _source(self) -> Path | io.BytesIO:
+        """What polars reads: the file itself, or its text in UTF-8 where it is written in another encoding."""
+        if self._encoding == UTF_8 and self.name.isprintable():
+            return self._path
+        if self._encoding == UTF_8:  # polars does not open every name that the file system has
+            return io.BytesIO(self._bytes())
+        return io.BytesIO(self._bytes().decode(self._encoding).encode())
+
+    def _require_decodable(self) -> None:
+        """Raise, with the encoding that the file is likely to have, unless it is in its encoding."""
+        self._bytes().decode(self._encoding)
+
+    def text(self) -> str:
+        """The whole text."""
+        with self._raw_errors():
+            return self._bytes().decode(self._encoding)
 
     def _text(self) -> str:
-        raw = gzip.decompress(self._path.read_bytes()) if _is_gzip(self._path) else self._path.read_bytes()
+        raw = self._bytes()
         try:
-            return raw.decode("utf-8-sig")
+            return raw.decode(self._encoding)
         except UnicodeDecodeError:
+            if self._given_encoding:
+                raise
             return raw.decode("latin-1")  # every byte is a letter there, so no two ids become one
 
     def _head(self) -> list[str]:
@@ -176,12 +243,48 @@ class TextTable:
         return lines
 
     def _split(self, line: str) -> list[str]:
-        if len(self._delimiter) > 1:
-            return [field.strip() for field in line.split(self._delimiter)]
-        return [field.strip() for field in next(csv.reader([line.rstrip("\r\n")], delimiter=self._delimiter), [])]
+        return [field.strip() for field in _fields(line.rstrip("\r\n"), self._delimiter)]
 
     def _second(self, head: list[str]) -> list[str] | None:
         return self._split(head[1]) if len(head) > 1 else None
+
+
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """A text file as it is; arguments and errors as for tables."""
+    from tastespace.data.tables import open_file
+
+    table = open_file(path, ",", header=False, encoding=encoding)
+    if not isinstance(table, TextTable):
+        raise DataError(f"{path}: expected a text file.")
+    return table.text()
+
+
+def _require_delimiter(delimiter: str | None) -> None:
+    if delimiter is None:
+        return
+    if not isinstance(delimiter, str) or not delimiter or set(delimiter) & set('"\r\n\0'):
+        raise ParameterError(
+            f"delimiter={delimiter!r}: expected the character between two fields, such as ',' or '\\t', or several "
+            "such as '::'."
+        )
+    if len(delimiter) == 1 and not delimiter.isascii():
+        raise ParameterError(f"delimiter={delimiter!r}: expected an ASCII character, or several characters.")
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    """The fields of one line; only one-character delimiters know quotes."""
+    if len(delimiter) > 1 or '"' not in line:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # a field beyond the limit of that reader
+        return line.split(delimiter)
+
+
+def shown_names(names: list[str]) -> str:
+    """Names of columns, for messages: of many the first few."""
+    shown = ", ".join(repr(name[:60]) for name in names[:20])
+    return shown if len(names) <= 20 else f"{shown}, ... ({len(names):,} in all)"
 
 
 def _limited(file: IO[str], n: int) -> Iterator[str]:
@@ -204,7 +307,7 @@ def _sniff_delimiter(lines: list[str]) -> str:
             return candidate
     scored = []
     for order, candidate in enumerate(_DELIMITERS):
-        counts = [len(next(csv.reader([line], delimiter=candidate), [])) for line in lines[:50]]
+        counts = [len(_fields(line, candidate)) for line in lines[:50]]
         if min(counts) > 1:
             scored.append((counts.count(counts[0]) / len(counts), -order, candidate))
     return max(scored)[2] if scored else ","

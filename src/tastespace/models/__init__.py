@@ -106,7 +106,7 @@ class ModelInfo:
     """Its class in this module."""
     family: str
     extra: str | None
-    """Optional dependencies that it needs: ``pip install tastespace[neural]``."""
+    """Optional dependencies that it needs: a name of `tastespace.extras.EXTRAS`, such as ``"neural"``."""
     interests: bool
     """Whether users have several vectors: `Recommender.shelves` then has a row of items for each."""
     fold_in: bool

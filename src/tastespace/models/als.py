@@ -111,6 +111,7 @@ class ALS(Recommender):
         return (self.regularization * scale).astype(np.float32)
 
     def _check(self) -> None:
+        super()._check()
         for name in ("dim", "iterations"):
             require_whole(name, getattr(self, name))
         require_number("regularization", self.regularization, above=0.0)

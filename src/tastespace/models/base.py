@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from tastespace.data.concat import concat
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, NotFittedError, ParameterError, nearest
+from tastespace.errors import DataError, NotFittedError, ParameterError, TrainingError, nearest
+from tastespace.memory import available_gb
+from tastespace.models.fit_memory import require_memory_to_fit
 from tastespace.models.inference import InferenceMixin
 from tastespace.models.parameter_names import require_known
 from tastespace.models.vector_space import VectorSpace
+from tastespace.threads import resolve_threads
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -38,6 +41,18 @@ class SparseMatrix(Protocol):
         """The same in compressed rows."""
 
 
+class _CheckedWhenMade(ABCMeta):
+    """Checks the parameters of a model as soon as its constructor, which only stores them, has returned."""
+
+    if not TYPE_CHECKING:  # type checkers read the signature of __init__
+
+        def __call__(cls, *args: Any, **parameters: Any) -> Any:
+            """A new model; invalid parameters are a `ParameterError`."""
+            model = super().__call__(*args, **parameters)
+            model._check()
+            return model
+
+
 class _ConstructorSignature:
     """The signature of a class is that of its ``__init__``, although `Recommender` has a ``__new__``."""
 
@@ -48,18 +63,19 @@ class _ConstructorSignature:
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-class Recommender(InferenceMixin, ABC):
+class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     """Base of all models.
 
-    A subclass writes ``__init__`` (which only stores its parameters), `_fit`, and either `score_block` or, for
-    vector models, `vectors`. It then has evaluation, recommendation, the command line and the conformance
-    tests. Names of learned attributes end in an underscore; `train_` holds the ids and the seen items.
+    A subclass writes ``__init__`` (which only stores its parameters), `_check` (which raises where one is invalid, and
+    is called when a model is made), `_fit`, and either `score_block` or, for vector models, `vectors`. It then
+    has evaluation, recommendation, the command line and the conformance tests. Names of learned attributes end in an
+    underscore; `train_` holds the ids and the seen items.
     """
 
     uses_weights: ClassVar[bool] = False
     """Whether the model learns from the weights of interactions; `fit` refuses weighted data otherwise."""
     extra: ClassVar[str | None] = None
-    """The optional dependencies that the model needs, as in ``pip install tastespace[extra]``."""
+    """The optional dependencies that the model needs: a name of `tastespace.extras.EXTRAS`."""
     deterministic_threads: ClassVar[bool] = True
     """Whether training gives the same bits for every value of ``threads``, where the model has that parameter."""
     _fixed_parameters: ClassVar[dict[str, str]] = {}
@@ -88,6 +104,7 @@ class Recommender(InferenceMixin, ABC):
         >>> EASE().fit(frame).recommend("bob", k=1)["item"].to_list()
         ['jam']
         """
+        self._check()  # attributes may have been set since the model was made
         data, held_out = _as_interactions(train, valid)
         if data.n_interactions == 0:
             raise DataError(f"fit was given {data!r}: nothing to learn from.")
@@ -97,7 +114,14 @@ class Recommender(InferenceMixin, ABC):
                 f"valid ({held_out!r}) has other users or items than train ({data!r}). Split one Interactions with "
                 "tastespace.split; its parts share both."
             )
-        self._fit(data, held_out, progress)
+        require_memory_to_fit(self, data)
+        try:
+            self._fit(data, held_out, progress)
+        except MemoryError as problem:
+            raise TrainingError(
+                f"{self!r} needs more memory for {data!r} than there is ({available_gb():.3g} GB are free): lower the "
+                "parameters that make it large, or drop rare users and items (min_user=, min_item=)."
+            ) from problem
         self.train_, self.valid_ = data, held_out
         return self
 
@@ -113,6 +137,11 @@ class Recommender(InferenceMixin, ABC):
             f"{type(self).__name__} does not use weights, given {len(data.weights):,} interactions with weights{span}. "
             f"Drop them (Interactions.without_weights(), or no --weight), or take a model that uses them: {others}."
         )
+
+    def _check(self) -> None:
+        """Raise `ParameterError` for invalid parameters; called when a model is made, changed and fitted."""
+        if "threads" in vars(self):
+            resolve_threads(vars(self)["threads"])
 
     @abstractmethod
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
@@ -237,6 +266,7 @@ class Recommender(InferenceMixin, ABC):
             setattr(self, name, value)
         for name, inner_values in nested.items():  # after their models, which may be new
             getattr(self, name).set_params(**inner_values)
+        self._check()
         return self
 
     def clone(self: Self) -> Self:

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace.checks import require_choice, require_number
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import DataError
 from tastespace.memory import available_gb
 from tastespace.models.base import Recommender
 from tastespace.models.ease_sides import UserSide, item_weights
@@ -106,11 +107,14 @@ class EASE(Recommender):
         self.threads = threads
         self.side = side
 
+    def _check(self) -> None:
+        super()._check()
+        require_number("regularization", self.regularization, above=0.0)
+        if self.memory_limit_gb is not None:
+            require_number("memory_limit_gb", self.memory_limit_gb, above=0.0)
+        require_choice("side", self.side, _SIDES)
+
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        if not self.regularization > 0 or not np.isfinite(self.regularization):
-            raise ParameterError(f"regularization={self.regularization!r}: expected a positive number.")
-        if self.side not in _SIDES:
-            raise ParameterError(f"side={self.side!r}: expected {', '.join(map(repr, _SIDES[:-1]))} or {_SIDES[-1]!r}.")
         by_users = self.side == "users" or (self.side == "auto" and train.n_users < train.n_items)
         self._require_memory(train, by_users)
         for name in ("weights_", "inverse_", "diagonal_", "by_item_", "regularization_", "folded_in_"):

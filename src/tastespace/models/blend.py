@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.checks import require_number
+from tastespace.checks import require_choice, require_number
 from tastespace.data import split
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
@@ -121,7 +121,6 @@ class Blend(Recommender):
             raise ParameterError("Blend.of was given neither weights nor valid, held-out interactions to choose them.")
         if valid is not None and not isinstance(valid, Interactions):
             raise DataError(f"valid is {type(valid).__name__}, expected Interactions.")
-        model._check_balance()
         given = checked_weights(weights, len(fitted))
         model.members_ = fitted
         model.weights_ = model._chosen(valid) if given is None else given
@@ -134,7 +133,6 @@ class Blend(Recommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         templates = self._templates()
-        self._check_balance()
         given = checked_weights(self.weights, len(templates))
         for stale in ("_balance", "recipe_"):
             vars(self).pop(stale, None)
@@ -196,10 +194,11 @@ class Blend(Recommender):
     def _templates(self) -> list[Recommender]:
         return [DPCML(), SparseEASE()] if self.members is None else checked_members(self.members)
 
-    def _check_balance(self) -> None:
+    def _check(self) -> None:
+        super()._check()
+        checked_weights(self.weights, len(self._templates()))
         require_number("balance", self.balance, least=0.0)
-        if self.balance_by not in BALANCED_BY:
-            raise ParameterError(f"balance_by={self.balance_by!r}: expected {' or '.join(map(repr, BALANCED_BY))}.")
+        require_choice("balance_by", self.balance_by, BALANCED_BY)
 
     # ---- scores --------------------------------------------------------------------------------------------
 

@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 
 from tastespace import _native
-from tastespace.checks import require_number, require_seed, require_whole
+from tastespace.checks import require_choice, require_number, require_whole
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
 from tastespace.models.trained_base import TrainedRecommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
@@ -111,13 +110,9 @@ class BPR(TrainedRecommender):
         )
 
     def _check(self) -> None:
-        """Raise `ParameterError` for invalid parameters, before anything is computed."""
+        super()._check()
         for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
-            if getattr(self, name) not in choices:
-                raise ParameterError(
-                    f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, choices))}."
-                )
-        require_seed(self.seed)
+            require_choice(name, getattr(self, name), choices)
         for name in ("dim", "block_size", "average"):
             require_whole(name, getattr(self, name))
         require_number("learning_rate", self.learning_rate, above=0.0)

@@ -47,10 +47,13 @@ class CategoryPopular(Recommender):
         self.logarithm = logarithm
         self.column = column
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _check(self) -> None:
+        super()._check()
         require_number("power", self.power, least=0.0)
         if not isinstance(self.logarithm, bool):
             raise ParameterError(f"logarithm={self.logarithm!r}: expected True or False.")
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self.popularity_ = train.item_counts.astype(np.float32) + np.float32(0.5)
         self.membership_ = self._categories(train)
 

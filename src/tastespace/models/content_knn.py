@@ -101,9 +101,12 @@ class ContentKNN(Recommender):
         self._given = {"user": user_features, "item": item_features}
         return super().fit(train, valid, progress)
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _check(self) -> None:
+        super()._check()
         for name in ("n_neighbors", "min_count", "max_vocabulary"):
             require_whole(name, getattr(self, name))
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self.encoders_, self.feature_weights_, self.contents_ = {}, {}, {}
         for side, given in vars(self).pop("_given").items():
             content = content_for(train, side, given)

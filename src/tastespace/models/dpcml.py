@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.checks import is_whole, require_number, require_seed, require_share, require_spread, require_whole
+from tastespace.checks import (
+    is_finite_number,
+    is_whole,
+    require_choice,
+    require_number,
+    require_share,
+    require_spread,
+    require_whole,
+)
 from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
@@ -488,7 +496,7 @@ class DPCML(TrainedRecommender):
         return find_sampler(default if self.sampler is None else self.sampler)
 
     def _check(self) -> None:
-        """Raise `ParameterError` for invalid parameters, before anything is computed."""
+        super()._check()
         self._sampler()
         for name, choices in (
             ("geometry", _REGIONS),
@@ -498,18 +506,19 @@ class DPCML(TrainedRecommender):
             ("weighting", ("positive", "user")),
             ("schedule", SCHEDULES),
         ):
-            if getattr(self, name) not in choices:
-                raise ParameterError(
-                    f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, choices))}."
-                )
+            require_choice(name, getattr(self, name), choices)
         if not (is_whole(self.n_interests) or self.n_interests in ("adaptive", AUTO)):
             raise ParameterError(
                 f"n_interests={self.n_interests!r}: expected a whole number of vectors per user, 1 or more, 'adaptive' "
                 "or 'auto'."
             )
-        require_seed(self.seed)
-        for name in ("dim", "n_hardest", "block_size", "average"):
+        if is_whole(self.n_interests):
+            require_whole("n_interests", self.n_interests)
+        for name in ("dim", "min_interests", "n_hardest", "block_size", "average"):
             require_whole(name, getattr(self, name))
+        if not is_finite_number(self.log_base) or not self.log_base > 1:
+            raise ParameterError(f"log_base={self.log_base!r}: expected a number larger than 1.")
+        require_number("popularity_power", self.popularity_power, least=0.0)
         if self.n_negatives is not None:
             require_whole("n_negatives", self.n_negatives)
         sampler = self._sampler()

@@ -104,9 +104,12 @@ class ItemKNN(ItemNeighbors):
         self.normalize = normalize
         self.threads = threads
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _check(self) -> None:
+        super()._check()
         require_whole("n_neighbors", self.n_neighbors)
         require_number("shrink", self.shrink, least=0.0)
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         matrix = train.matrix
         norms = train.item_counts.astype(np.float64)
         if train.weights is not None:
@@ -151,10 +154,13 @@ class RP3beta(ItemNeighbors):
         self.beta = beta
         self.threads = threads
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _check(self) -> None:
+        super()._check()
         require_whole("n_neighbors", self.n_neighbors)
         require_number("alpha", self.alpha, above=0.0)
         require_number("beta", self.beta, least=0.0)
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         matrix = train.matrix.astype(np.float64)
         popularity = np.maximum(np.asarray(matrix.sum(axis=0)).ravel(), np.finfo(np.float64).tiny)
 

@@ -95,6 +95,7 @@ class SparseEASE(Recommender):
         self.coefficients_ = by_target.tocsr()
 
     def _check(self) -> None:
+        super()._check()
         require_whole("n_neighbors", self.n_neighbors)
         require_number("regularization", self.regularization, above=0.0)
         require_number("dropout", self.dropout, least=0.0)

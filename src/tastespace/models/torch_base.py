@@ -17,9 +17,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.checks import require_number, require_whole
+from tastespace.checks import require_choice, require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
+from tastespace.extras import missing
 from tastespace.models.trained_base import TrainedRecommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
@@ -34,9 +35,7 @@ def require_torch(what: str) -> Any:
     try:
         import torch
     except ImportError as problem:
-        raise ParameterError(
-            f"{what} learns with torch, which is not installed: pip install 'tastespace[neural]'."
-        ) from problem
+        raise missing("neural", f"{what} learns with torch") from problem
     return torch
 
 
@@ -147,13 +146,14 @@ class NeuralRecommender(_Weights):
     # ---- learning ------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """Check all parameters before anything is computed; subclasses add theirs."""
+        super()._check()
         for name in ("dim", "batch_size", "n_negatives"):
             require_whole(name, getattr(self, name))
         require_number("learning_rate", self.learning_rate, above=0.0)
         require_number("weight_decay", self.weight_decay, least=0.0)
-        if self.optimizer not in ("adam", "adagrad", "sgd"):
-            raise ParameterError(f"optimizer={self.optimizer!r}: expected 'adam', 'adagrad' or 'sgd'.")
+        require_choice("optimizer", self.optimizer, ("adam", "adagrad", "sgd"))
+        if not isinstance(self.device, str):
+            raise ParameterError(f"device={self.device!r}: expected the name of a device, such as 'cpu'.")
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         torch = require_torch(type(self).__name__)

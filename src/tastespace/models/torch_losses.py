@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tastespace.checks import require_spread
-from tastespace.errors import ParameterError
+from tastespace.checks import require_choice, require_spread
 
 _LARGE = 1e30
 
@@ -78,8 +77,7 @@ class SpreadControl:
     """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound."""
 
     def _check_spread(self) -> None:
-        if self.dcrs not in (None, "mean", "pairs"):
-            raise ParameterError(f"dcrs={self.dcrs!r}: expected 'mean', 'pairs' or None.")
+        require_choice("dcrs", self.dcrs, ("mean", "pairs", None))
         require_spread(self.spread_weight, self.min_spread, self.max_spread)
 
     def _penalty(self, vectors: Any) -> Any:

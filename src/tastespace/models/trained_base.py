@@ -60,6 +60,10 @@ class TrainedRecommender(LoopSettings, Recommender):
         self._callbacks = tuple(callbacks)
         return super().fit(train, valid, progress)
 
+    def _check(self) -> None:
+        super()._check()
+        self._check_loop()
+
     def as_chosen(self: Self) -> Self:
         """An unfitted copy with the best number of epochs; it has files of its own, such as ``run-final.csv``."""
         again = super().as_chosen()

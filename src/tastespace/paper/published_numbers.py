@@ -38,7 +38,7 @@ def published_table(name: str) -> pl.DataFrame:
     >>> published_table("datasets").columns[:3]
     ['dataset', 'domain', 'users']
     """
-    return pl.read_csv(_FOLDER / f"{name}.csv")
+    return pl.read_csv(_FOLDER / f"{name}.csv", glob=False)
 
 
 def published_accuracy(dataset: str, method: str) -> dict[str, float]:

@@ -16,8 +16,9 @@ from typing import Any
 import polars as pl
 
 from tastespace.atomic import atomic_write
-from tastespace.errors import DatasetError, ParameterError
+from tastespace.errors import DatasetError
 from tastespace.evaluation.significance import holm
+from tastespace.extras import missing
 from tastespace.paper.claim_tests import (
     DEVIATIONS_HEADING,
     Verdict,
@@ -401,9 +402,7 @@ def _environment() -> Any:
     try:
         import jinja2
     except ImportError as problem:
-        raise ParameterError(
-            "the report needs Jinja2, which is not installed: pip install 'tastespace[paper]'."
-        ) from problem
+        raise missing("paper", "the report needs Jinja2") from problem
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=jinja2.select_autoescape(["html"]),

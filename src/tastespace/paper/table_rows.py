@@ -167,7 +167,9 @@ class Archive:
         path = self.folder / file
         found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         try:
-            frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=dict.fromkeys(floats, pl.Float64))
+            frame = pl.read_csv(
+                path, glob=False, infer_schema_length=None, schema_overrides=dict.fromkeys(floats, pl.Float64)
+            )
         except FileNotFoundError:
             raise DataError(f"{self.folder} is no archive of results: it has no {file}.") from None
         for row in frame.iter_rows(named=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 from tastespace.atomic import atomic_write
 from tastespace.errors import DataError, ParameterError, require_path
+from tastespace.extras import missing
 
 # Okabe and Ito's palette, without black and yellow, which are hard to tell from text and from paper.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B", "#7F7F7F")
@@ -24,9 +25,7 @@ def new_figure(width: float, height: float) -> Any:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as problem:
-        raise ParameterError(
-            "pictures need matplotlib, which is not installed: pip install 'tastespace[plots]'."
-        ) from problem
+        raise missing("plots", "pictures need matplotlib") from problem
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
     FigureCanvasAgg(figure)  # texts can be measured
     return figure

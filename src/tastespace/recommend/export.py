@@ -15,7 +15,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace.atomic import atomic_write
+from tastespace.data.ids import fits_numpy
 from tastespace.errors import DataError, ParameterError, nearest, require_path
+from tastespace.extras import missing
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.scoring import require_vectors
@@ -98,7 +100,7 @@ def _npz(path: Path, model: Recommender, metric: str, items: Any, users: Any, ow
 
 def _ids(series: pl.Series) -> NDArray[Any]:
     """Ids as an array that opens without pickle: text has a fixed width."""
-    if series.dtype.is_numeric() or series.dtype.is_temporal():
+    if fits_numpy(series.dtype) or series.dtype.is_temporal():
         return series.to_numpy()
     return np.array([str(value) for value in series.to_list()])
 
@@ -107,10 +109,7 @@ def _import_faiss() -> Any:
     try:
         import faiss
     except ImportError as problem:
-        raise ParameterError(
-            "kind='faiss' needs faiss, which is not installed: pip install 'tastespace[ann]'. kind='parquet' needs "
-            "nothing."
-        ) from problem
+        raise missing("ann", "kind='faiss' needs faiss", "kind='parquet' needs nothing.") from problem
     return faiss
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.checks import is_whole
+from tastespace.checks import is_finite_number, is_whole
 from tastespace.data.ids import IdMap
 from tastespace.errors import DataError, ParameterError
+
+MOST_BOOST = 1e6
+"""The largest factor of an interest; sums of larger ones would lose the other interests, or overflow."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,9 @@ def checked_boost(boost: Any, n_interests: int, who: str = "this user") -> dict[
     factors = dict(boost or {})
     require_interests(factors, n_interests, who)
     for factor in factors.values():
-        if not isinstance(factor, Real) or isinstance(factor, bool) or not 0 < float(factor) < np.inf:
-            raise ParameterError(f"boost={boost!r}: expected positive factors; mute= leaves an interest out.")
+        if not is_finite_number(factor) or not 0 < factor <= MOST_BOOST:
+            limit = f" and at most {MOST_BOOST:,.0f}" if is_finite_number(factor) and factor > 0 else ""
+            raise ParameterError(f"boost={boost!r}: expected positive factors{limit}; mute= leaves an interest out.")
     return {int(x): float(factor) for x, factor in factors.items()}
 
 

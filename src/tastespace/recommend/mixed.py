@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.checks import require_whole
-from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.ranking import Block
@@ -59,7 +58,7 @@ class Mixed(TwoStage):
         self.diversity = diversity
         self.column = column
         self.k = k
-        if isinstance(model, Recommender) and model.is_fitted:
+        if isinstance(model, Recommender) and model.is_fitted:  # what is no model is refused right after
             self._adopt(model)
 
     @property
@@ -82,7 +81,8 @@ class Mixed(TwoStage):
         self.require_fitted()
         return self.model_.evidence(user, item)
 
-    def _check(self, train: Interactions) -> None:
+    def _check(self) -> None:
+        super()._check()
         if self.mix not in MIXES:
             raise ParameterError(f"mix={self.mix!r}: expected one of {', '.join(MIXES)}.{nearest(self.mix, MIXES)}")
         check_diversity(self.diversity)

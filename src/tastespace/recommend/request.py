@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.checks import require_on_unknown
+from tastespace.checks import require_on_unknown, shortened
 from tastespace.data.ids import plain_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.models.inference import Filter
+from tastespace.recommend.filter_text import require_plain_condition
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
     frame = attribute_frame(train)
     known = f"the columns of the items are {', '.join(map(repr, frame.columns))}."
     try:
+        if isinstance(filter, str):
+            require_plain_condition(filter)
         if isinstance(filter, (str, pl.Expr)):
             expression = pl.sql_expr(filter) if isinstance(filter, str) else filter
             kept = frame.select(expression.alias("kept")).to_series()
@@ -136,8 +139,9 @@ def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
         raise DataError(
             f"filter={_shown(filter)}: no column {missing!r}; {known}{nearest(missing, frame.columns)}"
         ) from problem
-    except pl.exceptions.PolarsError as problem:
-        raise DataError(f"filter={_shown(filter)} cannot be read: {str(problem).splitlines()[0]}; {known}") from problem
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeError, RecursionError) as problem:
+        reason = next(iter(str(problem).splitlines()), type(problem).__name__)
+        raise DataError(f"filter={_shown(filter)} cannot be read: {reason}; {known}") from problem
     if kept.dtype != pl.Boolean or len(kept) != train.n_items:
         raise DataError(
             f"filter={_shown(filter)} gave {len(kept):,} values of type {kept.dtype}, expected true or false for each "
@@ -147,4 +151,4 @@ def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
 
 
 def _shown(filter: Any) -> str:
-    return repr(filter) if isinstance(filter, str) else f"<{getattr(filter, '__name__', type(filter).__name__)}>"
+    return shortened(filter) if isinstance(filter, str) else f"<{getattr(filter, '__name__', type(filter).__name__)}>"

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.checks import is_whole, require_k
+from tastespace.checks import is_whole, require_k, require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import FrameTable
@@ -196,10 +196,14 @@ class Reranked(TwoStage):
         """
         return super().around(fitted, **parameters)
 
-    def _check(self, train: Interactions) -> None:
+    def _check(self) -> None:
+        super()._check()
         if not is_whole(self.pool):
             raise ParameterError(f"pool={self.pool!r}: expected how many items to re-order, 1 or more.")
+        require_whole("pool", self.pool)
         check_method(self.how, self.weight, self._options())
+
+    def _check_with(self, train: Interactions) -> None:
         if self.how == "calibrated":
             category_shares(train, self.column)
 

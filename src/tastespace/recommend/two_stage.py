@@ -32,8 +32,12 @@ class TwoStage(Recommender):
     model_: Recommender
     """The fitted first stage."""
 
-    @abstractmethod
-    def _check(self, train: Interactions) -> None:
+    def _check(self) -> None:
+        super()._check()
+        if not isinstance(self.model, Recommender):
+            raise ParameterError(f"model={self.model!r}: expected a recommender, such as EASE().")
+
+    def _check_with(self, train: Interactions) -> None:
         """Raise unless the parameters are usable with this training data."""
 
     @abstractmethod
@@ -44,9 +48,8 @@ class TwoStage(Recommender):
     def around(cls: type[Own], fitted: Recommender, **parameters: Any) -> Own:
         """Two stages around a model that is fitted already, which is taken as it is: to try many settings, say."""
         made = cls(fitted, **parameters)  # type: ignore[call-arg]
-        made._check_first()
         fitted.require_fitted()
-        made._check(fitted.train_)
+        made._check_with(fitted.train_)
         made._adopt(fitted)
         return made
 
@@ -55,22 +58,17 @@ class TwoStage(Recommender):
         self._put(fitted)
         self.train_, self.valid_ = fitted.train_, fitted.valid_
 
-    def _check_first(self) -> None:
-        if not isinstance(self.model, Recommender):
-            raise ParameterError(f"model={self.model!r}: expected a recommender, such as EASE().")
-
     def _put(self, fitted: Recommender) -> None:
         self.model_ = fitted
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        self._check_first()
-        self._check(train)  # before the first stage learns for hours
+        self._check_with(train)  # before the first stage learns for hours
         self._put(self.model.clone().fit(train, valid, progress))
 
     @property
     def uses_weights(self) -> bool:  # type: ignore[override]
         """Where the first stage does."""
-        return getattr(self.model, "uses_weights", True)  # what is no recommender is refused in `fit`
+        return self.model.uses_weights
 
     @property
     def supports_fold_in(self) -> bool:

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.checks import is_whole, require_seed, require_whole
-from tastespace.errors import ParameterError, TrainingError
+from tastespace.checks import is_whole, require_seed, require_whole, shortened
+from tastespace.errors import ParameterError, TrainingError, require_path
 from tastespace.training.checkpoint import read_checkpoint, write_checkpoint
 from tastespace.training.progress import EpochBar
 
@@ -81,7 +81,13 @@ class LoopSettings:
         for name in ("checkpoint_minutes", "max_minutes"):
             minutes = getattr(self, name)
             if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
-                raise ParameterError(f"{name}={minutes!r}: expected a positive number.")
+                raise ParameterError(f"{name}={shortened(minutes)}: expected a positive number.")
+        for name in ("checkpoint", "log_file"):
+            if getattr(self, name) is not None:
+                require_path(getattr(self, name), name)
+        for name in ("monitor", "monitor_protocol"):
+            if not isinstance(getattr(self, name), str):
+                raise ParameterError(f"{name}={getattr(self, name)!r}: expected a name, such as NDCG@10 and full.")
         if self.log_file is not None and Path(self.log_file).suffix not in (".csv", ".jsonl"):
             raise ParameterError(f"log_file={str(self.log_file)!r}: expected a name that ends in .csv or .jsonl.")
 

@@ -55,6 +55,33 @@ def test_every_form_of_a_folder_is_recognized(form: str, tmp_path: Path, tiny_10
     assert entry.where.startswith(str(folder))
 
 
+@pytest.mark.parametrize("flaw", ["encrypted", "unknown method", "damaged"])
+def test_the_next_source_follows_an_archive_that_cannot_be_unpacked(
+    flaw: str, tmp_path: Path, tiny_10m: object, tiny_zip: bytes
+) -> None:
+    raw = bytearray(tiny_zip)
+    at = -1
+    while (
+        at := raw.find(b"PK\x01\x02", at + 1)
+    ) >= 0:  # the entries of the table at the end, and the headers of members
+        header = int.from_bytes(raw[at + 42 : at + 46], "little")
+        if flaw == "encrypted":
+            raw[at + 8] |= 1
+            raw[header + 6] |= 1
+        elif flaw == "unknown method":
+            raw[at + 10] = raw[header + 8] = 77
+        else:
+            start = header + 30 + int.from_bytes(raw[header + 26 : header + 28], "little")
+            raw[start : start + 4] = b"\xff\xff\xff\xff"
+    for name, content in (("one", bytes(raw)), ("two", tiny_zip)):
+        (tmp_path / name / "ml-10m").mkdir(parents=True)
+        (tmp_path / name / "ml-10m" / "ml-10m.zip").write_bytes(content)
+    both = [tmp_path / "one", tmp_path / "two"]
+    assert datasets.load("ml-10m", data_dirs=both, download=False).n_interactions == 24
+    with pytest.raises(DatasetError, match="in the archive cannot be read"):
+        datasets.load("ml-10m", data_dirs=both[0], download=False)
+
+
 def test_several_folders_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_10m: object, tiny_zip: bytes
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -12,6 +14,8 @@ from tastespace.errors import DataError
 
 DATA_VARIABLE = "TASTESPACE_DATA"
 _ARCHIVES = (".zip", ".whl")
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, RuntimeError, ValueError, MemoryError)
+"""What zipfile raises for archives that are damaged, encrypted (RuntimeError) or packed in an unknown way."""
 
 
 class Files(Protocol):
@@ -65,7 +69,7 @@ class Archive:
         try:
             with zipfile.ZipFile(self._path) as archive:
                 return archive.read(self._members()[name])
-        except (zipfile.BadZipFile, OSError, EOFError) as problem:
+        except _UNREADABLE as problem:  # encrypted, damaged, or packed in a way that is not supported
             raise DataError(f"{name} in the archive cannot be read ({problem})") from problem
 
     def _members(self) -> dict[str, str]:
@@ -74,7 +78,7 @@ class Archive:
                 with zipfile.ZipFile(self._path) as archive:
                     # Of files with the same name the one nearest to the top wins.
                     paths = sorted(archive.namelist(), key=lambda path: (path.count("/"), path), reverse=True)
-            except (zipfile.BadZipFile, OSError) as problem:
+            except _UNREADABLE as problem:
                 raise DataError(f"not a readable zip archive ({problem}); it may be cut off") from problem
             self._names = {PurePosixPath(path).name: path for path in paths if not path.endswith("/")}
         return self._names

@@ -20,8 +20,9 @@ def read_parquet(files: Files, name: str, columns: Mapping[str, str], optional: 
     """
     try:
         frame = pl.read_parquet(io.BytesIO(files.read(name)))
-    except (pl.exceptions.PolarsError, OSError) as problem:
-        raise DataError(f"{name} cannot be read as Parquet ({str(problem).splitlines()[0]})") from problem
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as problem:
+        reason = next(iter(str(problem).splitlines()), type(problem).__name__)
+        raise DataError(f"{name} cannot be read as Parquet ({reason})") from problem
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise DataError(f"{name} has no column {', '.join(missing)}; its columns are {', '.join(frame.columns)}")

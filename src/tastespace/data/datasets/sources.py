@@ -54,7 +54,13 @@ class Search:
             for layout in layouts:
                 try:
                     result = use(layout, found)
-                except (DataError, pl.exceptions.PolarsError) as problem:
+                except (
+                    DataError,
+                    pl.exceptions.PolarsError,
+                    pl.exceptions.PanicException,
+                    OSError,
+                    ValueError,
+                ) as problem:
                     failures.append(f"{source}: {problem}")
                     log.warning("%s: passed over %s: %s.", dataset.name, source, problem)
                 else:

@@ -1,0 +1,46 @@
+"""The optional packages: what each extra is for, what it needs, and the command that installs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tastespace.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A group of optional packages, as in pyproject.toml."""
+
+    packages: tuple[str, ...]
+    """Their requirements."""
+    purpose: str
+
+    @property
+    def command(self) -> str:
+        """What installs it, from a clone as well as from an index, and without building the kernels again.
+
+        >>> EXTRAS["neural"].command
+        'pip install "torch>=2.2"'
+        """
+        return "pip install " + " ".join(f'"{one}"' for one in self.packages)
+
+
+EXTRAS = {
+    "frames": Extra(("pandas>=2.1", "pyarrow>=15"), "pandas and pyarrow frames as input and output"),
+    "plots": Extra(("matplotlib>=3.8",), "pictures: taste map, shelves, trade-off curve"),
+    "ann": Extra(("faiss-cpu>=1.8",), "export of item vectors as a faiss index"),
+    "neural": Extra(("torch>=2.2",), "models that learn with torch"),
+    "tune": Extra(("optuna>=4",), "search for parameters of the paper's methods"),
+    "paper": Extra(("jinja2>=3.1", "matplotlib>=3.8"), "the report of the paper's tables and figures"),
+    "bench": Extra(("implicit>=0.7.2", "torch>=2.2"), "the other libraries that benchmarks compare with"),
+}
+
+
+def missing(extra: str, what: str, advice: str = "") -> ParameterError:
+    """The error for an optional package that is not installed; ``what`` says who needs which package.
+
+    >>> print(missing("plots", "pictures need matplotlib"))
+    pictures need matplotlib, which is not installed: pip install "matplotlib>=3.8" (the plots extra).
+    """
+    command = EXTRAS[extra].command
+    return ParameterError(f"{what}, which is not installed: {command} (the {extra} extra).{advice and ' ' + advice}")

@@ -1,0 +1,60 @@
+"""The table of extras and the hints for missing packages."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tastespace import models
+from tastespace.errors import ParameterError
+from tastespace.extras import EXTRAS, missing
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_extras_are_those_of_the_package():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    declared.pop("test")
+    assert {name: list(extra.packages) for name, extra in EXTRAS.items()} == declared
+
+
+def test_no_other_hint_is_given():
+    for path in (ROOT / "src").rglob("*.py"):
+        if path.name != "extras.py":
+            assert not re.search(r"pip install|tastespace\[", path.read_text(encoding="utf-8")), path
+
+
+def test_pages_have_every_model_and_every_extra():
+    page, readme = (ROOT / "docs" / "models.md").read_text(), (ROOT / "README.md").read_text()
+    for one in models.table():
+        assert f"| `{one.name}` | `{one.class_name}` | {one.family} | {one.extra or ''} |" in page
+    for name, extra in EXTRAS.items():
+        row = f"| {name} | {extra.purpose} | `{extra.command}` |"
+        assert row in page
+        assert row in readme
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "extra"),
+    [
+        ("torch", lambda: __import__("tastespace.models.torch_base", fromlist=["x"]).require_torch("GMF"), "neural"),
+        ("faiss", lambda: __import__("tastespace.recommend.export", fromlist=["x"])._import_faiss(), "ann"),
+        ("matplotlib.figure", lambda: __import__("tastespace.plots.canvas", fromlist=["x"]).new_figure(1, 1), "plots"),
+        ("jinja2", lambda: __import__("tastespace.paper.reproduction_report", fromlist=["x"])._environment(), "paper"),
+    ],
+)
+def test_hints_name_packages_rather_than_a_clone(monkeypatch, module, call, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ParameterError, match=re.escape(f"{EXTRAS[extra].command} (the {extra} extra)")):
+        call()
+
+
+def test_every_extra_of_a_model_is_known():
+    assert {one.extra for one in models.table()} - {None} <= EXTRAS.keys()
+    assert str(missing("tune", "x", "y.")) == 'x, which is not installed: pip install "optuna>=4" (the tune extra). y.'
