@@ -64,7 +64,7 @@ class Mixed(TwoStage):
     @property
     def has_interests(self) -> bool:  # type: ignore[override]
         """Where the model does."""
-        return getattr(self.model, "has_interests", False)  # what is no recommender is refused in `fit`
+        return self.model.has_interests
 
     def interest_space(self) -> VectorSpace | None:
         """The model's."""
