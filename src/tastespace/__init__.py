@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.recommend.mixed import Mixed
     from tastespace.recommend.rerank import Reranked, rerank
     from tastespace.recommend.tradeoff import tradeoff
+    from tastespace.recommend.wording import Wording
     from tastespace.store import load
 
     __version__: str
@@ -34,6 +35,7 @@ __all__ = [
     "Mixed",
     "MostPopular",
     "Reranked",
+    "Wording",
     "__version__",
     "compare",
     "datasets",
@@ -56,6 +58,7 @@ _LAZY = {
     "Mixed": "tastespace.recommend.mixed",
     "MostPopular": "tastespace.models.baselines",
     "Reranked": "tastespace.recommend.rerank",
+    "Wording": "tastespace.recommend.wording",
     "compare": "tastespace.evaluation",
     "evaluate": "tastespace.evaluation",
     "load": "tastespace.store",
