@@ -1,13 +1,13 @@
 """Whether shelf names are true, and whether near means near on the taste map: before and after, on real data.
 
-    python benchmarks/shelf_names.py [--data NAME ...] [--users N]
+    python benchmarks/shelf_names.py [--data NAME ...] [--users N] [--models FOLDER]
 
-DPCML with its defaults but 4 interests per user, and the default recipe (``fit(data, trials=6)``), are fitted to whole data
-sets. For N users, drawn at random, shelves of 10 items are named by today's rule and by the former one: the one or two
-categories with the largest p log(p / q) among past and recommended items.
+DPCML with 4 interests per user, else its defaults, and the default recipe (``fit(data, trials=6)``) are fitted to whole
+data sets. For N users, drawn at random, shelves of 10 items are named by today's rule and by the former one: the one or
+two categories with the largest p log(p / q) among past and recommended items.
 
-Names: the share of a named shelf's items that belong to a category of the name (and that share for the items of the catalog), the
-share of shelves that are named by categories, and the share of users with two shelves of one name.
+Names: the share of a named shelf's items that belong to a category of the name, that share of all items of the catalog,
+the share of shelves that are named by categories, and the share of users with two shelves of one name.
 
 Maps: of the items recommended for an interest, the share whose nearest cross is that of their own interest; of the ten
 items drawn nearest to a cross, among those new to the user, the share that is among the ten nearest to the interest in
@@ -18,6 +18,7 @@ former map was the plane of the principal components of interests and past items
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 import scipy.stats
@@ -34,7 +35,8 @@ SHELF, ON_MAP, NEAREST = 10, 8, 10
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", default=DATASETS)
-    parser.add_argument("--users", type=int, default=300)
+    parser.add_argument("--users", type=int, default=150)
+    parser.add_argument("--models", type=Path, help="fitted models are kept here and not fitted again")
     arguments = parser.parse_args()
     names, maps = [], []
     for name in arguments.data:
@@ -45,14 +47,24 @@ def main():
         }
         chosen = np.random.default_rng(0).choice(data.n_users, min(data.n_users, arguments.users), replace=False)
         for title, fit in models.items():
-            model = fit()
+            model = fitted(fit, None if arguments.models is None else arguments.models / f"{name}.{title.lower()}")
             names.append(f"| {name} | {title} | " + " | ".join(measure_names(model, chosen)) + " |")
             maps.append(f"| {name} | {title} | " + " | ".join(measure_maps(model, chosen)) + " |")
             print(names[-1], maps[-1], sep="\n", flush=True)
-    print("\nbefore -> after\n\n| data set | model | items that belong to the name | of the catalog | shelves with a category name"
-          " | users with two shelves of one name |\n" + "| --- " * 6 + "|", *names, sep="\n")  # fmt: skip
+    print("\nbefore -> after\n\n| data set | model | items that belong to the name | of the catalog"
+          " | shelves with a category name | users with two shelves of one name |\n"
+          + "| --- " * 6 + "|", *names, sep="\n")  # fmt: skip
     print("\nbefore -> after\n\n| data set | model | nearest cross is the own | ten nearest | rank correlation |\n"
           + "| --- " * 5 + "|", *maps, sep="\n")  # fmt: skip
+
+
+def fitted(fit, path):
+    if path is not None and path.exists():
+        return ts.load(path)
+    model = fit()
+    if path is not None:
+        model.save(path)
+    return model
 
 
 # ---- names -------------------------------------------------------------------------------------------------
@@ -74,7 +86,9 @@ def measure_names(model, users):
         like = [tuple(train.items.take(rows[:2]).to_list()) for rows in past]
         own = [train.items.index_of(shelf.items) for shelf in shelves]
         before.append((own, old, [label or titles for label, titles in zip(old, like, strict=True)]))
-        now = [() if s.label is None else tuple(categories.names.index(c) for c in s.label.split(", ")) for s in shelves]
+        now = [
+            () if s.label is None else tuple(categories.names.index(c) for c in s.label.split(", ")) for s in shelves
+        ]
         after.append((own, now, [shelf.name for shelf in shelves]))
     return [f"{a} -> {b}" for a, b in zip(summary(before, table), summary(after, table), strict=True)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,9 @@ _MAP_WIDTH, _MAP_HEIGHT, _MAP_HEAD, _MAP_FOOT, _MARGIN = 9.0, 7.0, 0.7, 0.4, 0.3
 _ROOM = np.array([_MAP_WIDTH - 2 * _MARGIN, _MAP_HEIGHT - _MAP_HEAD - _MAP_FOOT - 2 * _MARGIN])
 _INTEREST, _STAR, _PAST, _OTHER = 190.0, 80.0, 16.0, 6.0
 _IMAGE = 2000  # from so many items on, the catalog is one image: an .svg with a mark for each would be large
-_CAPTION = "An item is drawn nearest to the cross of the interest that it matches, and the nearer the better it matches."
+_CAPTION = (
+    "An item is drawn nearest to the cross of the interest that it matches, and the nearer the better it matches."
+)
 _SHOWN = 8  # recommendations drawn for each interest
 _HEAVY = 5  # a name covers so many dots of the catalog rather than one past item
 _NAMED = 3  # of them, those whose titles are written
@@ -93,7 +96,10 @@ def _draw_catalog(axes: Any, items: NDArray[np.float64], layout: TasteMapLayout,
     shades = [color(shelf.interest) for shelf in shelves] or [FAINT]
     order = np.argsort(np.argsort(layout.distance, kind="stable"), kind="stable")
     nearness = 1 - order / max(1, len(order) - 1)
-    colors = [f"{shades[group]}{round(255 * (0.12 + 0.4 * near**2)):02X}" for group, near in zip(layout.group, nearness)]
+    colors = [
+        f"{shades[group]}{round(255 * (0.12 + 0.4 * near**2)):02X}"
+        for group, near in zip(layout.group, nearness, strict=True)
+    ]
     axes.scatter(*items.T, s=_OTHER, c=colors, linewidths=0, rasterized=len(items) > _IMAGE, zorder=1)
 
 
@@ -132,8 +138,7 @@ def _write_names(
     past: NDArray[np.float64],
     regions: list[Region],
 ) -> None:
-    """The interests' names, then titles of recommendations, the best of each shelf before the second of any, then
-    the names of regions."""
+    """The interests' names, titles of recommendations (the best of each shelf before the second of any), regions."""
     screen = axes.transData.transform
     marks = [marker_box(screen(cross), _INTEREST) for cross in crosses[: len(shelves)]]
     marks += [marker_box(screen(items[row]), _STAR) for rows in found for row in rows]
@@ -142,7 +147,8 @@ def _write_names(
     inside = (page.x0 + edge, page.y0, page.x1 - edge, page.y1)
     layout = LabelLayout(axes, inside, marks, screen(np.vstack([items, *[past] * _HEAVY])))
     for at, shelf in enumerate(shelves):
-        layout.write(screen(crosses[at]), _name(shelf), 11, deeper(color(shelf.interest)), _FAR, fontweight="bold")
+        size = 11 if shelf.label else 9
+        layout.write(screen(crosses[at]), _name(shelf), size, deeper(color(shelf.interest)), _FAR, fontweight="bold")
     written = [0] * len(shelves)
     for rank in range(_SHOWN):
         for at, (shelf, rows) in enumerate(zip(shelves, found, strict=True)):
@@ -158,11 +164,12 @@ def _write_names(
 
 
 def _name(shelf: Shelf) -> str:
-    """The label and the share of the history; the titles of past items in lines of their own."""
+    """The label and the share of the history; a name from past items in several lines."""
     share = f"({100 * shelf.weight:.0f} %)"
     if shelf.label:
         return f"{shorten(shelf.label, 28)} {share}"
-    return "\n".join(textwrap.wrap(f"{shorten(shelf.name, 70)} {share}", 30))
+    short = replace(shelf, because_titles=[shorten(title, 28) for title in shelf.because_titles])
+    return "\n".join(textwrap.wrap(f"{short.name} {share}", 32))
 
 
 def _legend(page: Any) -> None:

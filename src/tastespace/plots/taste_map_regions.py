@@ -15,7 +15,6 @@ from tastespace.data.interactions import Interactions
 from tastespace.recommend.interest_labels import Labeler
 
 
-
 @dataclass(frozen=True, eq=False)
 class Region:
     """A part of the map with a name."""

@@ -12,6 +12,7 @@ from tastespace.models.base import Recommender
 from tastespace.recommend.explanations import Explanation
 from tastespace.recommend.wording import Wording, WordingLike
 
+
 def explanation_words(model: Recommender, found: Explanation, wording: WordingLike = None) -> str:
     """An explanation that ``model`` gave, as a sentence; see `Recommender.explain`.
 
@@ -29,19 +30,12 @@ def explanation_words(model: Recommender, found: Explanation, wording: WordingLi
     rows = source.items.index_of([found.item, *(id_of[title] for title in past)])
     took_item, *took_past = (_others(source, int(row), own_row) for row in rows)
     together = [np.intersect1d(took_item, users, assume_unique=True) for users in took_past]
-    named, others = past, took_item
+    named, others, others_any = past, took_item, took_item
     if together:
-        both = reduce(np.intersect1d, together)
-        choices = [(past, both), *(([title], users) for title, users in zip(past, together, strict=True)), (past, both)]
-        named, others = next((choice for choice in choices if len(choice[1])), choices[-1])
-    at_least_one = reduce(np.union1d, [users for title, users in zip(past, together, strict=True) if title in named], [])
-    sentence = words.sentence(
-        named,
-        others=len(others),
-        others_any=len(at_least_one) if named else len(others),
-        item=found.title,
-        user=found.user,
-    )
+        one_by_one = [([title], users, users) for title, users in zip(past, together, strict=True)]
+        both = (past, reduce(np.intersect1d, together), reduce(np.union1d, together))
+        named, others, others_any = next((choice for choice in [both, *one_by_one] if len(choice[1])), both)
+    sentence = words.sentence(named, others=len(others), others_any=len(others_any), item=found.title, user=found.user)
     return f"{sentence} {words.already_has(found.title, found.user)}" if found.seen else sentence
 
 

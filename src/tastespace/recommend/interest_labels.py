@@ -44,9 +44,7 @@ class Labeler:
             )
         self._column = column if column is not None else category_column(self._frame)
 
-    def labels(
-        self, items: Sequence[_Rows], support: Sequence[_Rows] | None = None
-    ) -> list[str | None]:
+    def labels(self, items: Sequence[_Rows], support: Sequence[_Rows] | None = None) -> list[str | None]:
         """A name such as "Film-Noir, Crime" for each of one user's lists of items, where one fits; no name twice.
 
         A name is one category or two. It fits a list where at least three quarters of the items belong to it (to one of
@@ -84,7 +82,9 @@ class Labeler:
             elsewhere = np.mean([belongs[rows].mean() for rows in others]) if others else 0.0
             q = max(everywhere, elsewhere)
             if p >= _LIFT * q:
-                found.append((", ".join(self._categories.names[frequent[c]] for c in name), p * np.log(p / max(q, 1e-6))))
+                found.append(
+                    (", ".join(self._categories.names[frequent[c]] for c in name), p * np.log(p / max(q, 1e-6)))
+                )
         return found
 
     def titles(self, rows: _Rows) -> list[str]:

@@ -75,12 +75,12 @@ class Wording:
 
     ``templates`` has the keys of `ENGLISH`, all of them, so that no sentence remains in another language:
 
-    | key                     | said where                                           | placeholders                     |
-    | ----------------------- | ---------------------------------------------------- | -------------------------------- |
-    | two, one, none          | two, one or none of the user's past items is named   | first, second, others, others_any |
-    | seen                    | the user has the item already (added to the sentence) |                                  |
-    | shelf_two, shelf_one    | name of a shelf whose items share no category        | first, second                    |
-    | plural                  | rule of the plural forms, see below                  |                                  |
+    | key                  | said where                                          | placeholders           |
+    | -------------------- | --------------------------------------------------- | ---------------------- |
+    | two, one, none       | two, one or none of the user's past items is named  | first, second, others, others_any |
+    | seen                 | added where the user has the item already           |                        |
+    | shelf_two, shelf_one | name of a shelf whose items share no category       | first, second          |
+    | plural               | rule of the plural forms, see below                 |                        |
 
     ``{first}`` and ``{second}`` are titles of past items; every template must hold those of its key. ``{others}`` is
     the number of other users who took the item and *all* past items that are named, ``{others_any}`` of those who took
@@ -208,7 +208,7 @@ def _placeholders(key: str, template: str) -> set[str]:
         parts = [part for part in string.Formatter().parse(template) if part[1] is not None]
     except ValueError as problem:
         raise ParameterError(
-            f"{key} = {template!r} cannot be read ({problem}). Write a brace that is no placeholder twice: {{{{ or }}}}."
+            f"{key} = {template!r} cannot be read ({problem}). Write other braces twice: {{{{ or }}}}."
         ) from problem
     for _, name, layout, conversion in parts:
         if layout or conversion:
