@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import matplotlib.image
 import numpy as np

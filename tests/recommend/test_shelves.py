@@ -123,7 +123,7 @@ def test_names_from_past_items_in_other_words(ann):
     wording = {**ENGLISH, "shelf_two": "wegen {first} und {second}", "shelf_one": "wegen {first}"}
     names = [shelf.name for shelf in ann.shelves("ann", wording=wording)]
     assert names == ["wegen tea00 und tea01", "wegen book00 und book03", "wegen pub00"]
-    with pytest.raises(ParameterError, match="lacks the placeholder {first}"):
+    with pytest.raises(ParameterError, match=r"lacks the placeholder \{first\}"):
         ann.shelves("ann", wording={**ENGLISH, "shelf_one": "wegen"})
 
 

@@ -97,7 +97,7 @@ def _draw_catalog(axes: Any, items: NDArray[np.float64], layout: TasteMapLayout,
     order = np.argsort(np.argsort(layout.distance, kind="stable"), kind="stable")
     nearness = 1 - order / max(1, len(order) - 1)
     colors = [
-        f"{shades[group]}{round(255 * (0.12 + 0.4 * near**2)):02X}"
+        f"{shades[group]}{round(255 * (0.22 + 0.4 * near**2)):02X}"
         for group, near in zip(layout.group, nearness, strict=True)
     ]
     axes.scatter(*items.T, s=_OTHER, c=colors, linewidths=0, rasterized=len(items) > _IMAGE, zorder=1)
