@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.recommend.mixed import Mixed
     from tastespace.recommend.rerank import Reranked, rerank
     from tastespace.recommend.tradeoff import tradeoff
+    from tastespace.recommend.wording import Wording
     from tastespace.store import load
     from tastespace.tuning import tune
 
@@ -35,6 +36,7 @@ __all__ = [
     "Mixed",
     "MostPopular",
     "Reranked",
+    "Wording",
     "__version__",
     "compare",
     "cross_validate",
@@ -59,6 +61,7 @@ _LAZY = {
     "Mixed": "tastespace.recommend.mixed",
     "MostPopular": "tastespace.models.baselines",
     "Reranked": "tastespace.recommend.rerank",
+    "Wording": "tastespace.recommend.wording",
     "compare": "tastespace.evaluation",
     "cross_validate": "tastespace.evaluation",
     "evaluate": "tastespace.evaluation",

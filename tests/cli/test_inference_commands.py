@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import matplotlib.image
 import numpy as np
@@ -245,7 +246,8 @@ def test_shelves_for_programs_are_the_librarys(stdout_of, shop, model):
 def test_shelves_as_text_have_names_reasons_and_titles(stdout_of, shop, model):
     text = stdout_of("shelves", shop.model, "u03", "-k", 2, "--format", "table")
     for shelf in model.shelves("u03", 2):
-        for word in (shelf.name, f"{100 * shelf.weight:.0f} % of the history", *shelf.titles, *shelf.because_titles):
+        reasons = shelf.because_titles if shelf.label else ()  # else they are the name
+        for word in (shelf.name, f"{100 * shelf.weight:.0f} % of the history", *shelf.titles, *reasons):
             assert word in text
 
 
@@ -326,6 +328,10 @@ def test_a_map_that_cannot_be_drawn(error_of, shop, popular):
 # ---- explain and similar -----------------------------------------------------------------------------------
 
 
+TOUR = Path(__file__).parents[2] / "docs" / "tour.md"
+GERMAN = TOUR.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]  # the example in the docs
+
+
 def test_an_explanation_as_json_and_as_text(stdout_of, shop, model):
     expected = model.explain("u03", "i05", 3)
     assert json.loads(stdout_of("explain", shop.model, "u03", "i05", "-k", 3)) == expected.to_dict()
@@ -335,6 +341,28 @@ def test_an_explanation_as_json_and_as_text(stdout_of, shop, model):
     )
     assert row["beside"] == "|".join(item for item, _, _ in expected.beside)
     assert (row["rank"], row["rank_without"]) == (expected.rank, expected.rank_without)
+
+
+def test_an_explanation_in_words(stdout_of, error_of, shop, model, tmp_path):
+    command = ("explain", shop.model, "u03", "i05", "-k", 3)
+    sentence = model.explain("u03", "i05", 3, words=True)
+    assert sentence.startswith("Because you took ")
+    for flags in (("--words",), ("--words", "--format", "table")):
+        assert stdout_of(*command, *flags) == f"{sentence}\n"
+    assert json.loads(stdout_of(*command, "--words", "--format", "json")) == [
+        {"user": "u03", "item": "i05", "words": sentence}
+    ]
+    german = tmp_path / "de.toml"
+    german.write_text(GERMAN, encoding="utf-8")
+    expected = model.explain("u03", "i05", 3, words=True, wording=german)
+    assert expected.startswith("Weil du ")
+    for flags in (("--words",), ()):  # a wording asks for words
+        assert stdout_of(*command, *flags, "--wording", german) == f"{expected}\n"
+    text = stdout_of("shelves", shop.model, "u03", "-k", 2, "--wording", german, "--format", "table")
+    assert "weil du fig no. 48 und fig no. 46 genommen hast" in text
+    german.write_text(GERMAN.replace("{second}", "{zweitens}", 1), encoding="utf-8")
+    assert "unknown placeholder {zweitens}" in error_of(*command, "--words", "--wording", german)
+    assert "cannot be read" in error_of(*command, "--wording", tmp_path / "none.toml")
 
 
 def test_explanations_need_known_ids_and_vectors(error_of, shop, popular):

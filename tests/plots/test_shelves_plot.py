@@ -17,7 +17,8 @@ def test_shelves_in_words(draw, dpcml, tmp_path, words):
         assert one.name in found
         for title in one.titles[:6]:
             assert title in text  # of a card's lines, each is a text
-        assert f"{100 * one.weight:.0f} % of the history, near {' · '.join(one.because_titles)}" in found
+        near = f", near {' · '.join(one.because_titles)}" if one.label else ""  # else they are the name
+        assert f"{100 * one.weight:.0f} % of the history{near}" in found
 
 
 @pytest.mark.parametrize("count", [0, 1, 8])

@@ -11,6 +11,7 @@ from toy_models import Given, blend_of, by_vector, in_order, past_rows, space_of
 from tastespace import CML
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.models import VectorSpace
+from tastespace.recommend.wording import ENGLISH
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -68,12 +69,14 @@ def test_one_shelf_for_each_interest_the_strongest_first(ann):
 def test_without_attributes_a_shelf_is_named_after_what_it_grew_from(ann):
     shelves = ann.shelves("ann", k=2)
     assert [shelf.label for shelf in shelves] == [None, None, None]
-    assert [shelf.name for shelf in shelves] == ["like tea00, tea01", "like book00, book03", "like pub00"]
+    assert [shelf.name for shelf in shelves] == [
+        "because you took tea00 and tea01", "because you took book00 and book03", "because you took pub00",
+    ]  # fmt: skip
     assert str(shelves) == (
         "shelves of ann\n"
-        "  like tea00, tea01 (60 %): tea06, tea07\n"
-        "  like book00, book03 (30 %): book01, book02\n"
-        "  like pub00 (10 %): pub01, pub02"
+        "  because you took tea00 and tea01 (60 %): tea06, tea07\n"
+        "  because you took book00 and book03 (30 %): book01, book02\n"
+        "  because you took pub00 (10 %): pub01, pub02"
     )
 
 
@@ -84,15 +87,44 @@ def test_attributes_name_shelves(kinds):
     attributes = pl.DataFrame({"item": STREET, "title": [f"The {item}" for item in STREET], "what": column})
     model = street([0, 100, 200], item_attributes=attributes)
     shelves = model.shelves("ann", k=2)
-    labels = ["teas, shops", "books, shops", "pubs"]
+    labels = ["teas", "books", "pubs"]
     assert [shelf.label for shelf in shelves] == labels
     assert [shelf.name for shelf in shelves] == labels
     assert shelves[0].titles == ["The tea06", "The tea07"]
     assert shelves[0].because_titles[:2] == ["The tea00", "The tea01"]
-    assert str(shelves[0]) == "teas, shops (60 %): The tea06, The tea07"
+    assert str(shelves[0]) == "teas (60 %): The tea06, The tea07"
     assert model.interests("ann")["label"].to_list() == labels
     with pytest.raises(DataError, match=r"no attribute 'whta'.*Did you mean what"):
         model.shelves("ann", column="whta")
+
+
+def test_a_name_fits_the_items_shown_and_names_differ():
+    """Teas and pubs are drinks, which names one of them; three books of four are books, two of three are too few."""
+    words = {"book": ["books"], "pub": ["drinks"], "tea": ["drinks"]}
+    column = [words[item[:-2]] if item != "book01" else ["maps"] for item in STREET]
+    attributes = pl.DataFrame({"item": STREET, "what": column})
+    shelves = street([0, 100, 200], item_attributes=attributes).shelves("ann", k=4)
+    assert [shelf.label for shelf in shelves] == ["drinks", "books", None]  # book01, 02, 04, 05
+    assert [shelf.name for shelf in shelves] == ["drinks", "books", "because you took pub00"]
+    few = street([0, 100, 200], item_attributes=attributes).shelves("ann", k=3)
+    assert few[1].label is None
+
+
+def test_shelves_from_past_items_of_the_same_titles_have_different_names():
+    attributes = pl.DataFrame({"item": STREET, "title": ["Twin" if item.endswith("00") else item for item in STREET]})
+    model = street([0, 100, 200], past=["tea00", "book00", "pub00", "pub01"], item_attributes=attributes)
+    names = [shelf.name for shelf in model.shelves("ann", k=3)]
+    assert sorted(names) == [
+        "because you took Twin (book00)", "because you took Twin (tea00)", "because you took Twin and pub01",
+    ]  # fmt: skip
+
+
+def test_names_from_past_items_in_other_words(ann):
+    wording = {**ENGLISH, "shelf_two": "wegen {first} und {second}", "shelf_one": "wegen {first}"}
+    names = [shelf.name for shelf in ann.shelves("ann", wording=wording)]
+    assert names == ["wegen tea00 und tea01", "wegen book00 und book03", "wegen pub00"]
+    with pytest.raises(ParameterError, match=r"lacks the placeholder \{first\}"):
+        ann.shelves("ann", wording={**ENGLISH, "shelf_one": "wegen"})
 
 
 def test_near_duplicates_share_a_shelf_unless_told_not_to():

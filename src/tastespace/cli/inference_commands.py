@@ -38,6 +38,9 @@ _Format = Annotated[Format, typer.Option(help=FORMAT_HELP)]
 _Out = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
 _K = Annotated[int, typer.Option("-k", "--k", help="Number of items per list.")]
 _Filter = Annotated[str | None, typer.Option(help="Only items with these attributes: an SQL condition.")]
+_Wording = Annotated[
+    Path | None, typer.Option(help="TOML file with other templates for customers, such as those of another language.")
+]
 _User = Annotated[str, typer.Argument(help="Id of a user.")]
 
 
@@ -159,6 +162,7 @@ def shelves(
     boost: Annotated[list[str] | None, typer.Option(help="Show more of an interest: 2=1.5; may be repeated.")] = None,
     filter: _Filter = None,
     column: Annotated[str | None, typer.Option(help="Attribute that names the shelves.")] = None,
+    wording: _Wording = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the shelves into this .png, .svg or .pdf file.")] = None,
     format: _Format = Format.auto,
     out: _Out = None,
@@ -169,7 +173,9 @@ def shelves(
     n_interests = len(to_polars(opened.interests(user_id, 1))[0])
     lengths = {**dict.fromkeys(range(n_interests), k), **_by_interest("--each", each or [], int, "0=12")}
     boosts = _by_interest("--boost", boost or [], float, "2=1.5")
-    found = opened.shelves(user_id, lengths, mute=mute or (), boost=boosts, filter=filter, column=column)
+    found = opened.shelves(
+        user_id, lengths, mute=mute or (), boost=boosts, filter=filter, column=column, wording=wording
+    )
     if picture is not None:
         from tastespace.plots import draw_shelves
 
@@ -185,7 +191,7 @@ def shelves(
         numbers = ", ".join(map(str, shelf.interests))
         share = f"{100 * shelf.weight:.0f} % of the {share_of}"
         console.print(f"\n[bold]{escape(shelf.name)}[/]  [dim]{share}; interest {numbers}[/]")
-        if shelf.because_titles:
+        if shelf.label and shelf.because_titles:
             console.print(f"[dim]because of {escape(', '.join(shelf.because_titles))}[/]")
         for rank, title in enumerate(shelf.titles, 1):
             console.print(f"  {rank:>2}  {escape(title)}", highlight=False)
@@ -227,12 +233,22 @@ def explain(
     user: _User,
     item: Annotated[str, typer.Argument(help="Id of an item.")],
     k: _K = 5,
+    words: Annotated[bool, typer.Option("--words", help="A sentence for customers instead of numbers.")] = False,
+    wording: _Wording = None,
     format: _Format = Format.auto,
 ) -> None:
     """Why an item has its rank for a user."""
     opened = open_model(model)
     train = opened.train_
-    found = opened.explain(parse_ids(train.users, [user])[0], parse_ids(train.items, [item])[0], k)
+    user_id, item_id = parse_ids(train.users, [user])[0], parse_ids(train.items, [item])[0]
+    if words or wording is not None:
+        sentence = opened.explain(user_id, item_id, k, words=True, wording=wording)
+        if format in (Format.auto, Format.table):
+            typer.echo(sentence)
+        else:
+            emit(pl.DataFrame({"user": [user_id], "item": [item_id], "words": [sentence]}), format)
+        return
+    found = opened.explain(user_id, item_id, k)
     if is_table_output(format):
         Console().print(escape(str(found)), highlight=False)
     elif format in (Format.auto, Format.json):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tastespace.models.base import Recommender, SparseMatrix
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.shelves import Shelves
+    from tastespace.recommend.wording import WordingLike
 
 Ids: TypeAlias = Hashable | Iterable[Hashable]
 """One id, or several in a list, array or series."""
@@ -205,6 +206,7 @@ class InferenceMixin:
         items: Ids | None = None,
         filter: Filter | None = None,
         column: str | None = None,
+        wording: WordingLike = None,
     ) -> Shelves:
         """One list of recommendations for each of a user's interests, the strongest interest first.
 
@@ -219,13 +221,16 @@ class InferenceMixin:
                 as many past items again belonged to it.
             merge: Interests share a shelf from this overlap of their best items on, in (0, 1]; above 1 never.
             exclude_seen, items, filter: As in `recommend`.
-            column: Attribute of the items from which shelves are named; by default one that holds categories.
+            column: Attribute of the items from which shelves are named; by default one that holds categories. A shelf
+                is named by a category only where at least three quarters of its items belong to it, and no two by the
+                same; else its name is "because you took X and Y".
+            wording: Templates of such names: a `tastespace.Wording`, a dict, or the name of a TOML file.
         """
         from tastespace.recommend.shelves import shelves
 
         return shelves(
             _recommender(self), user, k, mute=mute, boost=boost, merge=merge, exclude_seen=exclude_seen, items=items,
-            filter=filter, column=column,
+            filter=filter, column=column, wording=wording,
         )  # fmt: skip
 
     def interests(self, user: Hashable, k: int = 5, *, column: str | None = None) -> Frame:
@@ -239,7 +244,40 @@ class InferenceMixin:
 
         return interests(_recommender(self), user, k, column=column)
 
-    def explain(self, user: Hashable, item: Hashable, k: int = 5, *, column: str | None = None) -> Explanation:
+    @overload
+    def explain(
+        self,
+        user: Hashable,
+        item: Hashable,
+        k: int = 5,
+        *,
+        column: str | None = None,
+        words: Literal[False] = False,
+        wording: None = None,
+    ) -> Explanation: ...
+
+    @overload
+    def explain(
+        self,
+        user: Hashable,
+        item: Hashable,
+        k: int = 5,
+        *,
+        column: str | None = None,
+        words: Literal[True],
+        wording: WordingLike = None,
+    ) -> str: ...
+
+    def explain(
+        self,
+        user: Hashable,
+        item: Hashable,
+        k: int = 5,
+        *,
+        column: str | None = None,
+        words: bool = False,
+        wording: WordingLike = None,
+    ) -> Explanation | str:
         """Why an item has its rank among what the user does not have.
 
         From models with vectors: the interest that the item matches, its distance, its rank if the user did not have
@@ -247,15 +285,25 @@ class InferenceMixin:
         SparseEASE, ItemKNN, blends with one of them): the k past items that add most to the score, and the share of
         each. A blend may have both; a model with neither has no explanations, which is an error.
 
+        ``words=True`` gives a sentence for customers instead: "Because you took A and B, like 140 others who took
+        this." 140 is the number of other users in the training data who took A, B and this item. ``wording`` has other
+        templates, such as those of another language: a `tastespace.Wording`, a dict, or the name of a TOML file.
+
         >>> from tastespace import EASE, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
         >>> found = EASE().fit(town).explain(7, 3, k=2)
         >>> len(found.because), found.interest
         (2, None)
+        >>> EASE().fit(town).explain(7, 3, words=True).split(",")[0]
+        'Because you took Jazz no. 23 and Chess no. 25'
         """
+        from tastespace.recommend.explanation_words import explanation_words
         from tastespace.recommend.explanations import explain
 
-        return explain(_recommender(self), user, item, k, column=column)
+        if wording is not None and not words:
+            raise ParameterError("wording= chooses the sentences of words=True: give both.")
+        found = explain(_recommender(self), user, item, k, column=column)
+        return explanation_words(_recommender(self), found, wording) if words else found
 
     # ---- neighbors -----------------------------------------------------------------------------------------
 

@@ -49,10 +49,10 @@ def _draw_shelf(axes: Any, shelf: Shelf, top: float) -> None:
     from matplotlib.patches import FancyBboxPatch, Rectangle
 
     shade = color(shelf.interest)
-    name = write(axes, _EDGE, top - 0.22, shorten(shelf.name, 80), 11.5, deeper(shade), fontweight="bold")
+    name = write(axes, _EDGE, top - 0.22, shorten(shelf.name, 100), 11.5, deeper(shade), fontweight="bold")
     fit_into(name, _BOARD, 0.3)
     because = f"{100 * shelf.weight:.0f} % of the history"
-    if shelf.because_titles:
+    if shelf.label and shelf.because_titles:  # else they are its name
         because += ", near " + " · ".join(shorten(title, 40) for title in shelf.because_titles)
     fit_into(write(axes, _EDGE, top - 0.42, because, 8, QUIET), _BOARD, 0.3)
     bottom = top - 0.57 - _CARD_HEIGHT

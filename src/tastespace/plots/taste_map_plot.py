@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,73 +28,79 @@ from tastespace.plots.canvas import (
     write,
 )
 from tastespace.plots.label_layout import LabelLayout, marker_box
+from tastespace.plots.taste_map_layout import TasteMapLayout, taste_map_layout
+from tastespace.plots.taste_map_regions import Region, taste_map_regions
 from tastespace.recommend.shelves import Shelf
 from tastespace.recommend.user_interests import user_interests
 
 # In inches, and the areas of the markers in square points.
-_MAP_WIDTH, _MAP_HEIGHT, _MAP_HEAD, _MAP_FOOT, _MARGIN = 9.0, 7.0, 0.55, 0.4, 0.35
+_MAP_WIDTH, _MAP_HEIGHT, _MAP_HEAD, _MAP_FOOT, _MARGIN = 9.0, 7.0, 0.7, 0.4, 0.35
 _ROOM = np.array([_MAP_WIDTH - 2 * _MARGIN, _MAP_HEIGHT - _MAP_HEAD - _MAP_FOOT - 2 * _MARGIN])
-_INTEREST, _STAR, _PAST, _OTHER = 190.0, 80.0, 16.0, 5.0
+_INTEREST, _STAR, _PAST, _OTHER = 190.0, 80.0, 16.0, 6.0
+_IMAGE = 2000  # from so many items on, the catalog is one image: an .svg with a mark for each would be large
+_CAPTION = (
+    "An item is drawn nearest to the cross of the interest that it matches, and the nearer the better it matches."
+)
 _SHOWN = 8  # recommendations drawn for each interest
+_HEAVY = 5  # a name covers so many dots of the catalog rather than one past item
 _NAMED = 3  # of them, those whose titles are written
+_BESIDE, _REGION = (3.0, 6.0), (0.0, 6.0, 11.0)
 _NEAR, _FAR = (6.0, 9.0), (9.0, 12.0, 18.0, 26.0, 36.0, 50.0, 70.0, 100.0)  # from a mark to its name, in points
 
 
 def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, filter: Any = None) -> Any:
-    """All items as dots, a user's interests as crosses, the past items in color, the recommendations as stars.
+    """A user's interests as crosses, recommendations as stars, past items as dots, around them the catalog.
 
-    The plane is spanned by the two principal components of the user's interests and past items, where the interests
-    together weigh as much as the past items together. Both directions have the same scale: what is far apart in the
-    plane is far apart in the space; the opposite need not hold. A title for which there is no room is left out. Gives
-    the figure, and writes it to ``path`` where one is given.
+    Positions are those of `taste_map_layout`: every item is on the side of the interest that it matches, in its color,
+    and the farther from that interest the farther from its cross. The catalog's regions are named after the categories
+    that concentrate there, or after well-known items. A title for which there is no room is left out. Gives the figure,
+    and writes it to ``path`` where one is given.
     """
     check_ending(path)
     view = user_interests(model, user, "taste map")
     shelves = list(model.shelves(user, k=_SHOWN, filter=filter))
     train = model.train_
-    own_vectors, all_items = view.index.vectors_of(view.row), view.index.item_vectors
-    project = _projection(all_items[view.past], own_vectors)
-    items, interests = _turned(project(all_items), project(own_vectors))
     found = [train.items.index_of(shelf.items) for shelf in shelves]
+    groups = [list(shelf.interests) for shelf in shelves] or [list(range(view.n_interests))]
+    layout = taste_map_layout(view, groups, found or [np.array([], dtype=np.int64)])
+    items, crosses = _turned(layout.items, layout.crosses)
 
     figure = new_figure(_MAP_WIDTH, _MAP_HEIGHT)
     page = whole_page(figure, _MAP_WIDTH, _MAP_HEIGHT)
     title = shorten(f"Taste map of {train.users[view.row]}", 60)
     fit_into(write(page, 0.25, _MAP_HEIGHT - 0.4, title, 15, fontweight="bold"), _MAP_WIDTH - 0.5, 0.4)
+    write(page, 0.25, _MAP_HEIGHT - 0.62, _CAPTION, 8.5, QUIET)
     _legend(page)
-    axes = _field(figure, np.vstack([items, interests]))
-    axes.scatter(*items.T, s=_OTHER, color=FAINT, alpha=0.5, linewidths=0)
-    for shelf, rows in zip(shelves, found, strict=True):
-        shade, group = color(shelf.interest), list(shelf.interests)
-        axes.scatter(*items[view.past_of(group)].T, s=_PAST, color=shade, alpha=0.45, linewidths=0)
+    axes = _field(figure, np.vstack([items, crosses]))
+    _draw_catalog(axes, items, layout, shelves)
+    for at, (shelf, rows) in enumerate(zip(shelves, found, strict=True)):
+        shade = color(shelf.interest)
+        for row in rows:
+            axes.plot(*np.stack([crosses[at], items[row]]).T, color=shade, linewidth=0.8, alpha=0.45, zorder=2)
+        past = items[view.past_of(groups[at])]
+        axes.scatter(*past.T, s=_PAST, color=shade, edgecolors=PAPER, linewidths=0.3, zorder=3)
         axes.scatter(*items[rows].T, s=_STAR, marker="*", color=shade, edgecolors=INK, linewidths=0.4, zorder=4)
         axes.scatter(
-            *interests[group].T, s=_INTEREST, marker="X", color=shade, edgecolors=PAPER, linewidths=1.5, zorder=5
+            *crosses[[at]].T, s=_INTEREST, marker="X", color=shade, edgecolors=PAPER, linewidths=1.5, zorder=5
         )  # fmt: skip
-    _write_names(axes, shelves, found, items, interests)
+    crowd = np.setdiff1d(np.flatnonzero(layout.distance > layout.inner), np.concatenate([view.past, *found]))
+    regions = taste_map_regions(items, model.popularity_source, crowd)
+    _write_names(axes, shelves, found, items, crosses, items[view.past], regions)
     if path is not None:
         save_figure(figure, path)
     return figure
 
 
-def _projection(
-    past: NDArray[np.float32], interests: NDArray[np.float32]
-) -> Callable[[NDArray[np.float32]], NDArray[np.float64]]:
-    """A function from vectors to coordinates in the plane of the two principal components.
-
-    The interests together weigh as much as the past items together.
-    """
-    points = np.vstack([past, interests]).astype(np.float64)
-    weights = np.repeat([1.0 / max(1, len(past)), 1.0 / len(interests)], [len(past), len(interests)])
-    middle = np.average(points, axis=0, weights=weights)
-    _, _, directions = np.linalg.svd((points - middle) * np.sqrt(weights)[:, None], full_matrices=False)
-    # The sign of a direction is arbitrary; fixed, the same model gives the same picture.
-    two = directions[:2]
-    largest = np.take_along_axis(two, np.abs(two).argmax(axis=1, keepdims=True), axis=1)
-    two = two * np.where(largest < 0, -1.0, 1.0)
-    if len(two) < 2:
-        two = np.vstack([two, np.zeros_like(two)])
-    return lambda vectors: (vectors - middle) @ two.T
+def _draw_catalog(axes: Any, items: NDArray[np.float64], layout: TasteMapLayout, shelves: list[Shelf]) -> None:
+    """Every item as a dot, in the color of its interest, the paler the farther; many of them as one image."""
+    shades = [color(shelf.interest) for shelf in shelves] or [FAINT]
+    order = np.argsort(np.argsort(layout.distance, kind="stable"), kind="stable")
+    nearness = 1 - order / max(1, len(order) - 1)
+    colors = [
+        f"{shades[group]}{round(255 * (0.22 + 0.4 * near**2)):02X}"
+        for group, near in zip(layout.group, nearness, strict=True)
+    ]
+    axes.scatter(*items.T, s=_OTHER, c=colors, linewidths=0, rasterized=len(items) > _IMAGE, zorder=1)
 
 
 def _turned(*clouds: NDArray[np.float64]) -> list[NDArray[np.float64]]:
@@ -127,26 +134,42 @@ def _write_names(
     shelves: list[Shelf],
     found: list[NDArray[np.int64]],
     items: NDArray[np.float64],
-    interests: NDArray[np.float64],
+    crosses: NDArray[np.float64],
+    past: NDArray[np.float64],
+    regions: list[Region],
 ) -> None:
-    """The interests' names, then titles of recommendations: the best of each shelf before the second of any."""
+    """The interests' names, titles of recommendations (the best of each shelf before the second of any), regions."""
     screen = axes.transData.transform
-    marks = [marker_box(screen(interests[x]), _INTEREST) for shelf in shelves for x in shelf.interests]
+    marks = [marker_box(screen(cross), _INTEREST) for cross in crosses[: len(shelves)]]
     marks += [marker_box(screen(items[row]), _STAR) for rows in found for row in rows]
     page = axes.get_window_extent()
     edge = 0.12 * DPI
     inside = (page.x0 + edge, page.y0, page.x1 - edge, page.y1)
-    layout = LabelLayout(axes, inside, marks, screen(items))
-    for shelf in shelves:
-        name = f"{shorten(shelf.name, 28)} ({100 * shelf.weight:.0f} %)"
-        at = screen(interests[shelf.interest])
-        layout.write(at, name, 11, deeper(color(shelf.interest)), _FAR, fontweight="bold")
+    layout = LabelLayout(axes, inside, marks, screen(np.vstack([items, *[past] * _HEAVY])))
+    for at, shelf in enumerate(shelves):
+        size = 11 if shelf.label else 9
+        layout.write(screen(crosses[at]), _name(shelf), size, deeper(color(shelf.interest)), _FAR, fontweight="bold")
     written = [0] * len(shelves)
     for rank in range(_SHOWN):
         for at, (shelf, rows) in enumerate(zip(shelves, found, strict=True)):
             if rank < len(rows) and written[at] < _NAMED:
                 where = screen(items[rows[rank]])
                 written[at] += layout.write(where, shorten(shelf.titles[rank], 32), 7.5, INK, _NEAR)
+    for region in regions:
+        nearest = int(np.linalg.norm(crosses - region.place, axis=1).argmin())
+        if not region.is_category:
+            layout.write(screen(region.place), shorten(region.name, 28), 6.5, QUIET, _BESIDE)
+        elif nearest >= len(shelves) or shelves[nearest].label != region.name:
+            layout.write(screen(region.place), shorten(region.name, 32), 10, QUIET, _REGION, fontstyle="italic")
+
+
+def _name(shelf: Shelf) -> str:
+    """The label and the share of the history; a name from past items in several lines."""
+    share = f"({100 * shelf.weight:.0f} %)"
+    if shelf.label:
+        return f"{shorten(shelf.label, 28)} {share}"
+    short = replace(shelf, because_titles=[shorten(title, 28) for title in shelf.because_titles])
+    return "\n".join(textwrap.wrap(f"{short.name} {share}", 32))
 
 
 def _legend(page: Any) -> None:
@@ -156,7 +179,7 @@ def _legend(page: Any) -> None:
         ("X", 9, QUIET, "an interest"),
         ("*", 9, QUIET, "recommended"),
         ("o", 4.5, QUIET, "had before"),
-        ("o", 3, FAINT, "the catalog"),
+        ("o", 3, FAINT, "the catalog, in the color of its interest"),
     )
     handles = [
         Line2D([], [], linestyle="", marker=mark, markersize=size, color=shade, markeredgewidth=0, label=text)

@@ -125,7 +125,7 @@ def _by_interest(model: Recommender, user: Any, item: int, k: int, labeler: Labe
     nearest = np.argsort(gaps, kind="stable")[:k]
     return {
         "interest": interest,
-        "label": view.labels(labeler, [[interest]])[0],
+        "label": view.labels(labeler, [[x] for x in range(view.n_interests)])[interest],
         "distance": -float(scores[interest]) if index.has_distances else None,
         "rank_without": index.rank(view.row, item, others) if others else None,
         "beside": _named(model, other_past[nearest], gaps[nearest], labeler),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from itertools import combinations
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -14,8 +16,12 @@ from tastespace.data.categories import Categories, category_column, item_categor
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, nearest
 
-_SHARE = 0.2  # a category must hold this much of an interest to name it
-_WORDS = 2
+_Rows: TypeAlias = NDArray[np.integer[Any]]
+
+_FITS = 0.75  # share of the items that must belong to a name,
+_PART = 0.4  # to each of two categories in it,
+_SUPPORT = 0.5  # and of further items of the same interest
+_LIFT = 1.25  # how many times larger that share must be than elsewhere
 
 
 class Labeler:
@@ -38,22 +44,50 @@ class Labeler:
             )
         self._column = column if column is not None else category_column(self._frame)
 
-    def label(self, rows: NDArray[np.integer[Any]]) -> str | None:
-        """What the items at these rows have more of than the rest, such as "Film-Noir, Crime"; None: nothing known.
+    def labels(self, items: Sequence[_Rows], support: Sequence[_Rows] | None = None) -> list[str | None]:
+        """A name such as "Film-Noir, Crime" for each of one user's lists of items, where one fits; no name twice.
 
-        A category counts by p log(p / q), with p its share among these items and q its share of all interactions: what
-        is common here and rare elsewhere.
+        A name is one category or two. It fits a list where at least three quarters of the items belong to it (to one of
+        two categories, each of which holds two fifths), and where that share is a quarter larger than among all
+        interactions, and than on average on the user's other lists. Half of ``support`` must belong to it, too, and a
+        quarter more than of all interactions: other items that the same interest stands for, which keeps chance out of
+        short lists. Of several names that fit, those with the largest p log(p / q) are taken, with p the share of the
+        list and q the larger one of the two others.
         """
-        if self._categories is None or not len(rows):
-            return None
-        categories, base = self._categories
-        share = np.asarray(categories.membership[rows].sum(axis=0)).ravel() / len(rows)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gain = np.where(share > base, share * np.log(share / np.maximum(base, 1e-6)), 0.0)
-        best = [c for c in np.argsort(-gain, kind="stable")[:_WORDS] if gain[c] > 0 and share[c] >= _SHARE]
-        return ", ".join(categories.names[c] for c in best) or None
+        fitting = [(gain, at, name) for at in range(len(items)) for name, gain in self._fitting(items, at, support)]
+        found: list[str | None] = [None] * len(items)
+        for _, at, name in sorted(fitting, key=lambda one: -one[0]):  # stable: of equals the first
+            if found[at] is None and name not in found:
+                found[at] = name
+        return found
 
-    def titles(self, rows: NDArray[np.integer[Any]]) -> list[str]:
+    def _fitting(self, items: Sequence[_Rows], at: int, support: Sequence[_Rows] | None) -> list[tuple[str, float]]:
+        """Names that fit the list at this place, each with p log(p / q)."""
+        if self._categories is None or not len(items[at]):
+            return []
+        membership, counts = self._categories.membership, self._popularity_source.item_counts
+        share = np.asarray(membership[items[at]].mean(axis=0)).ravel()
+        frequent = np.flatnonzero(share >= _PART)
+        frequent = frequent[np.argsort(-share[frequent], kind="stable")]
+        columns = membership[:, frequent].toarray() > 0
+        others = [rows for other, rows in enumerate(items) if other != at and len(rows)]
+        tested = items[at] if support is None else support[at]
+        found = []
+        for name in [(c,) for c in range(len(frequent))] + list(combinations(range(len(frequent)), 2)):
+            belongs = columns[:, name].any(axis=1)
+            p = belongs[items[at]].mean()
+            everywhere = counts[belongs].sum() / max(1, counts.sum())
+            if p < _FITS or not len(tested) or belongs[tested].mean() < max(_SUPPORT, _LIFT * everywhere):
+                continue
+            elsewhere = np.mean([belongs[rows].mean() for rows in others]) if others else 0.0
+            q = max(everywhere, elsewhere)
+            if p >= _LIFT * q:
+                found.append(
+                    (", ".join(self._categories.names[frequent[c]] for c in name), p * np.log(p / max(q, 1e-6)))
+                )
+        return found
+
+    def titles(self, rows: _Rows) -> list[str]:
         """Titles of these items where there are any, else their ids."""
         at = pl.Series(np.ascontiguousarray(rows), dtype=pl.UInt32)
         ids = [str(item) for item in self._train.items.take(rows).to_list()]
@@ -64,12 +98,9 @@ class Labeler:
         return [name or item for name, item in zip(names, ids, strict=True)]
 
     @cached_property
-    def _categories(self) -> tuple[Categories, NDArray[np.float64]] | None:
-        """The items' categories, and the share of interactions with each."""
+    def _categories(self) -> Categories | None:
+        """The items' categories; None where there are none."""
         if self._column is None or self._frame is None:
             return None
         categories = item_categories(self._frame[self._column])
-        if not categories.names:
-            return None
-        counts = self._popularity_source.item_counts
-        return categories, np.asarray(counts @ categories.membership).ravel() / max(1, counts.sum())
+        return categories if categories.names else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -20,6 +21,7 @@ from tastespace.recommend.interest_choices import checked_boost, checked_mute, r
 from tastespace.recommend.interest_labels import Labeler
 from tastespace.recommend.request import candidate_rows
 from tastespace.recommend.user_interests import UserInterests, user_interests
+from tastespace.recommend.wording import Wording, WordingLike
 
 _COMPARED = 20  # best items by which two interests are compared
 _BECAUSE = 3  # past items named with a shelf
@@ -37,7 +39,8 @@ class Shelf:
     weight: float
     """Share of the user's past items that belong here; of a user without a past, share of the interests."""
     label: str | None
-    """What its items have in common, from their attributes."""
+    """The category, or two, that at least three quarters of its items belong to, from their attributes; None where no
+    category fits, or another shelf of the user has the same."""
     items: list[Any]
     """Item ids, best first."""
     scores: list[float]
@@ -49,12 +52,16 @@ class Shelf:
     distances: list[float] | None = None
     """Squared distance of each item to the nearest interest; None where vectors are compared by inner products."""
 
+    wording: Wording = field(default_factory=Wording, repr=False)
+    """Templates of `name` where there is no label."""
+
     @property
     def name(self) -> str:
-        """The label, or the past items that are nearest."""
+        """The label, else "because you took X and Y": the past items that are nearest to the interest."""
         if self.label:
             return self.label
-        return "like " + ", ".join(self.because_titles[:2]) if self.because_titles else f"interest {self.interest}"
+        titles = list(dict.fromkeys(self.because_titles))[:2]
+        return self.wording.shelf_name(titles) if titles else f"interest {self.interest}"
 
     def __str__(self) -> str:
         return f"{self.name} ({100 * self.weight:.0f} %): {', '.join(self.titles)}"
@@ -127,8 +134,10 @@ def shelves(
     items: Any = None,
     filter: Filter | None = None,
     column: str | None = None,
+    wording: WordingLike = None,
 ) -> Shelves:
     """`Recommender.shelves`."""
+    words = Wording.of(wording)
     view = user_interests(model, user, "shelves")
     lengths, muted, boosts = _checked(view, k, mute, boost, merge)
     train = model.train_
@@ -143,7 +152,8 @@ def shelves(
         sizes.append(max(1, round(length * max(boosts.get(x, 1.0) for x in group))))
     lists = view.index.split_top_k(view.row, groups, sizes, exclude_seen=exclude_seen, candidates=candidates)
     found = []
-    for group, label, (rows, scores) in zip(groups, view.labels(labeler, groups), lists, strict=True):
+    labels = view.labels(labeler, groups, [rows for rows, _ in lists])
+    for group, label, (rows, scores) in zip(groups, labels, lists, strict=True):
         if not len(rows):
             continue
         past = view.past_of(group)[:_BECAUSE]
@@ -159,10 +169,26 @@ def shelves(
             titles=labeler.titles(rows),
             because_titles=labeler.titles(past),
             distances=(-closeness).tolist() if view.index.has_distances else None,
+            wording=words,
         )
         found.append(shelf)
+    found = _with_different_names(found)
     kinds = train.users.series.dtype, train.items.series.dtype
     return Shelves(train.users[view.row], found, view.index.has_distances, train.backend, *kinds)
+
+
+def _with_different_names(found: list[Shelf]) -> list[Shelf]:
+    """The same shelves; where past items of the same titles name two of them, titles are followed by the ids."""
+    names = Counter(shelf.name for shelf in found)
+    return [
+        shelf
+        if names[shelf.name] == 1
+        else replace(
+            shelf,
+            because_titles=[f"{title} ({one})" for title, one in zip(shelf.because_titles, shelf.because, strict=True)],
+        )
+        for shelf in found
+    ]
 
 
 def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None = None) -> Any:

@@ -52,15 +52,22 @@ class UserInterests:
         best = self.past_scores[list(interests)][:, belongs].max(axis=0)
         return self.past[belongs][np.argsort(-best, kind="stable")]
 
-    def labels(self, labeler: Labeler, groups: Sequence[Sequence[int]]) -> list[str | None]:
-        """Names of groups of interests: what their past items and the best items new to the user have in common."""
+    def labels(
+        self,
+        labeler: Labeler,
+        groups: Sequence[Sequence[int]],
+        shown: Sequence[NDArray[np.integer[Any]]] | None = None,
+    ) -> list[str | None]:
+        """Names of groups of interests, see `Labeler.labels`.
+
+        They fit the items ``shown`` for each group, by default its best items that are new to the user; past items and
+        best items together are the support.
+        """
         others = [x for x in range(self.n_interests) if not any(x in group for group in groups)]
         lengths = [_LABELED] * len(groups) + [0]
-        best = self.index.split_top_k(self.row, [*groups, others], lengths)
-        return [
-            labeler.label(np.concatenate([self.past_of(group), rows]))
-            for group, (rows, _) in zip(groups, best, strict=False)
-        ]
+        best = [rows for rows, _ in self.index.split_top_k(self.row, [*groups, others], lengths)[: len(groups)]]
+        support = [np.concatenate([self.past_of(group), rows]) for group, rows in zip(groups, best, strict=True)]
+        return labeler.labels(best if shown is None else shown, support)
 
 
 def user_interests(model: Recommender, user: Any, what: str) -> UserInterests:

@@ -227,8 +227,7 @@ def _user_with_even_interests(model: DPCML, train: Interactions) -> Any:
 
 def _evenness(model: DPCML, user: Any) -> float:
     shelves = list(model.shelves(user, k=1))
-    names = {shelf.label for shelf in shelves if shelf.label}
-    if not 2 <= len(shelves) <= _MAX_SHELVES or len(names) < len(shelves):
+    if not 2 <= len(shelves) <= _MAX_SHELVES:
         return 0.0
     weights = np.array([shelf.weight for shelf in shelves])
     return float(-(weights * np.log(np.maximum(weights, 1e-12))).sum() / np.log(len(weights)))
