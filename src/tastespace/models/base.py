@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +24,8 @@ from tastespace.models.vector_space import VectorSpace
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+
+log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="Recommender")
 TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
@@ -98,8 +101,22 @@ class Recommender(InferenceMixin, ABC):
                 "tastespace.split; its parts share both."
             )
         self._fit(data, held_out, progress)
+        self._drop_profiles()
         self.train_, self.valid_ = data, held_out
         return self
+
+    def _drop_profiles(self) -> None:
+        """Forget all profiles: interests that are learned anew have other numbers."""
+        if self._profiles:
+            log.warning(
+                "%s was fitted again, which numbers interests anew: the profiles of %d users are dropped",
+                type(self).__name__,
+                len(self._profiles),
+            )
+        self._profiles = None
+
+    def _attributes_changed(self) -> None:
+        """Called after `set_item_attributes`: a model that keeps something computed from them forgets it."""
 
     def _require_usable_weights(self, data: Interactions) -> None:
         """Raise if the data has weights that the model would not use."""
