@@ -158,7 +158,13 @@ class _Reader:
         assert rules.time is not None
         values = self.column("time", rules.time)
         if values.dtype == pl.String:
-            values = values.str.to_datetime(strict=False)
+            try:
+                values = values.str.to_datetime(strict=False)
+            except pl.exceptions.ComputeError:
+                raise DataError(
+                    f"rules: time names the item attribute {rules.time!r}, whose text is no dates or times, such as "
+                    f"{values.drop_nulls().first()!r}: expected 2024-05-01 or 2024-05-01T12:00:00."
+                ) from None
         if isinstance(values.dtype, (pl.Date, pl.Datetime)):
             times = values.cast(pl.Datetime("us")).dt.epoch("us").cast(pl.Float64) / 1e6
         elif values.dtype.is_numeric():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime, timezone
 from numbers import Real
 from pathlib import Path
@@ -130,10 +130,23 @@ class Rules:
         """Whether pinned items move up where one before them is left out."""
         return not isinstance(self.pinned, Mapping)
 
+    def with_ids(self, parse: Callable[[list[str]], list[Any]]) -> Rules:
+        """The same rules, with item ids as ``parse`` reads their text: in the type of a model's ids."""
+
+        def parsed(ids: Any) -> Any:
+            if ids is None or isinstance(ids, str):
+                return ids
+            if isinstance(ids, Mapping):
+                return dict(zip(ids, parsed(list(ids.values())), strict=True))
+            return parse([str(one) for one in ids])
+
+        names = ("exclude", "include", "in_stock", "pinned", "new")
+        return replace(self, **{name: parsed(getattr(self, name)) for name in names})
+
     def _check_limits(self) -> None:
         if not isinstance(self.max_per, Mapping):
             raise ParameterError(
-                f"max_per={self.max_per!r}: expected limits by item attribute, such as {{'brand': 2}}."
+                f"max_per={self.max_per!r}: expected limits by attribute, such as {{'brand': 2}}."
             )
         for column, most in self.max_per.items():
             if not isinstance(column, str) or not is_whole(most):
@@ -201,7 +214,7 @@ class Rules:
             )  # fmt: skip
             if not allowed:
                 raise ParameterError(
-                    "include is empty, so nothing may be recommended: leave it out to allow all items."
+                    "include is empty: nothing may be recommended. Leave it out to allow all items."
                 )
 
 
