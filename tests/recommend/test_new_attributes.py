@@ -83,7 +83,7 @@ def test_titles_in_lists(dpcml, shop, tmp_path):
     shelves = dpcml.shelves("u001", 3)
     assert shelves.to_frame(titles=True).drop("title").equals(shelves.to_frame())
     assert shelves.to_frame(titles=True)["title"].to_list() == [title for shelf in shelves for title in shelf.titles]
-    with pytest.raises(DataError, match="titles='titel': there is no item attribute 'titel'.*Did you mean title"):
+    with pytest.raises(DataError, match=r"titles='titel': there is no item attribute 'titel'.*Did you mean title"):
         dpcml.recommend("u001", titles="titel")
     with pytest.raises(DataError, match="titles=True: there is no item attribute called title or name; there are 'x'"):
         ts.EASE().fit(shop).set_item_attributes(pl.DataFrame({"item": ["i01"], "x": [1]})).recommend(

@@ -1,5 +1,6 @@
 """Saving, opening and looking at models, and a reader that knows nothing but docs/model-format.md."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from model_equality import assert_same_model
 
 import tastespace
 from tastespace import evaluate
-from tastespace.errors import DataError
-from tastespace.store import inspect, load, save
+from tastespace.errors import DataError, ModelFileError
+from tastespace.store import inspect, load, manifest, save
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "model-format.md"
 

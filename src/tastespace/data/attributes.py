@@ -56,7 +56,7 @@ def item_titles(attributes: pl.DataFrame | None, column: bool | str) -> pl.Serie
         wanted = f"called {' or '.join(TITLES)}" if found is None else repr(found)
         raise DataError(
             f"titles={column!r}: there is no item attribute {wanted}; there are {', '.join(map(repr, known[1:]))}. "
-            f"Name the one that holds the titles.{nearest(found, known) if found else ''}"
+            f"Name the one that holds the titles.{nearest(found, known[1:]) if found else ''}"
         )
     titles = attributes[found]
     return titles.cast(pl.List(pl.String)).list.join(", ") if titles.dtype == pl.List else titles.cast(pl.String)
