@@ -50,7 +50,7 @@ def main() -> None:
         "30 % new items, of which there are 10 %": ts.Rules(min_new_share=0.3, new=every_tenth),
     }
     for k in (10, 50):
-        calls = {name: lambda one=one: model.recommend_indices(k=k, rules=one) for name, one in rules.items()}
+        calls = {name: lambda one=one, k=k: model.recommend_indices(k=k, rules=one) for name, one in rules.items()}
         found = best_of(calls, arguments.repeats)
         print(f"k = {k}: {found['none']:.2f} s without rules; times as long with")
         for name, seconds in found.items():
