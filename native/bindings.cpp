@@ -777,7 +777,7 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "apply_list_rules",
       [](Array<std::int64_t> offsets, Array<std::int32_t> rows, Array<std::int32_t> lengths,
          Array<std::int64_t> group_offsets, Array<std::int32_t> groups, Array<std::int32_t> most,
-         Array<std::int64_t> pin_offsets, Array<std::int32_t> pins, Array<std::int32_t> places,
+         Array<std::uint8_t> allowed, Array<std::int64_t> pin_offsets, Array<std::int32_t> pins, Array<std::int32_t> places,
          Array<std::uint8_t> is_new, double share, int threads) {
         same_length(offsets.size(), lengths.size() + 1);
         same_length(offsets.size(), pin_offsets.size());
@@ -789,15 +789,15 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         {
           nb::gil_scoped_release free;
           out = tastespace::apply_list_rules({view(offsets), view(rows)}, view(lengths),
-                                             {view(group_offsets), view(groups), view(most)},
+                                             {view(group_offsets), view(groups), view(most), view(allowed)},
                                              {{view(pin_offsets), view(pins)}, view(places)}, {view(is_new), share},
                                              threads);
         }
         return std::make_tuple(give(std::move(out.offsets)), give(std::move(out.rows)), give(std::move(out.entries)),
                                give(std::move(out.incomplete)));
       },
-      nb::kw_only(), "offsets"_a, "rows"_a, "lengths"_a, "group_offsets"_a, "groups"_a, "most"_a, "pin_offsets"_a,
-      "pins"_a, "places"_a, "is_new"_a, "share"_a, "threads"_a);
+      nb::kw_only(), "offsets"_a, "rows"_a, "lengths"_a, "group_offsets"_a, "groups"_a, "most"_a, "allowed"_a,
+      "pin_offsets"_a, "pins"_a, "places"_a, "is_new"_a, "share"_a, "threads"_a);
 
   m.def(
       "pool_relevance",

@@ -11,7 +11,8 @@ namespace {
 class ListBuilder {
  public:
   ListBuilder(const ItemLists& pools, const ItemGroups& groups, const PinnedItems& pinned, const NewItems& new_items)
-      : pools_(pools), groups_(groups), pinned_(pinned), new_items_(new_items), counts_(groups.most.size(), 0) {}
+      : pools_(pools), groups_(groups), pinned_(pinned), new_items_(new_items), counts_(groups.most.size(), 0),
+        in_pool_(groups.allowed.size(), 0) {}
 
   struct Place {
     std::int32_t row;
@@ -29,9 +30,11 @@ class ListBuilder {
     find_needed(length);
     const bool all_found = reserve_new();
     fill(length);
+    const bool full = static_cast<std::int32_t>(places.size()) == length;
+    const bool incomplete = (!full || !all_found) && has_others(full);
     for (const std::int32_t group : touched_) counts_[group] = 0;
     touched_.clear();
-    return static_cast<std::int32_t>(places.size()) < length || !all_found;
+    return incomplete;
   }
 
   std::vector<Place> places;
@@ -50,6 +53,19 @@ class ListBuilder {
   std::span<const std::int32_t> groups_of(std::int32_t row) const {
     if (groups_.offsets.empty()) return {};
     return groups_.members.subspan(groups_.offsets[row], groups_.offsets[row + 1] - groups_.offsets[row]);
+  }
+
+  // Whether an allowed item outside the pool has room in its groups, and is new where only new ones are missing.
+  bool has_others(bool only_new) {
+    for (std::int64_t e = begin_; e < end_; ++e) in_pool_[pools_.rows[e]] = 1;
+    for (std::int64_t p = 0; p < n_pins_; ++p) in_pool_[pin(p)] = 1;
+    bool found = false;
+    const auto n = static_cast<std::int32_t>(groups_.allowed.size());
+    for (std::int32_t row = 0; row < n && !found; ++row)
+      found = groups_.allowed[row] && !in_pool_[row] && (!only_new || is_new(row)) && has_room(row);
+    for (std::int64_t e = begin_; e < end_; ++e) in_pool_[pools_.rows[e]] = 0;
+    for (std::int64_t p = 0; p < n_pins_; ++p) in_pool_[pin(p)] = 0;
+    return found;
   }
 
   bool has_room(std::int32_t row) const {
@@ -155,6 +171,7 @@ class ListBuilder {
   const NewItems& new_items_;
   std::vector<std::int32_t> counts_;   // of each group, of the items that are in the list or reserved
   std::vector<std::int32_t> touched_;  // groups that were counted
+  std::vector<std::uint8_t> in_pool_;  // of each item, while a list is checked
   std::vector<std::int32_t> least_, least_early_;
   std::vector<std::uint8_t> can_be_new_;
   std::vector<std::int64_t> reserved_;

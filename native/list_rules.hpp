@@ -19,7 +19,8 @@ struct ItemLists {
 struct ItemGroups {
   std::span<const std::int64_t> offsets;  // item i is in the groups members[offsets[i] ... offsets[i + 1] - 1]; may be empty
   std::span<const std::int32_t> members;
-  std::span<const std::int32_t> most;  // of each group
+  std::span<const std::int32_t> most;    // of each group
+  std::span<const std::uint8_t> allowed;  // 1 for each item that a longer pool could hold
 };
 
 struct PinnedItems {

@@ -26,6 +26,7 @@ def run_kernel(pool, length, groups=None, most=(), pins=(), is_new=(), share=0.0
         group_offsets=offsets,
         groups=np.array([g for one in groups or [] for g in one], dtype=np.int32),
         most=np.array(most, dtype=np.int32),
+        allowed=np.ones(len(is_new) or len(groups or range(12)), dtype=np.uint8),
         pin_offsets=np.array([0, len(pins)]),
         pins=np.array([row for _, row in pins], dtype=np.int32),
         places=np.array([place for place, _ in pins], dtype=np.int32),
@@ -57,7 +58,8 @@ def test_limits_are_those_of_a_loop():
                 counts[groups[row]] += 1
         rows, incomplete = run_kernel(pool, length, groups, most)
         assert rows == expected
-        assert incomplete == (len(expected) < length)
+        others = [row for row in set(range(n)) - set(pool) if all(counts[g] < most[g] for g in groups[row])]
+        assert incomplete == (len(expected) < length and len(others) > 0)  # whether a longer pool could help
 
 
 def test_new_items_move_up_only_as_far_as_they_must():
@@ -114,7 +116,10 @@ def test_pins_are_at_their_places_and_use_up_limits():
 
 def test_a_list_without_enough_new_items_ends_before_it_breaks_the_share():
     is_new = [row == 4 for row in range(10)]
-    assert run_kernel(list(range(10)), 6, is_new=is_new, share=0.5) == ([0, 4, 1], True)
+    assert run_kernel(list(range(10)), 6, is_new=is_new, share=0.5) == (
+        [0, 4, 1],
+        False,
+    )  # no item outside the pool is new
     assert run_kernel(list(range(10)), 10, is_new=is_new, share=0.1)[0] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
@@ -284,7 +289,7 @@ def test_fewer_items_than_k_give_fewer_rows(models):
 def test_users_who_need_longer_lists_get_them(models, monkeypatch):
     model, rules = models["dpcml"], Rules(max_per={"genres": 1, "brand": 1})
     expected, all_rules = model.recommend(k=6, rules=rules), model.recommend(k=6, rules=RULES)
-    for name, value in (("_LONGER", 2), ("_MORE", 1), ("_ENTRIES_AT_ONCE", 40)):
+    for name, value in (("_LONGER", 2), ("_GROWTH", 2), ("_MORE", 1), ("_ENTRIES_AT_ONCE", 40)):
         monkeypatch.setattr(ruled_lists, name, value)
     assert model.recommend(k=6, rules=rules).equals(expected)
     assert model.recommend(k=6, rules=RULES).equals(all_rules)

@@ -141,6 +141,7 @@ def apply_list_rules(
     group_offsets: NDArray[np.int64],
     groups: NDArray[np.int32],
     most: NDArray[np.int32],
+    allowed: NDArray[np.uint8],
     pin_offsets: NDArray[np.int64],
     pins: NDArray[np.int32],
     places: NDArray[np.int32],
@@ -153,7 +154,8 @@ def apply_list_rules(
     Pool i is ``rows[offsets[i]:offsets[i + 1]]``, best first; item j is in the groups
     ``groups[group_offsets[j]:group_offsets[j + 1]]`` (an empty ``group_offsets``: in none), of which a list may hold
     ``most`` items. List i has the pins ``pins[pin_offsets[i]:pin_offsets[i + 1]]`` at these ascending ``places``, from
-    1. ``is_new`` is empty where no share of new items is asked for.
+    1. ``is_new`` is empty where no share of new items is asked for. ``allowed`` is 1 for each item that a longer pool
+    could hold.
 
     Gives the offsets and rows of the lists, the entry of the pools that each row was (-1: a pin), and for each list
     whether a longer pool could change it.

@@ -20,7 +20,8 @@ from tastespace.recommend.scoring import ItemLists, Lister, Lists, ScoringIndex,
 
 log = logging.getLogger(__name__)
 
-_LONGER = 4  # how many times as long the first lists are, and each further ones
+_LONGER = 4  # how many times as long as asked for the first lists are
+_GROWTH = 8  # how many times as long each further ones are
 _MORE = 50  # or by how much, for short lists
 _ENTRIES_AT_ONCE = 20_000_000  # of longer lists
 
@@ -42,7 +43,7 @@ class RuledLists:
         candidates: NDArray[np.int32] | None,
     ) -> None:
         self._index, self._tables, self._k = index, tables, k
-        self._lister, self._excluded = lister, excluded
+        self._lister, self._excluded, self._candidates = lister, excluded, candidates
         self._longest = index.train.n_items if candidates is None else len(candidates)
         at = np.isin(tables.pins, candidates) if candidates is not None else np.ones(len(tables.pins), dtype=bool)
         self._pins, self._places = tables.pins[at], tables.places[at]
@@ -64,7 +65,7 @@ class RuledLists:
         )
         if not len(short):
             return found
-        longer = min(self._longest, _LONGER * length)
+        longer = min(self._longest, _GROWTH * length)
         parts = [found.take(np.flatnonzero(~np.isin(found.query, short)))]
         at_once = max(1, _ENTRIES_AT_ONCE // longer)
         for start in range(0, len(short), at_once):
@@ -76,11 +77,11 @@ class RuledLists:
 
     def _ruled(self, block: Block, pool: TopK) -> tuple[TopK, NDArray[np.bool_]]:
         """The lists of a block from these pools, and which of them longer pools could change."""
-        pin_lists = self._pins_of(block.users)
+        pins_of = self._pins_of(block.users)
         offsets = _offsets(np.bincount(pool.query, minlength=len(block.users)))
         lengths = np.full(len(block.users), self._k, dtype=np.int32)
         starts, rows, entries, incomplete = apply_rules(
-            self._tables, offsets, pool.rows, lengths, pin_lists, self._index.threads
+            self._tables, offsets, pool.rows, lengths, pins_of, self._candidates, self._index.threads
         )
         query = np.repeat(np.arange(len(block.users)), np.diff(starts))
         rank = (np.arange(len(rows)) - starts[query] + 1).astype(np.int32)
@@ -133,10 +134,12 @@ def ruled_shelves(
         pools = index.split_top_k(user, groups, pool_lengths.tolist(), exclude_seen=exclude_seen, candidates=candidates)
         sizes = np.array([len(rows) for rows, _ in pools])
         rows, scores = (np.concatenate([pool[part] for pool in pools]) for part in (0, 1))
-        starts, found, entries, incomplete = apply_rules(tables, _offsets(sizes), rows, wanted, pinned, index.threads)
+        starts, found, entries, incomplete = apply_rules(
+            tables, _offsets(sizes), rows, wanted, pinned, candidates, index.threads
+        )
         if not (incomplete & (sizes == pool_lengths) & (pool_lengths < most)).any():
             break
-        pool_lengths = np.minimum(most, _LONGER * pool_lengths)
+        pool_lengths = np.minimum(most, _GROWTH * pool_lengths)
     own = [
         float(scores[at]) if at >= 0 else index.score(user, int(row)) for row, at in zip(found, entries, strict=True)
     ]
@@ -164,12 +167,17 @@ def apply_rules(
     rows: NDArray[np.int32],
     lengths: NDArray[np.int32],
     pinned: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+    candidates: NDArray[np.int32] | None,
     threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
     """The pools ``rows[offsets[i]:offsets[i + 1]]`` cut down to ``lengths[i]`` items that obey the rules.
 
+    ``candidates`` are the rows of the items that longer pools could hold; None: all.
     Gives offsets, rows, the entry of the pools that each was (-1: pinned), and which lists longer pools could change.
     """
+    allowed = np.full(tables.n_items, candidates is None, dtype=np.uint8)
+    if candidates is not None:
+        allowed[candidates] = 1
     starts, found, entries, incomplete = _native.apply_list_rules(
         offsets=offsets,
         rows=np.ascontiguousarray(rows),
@@ -177,6 +185,7 @@ def apply_rules(
         group_offsets=tables.group_offsets,
         groups=tables.groups,
         most=tables.most,
+        allowed=allowed,
         pin_offsets=pinned[0],
         pins=pinned[1],
         places=pinned[2],

@@ -145,9 +145,7 @@ class Rules:
 
     def _check_limits(self) -> None:
         if not isinstance(self.max_per, Mapping):
-            raise ParameterError(
-                f"max_per={self.max_per!r}: expected limits by attribute, such as {{'brand': 2}}."
-            )
+            raise ParameterError(f"max_per={self.max_per!r}: expected limits by attribute, such as {{'brand': 2}}.")
         for column, most in self.max_per.items():
             if not isinstance(column, str) or not is_whole(most):
                 raise ParameterError(
@@ -213,9 +211,7 @@ class Rules:
                 "include, the only items allowed, does not have them",
             )  # fmt: skip
             if not allowed:
-                raise ParameterError(
-                    "include is empty: nothing may be recommended. Leave it out to allow all items."
-                )
+                raise ParameterError("include is empty: nothing may be recommended. Leave it out to allow all items.")
 
 
 def seconds(moment: Any) -> float:

@@ -167,7 +167,7 @@ class TopKLists:
             return ordered[: self._k]
         pinned = pin_lists(tables.pins, tables.places, np.isin(tables.pins, rows)[None, :], tables.on_top)
         offsets, lengths = np.array([0, len(ordered)]), np.array([self._k], dtype=np.int32)
-        return apply_rules(tables, offsets, ordered, lengths, pinned, threads=1)[1]
+        return apply_rules(tables, offsets, ordered, lengths, pinned, self._candidates, threads=1)[1]
 
     def schema(self, users: pl.Series) -> dict[str, Any]:
         """Columns of `frames` and their types."""
