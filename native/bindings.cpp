@@ -30,6 +30,7 @@
 #include "item_regression.hpp"
 #include "list_distances.hpp"
 #include "list_order.hpp"
+#include "list_rules.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
 #include "score_matrix.hpp"
@@ -771,6 +772,32 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         return give(std::move(out));
       },
       "offsets"_a, "scores"_a, "rows"_a, "threads"_a);
+
+  m.def(
+      "apply_list_rules",
+      [](Array<std::int64_t> offsets, Array<std::int32_t> rows, Array<std::int32_t> lengths,
+         Array<std::int64_t> group_offsets, Array<std::int32_t> groups, Array<std::int32_t> most,
+         Array<std::uint8_t> allowed, Array<std::int64_t> pin_offsets, Array<std::int32_t> pins, Array<std::int32_t> places,
+         Array<std::uint8_t> is_new, double share, int threads) {
+        same_length(offsets.size(), lengths.size() + 1);
+        same_length(offsets.size(), pin_offsets.size());
+        same_length(rows.size(), static_cast<std::size_t>(view(offsets).back()));
+        same_length(pins.size(), static_cast<std::size_t>(view(pin_offsets).back()));
+        same_length(pins.size(), places.size());
+        if (group_offsets.size() > 0) same_length(groups.size(), static_cast<std::size_t>(view(group_offsets).back()));
+        tastespace::RuledLists out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::apply_list_rules({view(offsets), view(rows)}, view(lengths),
+                                             {view(group_offsets), view(groups), view(most), view(allowed)},
+                                             {{view(pin_offsets), view(pins)}, view(places)}, {view(is_new), share},
+                                             threads);
+        }
+        return std::make_tuple(give(std::move(out.offsets)), give(std::move(out.rows)), give(std::move(out.entries)),
+                               give(std::move(out.incomplete)));
+      },
+      nb::kw_only(), "offsets"_a, "rows"_a, "lengths"_a, "group_offsets"_a, "groups"_a, "most"_a, "allowed"_a,
+      "pin_offsets"_a, "pins"_a, "places"_a, "is_new"_a, "share"_a, "threads"_a);
 
   m.def(
       "pool_relevance",

@@ -17,9 +17,11 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.models.baselines import EASE, MostPopular
     from tastespace.models.blend import Blend
     from tastespace.models.dpcml import CML, DPCML
+    from tastespace.models.profiles import Profile, Profiles
     from tastespace.recipe import fit
     from tastespace.recommend.mixed import Mixed
     from tastespace.recommend.rerank import Reranked, rerank
+    from tastespace.recommend.rules import Rules
     from tastespace.recommend.tradeoff import tradeoff
     from tastespace.recommend.wording import Wording
     from tastespace.store import load
@@ -35,7 +37,10 @@ __all__ = [
     "Interactions",
     "Mixed",
     "MostPopular",
+    "Profile",
+    "Profiles",
     "Reranked",
+    "Rules",
     "Wording",
     "__version__",
     "compare",
@@ -60,7 +65,10 @@ _LAZY = {
     "EASE": "tastespace.models.baselines",
     "Mixed": "tastespace.recommend.mixed",
     "MostPopular": "tastespace.models.baselines",
+    "Profile": "tastespace.models.profiles",
+    "Profiles": "tastespace.models.profiles",
     "Reranked": "tastespace.recommend.rerank",
+    "Rules": "tastespace.recommend.rules",
     "Wording": "tastespace.recommend.wording",
     "compare": "tastespace.evaluation",
     "cross_validate": "tastespace.evaluation",

@@ -202,18 +202,27 @@ def test_ids_that_are_numbers_are_typed_as_text(stdout_of, error_of, numbered):
         (("u03", "--filter", "year > 3000"), "leaves none of the 50 items"),
         (("u03", "--filter", "yaer > 3000"), "Did you mean year"),
         (("u03", "--filter", "((("), "cannot be read"),
-        (("u03", "-k", "0"), "k=0: expected"),
-        (("u03", "--on-unknown", "ignore"), "on_unknown='ignore'"),
+        (("u03", "-k", "0"), "-k 0: expected"),
+        (("u03", "--on-unknown", "ignore"), "--on-unknown ignore: expected"),
         (("u03", "--threads", "-1"), "threads=-1"),
         (("u03", "--rerank", "mrm"), "Did you mean mmr?"),
         (("u03", "--rerank", "mmr", "--weight", "2"), "weight=2.0: expected"),
         (("u03", "--mix", "proportinal"), "Did you mean proportional?"),
-        (("u03", "--diversity", "2"), "diversity=2.0: expected a number from 0"),
+        (("u03", "--diversity", "2"), "--diversity 2.0: expected a number from 0"),
         (("u03", "u05", "--mute", "1"), "--mute and --boost concern one user: give one user id or one --history."),
         (("--boost", "1=2"), "--mute and --boost concern one user"),
-        (("u03", "--mute", "77"), "interest 77 was named, but user 'u03' has"),
+        (("u03", "--mute", "77"), "interest 77 was named, but user 'u03' has the interests 0 to"),
+        (("u03", "--mute", "77"), "; tastespace interests MODEL USER lists them."),
         (("u03", "--boost", "1"), "--boost 1: expected interest=number"),
-        (("u03", "--boost", "1=2", "--mix", "scaled"), "boost= multiplies the weights"),
+        (
+            ("u03", "--boost", "1=2", "--mix", "scaled"),
+            "--boost multiplies the weights of interests, which --mix scaled does not use. Use --mix proportional, or "
+            "--mix calibrated with --column interest.",
+        ),
+        (("u03", "--boost", "0=-1"), "--boost 0=-1.0: expected positive factors; --mute leaves an interest out."),
+        (("u03", "--rules", "none.toml"), "rules none.toml: cannot be read (No such file"),
+        (("u03", "--rules", "none.toml", "--rerank", "mmr"), "cannot be read"),
+        (("u03", "--title-column", "titel"), "--title-column titel: there is no item attribute 'titel'"),
         (("u03", "--rerank", "mmr", "--mix", "scaled"), "--rerank reorders the plain list"),
         (("u03", "--out", "list.txt"), "ends in .json, .jsonl, .csv, .parquet, or --format"),
         (("u03", "--out", "list.csv", "--format", "table"), "a table is formatted for a terminal"),
@@ -230,6 +239,62 @@ def test_a_model_that_is_not_there(error_of, shop):
     assert "no such directory" in error_of("recommend", "none.model", "u03")
     assert "is no saved model" in error_of("recommend", shop.folder, "u03")
     assert "is a file" in error_of("recommend", shop.clicks, "u03")
+
+
+# ---- rules and titles --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rules(tmp_path):
+    path = tmp_path / "rules.toml"
+    path.write_text('exclude = ["i07", "i99"]\npinned = ["i31"]\n[max_per]\ngenres = 2\n')
+    return path
+
+
+def test_rules_from_a_file_hold_in_lists_files_and_shelves(run, shop, model, rules, tmp_path):
+    given = ts.Rules(exclude=["i07", "i99"], pinned=["i31"], max_per={"genres": 2})
+    done = run("recommend", shop.model, "u03", "u05", "-k", 2, "--rules", rules, "--mix", "proportional")
+    assert done.code == 0
+    assert "unknown item ids are ignored: 1 in exclude (such as 'i99')" in " ".join(done.err.split())
+    same_rows(read(done.out, "csv"), model.recommend(["u03", "u05"], k=2, rules=given, mix="proportional"))
+    history = run("recommend", shop.model, "--history", "i03,i05", "-k", 2, "--rules", rules)
+    same_rows(read(history.out, "csv"), model.recommend_for([["i03", "i05"]], k=2, rules=given))
+    assert run("recommend", shop.model, "-k", 2, "--rules", rules, "--out", "all.parquet").code == 0
+    assert pl.read_parquet("all.parquet").equals(model.recommend(k=2, rules=given))
+    shelves = run("shelves", shop.model, "u03", "-k", 2, "--rules", rules)
+    assert (
+        read(shelves.out, "csv")["item"].to_list() == model.shelves("u03", 2, rules=given).to_frame()["item"].to_list()
+    )
+    assert "--rerank reorders a list, after which it may break --rules" in run(
+        "recommend", shop.model, "u03", "--rules", rules, "--rerank", "mmr"
+    ).err.replace("\n", " ")
+
+
+def test_ids_in_rules_have_the_type_of_the_models(run, tmp_path):
+    numbers = pl.DataFrame({"user": [1, 1, 2, 2], "item": [10, 11, 11, 12]})
+    ts.EASE().fit(numbers).save(tmp_path / "numbers.model")
+    (tmp_path / "rules.toml").write_text('exclude = ["10"]\n')
+    rows = pl.read_csv(run("recommend", "numbers.model", "--rules", "rules.toml").out.encode())
+    assert 10 not in rows["item"].to_list()
+
+
+def test_titles_are_in_rows_where_they_are_asked_for(stdout_of, shop, model, tmp_path):
+    titles = dict(model.train_.item_attributes.select("item", "title").rows())
+    for format in ("csv", "json", "jsonl"):
+        rows = read(stdout_of("recommend", shop.model, "u03", "-k", 4, "--titles", "--format", format), format)
+        assert rows.columns[:4] == ["user", "item", "title", "rank"]
+        assert [titles[item] for item in rows["item"]] == rows["title"].to_list()
+        shelves = read(stdout_of("shelves", shop.model, "u03", "-k", 4, "--titles", "--format", format), format)
+        assert [titles[item] for item in shelves["item"]] == shelves["title"].to_list()
+    stdout_of("recommend", shop.model, "-k", 2, "--title-column", "year", "--out", "all.csv")
+    streamed = pl.read_csv("all.csv")
+    assert streamed["title"].to_list() == [1980 + int(item[1:]) for item in streamed["item"]]
+    ranked = read(stdout_of("recommend", shop.model, "u03", "-k", 2, "--rerank", "mmr", "--titles"), "csv")
+    assert [titles[item] for item in ranked["item"]] == ranked["title"].to_list()
+    table = stdout_of("recommend", shop.model, "u03", "-k", 2, "--format", "table", "--title-column", "genres")
+    assert "|food" in table
+    table = stdout_of("shelves", shop.model, "u03", "-k", 2, "--format", "table", "--title-column", "genres")
+    assert "|food" in table
 
 
 # ---- shelves and interests ---------------------------------------------------------------------------------
@@ -254,13 +319,13 @@ def test_shelves_as_text_have_names_reasons_and_titles(stdout_of, shop, model):
 def test_interests_can_be_muted_and_boosted(stdout_of, shop, model):
     strongest = model.shelves("u03", 4)[0].interest
 
-    def count(*flags):
-        rows = pl.read_csv(stdout_of("shelves", shop.model, "u03", "-k", 4, *flags).encode())
-        return rows.filter(interest=strongest).height
+    def rows(*flags):
+        return pl.read_csv(stdout_of("shelves", shop.model, "u03", "-k", 4, *flags).encode())
 
-    assert count() == 4
-    assert count("--mute", strongest) == 0
-    assert count("--boost", f"{strongest}=1.5") == 6
+    assert rows().filter(shelf=1).height == 4
+    assert rows().filter(interest=strongest).height > 0
+    assert rows("--mute", strongest).filter(interest=strongest).height == 0
+    assert rows("--boost", f"{strongest}=1.5").filter(shelf=1).height == 6
 
 
 def test_shelves_are_named_by_the_given_column(stdout_of, shop):
@@ -274,9 +339,11 @@ def test_shelves_are_named_by_the_given_column(stdout_of, shop):
         (("--boost", "2"), "--boost 2: expected interest=number, such as --boost 2=1.5."),
         (("--boost", "one=2"), "--boost one=2: expected"),
         (("--boost", "1=much"), "--boost 1=much: expected"),
-        (("--boost", "0=-1"), "expected positive factors"),
+        (("--boost", "0=-1"), "--boost 0=-1.0: expected positive factors; --mute leaves an interest out."),
         (("--boost", "0=nan"), "expected positive factors"),
-        (("--mute", "77"), "interest 77 was named"),
+        (("--mute", "77"), "interest 77 was named, but this user has the interests 0 to"),
+        (("--rules", "none.toml"), "rules none.toml: cannot be read"),
+        (("--title-column", "titel"), "Did you mean title?"),
         (("--column", "genre"), "Did you mean genres?"),
         (("--picture", "shelves.gif"), "ends in .png, .svg, .pdf"),
         (("--filter", "year = 1"), "leaves none"),

@@ -1,5 +1,6 @@
 """Saving, opening and looking at models, and a reader that knows nothing but docs/model-format.md."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from model_equality import assert_same_model
 
 import tastespace
 from tastespace import evaluate
-from tastespace.errors import DataError
-from tastespace.store import inspect, load, save
+from tastespace.errors import DataError, ModelFileError
+from tastespace.store import inspect, load, manifest, save
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "model-format.md"
 
@@ -51,6 +52,7 @@ def test_inspect_tells_what_is_there(tmp_path, old, verify):
         "backend": "polars",
         "version": tastespace.__version__,
         "format_version": 1,
+        "profiles": 0,
     }
 
 
@@ -97,3 +99,38 @@ def test_the_document_names_every_field(tmp_path, old):
     content = json.loads((tmp_path / "model" / "model.json").read_text())
     fields = [*content, *content["data"], *content["vectors"], *content["files"], *content["files"]["seen"]]
     assert [name for name in fields if f"`{name}`" not in text] == []
+
+
+def test_profiles_are_saved_and_loaded(tmp_path, old):
+    users = old.train_.users
+    first, last = users[0], users[len(users) - 1]
+    model = copy.copy(old)
+    model._profiles = None
+    model.mute(last, [0]).boost(first, {1: 2.5, 0: 0.5})
+    save(model, tmp_path / "model")
+    assert inspect(tmp_path / "model", verify=True)["profiles"] == 2
+    again = load(tmp_path / "model")
+    assert dict(again.profiles) == dict(model.profiles)
+    assert again.recommend(k=5).equals(model.recommend(k=5))
+    assert not again.recommend(last, k=5).equals(old.recommend(last, k=5))
+    again.clear_profile(first).clear_profile(last).save(tmp_path / "model")
+    assert len(load(tmp_path / "model").profiles) == 0
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        5,
+        [5],
+        [{"user": 0}],
+        [{"user": 4000, "mute": [0], "boost": {}}],
+        [{"user": 0, "mute": ["x"], "boost": {}}],
+        [{"user": 0, "mute": [0], "boost": {"1": 0}}],
+    ],
+)
+def test_profiles_that_make_no_sense(tmp_path, old, stored, monkeypatch):
+    save(old, tmp_path / "model")
+    parse = manifest.parse
+    monkeypatch.setattr(manifest, "parse", lambda *given: {**parse(*given), "profiles": stored})
+    with pytest.raises(ModelFileError, match="the profiles of its users make no sense"):
+        load(tmp_path / "model")

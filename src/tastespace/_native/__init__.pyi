@@ -133,6 +133,34 @@ def list_order(
     Larger scores first, equal scores by ascending row.
     """
 
+def apply_list_rules(
+    *,
+    offsets: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    lengths: NDArray[np.int32],
+    group_offsets: NDArray[np.int64],
+    groups: NDArray[np.int32],
+    most: NDArray[np.int32],
+    allowed: NDArray[np.uint8],
+    pin_offsets: NDArray[np.int64],
+    pins: NDArray[np.int32],
+    places: NDArray[np.int32],
+    is_new: NDArray[np.uint8],
+    share: float,
+    threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.uint8]]:
+    """The first ``lengths[i]`` items of each pool that obey the rules; native/list_rules.hpp.
+
+    Pool i is ``rows[offsets[i]:offsets[i + 1]]``, best first; item j is in the groups
+    ``groups[group_offsets[j]:group_offsets[j + 1]]`` (an empty ``group_offsets``: in none), of which a list may hold
+    ``most`` items. List i has the pins ``pins[pin_offsets[i]:pin_offsets[i + 1]]`` at these ascending ``places``, from
+    1. ``is_new`` is empty where no share of new items is asked for. ``allowed`` is 1 for each item that a longer pool
+    could hold.
+
+    Gives the offsets and rows of the lists, the entry of the pools that each row was (-1: a pin), and for each list
+    whether a longer pool could change it.
+    """
+
 def pool_relevance(offsets: NDArray[np.int64], scores: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
     """Scores of pools as relevance in [0, 1]: 1 for the best of a pool, 0 for the worst; native/calibrated_lists.hpp.
 

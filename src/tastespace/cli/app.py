@@ -48,6 +48,14 @@ COMMANDS = [
     ),
     LazyCommand("inference_commands:similar", "similar shop.model jam", "Items like an item, or users like a user."),
     LazyCommand(
+        "change_model:profile", "profile shop.model ann --mute 2 --boost 1=2",
+        "What a user has muted and boosted for good: show it, or change it in the model file.",
+    ),
+    LazyCommand(
+        "change_model:attributes", "attributes shop.model items.parquet --id sku",
+        "Replace the item attributes of a saved model (titles, categories, stock, ...) without a new fit.",
+    ),
+    LazyCommand(
         "saved_model_commands:evaluate", "evaluate shop.model later.parquet --user who --item what",
         "How well a saved model ranks held-out interactions; accuracy is given as fractions from 0 to 1.",
     ),

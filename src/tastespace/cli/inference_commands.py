@@ -27,10 +27,16 @@ from tastespace.cli.arguments import (
     read_user_features,
     replace_by_titles,
 )
+from tastespace.cli.flag_errors import errors_in_flags
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output, show
+from tastespace.data.attributes import item_titles
+from tastespace.data.interactions import Interactions
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
+from tastespace.models import Recommender
 from tastespace.recommend.rerank import rerank as rerank_lists
+from tastespace.recommend.rules import Rules
+from tastespace.recommend.shelves import Shelf
 from tastespace.recommend.topk import STREAMED
 
 Number = TypeVar("Number", int, float)
@@ -42,8 +48,17 @@ _Wording = Annotated[
     Path | None, typer.Option(help="TOML file with other templates for customers, such as those of another language.")
 ]
 _User = Annotated[str, typer.Argument(help="Id of a user.")]
+_Rules = Annotated[
+    Path | None, typer.Option(help="TOML file with rules: max_per, exclude, include, in_stock, pinned, ...")
+]
+_Titles = Annotated[bool, typer.Option("--titles", help="Titles of the items in csv, json and other rows, too.")]
+_TitleColumn = Annotated[str | None, typer.Option(help="Item attribute that holds the titles; implies --titles.")]
+_NoProfile = Annotated[
+    bool, typer.Option("--no-profile", help="Without what the profiles of users have muted and boosted.")
+]
 
 
+@errors_in_flags
 def recommend(
     model: ModelArgument,
     users: Annotated[list[str] | None, typer.Argument(help="User ids; none: all users.")] = None,
@@ -85,6 +100,10 @@ def recommend(
     ] = None,
     delimiter: DelimiterOption = None,
     encoding: EncodingOption = None,
+    rules: _Rules = None,
+    no_profile: _NoProfile = False,
+    titles: _Titles = False,
+    title_column: _TitleColumn = None,
     format: _Format = Format.auto,
     out: _Out = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
@@ -104,20 +123,28 @@ def recommend(
         "diversity": diversity,
         "column": column,
         "mute": mute,
-        "boost": _by_interest("--boost", boost or [], float, "2=1.5"),
+        "boost": by_interest("--boost", boost or [], float, "2=1.5"),
+        "rules": None if rules is None else _read_rules(rules, train),
         "threads": threads,
     }
+    shown_titles = title_column or titles
     if (mute or boost) and len(users or given_histories) != 1 and features is None:
         raise ParameterError("--mute and --boost concern one user: give one user id or one --history.")
     if rerank is not None and (mix is not None or diversity is not None or column is not None or boost):
         raise ParameterError("--rerank reorders the plain list: leave out --mix, --diversity, --column and --boost.")
+    if rerank is not None and rules is not None:
+        raise ParameterError(
+            "--rerank reorders a list, after which it may break --rules: leave one out, or use --mix calibrated."
+        )
     if rerank is not None and on_unknown == "popular":
         raise ParameterError("--on-unknown popular gives lists without scores, which --rerank needs: use skip.")
     if sum(map(bool, (given_histories, users, features))) > 1:
         raise ParameterError("give user ids, --history or --features, not several of them.")
     all_users = not users and not given_histories and features is None
     if out is not None and all_users and rerank is None and format is Format.auto and out.suffix in STREAMED:
-        opened.recommend_to(out, k=k, **options)  # block by block: all lists may not fit into memory
+        opened.recommend_to(
+            out, k=k, profile=not no_profile, titles=shown_titles, **options
+        )  # block by block: all lists may not fit into memory
         return
     n = k if rerank is None else max(k, pool)
     histories = [parse_known(train.items, one, on_unknown) for one in given_histories]
@@ -137,7 +164,7 @@ def recommend(
     elif histories:
         found = opened.recommend_for(histories, n, on_unknown=on_unknown, **options)
     else:
-        found = opened.recommend(wanted, n, on_unknown=on_unknown, **options)
+        found = opened.recommend(wanted, n, on_unknown=on_unknown, profile=not no_profile, **options)
     if rerank is not None:
         found = rerank_lists(found, opened, rerank, k, weight)
     frame = to_polars(found)[0]
@@ -146,13 +173,29 @@ def recommend(
         if given_histories:
             asked = range(len(given_histories)) if on_unknown == "error" else ()
         print_users_without_rows(frame, asked, {"--filter": filter, "--item": items, "--mute": mute})
+    if shown_titles:
+        frame = _with_titles(frame, train, shown_titles)
     if is_table_output(format, out):
         same = "distance" in frame.columns and frame["score"].eq_missing(-frame["distance"]).all()
-        show(add_titles(frame, train).drop("score" if same else []))
+        show((frame if shown_titles else add_titles(frame, train)).drop("score" if same else []))
     else:
         emit(frame, format, out)
 
 
+def _with_titles(frame: pl.DataFrame, train: Interactions, titles: bool | str) -> pl.DataFrame:
+    """A frame of lists with a column of titles after the items."""
+    at = pl.Series(train.items.find(frame["item"]), dtype=pl.UInt32)
+    return frame.insert_column(
+        frame.columns.index("item") + 1, item_titles(train.item_attributes, titles).gather(at).alias("title")
+    )
+
+
+def _read_rules(path: Path, train: Interactions) -> Rules:
+    """The rules in a file, with item ids in the type of the model's."""
+    return Rules.from_file(path).with_ids(lambda texts: parse_ids(train.items, texts))
+
+
+@errors_in_flags
 def shelves(
     model: ModelArgument,
     user: _User,
@@ -162,6 +205,10 @@ def shelves(
     boost: Annotated[list[str] | None, typer.Option(help="Show more of an interest: 2=1.5; may be repeated.")] = None,
     filter: _Filter = None,
     column: Annotated[str | None, typer.Option(help="Attribute that names the shelves.")] = None,
+    rules: _Rules = None,
+    no_profile: _NoProfile = False,
+    titles: _Titles = False,
+    title_column: _TitleColumn = None,
     wording: _Wording = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the shelves into this .png, .svg or .pdf file.")] = None,
     format: _Format = Format.auto,
@@ -171,11 +218,19 @@ def shelves(
     opened = open_model(model)
     user_id = parse_ids(opened.train_.users, [user])[0]
     n_interests = len(to_polars(opened.interests(user_id, 1))[0])
-    lengths = {**dict.fromkeys(range(n_interests), k), **_by_interest("--each", each or [], int, "0=12")}
-    boosts = _by_interest("--boost", boost or [], float, "2=1.5")
+    lengths = {**dict.fromkeys(range(n_interests), k), **by_interest("--each", each or [], int, "0=12")}
     found = opened.shelves(
-        user_id, lengths, mute=mute or (), boost=boosts, filter=filter, column=column, wording=wording
+        user_id,
+        lengths,
+        mute=mute or (),
+        boost=by_interest("--boost", boost or [], float, "2=1.5"),
+        filter=filter,
+        column=column,
+        wording=wording,
+        rules=None if rules is None else _read_rules(rules, opened.train_),
+        profile=not no_profile,
     )
+    named = item_titles(opened.train_.item_attributes, title_column or titles) if title_column or titles else None
     if picture is not None:
         from tastespace.plots import draw_shelves
 
@@ -183,7 +238,8 @@ def shelves(
         typer.echo(picture)
         return
     if not is_table_output(format, out):
-        emit(to_polars(found.to_frame())[0], format, out)
+        frame = to_polars(found.to_frame())[0]
+        emit(frame if named is None else _with_titles(frame, opened.train_, title_column or titles), format, out)
         return
     console = Console()
     share_of = "history" if any(shelf.because for shelf in found) else "interests"
@@ -193,7 +249,7 @@ def shelves(
         console.print(f"\n[bold]{escape(shelf.name)}[/]  [dim]{share}; interest {numbers}[/]")
         if shelf.label and shelf.because_titles:
             console.print(f"[dim]because of {escape(', '.join(shelf.because_titles))}[/]")
-        for rank, title in enumerate(shelf.titles, 1):
+        for rank, title in enumerate(shelf.titles if named is None else _titles_of(shelf, opened, named), 1):
             console.print(f"  {rank:>2}  {escape(title)}", highlight=False)
 
 
@@ -283,7 +339,14 @@ def similar(
         emit(frame, format, out)
 
 
-def _by_interest(flag: str, texts: list[str], kind: type[Number], example: str) -> dict[int, Number]:
+def _titles_of(shelf: Shelf, model: Recommender, titles: pl.Series) -> list[str]:
+    """Titles of the items on a shelf, ids where there are none."""
+    found = titles.gather(pl.Series(model.train_.items.find(shelf.items), dtype=pl.UInt32))
+    return [title or str(item) for title, item in zip(found, shelf.items, strict=True)]
+
+
+def by_interest(flag: str, texts: list[str], kind: type[Number], example: str) -> dict[int, Number]:
+    """``["2=1.5"]`` as ``{2: 1.5}``; ``flag`` and ``example`` are for the error."""
     found = {}
     for text in texts:
         interest, _, value = text.partition("=")

@@ -9,7 +9,7 @@ import polars as pl
 
 from tastespace.data.ids import IdMap, id_series
 from tastespace.data.tables import to_polars
-from tastespace.errors import DataError
+from tastespace.errors import DataError, nearest
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -44,6 +44,22 @@ def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: s
     rows = pl.Series(row_of)
     taken = given.select(pl.all().gather(pl.select(pl.when(rows >= 0).then(rows)).to_series()))
     return taken.with_columns(ids.series.alias(kind)).select(kind, pl.exclude(kind))
+
+
+def item_titles(attributes: pl.DataFrame | None, column: bool | str) -> pl.Series:
+    """The title of each item as text: from this column, or where ``column`` is True from the one that names items."""
+    if attributes is None:
+        raise DataError("the items have no attributes, so no titles; model.set_item_attributes gives them some.")
+    known = attributes.columns
+    found = title_column(attributes) if column is True else column
+    if not isinstance(found, str) or found not in known:
+        wanted = f"called {' or '.join(TITLES)}" if found is None else repr(found)
+        raise DataError(
+            f"titles={column!r}: there is no item attribute {wanted}; there are {', '.join(map(repr, known[1:]))}. "
+            f"Name the one that holds the titles.{nearest(found, known[1:]) if found else ''}"
+        )
+    titles = attributes[found]
+    return titles.cast(pl.List(pl.String)).list.join(", ") if titles.dtype == pl.List else titles.cast(pl.String)
 
 
 def title_column(attributes: pl.DataFrame | None) -> str | None:

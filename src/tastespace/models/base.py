@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +27,8 @@ from tastespace.threads import resolve_threads
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+
+log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="Recommender")
 TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
@@ -122,8 +125,22 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
                 f"{self!r} needs more memory for {data!r} than there is ({available_gb():.3g} GB are free): lower the "
                 "parameters that make it large, or drop rare users and items (min_user=, min_item=)."
             ) from problem
+        self._drop_profiles()
         self.train_, self.valid_ = data, held_out
         return self
+
+    def _drop_profiles(self) -> None:
+        """Forget all profiles: interests that are learned anew have other numbers."""
+        if self._profiles:
+            log.warning(
+                "%s was fitted again, which numbers interests anew: the profiles of %d users are dropped",
+                type(self).__name__,
+                len(self._profiles),
+            )
+        self._profiles = None
+
+    def _attributes_changed(self) -> None:
+        """Called after `set_item_attributes`: a model that keeps something computed from them forgets it."""
 
     def _require_usable_weights(self, data: Interactions) -> None:
         """Raise if the data has weights that the model would not use."""

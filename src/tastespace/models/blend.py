@@ -175,9 +175,17 @@ class Blend(Recommender):
                 members.append(updated)
             else:
                 members.append(fitted_member(member.clone(), train, None, progress))
+        source = self._with_interests()
+        if source is not None and not source.supports_partial_fit:
+            self._drop_profiles()  # its interests were learned anew
         self.members_, self.train_, self.valid_ = members, train, None
         vars(self).pop("_balance", None)
         return self
+
+    def _attributes_changed(self) -> None:
+        vars(self).pop("_balance", None)
+        if self.balance_by == "categories":
+            self._balance_now()  # new attributes without categories are refused at once, not by the next list
 
     def as_chosen(self: Self) -> Self:
         """An unfitted copy with the weights that were chosen, and members with what was chosen for them."""

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from tastespace.errors import ParameterError
+from tastespace.models.profiles import Profiles
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from tastespace.evaluation.report import Report
     from tastespace.models.base import Recommender, SparseMatrix
     from tastespace.recommend.explanations import Explanation
-    from tastespace.recommend.shelves import Shelves
+    from tastespace.recommend.rules import Rules
+    from tastespace.recommend.shelves import Shelf, Shelves
     from tastespace.recommend.wording import WordingLike
 
 Ids: TypeAlias = Hashable | Iterable[Hashable]
@@ -40,6 +42,8 @@ Features: TypeAlias = "IntoFrame | Mapping[str, Sequence[Any]] | NDArray[Any] | 
 """Features of users or items: a frame, a dict of columns, or a matrix with a row for each."""
 Frame: TypeAlias = Any
 """A frame in the library that the training data came from, which type checkers cannot know."""
+Titles: TypeAlias = bool | str
+"""Whether lists have the titles of items, or the item attribute that holds them; see `InferenceMixin.recommend`."""
 Self = TypeVar("Self", bound="InferenceMixin")
 
 
@@ -48,6 +52,7 @@ class InferenceMixin:
 
     has_interests: bool = False
     """Whether users have several vectors, so that a recommendation matches one of several interests."""
+    _profiles: Profiles | None = None
 
     @property
     def supports_fold_in(self) -> bool:
@@ -80,6 +85,9 @@ class InferenceMixin:
         column: str | None = None,
         mute: Mute | None = None,
         boost: Boost | None = None,
+        rules: Rules | None = None,
+        profile: bool = True,
+        titles: Titles = False,
         threads: int = 0,
     ) -> Frame:
         """The best k items for each user, as a frame in the library that the data came from.
@@ -124,6 +132,10 @@ class InferenceMixin:
                 by user id, ``{"ann": [1]}``.
             boost: Factors for the weights of interests, ``{0: 2.0}`` or ``{"ann": {0: 2.0}}``. Implies
                 ``mix="proportional"``; with ``diversity=0`` it changes nothing.
+            rules: `tastespace.Rules`: limits per brand, pinned items, stock, new items and others.
+            profile: Apply what `mute` and `boost` have stored for the users. Stored boosts are used by the mixes that
+                use weights of interests, and give users who have some a proportional list where no mix is asked for.
+            titles: Add a column ``title``, from the item attribute title or name, or from the one named here.
             threads: 0 means all cores.
 
         >>> from tastespace import CML, DPCML, synthetic
@@ -137,7 +149,9 @@ class InferenceMixin:
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend
 
-        request = Request(k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost)
+        request = Request(
+            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles
+        )
         return recommend(_recommender(self), users, request, on_unknown)
 
     def recommend_indices(
@@ -151,6 +165,8 @@ class InferenceMixin:
         column: str | None = None,
         mute: Mute | None = None,
         boost: Boost | None = None,
+        rules: Rules | None = None,
+        profile: bool = True,
         threads: int = 0,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """As `recommend`, in indices and arrays, without the cost of ids and frames.
@@ -162,7 +178,7 @@ class InferenceMixin:
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend_indices
 
-        request = Request(k, exclude_seen, None, None, threads, mix, diversity, column, mute, boost)
+        request = Request(k, exclude_seen, None, None, threads, mix, diversity, column, mute, boost, rules, profile)
         return recommend_indices(_recommender(self), rows, request)
 
     def recommend_to(
@@ -179,6 +195,9 @@ class InferenceMixin:
         column: str | None = None,
         mute: Mute | None = None,
         boost: Boost | None = None,
+        rules: Rules | None = None,
+        profile: bool = True,
+        titles: Titles = False,
         threads: int = 0,
     ) -> int:
         """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; gives the number of rows.
@@ -189,8 +208,88 @@ class InferenceMixin:
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend_to
 
-        request = Request(k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost)
+        request = Request(
+            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles
+        )
         return recommend_to(_recommender(self), path, users, request)
+
+    # ---- profiles ------------------------------------------------------------------------------------------
+
+    @property
+    def profiles(self) -> Profiles:
+        """What users have muted and boosted for good, by user id: see `mute`."""
+        if self._profiles is None:
+            self._profiles = Profiles()
+        return self._profiles
+
+    def mute(self: Self, user: Hashable, interests: int | Iterable[int] | Shelf) -> Self:
+        """Leave items nearest to these interests out of all lists and shelves of a user from now on.
+
+        Numbers are those of the column ``interest`` of lists; a `Shelf` stands for all of its interests. What was muted
+        before stays muted, and one interest must be left. Profiles are saved with the model. `fit` drops them, because
+        it numbers interests anew; ``partial_fit`` keeps the vectors that exist, so it keeps profiles too. Users that
+        are folded in have none.
+
+        >>> from tastespace import DPCML, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> model = DPCML(dim=8, n_interests=3, epochs=2).fit(town)
+        >>> 2 in model.mute(7, [2]).recommend(7, k=20)["interest"]
+        False
+        >>> 2 in model.recommend(7, k=20, profile=False)["interest"]
+        True
+        """
+        from tastespace.recommend.profile_changes import mute
+
+        mute(_recommender(self), user, interests)
+        return self
+
+    def unmute(self: Self, user: Hashable, interests: int | Iterable[int] | Shelf) -> Self:
+        """Take back what `mute` has stored of these interests of a user."""
+        from tastespace.recommend.profile_changes import unmute
+
+        unmute(_recommender(self), user, interests)
+        return self
+
+    def boost(self: Self, user: Hashable, factors: Mapping[int, float]) -> Self:
+        """Multiply the weights of interests of a user by these factors from now on; a factor of 1 takes that back.
+
+        Other interests keep the factors that they have. See `mute` for how long this is remembered.
+        """
+        from tastespace.recommend.profile_changes import boost
+
+        boost(_recommender(self), user, factors)
+        return self
+
+    def clear_profile(self: Self, user: Hashable) -> Self:
+        """Forget what a user has muted and boosted."""
+        from tastespace.recommend.profile_changes import clear
+
+        clear(_recommender(self), user)
+        return self
+
+    # ---- attributes ----------------------------------------------------------------------------------------
+
+    def set_item_attributes(self: Self, attributes: IntoFrame, id: str = "item") -> Self:
+        """Replace the attributes of the items (titles, categories, stock, ...) without a new fit.
+
+        What is learned stays as it is; titles, labels, filters, rules and calibrated lists follow the new attributes at
+        once, and so does ``balance`` by categories. Items without a row have nulls, rows of other items are not used.
+
+        Args:
+            attributes: A frame of any library with a row per item.
+            id: Its column of item ids.
+
+        >>> import polars as pl
+        >>> from tastespace import EASE, synthetic
+        >>> model = EASE().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
+        >>> prices = pl.DataFrame({"sku": range(40), "price": range(40)})
+        >>> model.set_item_attributes(prices, id="sku").recommend(7, k=3, filter="price < 2")["item"].max() < 2
+        True
+        """
+        from tastespace.recommend.new_attributes import set_item_attributes
+
+        set_item_attributes(_recommender(self), attributes, id)
+        return self
 
     # ---- interests -----------------------------------------------------------------------------------------
 
@@ -199,7 +298,7 @@ class InferenceMixin:
         user: Hashable,
         k: int | Mapping[int, int] = 10,
         *,
-        mute: Iterable[int] = (),
+        mute: int | Iterable[int] | Shelf = (),
         boost: Mapping[int, float] | None = None,
         merge: float = 0.8,
         exclude_seen: bool = True,
@@ -207,6 +306,8 @@ class InferenceMixin:
         filter: Filter | None = None,
         column: str | None = None,
         wording: WordingLike = None,
+        rules: Rules | None = None,
+        profile: bool = True,
     ) -> Shelves:
         """One list of recommendations for each of a user's interests, the strongest interest first.
 
@@ -216,7 +317,8 @@ class InferenceMixin:
         Args:
             user: Id of one user.
             k: Items on each shelf, or a number for each interest: ``{0: 12, 2: 4}`` (10 where none is given).
-            mute: Interests to leave out: items nearest to them are on no shelf.
+            mute: Interests to leave out: items nearest to them are on no shelf. A shelf stands for all of its
+                interests.
             boost: Interests to show more of: ``{2: 1.5}`` makes a shelf half as long again and moves it up as if half
                 as many past items again belonged to it.
             merge: Interests share a shelf from this overlap of their best items on, in (0, 1]; above 1 never.
@@ -225,12 +327,14 @@ class InferenceMixin:
                 is named by a category only where at least three quarters of its items belong to it, and no two by the
                 same; else its name is "because you took X and Y".
             wording: Templates of such names: a `tastespace.Wording`, a dict, or the name of a TOML file.
+            rules: `tastespace.Rules`, which hold on each shelf; a pinned item is on the shelf of its interest.
+            profile: Apply what `mute` and `boost` have stored for the user.
         """
         from tastespace.recommend.shelves import shelves
 
         return shelves(
             _recommender(self), user, k, mute=mute, boost=boost, merge=merge, exclude_seen=exclude_seen, items=items,
-            filter=filter, column=column, wording=wording,
+            filter=filter, column=column, wording=wording, rules=rules, profile=profile,
         )  # fmt: skip
 
     def interests(self, user: Hashable, k: int = 5, *, column: str | None = None) -> Frame:
@@ -365,6 +469,8 @@ class InferenceMixin:
         column: str | None = None,
         mute: Mute | None = None,
         boost: Boost | None = None,
+        rules: Rules | None = None,
+        titles: Titles = False,
         threads: int = 0,
     ) -> Frame:
         """Recommendations for users who were not in training, from their histories or their features.
@@ -381,7 +487,9 @@ class InferenceMixin:
         from tastespace.recommend.fold_in import recommend_for
         from tastespace.recommend.request import Request
 
-        request = Request(k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost)
+        request = Request(
+            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, titles=titles
+        )
         return recommend_for(_recommender(self), histories, request, on_unknown, features)
 
     def _fold_in(self: Self, histories: Interactions) -> Self | None:

@@ -46,7 +46,9 @@ class InterestRanker(BlockRanker):
         self._diversity = diversity
         self._interest_vectors = self._vectors or self._among_candidates(self._checked(space))
 
-    def mixed_blocks(self, users: NDArray[np.int32], weights: Weights) -> Iterator[tuple[Block, NDArray[np.int32]]]:
+    def mixed_blocks(
+        self, users: NDArray[np.int32], weights: Weights, k: int | None = None
+    ) -> Iterator[tuple[Block, NDArray[np.int32]]]:
         """The lists of these users and the interest that has each place, shape ``(n, k)``, -1 where there is no item.
 
         Items are found with distances by the expanded square, so one that is equally far from two interests but for
@@ -55,11 +57,13 @@ class InterestRanker(BlockRanker):
         size = self._block_size
         for first in range(0, len(users), size):
             part = np.ascontiguousarray(users[first : first + size])
-            yield self._mixed_block(part, weights(part))
+            yield self._mixed_block(part, weights(part), self._k if k is None else k)
 
-    def _mixed_block(self, users: NDArray[np.int32], weights: NDArray[np.float64]) -> tuple[Block, NDArray[np.int32]]:
+    def _mixed_block(
+        self, users: NDArray[np.int32], weights: NDArray[np.float64], k: int
+    ) -> tuple[Block, NDArray[np.int32]]:
         source: VectorSpace | NDArray[np.float32]
-        rest = (_DEPTH, self._k, self._threads)
+        rest = (_DEPTH, k, self._threads)
         if self._space is not None:
             source = self._space
             top, interests, nan_user = _native.mix_with_vectors(

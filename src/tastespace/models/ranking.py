@@ -120,11 +120,11 @@ class BlockRanker:
             raise DataError(f"{name} gave NaN scores for item {train.items[int(items[0])]!r}. Did training diverge?")
         return vectors
 
-    def blocks(self, users: NDArray[np.int32]) -> Iterator[Block]:
-        """The blocks of these users, in order."""
+    def blocks(self, users: NDArray[np.int32], k: int | None = None) -> Iterator[Block]:
+        """The blocks of these users, in order; lists of another length where k is given."""
         size = self._block_size
         for first in range(0, len(users), size):
-            yield self._block(np.ascontiguousarray(users[first : first + size]))
+            yield self._block(np.ascontiguousarray(users[first : first + size]), self._k if k is None else k)
 
     @property
     def _block_size(self) -> int:
@@ -132,18 +132,18 @@ class BlockRanker:
             return _USERS_PER_BLOCK
         return max(1, min(_USERS_PER_BLOCK, _SCORES_PER_BLOCK // self._model.train_.n_items))
 
-    def _block(self, users: NDArray[np.int32]) -> Block:
+    def _block(self, users: NDArray[np.int32], k: int) -> Block:
         source: VectorSpace | NDArray[np.float32]
         if self._vectors is not None and self._space is not None:
             source = self._space
             test_ranks, top, nan_user = _native.rank_with_vectors(
-                *self._vectors, users, *self._excluded, *self._test, self._k, self._threads
+                *self._vectors, users, *self._excluded, *self._test, k, self._threads
             )
         else:
             source = self._scores(users)
             ranked = source if self._candidates is None else np.ascontiguousarray(source[:, self._candidates])
             test_ranks, top, nan_user = _native.rank_with_scores(
-                ranked, users, *self._excluded, *self._test, self._k, self._threads
+                ranked, users, *self._excluded, *self._test, k, self._threads
             )
         if self._candidates is not None:
             top = np.where(top >= 0, self._candidates[top], np.int32(-1))

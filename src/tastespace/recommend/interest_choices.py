@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tastespace.checks import is_finite_number, is_whole
 from tastespace.data.ids import IdMap
 from tastespace.errors import DataError, ParameterError
+from tastespace.models.profiles import Profile
 
 MOST_BOOST = 1e6
 """The largest factor of an interest; sums of larger ones would lose the other interests, or overflow."""
@@ -47,7 +48,8 @@ def require_interests(numbers: Iterable[Any], n_interests: int, who: str = "this
 
 def checked_mute(mute: Any, n_interests: int, who: str = "this user") -> set[int]:
     """The muted interests of one user, who keeps at least one."""
-    given = mute.tolist() if isinstance(mute, np.ndarray) else mute
+    given = getattr(mute, "interests", mute)  # all of a shelf
+    given = given.tolist() if isinstance(given, np.ndarray) else given
     given = [given] if is_whole(given, 0) else () if given is None else given
     if not isinstance(given, Iterable):
         raise ParameterError(f"mute={mute!r}: expected numbers of interests, such as [1].")
@@ -69,6 +71,30 @@ def checked_boost(boost: Any, n_interests: int, who: str = "this user") -> dict[
             limit = f" and at most {MOST_BOOST:,.0f}" if is_finite_number(factor) and factor > 0 else ""
             raise ParameterError(f"boost={boost!r}: expected positive factors{limit}; mute= leaves an interest out.")
     return {int(x): float(factor) for x, factor in factors.items()}
+
+
+def with_profiles(
+    asked: InterestChoices, profiles: Mapping[int, Profile], user_offsets: NDArray[np.int64], users: IdMap
+) -> InterestChoices:
+    """The choices of a request together with the profiles of its users, by row.
+
+    Both mute; a factor of the request replaces that of the profile. An interest of a profile that the user no longer
+    has is ignored.
+    """
+    muted = {row: set(one) for row, one in asked.muted.items()}
+    boosts = {row: dict(one) for row, one in asked.boosts.items()}
+    for row, one in profiles.items():
+        n = int(user_offsets[row + 1] - user_offsets[row])
+        known = {x for x in one.muted if x < n}
+        own = muted.setdefault(row, set())
+        if len(own | known) == n:
+            raise DataError(
+                f"all {n} interests of user {users[row]!r} are muted, {sorted(known)} by the profile: nothing is left "
+                "to recommend. profile=False leaves the profile out."
+            )
+        own |= known
+        boosts[row] = {**{x: f for x, f in one.boosts.items() if x < n}, **boosts.get(row, {})}
+    return InterestChoices(muted, boosts)
 
 
 def interest_choices(

@@ -8,7 +8,6 @@ same in every mix; only which items are in the list, and in which order, differs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +23,7 @@ from tastespace.recommend.calibrated_lists import CategorySets, calibrated_lists
 from tastespace.recommend.interest_choices import InterestChoices
 from tastespace.recommend.mix_options import BY_INTEREST, Mix
 from tastespace.recommend.pool_reranker import PoolReranker
-from tastespace.recommend.scoring import ItemLists, QueryModel, ScoringIndex, TopK
-
-Lists = Iterator[tuple[Block, TopK]]
+from tastespace.recommend.scoring import ItemLists, Lister, Lists, QueryModel, ScoringIndex, TopK, merged
 
 _FLOOR = 0.1  # least scale of an interest, as a share of the user's mean squared distance
 _USERS_AT_ONCE = 4096
@@ -84,21 +81,37 @@ class MixedLists:
 
     def blocks(self, rows: NDArray[np.int32], choices: InterestChoices | None = None) -> Lists:
         """The lists of the users at these rows; vectors that make no sense are an error at once."""
-        choices = choices or InterestChoices()
-        excluded = self._excluded(choices)
+        return self.lister(choices or InterestChoices())(rows, self._k)
+
+    def lister(self, choices: InterestChoices, excluded: ItemLists | None = None) -> Lister:
+        """A function from rows of users and a length to their lists; vectors that make no sense are an error at once.
+
+        A shorter list is the head of a longer one. ``excluded`` is what `excluded` gives for these choices.
+        """
+        excluded = self.excluded(choices) if excluded is None else excluded
         if self._mix.name == "proportional":
             model, threads = self._index.model, self._index.threads
-            ranker = InterestRanker(model, *excluded, self._k, threads, self._candidates, self._mix.diversity)
-            mixed = ranker.mixed_blocks(rows, lambda users: self._weights(users, choices)[1])
-            return ((block, self._in_order(block, interests)) for block, interests in mixed)
-        if self._mix.name == "scaled":
-            return self._scaled(rows, excluded)
-        n_candidates = self._index.train.n_items if self._candidates is None else len(self._candidates)
-        length = self._k if self._mix.name == "nearest" else min(n_candidates, max(100, 10 * self._k))
-        plain = self._index.top_k(rows, length, candidates=self._candidates, excluded=excluded)
-        return plain if self._mix.name == "nearest" else self._calibrated(plain, choices)
+            interest_ranker = InterestRanker(model, *excluded, self._k, threads, self._candidates, self._mix.diversity)
 
-    def _excluded(self, choices: InterestChoices) -> ItemLists:
+            def proportional(rows: NDArray[np.int32], length: int) -> Lists:
+                mixed = interest_ranker.mixed_blocks(rows, lambda users: self._weights(users, choices)[1], length)
+                return ((block, self._in_order(block, interests)) for block, interests in mixed)
+
+            return proportional
+        if self._mix.name == "scaled":
+            return lambda rows, length: self._scaled(rows, excluded, length)
+        ranker = self._index.ranker(self._k, excluded, self._candidates)
+        if self._mix.name == "nearest":
+            return lambda rows, length: self._index.ranked(ranker, rows, length)
+        n_candidates = self._index.train.n_items if self._candidates is None else len(self._candidates)
+        pool = min(n_candidates, max(100, 10 * self._k))
+
+        def calibrated(rows: NDArray[np.int32], length: int) -> Lists:
+            return self._calibrated(self._index.ranked(ranker, rows, max(pool, length)), choices, pool, length)
+
+        return calibrated
+
+    def excluded(self, choices: InterestChoices) -> ItemLists:
         """Per user of the model, the items that must not be in the list: seen ones, those of muted interests."""
         train = self._index.train
         offsets, items = (train.offsets, train.indices) if self._exclude_seen else no_items(train.n_users)
@@ -155,7 +168,7 @@ class MixedLists:
 
     # ---- scaled: distances divided by the scale of the interest ---------------------------------------------
 
-    def _scaled(self, rows: NDArray[np.int32], excluded: ItemLists) -> Lists:
+    def _scaled(self, rows: NDArray[np.int32], excluded: ItemLists, k: int) -> Lists:
         space = self._index.interest_vectors
         items = space.item_vectors.astype(np.float64)
         # -|x - v|^2 / s is the inner product of (2 x / s, -1 / s, -|x|^2 / s) and (v, |v|^2, 1).
@@ -173,49 +186,45 @@ class MixedLists:
             n_out = offsets[users + 1] - offsets[users]
             own_offsets = np.concatenate([[0], np.cumsum(n_out)])
             own_items = np.ascontiguousarray(left_out[_ranges(offsets[users], n_out)])
-            top = self._top(scaled, own_offsets, own_items)
+            top = self._top(scaled, own_offsets, own_items, k)
             query, place = np.nonzero(top >= 0)
             found = top[query, place]
             closeness, interests = space.pair_scores(users[query], found, self._index.threads)
             lists = TopK(query, (place + 1).astype(np.int32), found, closeness, interests, -closeness)
-            yield _block(users, space), lists
+            yield block_of(users, space), lists
 
-    def _top(self, scaled: VectorSpace, offsets: NDArray[np.int64], left_out: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _top(
+        self, scaled: VectorSpace, offsets: NDArray[np.int64], left_out: NDArray[np.int32], k: int
+    ) -> NDArray[np.int32]:
         """The best items of queries with these vectors, shape ``(n_queries, k)``."""
         n = len(offsets) - 1
         ids = IdMap(pl.Series(np.arange(n)), "query")
         queries = QueryModel(scaled, Interactions(ids, self._index.train.items, offsets, left_out))
         ranker = BlockRanker(
-            queries, offsets, left_out, *no_items(n), self._k, self._index.threads, self._candidates
+            queries, offsets, left_out, *no_items(n), k, self._index.threads, self._candidates
         )  # fmt: skip
         return np.concatenate([block.top for block in ranker.blocks(np.arange(n, dtype=np.int32))])
 
     # ---- calibrated: greedy towards the user's own mix --------------------------------------------------------
 
-    def _calibrated(self, pools: Lists, choices: InterestChoices) -> Lists:
-        for block, pool in pools:
+    def _calibrated(self, plain: Lists, choices: InterestChoices, pool_size: int, k: int) -> Lists:
+        """The first k of the calibrated pools, each the head of a plain list; what is after it follows as it is."""
+        for block, found in plain:
+            rest = np.flatnonzero(found.rank > pool_size)
+            pool = found.take(np.flatnonzero(found.rank <= pool_size)) if len(rest) else found
             sizes = np.bincount(pool.query, minlength=len(block.users))
             offsets = np.concatenate([[0], np.cumsum(sizes)])
             if self._reranker is not None:
-                at = self._reranker.choose(block.users, offsets, pool.rows, pool.scores, self._k)
+                at = self._reranker.choose(block.users, offsets, pool.rows, pool.scores, k)
             else:
-                at = self._by_interest(block.users, offsets, pool, choices)
-            kept = np.minimum(sizes, self._k)
+                at = self._by_interest(block.users, offsets, pool, choices, k)
+            kept = np.minimum(sizes, k)
             rank = np.arange(1, len(at) + 1) - np.repeat(np.cumsum(kept) - kept, kept)
-            yield (
-                block,
-                TopK(
-                    pool.query[at],
-                    rank.astype(np.int32),
-                    pool.rows[at],
-                    pool.scores[at],
-                    None if pool.interests is None else pool.interests[at],
-                    None if pool.distances is None else pool.distances[at],
-                ),
-            )
+            chosen = pool.take(at, rank.astype(np.int32))
+            yield block, merged([chosen, found.take(rest)]) if len(rest) else chosen
 
     def _by_interest(
-        self, users: NDArray[np.int32], offsets: NDArray[np.int64], pool: TopK, choices: InterestChoices
+        self, users: NDArray[np.int32], offsets: NDArray[np.int64], pool: TopK, choices: InterestChoices, k: int
     ) -> NDArray[np.int64]:
         """Which entries of the pools stay, user by user in their new order, with interests as categories."""
         assert pool.interests is not None
@@ -228,7 +237,7 @@ class MixedLists:
         relevance = pool_relevance(offsets, pool.scores, threads)
         sets = CategorySets.single(target.shape[1])
         return calibrated_lists(
-            offsets, relevance, pool.interests, sets, target, weight=self._mix.diversity, k=self._k, threads=threads
+            offsets, relevance, pool.interests, sets, target, weight=self._mix.diversity, k=k, threads=threads
         )
 
 
@@ -252,8 +261,16 @@ def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.
     return np.arange(int(counts.sum())) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
 
 
-def _block(users: NDArray[np.int32], source: VectorSpace | NDArray[np.float32]) -> Block:
-    """The users of some lists; the items are in `TopK`."""
+def block_of(users: NDArray[np.int32], source: VectorSpace | None = None) -> Block:
+    """The users of some lists, and the vectors that give scores where they do; the items are in `TopK`."""
+    no_scores = np.empty((0, 0), dtype=np.float32)
     none = np.empty(0, dtype=np.int32)
     top = np.empty((len(users), 0), dtype=np.int32)
-    return Block(users, top, np.zeros(len(users), dtype=np.int64), none.reshape(0, 3), none, source)
+    return Block(
+        users,
+        top,
+        np.zeros(len(users), dtype=np.int64),
+        none.reshape(0, 3),
+        none,
+        no_scores if source is None else source,
+    )

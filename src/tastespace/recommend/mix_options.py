@@ -79,6 +79,12 @@ def resolve_mix(index: ScoringIndex, request: Request) -> Mix:
     return PLAIN if mix == "nearest" or strength == 0 else Mix(mix, strength, column)
 
 
+def boosted_mix(mix: Mix, request: Request) -> Mix:
+    """The mix for users whose profile boosts an interest: proportional where the request asks for nothing else."""
+    free = request.mix is None and request.diversity is None and request.column is None
+    return Mix("proportional", 1.0) if free and mix == PLAIN else mix
+
+
 def check_diversity(diversity: Any) -> None:
     """Raise unless this is None or a number from 0 to 1."""
     if diversity is None:

@@ -17,6 +17,8 @@ from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.models.inference import Filter
 from tastespace.recommend.filter_text import require_plain_condition
+from tastespace.recommend.rule_tables import RuleTables
+from tastespace.recommend.rules import Rules
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class Request:
     column: str | None = None
     mute: Any = None
     boost: Any = None
+    rules: Rules | None = None
+    profile: bool = False
+    """Whether the users' profiles apply; those who only evaluate or reorder lists leave them out."""
+    titles: bool | str = False
 
 
 def as_list(ids: Any) -> Any:
@@ -93,8 +99,23 @@ def attribute_frame(train: Interactions) -> pl.DataFrame:
     return pl.DataFrame([train.items.series.alias("item")])
 
 
-def candidate_rows(train: Interactions, items: Any, filter: Filter | None) -> NDArray[np.int32] | None:
-    """Ascending rows of the items allowed in the lists; None: all of them."""
+def candidate_rows(
+    train: Interactions, items: Any, filter: Filter | None, tables: RuleTables | None = None
+) -> NDArray[np.int32] | None:
+    """Ascending rows of the items allowed in the lists, by the request and by rules; None: all of them."""
+    rows = _requested_rows(train, items, filter)
+    if tables is None or tables.allowed is None:
+        return rows
+    allowed = np.flatnonzero(tables.allowed).astype(np.int32) if rows is None else rows[tables.allowed[rows]]
+    if not len(allowed) and rows is not None:
+        raise DataError(
+            f"items= and filter= leave {len(rows):,} of the {train.n_items:,} items, and the rules none of these. "
+            "Widen them."
+        )
+    return allowed
+
+
+def _requested_rows(train: Interactions, items: Any, filter: Filter | None) -> NDArray[np.int32] | None:
     if items is None and filter is None:
         return None
     allowed = np.ones(train.n_items, dtype=bool)

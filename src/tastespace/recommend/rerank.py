@@ -214,6 +214,9 @@ class Reranked(TwoStage):
         super()._put(fitted)
         self._reranker = PoolReranker(fitted, self.how, self.weight, self._options())
 
+    def _attributes_changed(self) -> None:
+        self._put(self.model_)
+
     def _lists(self, users: NDArray[np.int32]) -> Iterator[tuple[Block, NDArray[np.int64], NDArray[np.int32]]]:
         for block, pools in TopKLists(self.model_, Request(self.pool)).blocks(users):
             sizes = np.bincount(pools.query, minlength=len(block.users))

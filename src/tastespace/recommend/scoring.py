@@ -58,6 +58,47 @@ class TopK:
         """The rows found for one query, best first."""
         return self.rows[self.query == query]
 
+    def take(self, at: NDArray[np.integer[Any]], rank: NDArray[np.int32] | None = None) -> TopK:
+        """Some entries, in this order; with new ranks where they are given."""
+        return TopK(
+            self.query[at],
+            self.rank[at] if rank is None else rank,
+            self.rows[at],
+            self.scores[at],
+            None if self.interests is None else self.interests[at],
+            None if self.distances is None else self.distances[at],
+        )
+
+    def moved(self, positions: NDArray[np.int64]) -> TopK:
+        """The same lists, with query q at ``positions[q]``."""
+        return replace(self, query=positions[self.query])
+
+
+Lists = Iterator[tuple[Block, TopK]]
+"""The lists of some users, block by block."""
+Lister = Callable[[NDArray[np.int32], int], Lists]
+"""From rows of users and a length to their lists."""
+
+
+def merged(parts: Sequence[TopK]) -> TopK:
+    """Lists of different queries, or of different places, as one: by query, then by rank."""
+    query = np.concatenate([part.query for part in parts])
+    rank = np.concatenate([part.rank for part in parts])
+    order = np.lexsort((rank, query))
+
+    def column(name: str) -> NDArray[np.float32] | None:
+        values = [getattr(part, name) for part in parts]
+        return None if any(one is None for one in values) else np.concatenate(values)[order]
+
+    return TopK(
+        query[order],
+        rank[order],
+        np.concatenate([part.rows for part in parts])[order],
+        np.concatenate([part.scores for part in parts])[order],
+        column("interests"),  # type: ignore[arg-type]
+        column("distances"),
+    )
+
 
 def require_vectors(model: Recommender, what: str) -> VectorSpace:
     """The model's vectors; for a model without any an error that says what needs them."""
@@ -136,8 +177,17 @@ class ScoringIndex:
         """
         if excluded is None:
             excluded = (self.train.offsets, self.train.indices) if exclude_seen else no_items(self.train.n_users)
-        ranker = BlockRanker(self.model, *excluded, *no_items(self.train.n_users), k, self.threads, candidates)
-        return ((block, self.matched(block.users, self._scored(block))) for block in ranker.blocks(users))
+        return self.ranked(self.ranker(k, excluded, candidates), users)
+
+    def ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> BlockRanker:
+        """What finds the lists of `top_k`; vectors that make no sense are an error."""
+        return BlockRanker(self.model, *excluded, *no_items(self.train.n_users), k, self.threads, candidates)
+
+    def ranked(
+        self, ranker: BlockRanker, users: NDArray[np.int32], k: int | None = None
+    ) -> Iterator[tuple[Block, TopK]]:
+        """The lists of `top_k` from a `ranker`, of another length where k is given."""
+        return ((block, self.matched(block.users, self._scored(block))) for block in ranker.blocks(users, k))
 
     def nearest_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Score and number of the interest that each (user, item) pair matches best, by the vectors alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
@@ -17,9 +17,18 @@ from tastespace.data.tables import from_polars
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.inference import Filter
-from tastespace.recommend.interest_choices import checked_boost, checked_mute, require_interests
+from tastespace.recommend.interest_choices import (
+    InterestChoices,
+    checked_boost,
+    checked_mute,
+    require_interests,
+    with_profiles,
+)
 from tastespace.recommend.interest_labels import Labeler
 from tastespace.recommend.request import candidate_rows
+from tastespace.recommend.rule_tables import rule_tables
+from tastespace.recommend.ruled_lists import ruled_shelves
+from tastespace.recommend.rules import Rules
 from tastespace.recommend.user_interests import UserInterests, user_interests
 from tastespace.recommend.wording import Wording, WordingLike
 
@@ -51,6 +60,8 @@ class Shelf:
     because_titles: list[str] = field(default_factory=list)
     distances: list[float] | None = None
     """Squared distance of each item to the nearest interest; None where vectors are compared by inner products."""
+    item_interests: list[int] = field(default_factory=list)
+    """The interest that each item is nearest to: one of `interests`."""
 
     wording: Wording = field(default_factory=Wording, repr=False)
     """Templates of `name` where there is no label."""
@@ -90,16 +101,21 @@ class Shelves:
     def __str__(self) -> str:
         return "\n".join([f"shelves of {self.user}", *(f"  {shelf}" for shelf in self.shelves)])
 
-    def to_frame(self) -> Any:
-        """One row per item: user, shelf (from 1), interest, weight, label, item, rank, score (and distance)."""
+    def to_frame(self, titles: bool = False) -> Any:
+        """One row per item: user, shelf (from 1), interest, weight, label, item, rank, score (and distance).
+
+        ``interest`` is the one that the item is nearest to, as in `Recommender.recommend`; several may share a shelf.
+        With ``titles`` there is a column of them after the items.
+        """
         rows = [
             (
                 self.user,
                 at + 1,
-                shelf.interest,
+                shelf.item_interests[rank] if shelf.item_interests else shelf.interest,
                 shelf.weight,
                 shelf.label,
                 item,
+                shelf.titles[rank] if shelf.titles else None,
                 rank + 1,
                 shelf.scores[rank],
                 None if shelf.distances is None else shelf.distances[rank],
@@ -114,11 +130,12 @@ class Shelves:
             "weight": pl.Float64,
             "label": pl.String,
             "item": self.item_type,
+            "title": pl.String,
             "rank": pl.Int32,
             "score": pl.Float32,
             "distance": pl.Float32,
         }
-        frame = pl.DataFrame(rows, schema=schema, orient="row")
+        frame = pl.DataFrame(rows, schema=schema, orient="row").drop([] if titles else ["title"])
         return from_polars(frame if self.has_distances else frame.drop("distance"), self.backend)
 
 
@@ -127,7 +144,7 @@ def shelves(
     user: Any,
     k: int | Mapping[int, int] = _DEFAULT_K,
     *,
-    mute: Iterable[int] = (),
+    mute: Any = (),
     boost: Mapping[int, float] | None = None,
     merge: float = 0.8,
     exclude_seen: bool = True,
@@ -135,14 +152,17 @@ def shelves(
     filter: Filter | None = None,
     column: str | None = None,
     wording: WordingLike = None,
+    rules: Rules | None = None,
+    profile: bool = True,
 ) -> Shelves:
     """`Recommender.shelves`."""
     words = Wording.of(wording)
     view = user_interests(model, user, "shelves")
     lengths, muted, boosts = _checked(view, k, mute, boost, merge)
     train = model.train_
+    if profile:
+        muted, boosts = _with_profile(model, view, muted, boosts)
     labeler = Labeler(train, column, model.popularity_source)
-    candidates = candidate_rows(train, items, filter)
     vectors = [x for x in range(view.n_interests) if x not in muted]
     weights = view.weights * np.array([boosts.get(x, 1.0) for x in range(view.n_interests)])
     groups = sorted(_groups(view, vectors, weights, merge), key=lambda group: -weights[group].sum())
@@ -150,14 +170,19 @@ def shelves(
     for group in groups:
         length = max(lengths.get(x, lengths[-1]) for x in group) if len(lengths) > 1 else lengths[-1]
         sizes.append(max(1, round(length * max(boosts.get(x, 1.0) for x in group))))
-    lists = view.index.split_top_k(view.row, groups, sizes, exclude_seen=exclude_seen, candidates=candidates)
+    tables = rule_tables(train, rules, max(sizes))
+    candidates = candidate_rows(train, items, filter, tables)
+    if tables is None or not tables.reorders:
+        lists = view.index.split_top_k(view.row, groups, sizes, exclude_seen=exclude_seen, candidates=candidates)
+    else:
+        lists = ruled_shelves(view.index, view.row, groups, sizes, tables, exclude_seen, candidates)
     found = []
     labels = view.labels(labeler, groups, [rows for rows, _ in lists])
     for group, label, (rows, scores) in zip(groups, labels, lists, strict=True):
         if not len(rows):
             continue
         past = view.past_of(group)[:_BECAUSE]
-        closeness, _ = view.index.nearest_interests(np.full(len(rows), view.row), rows)
+        closeness, own_interests = view.index.nearest_interests(np.full(len(rows), view.row), rows)
         shelf = Shelf(
             interest=group[0],
             interests=tuple(sorted(group)),
@@ -170,6 +195,7 @@ def shelves(
             because_titles=labeler.titles(past),
             distances=(-closeness).tolist() if view.index.has_distances else None,
             wording=words,
+            item_interests=own_interests.tolist(),
         )
         found.append(shelf)
     found = _with_different_names(found)
@@ -242,10 +268,21 @@ def _overlap(a: set[int], b: set[int]) -> float:
     return len(a & b) / max(1, min(len(a), len(b)))
 
 
+def _with_profile(
+    model: Recommender, view: UserInterests, muted: set[int], boosts: dict[int, float]
+) -> tuple[set[int], dict[int, float]]:
+    """Muted interests and boosts of a request together with those of the user's profile."""
+    users = model.train_.users
+    profiles = model.profiles.by_row(users, np.array([view.row]))
+    offsets = view.index.interest_vectors.user_offsets
+    both = with_profiles(InterestChoices({view.row: muted}, {view.row: boosts}), profiles, offsets, users)
+    return both.muted[view.row], both.boosts[view.row]
+
+
 def _checked(
     view: UserInterests,
     k: int | Mapping[int, int],
-    mute: Iterable[int],
+    mute: Any,
     boost: Mapping[int, float] | None,
     merge: float,
 ) -> tuple[dict[int, int], set[int], dict[int, float]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,29 @@ from polars.io.plugins import register_io_source
 
 from tastespace.atomic import atomic_write
 from tastespace.checks import is_whole, require_k
+from tastespace.data.attributes import item_titles
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
-from tastespace.models.ranking import Block
-from tastespace.recommend.interest_choices import InterestChoices, interest_choices, is_by_user, is_given
-from tastespace.recommend.mix import MixedLists
-from tastespace.recommend.mix_options import resolve_mix
+from tastespace.models.profiles import Profiles
+from tastespace.recommend.interest_choices import (
+    InterestChoices,
+    interest_choices,
+    is_by_user,
+    is_given,
+    with_profiles,
+)
+from tastespace.recommend.mix import MixedLists, block_of
+from tastespace.recommend.mix_options import Mix, boosted_mix, resolve_mix
 from tastespace.recommend.request import Request, RequestedUsers, candidate_rows, requested_users
-from tastespace.recommend.scoring import ScoringIndex, TopK, require_interest_space
+from tastespace.recommend.rule_tables import rule_tables
+from tastespace.recommend.ruled_lists import RuledLists, apply_rules, pin_lists
+from tastespace.recommend.scoring import Lists, ScoringIndex, merged, require_interest_space
 
 STREAMED = {".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson"}
 """Files that `recommend_to` writes, and how."""
+_MUTED_AT_ONCE = 50_000_000  # items of users with muted interests
+_USERS_AT_ONCE = 4096
 
 
 class TopKLists:
@@ -35,28 +47,74 @@ class TopKLists:
         self._model = model
         self._index = ScoringIndex(model, request.threads)
         train = model.train_
-        self._candidates = candidate_rows(train, request.items, request.filter)
+        self._tables = rule_tables(train, request.rules, require_k(request.k))
+        self._candidates = candidate_rows(train, request.items, request.filter, self._tables)
         n_candidates = train.n_items if self._candidates is None else len(self._candidates)
         self._k = min(require_k(request.k), n_candidates)
         self._mute, self._boost = request.mute, request.boost
-        self._lists = MixedLists(
-            self._index,
-            resolve_mix(self._index, request),
-            self._k,
-            exclude_seen=request.exclude_seen,
-            candidates=self._candidates,
-        )
+        self._profiles = model.profiles if request.profile else Profiles()
+        self._exclude_seen = request.exclude_seen
+        self._mix = resolve_mix(self._index, request)
+        self._boosted_mix = boosted_mix(self._mix, request)
+        self._lists = self._mixed(self._mix)
+        self._titles = item_titles(train.item_attributes, request.titles) if request.titles else None
 
-    def blocks(self, rows: NDArray[np.int32]) -> Iterator[tuple[Block, TopK]]:
-        """The lists of the users at these rows."""
-        return self._lists.blocks(rows, self._choices(rows))
+    def _mixed(self, mix: Mix) -> MixedLists:
+        return MixedLists(self._index, mix, self._k, exclude_seen=self._exclude_seen, candidates=self._candidates)
+
+    def blocks(self, rows: NDArray[np.int32], requested: NDArray[np.int32] | None = None) -> Lists:
+        """The lists of the users at these rows; ``requested`` are rows too, -1 for those not in the model."""
+        choices = self._choices(rows if requested is None else requested)
+        muted = sorted(row for row, one in choices.muted.items() if one)
+        boosted = [row for row, one in choices.boosts.items() if one] if self._boosted_mix != self._mix else []
+        at_once = max(1, _MUTED_AT_ONCE // self._index.train.n_items)
+        if not boosted and len(muted) <= at_once:
+            return self._ruled(self._lists, choices)(rows)
+        # Lists of items that are left out are long: not of too many users at once.
+        ends = np.flatnonzero(np.isin(rows, muted))[at_once::at_once].tolist()
+        parts = np.split(rows, ends)
+        return itertools.chain.from_iterable(self._part(part, choices, np.isin(part, boosted)) for part in parts)
+
+    def _part(self, rows: NDArray[np.int32], choices: InterestChoices, boosted: NDArray[np.bool_]) -> Lists:
+        """The lists of some users, of whom those with boosts have another mix."""
+        here = set(rows.tolist())
+        own = InterestChoices(
+            {row: one for row, one in choices.muted.items() if row in here},
+            {row: one for row, one in choices.boosts.items() if row in here},
+        )
+        plain = self._ruled(self._lists, own)
+        if not boosted.any():
+            yield from plain(rows)
+            return
+        mixed = self._ruled(self._mixed(self._boosted_mix), own)
+        for start in range(0, len(rows), _USERS_AT_ONCE):
+            users, is_boosted = rows[start : start + _USERS_AT_ONCE], boosted[start : start + _USERS_AT_ONCE]
+            found = []
+            for lists, of in ((plain, ~is_boosted), (mixed, is_boosted)):
+                at, first = np.flatnonzero(of), 0
+                for block, some in lists(users[at]):
+                    found.append(some.moved(at[first : first + len(block.users)]))
+                    first += len(block.users)
+            yield block_of(users), merged(found)
+
+    def _ruled(self, lists: MixedLists, choices: InterestChoices) -> Callable[[NDArray[np.int32]], Lists]:
+        """From rows of users to their lists, under the rules where there are any."""
+        excluded = lists.excluded(choices)
+        lister = lists.lister(choices, excluded)
+        if self._tables is None or not self._tables.reorders:
+            return lambda rows: lister(rows, self._k)
+        return RuledLists(self._index, self._tables, self._k, lister, excluded, self._candidates).blocks
 
     def _choices(self, requested: NDArray[np.int32]) -> InterestChoices:
-        """What the request says about interests; ``requested`` are rows of users, -1 for those not in the model."""
-        if not is_given(self._mute) and not is_given(self._boost):
+        """What request and profiles say of interests; ``requested`` are rows of users, -1: not in the model."""
+        asked = is_given(self._mute) or is_given(self._boost)
+        profiles = self._profiles.by_row(self._model.train_.users, requested)
+        if not asked and not profiles:
             return InterestChoices()
-        space = require_interest_space(self._model, "interests to mute or boost")
-        return interest_choices(self._model.train_.users, space.user_offsets, self._mute, self._boost, requested)
+        offsets = require_interest_space(self._model, "interests to mute or boost").user_offsets
+        users = self._model.train_.users
+        found = interest_choices(users, offsets, self._mute, self._boost, requested) if asked else InterestChoices()
+        return with_profiles(found, profiles, offsets, users)
 
     def frames(self, users: RequestedUsers) -> Iterator[pl.DataFrame]:
         """The lists as frames: user, item, rank, score and, where the model has them, distance and interest.
@@ -64,19 +122,17 @@ class TopKLists:
         Users that are not in the model have no rows.
         """
         known = np.flatnonzero(users.rows >= 0)
-        lists = self._lists.blocks(users.rows[known], self._choices(users.rows))
+        lists = self.blocks(users.rows[known], users.rows)
         return self._frames(users.ids, known, lists)
 
-    def _frames(
-        self, ids: pl.Series, known: NDArray[np.int64], blocks: Iterator[tuple[Block, TopK]]
-    ) -> Iterator[pl.DataFrame]:
+    def _frames(self, ids: pl.Series, known: NDArray[np.int64], blocks: Lists) -> Iterator[pl.DataFrame]:
         first = 0
         for block, found in blocks:
             at = known[first : first + len(block.users)]
             first += len(block.users)
             columns = [
                 ids.gather(pl.Series(at[found.query], dtype=pl.UInt32)).alias("user"),
-                self._model.train_.items.take(found.rows).alias("item"),
+                *self._item_columns(found.rows),
                 pl.Series("rank", found.rank),
                 pl.Series("score", found.scores),
             ]
@@ -86,21 +142,38 @@ class TopKLists:
                 columns.append(pl.Series("interest", found.interests))
             yield pl.DataFrame(columns)
 
+    def _item_columns(self, rows: NDArray[np.int32]) -> list[pl.Series]:
+        """The ids of items and, where they are asked for, their titles."""
+        ids = self._model.train_.items.take(rows).alias("item")
+        if self._titles is None:
+            return [ids]
+        return [ids, self._titles.gather(pl.Series(rows, dtype=pl.UInt32)).alias("title")]
+
     def popular(self, users: pl.Series) -> pl.DataFrame:
         """The most popular items, for users who are not in the model: their scores are null."""
-        train = self._model.train_
-        rows = np.arange(train.n_items) if self._candidates is None else self._candidates
-        best = rows[np.argsort(-self._model.popularity_source.item_counts[rows], kind="stable")[: self._k]]
-        lists = pl.DataFrame([train.items.take(best).alias("item")]).with_columns(
+        best = self._most_popular()
+        lists = pl.DataFrame(self._item_columns(best)).with_columns(
             pl.Series("rank", np.arange(1, len(best) + 1, dtype=np.int32)),
             *(pl.lit(None, dtype=kind).alias(name) for name, kind in self._value_columns().items()),
         )
         return users.alias("user").to_frame().join(lists, how="cross")
 
+    def _most_popular(self) -> NDArray[np.int32]:
+        """Rows of the k most popular items that the request and the rules allow."""
+        train, tables = self._model.train_, self._tables
+        rows = np.arange(train.n_items, dtype=np.int32) if self._candidates is None else self._candidates
+        ordered = rows[np.argsort(-self._model.popularity_source.item_counts[rows], kind="stable")]
+        if tables is None or not tables.reorders:
+            return ordered[: self._k]
+        pinned = pin_lists(tables.pins, tables.places, np.isin(tables.pins, rows)[None, :], tables.on_top)
+        offsets, lengths = np.array([0, len(ordered)]), np.array([self._k], dtype=np.int32)
+        return apply_rules(tables, offsets, ordered, lengths, pinned, self._candidates, threads=1)[1]
+
     def schema(self, users: pl.Series) -> dict[str, Any]:
         """Columns of `frames` and their types."""
-        ids = {"user": users.dtype, "item": self._model.train_.items.series.dtype, "rank": pl.Int32}
-        return {**ids, **self._value_columns()}
+        ids = {"user": users.dtype, "item": self._model.train_.items.series.dtype}
+        titles = {} if self._titles is None else {"title": pl.String}
+        return {**ids, **titles, "rank": pl.Int32, **self._value_columns()}
 
     def _value_columns(self) -> dict[str, Any]:
         return {

@@ -13,6 +13,7 @@ from typing import Any
 from tastespace.errors import DataError, ModelFileError, require_path
 from tastespace.evaluation.report import Report
 from tastespace.models import Recommender
+from tastespace.models.profiles import Profiles
 from tastespace.store import interactions_io, manifest, model_state
 from tastespace.store.json_values import decode, encode
 from tastespace.store.model_directory import check_files, write_model
@@ -66,6 +67,7 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
         if space is None
         else {"count": len(space.user_vectors), "dimension": int(space.item_vectors.shape[1])},
         "learned": learned,
+        **({"profiles": model.profiles.encoded(model.train_.users)} if model.profiles else {}),
     }
     parts = {
         "learned": safetensors_chunks(tensors),
@@ -137,6 +139,7 @@ def inspect(path: str | Path, verify: bool = False) -> dict[str, Any]:
         "interactions": data["interactions"],
         "vectors": vectors.get("count"),
         "dimension": vectors.get("dimension"),
+        "profiles": len(content.get("profiles", ())),
         "fingerprint": data["fingerprint"],
         "backend": data["backend"],
         "created": content["created"],
@@ -161,4 +164,16 @@ def _load(text: bytes, folder: Path, verify: bool) -> Recommender:
         verify,
     )
     tensors = map_tensors(paths["learned"])
-    return model_state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder))
+    model = model_state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder))
+    if "profiles" in content:
+        model._profiles = _profiles(content["profiles"], model, folder)
+    return model
+
+
+def _profiles(stored: Any, model: Recommender, folder: Path) -> Profiles:
+    try:
+        return Profiles.decoded(stored, model.train_.users)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
+        raise ModelFileError(
+            f"{folder}: the profiles of its users make no sense ({problem}). Restore a copy."
+        ) from problem

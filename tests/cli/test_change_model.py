@@ -1,0 +1,112 @@
+"""`tastespace profile` and `attributes`."""
+
+import json
+import shutil
+
+import polars as pl
+import pytest
+
+import tastespace as ts
+
+
+@pytest.fixture
+def path(shop, tmp_path):
+    """A copy of the shop's model, which may be changed."""
+    ts.load(shop.model).save(tmp_path / "own.model", metrics={"NDCG@10": 0.5})
+    return tmp_path / "own.model"
+
+
+def rows_of(text):
+    return pl.read_csv(text.encode())
+
+
+def test_a_profile_is_stored_in_the_model_and_applied(stdout_of, path):
+    weakest = ts.load(path).interests("u03")["interest"].to_list()[-1]
+    shown = rows_of(stdout_of("profile", path, "u03", "--mute", weakest, "--boost", "0=2"))
+    assert shown.columns == ["interest", "weight", "label", "muted", "boost"]
+    assert shown.filter("muted")["interest"].to_list() == [weakest]
+    assert shown.filter(pl.col("boost") != 1).select("interest", "boost").rows() == [(0, 2.0)]
+    model = ts.load(path)
+    assert model.profiles["u03"] == ts.Profile(frozenset({weakest}), {0: 2.0})
+    assert ts.store.inspect(path)["metrics"] == {"NDCG@10": 0.5}
+    assert rows_of(stdout_of("profile", path, "u03")).equals(shown)
+    for command in (("recommend", path, "u03", "-k", 50), ("shelves", path, "u03")):
+        assert weakest not in rows_of(stdout_of(*command))["interest"]
+        assert weakest in rows_of(stdout_of(*command, "--no-profile"))["interest"]
+    stdout_of("recommend", path, "-k", 50, "--out", "all.parquet")
+    assert weakest not in pl.read_parquet("all.parquet").filter(user="u03")["interest"]
+    stdout_of("recommend", path, "-k", 50, "--out", "all.parquet", "--no-profile")
+    assert weakest in pl.read_parquet("all.parquet").filter(user="u03")["interest"]
+    assert "muted" in stdout_of("profile", path, "u03", "--format", "table")
+
+
+def test_profiles_are_listed_changed_and_forgotten(stdout_of, path):
+    stdout_of("profile", path, "u03", "--mute", 0)
+    stdout_of("profile", path, "u05", "--boost", "1=3", "--out", "other.model")
+    listed = json.loads(stdout_of("profile", "other.model", "--format", "json"))
+    assert listed == [
+        {"user": "u03", "muted": [0], "boosted": [], "factors": []},
+        {"user": "u05", "muted": [], "boosted": [1], "factors": [3.0]},
+    ]
+    assert list(ts.load(path).profiles) == ["u03"]  # --out leaves the model as it is
+    stdout_of("profile", path, "u03", "--unmute", 0, "--mute", 1)
+    assert ts.load(path).profiles["u03"].muted == {1}
+    stdout_of("profile", path, "u03", "--clear", "--boost", "0=2")
+    assert ts.load(path).profiles["u03"] == ts.Profile(frozenset(), {0: 2.0})
+    stdout_of("profile", path, "u03", "--boost", "0=1")
+    assert len(ts.load(path).profiles) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("u03", "--mute", "77"), "interest 77 was named, but user 'u03' has the interests 0 to"),
+        (("u03", "--mute", "77"), "tastespace interests MODEL USER lists them"),
+        (("u03", "--boost", "0=0"), "--boost 0=0.0: expected positive factors; --mute leaves an interest out."),
+        (("u03", "--boost", "1"), "--boost 1: expected interest=number, such as --boost 1=2."),
+        (("u03", *(f"--mute={x}" for x in range(4))), "interest"),
+        (("u99", "--mute", "0"), "the first is 'u99'"),
+        (("--mute", "0"), "a profile belongs to one user"),
+        (("u03", "--out", "x.model"), "--out x.model: nothing is changed"),
+    ],
+)
+def test_errors_of_profiles_leave_the_model_as_it_is(error_of, path, flags, message):
+    before = (path / "model.json").read_bytes()
+    assert message in error_of("profile", path, *flags)
+    assert (path / "model.json").read_bytes() == before
+
+
+def test_attributes_are_replaced_in_the_model(stdout_of, path, tmp_path):
+    lists = ts.load(path).recommend(k=5)
+    about = pl.DataFrame({"sku": [f"i{row:02d}" for row in range(2, 52)], "name": "thing", "price": range(50)})
+    about.write_parquet(tmp_path / "new.parquet")
+    said = stdout_of("attributes", path, "new.parquet", "--id", "sku")
+    assert said == f"{path}: name, price of 50 items, 2 of them without a value\n"
+    model = ts.load(path, verify=True)
+    assert model.recommend(k=5).equals(lists)
+    assert model.train_.item_attributes.columns == ["item", "name", "price"]
+    assert ts.store.inspect(path)["metrics"] == {"NDCG@10": 0.5}
+    assert set(rows_of(stdout_of("recommend", path, "u03", "--filter", "price < 1", "--include-seen"))["item"]) == {
+        "i02"
+    }
+    about.rename({"sku": "item"}).write_csv(tmp_path / "new.csv")
+    stdout_of("attributes", path, "new.csv", "--out", "other.model")
+    assert ts.load("other.model").train_.item_attributes["price"].to_list()[2] == 0
+
+
+@pytest.mark.parametrize(
+    ("frame", "flags", "message"),
+    [
+        ({"sku": ["i01"], "x": [1]}, (), "has no column 'item' of item ids; its columns are 'sku', 'x'"),
+        ({"item": ["i01"]}, (), "has no column besides the ids"),
+        ({"item": ["j1"], "x": [1]}, (), "none of the 1 rows of item attributes belongs"),
+        ({"item": ["i01", "i01"], "x": [1, 2]}, (), "more than once"),
+    ],
+)
+def test_errors_of_attributes_leave_the_model_as_it_is(error_of, path, frame, flags, message):
+    pl.DataFrame(frame).write_parquet("bad.parquet")
+    before = (path / "model.json").read_bytes()
+    assert message in error_of("attributes", path, "bad.parquet", *flags)
+    assert (path / "model.json").read_bytes() == before
+    shutil.rmtree(path)
+    assert "no such directory" in error_of("attributes", path, "bad.parquet")
