@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.models.baselines import EASE, MostPopular
     from tastespace.models.blend import Blend
     from tastespace.models.dpcml import CML, DPCML
+    from tastespace.models.updating import update
     from tastespace.recipe import fit
     from tastespace.recommend.mixed import Mixed
     from tastespace.recommend.rerank import Reranked, rerank
@@ -45,6 +46,7 @@ __all__ = [
     "split",
     "synthetic",
     "tradeoff",
+    "update",
 ]
 
 _LAZY = {
@@ -62,6 +64,7 @@ _LAZY = {
     "over_seeds": "tastespace.evaluation",
     "rerank": "tastespace.recommend.rerank",
     "tradeoff": "tastespace.recommend.tradeoff",
+    "update": "tastespace.models.updating",
 }
 _PACKAGES = {"datasets": "tastespace.data.datasets"} | {
     name: f"tastespace.{name}" for name in ("evaluation", "models", "plots", "recipe", "recommend", "store", "training")

@@ -17,16 +17,18 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.checks import is_whole, require_number, require_seed, require_share, require_spread, require_whole
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import ParameterError
 from tastespace.models.dpcml_update import starting_state
 from tastespace.models.interest_search import AUTO, fit_with_best_number
 from tastespace.models.trained_base import TrainedRecommender
-from tastespace.models.update import (
+from tastespace.models.updating import (
     N_OLD,
     Update,
     begin_update,
     check_update_settings,
     optimizer_means,
+    require_same_dimension,
+    require_shared_ids,
     update_epochs,
 )
 from tastespace.models.user_vector_init import spread_over_items
@@ -242,15 +244,10 @@ class DPCML(TrainedRecommender):
         self.require_fitted()
         self._check()
         check_update_settings(epochs, n_old)
-        if self.dim != self.item_vectors_.shape[1]:
-            raise ParameterError(
-                f"dim={self.dim}: the model was fitted with dim={self.item_vectors_.shape[1]} and continues with that. "
-                "Restore it, or call fit."
-            )
+        require_same_dimension(self.dim, self.item_vectors_)
         found = begin_update(self, new)
         train = self.train_ if found is None else found.data
-        if valid is not None and (valid.users != train.users or valid.items != train.items):
-            raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({train!r}).")
+        require_shared_ids(valid, train)
         if found is None:
             return self
         vector_offsets, state = starting_state(self, found)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import copy
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.data.added import Added
-from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.models.new_item_init import place_new_items
-from tastespace.models.update import fill_optimizer
+from tastespace.models.updating import fill_optimizer, histories_of
 from tastespace.models.user_vector_init import extend_user_vectors, nearest_interests, rows_of_users
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
@@ -53,13 +50,13 @@ def starting_state(model: DPCML, found: Added) -> tuple[NDArray[np.int64], _nati
     state = model._kernel_state(data, start.users, start.items)
     if state.anchors is not None and assignments is not None:
         state.anchors.assignments[:] = assignments
-    for side, optimizer, rows in (
-        ("user", state.user_optimizer, rows_of_users(offsets, np.flatnonzero(start.ready))),
-        ("item", state.item_optimizer, np.flatnonzero(~start.unplaced)),
-    ):
-        prefix = f"{side}_"
-        means = {k.removeprefix(prefix): v for k, v in model.optimizer_means_.items() if k.startswith(prefix)}
-        fill_optimizer(optimizer, rows, means)
+    ready = rows_of_users(offsets, np.flatnonzero(start.ready))
+    known_items = np.flatnonzero(found.old_items >= 0)
+    placed_items = np.flatnonzero((found.old_items < 0) & ~start.unplaced)
+    means = model.optimizer_means_
+    learned = rows_of_users(model.user_offsets_, found.old_users[found.old_users >= 0])
+    fill_optimizer(state.user_optimizer, "user", means, copied, learned, np.setdiff1d(ready, copied))
+    fill_optimizer(state.item_optimizer, "item", means, known_items, found.old_items[known_items], placed_items)
     return offsets, state
 
 
@@ -113,20 +110,9 @@ class _Start:
         chosen = new_users[usable.user_counts[new_users] > 0]
         if not len(chosen):
             return None, chosen
-        offsets, indices = usable.rows_of(chosen)
-        ids = IdMap(data.users.series.gather(pl.Series(chosen, dtype=pl.UInt32)), "user")
-        histories = replace(
-            data,
-            users=ids,
-            offsets=offsets,
-            indices=indices,
-            weights=None,
-            timestamps=None,
-            user_attributes=None,
-        )
         there = copy.copy(model)
         there.item_vectors_, there.train_ = self.items, data
-        folded = there._fold_in(histories, _FOLD_IN_EPOCHS)
+        folded = there._fold_in(histories_of(usable, chosen), _FOLD_IN_EPOCHS)
         self.folded_rows[chosen] = np.arange(len(chosen))
         return folded, self.copy_users(folded, self.folded_rows)
 
@@ -147,4 +133,3 @@ class _Start:
             return None
         space = VectorSpace(self.users, self.offsets, self.items)
         return nearest_interests(space, self.data, self.ready, resolve_threads(model.threads))
-
