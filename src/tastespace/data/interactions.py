@@ -105,6 +105,7 @@ class Interactions:
         catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
         item_attributes: IntoFrame | None = None,
         user_attributes: IntoFrame | None = None,
+        part: bool = False,
         threads: int = 0,
     ) -> Interactions:
         """Build from a pandas, polars, pyarrow or any other frame that narwhals supports.
@@ -129,6 +130,8 @@ class Interactions:
                 from the id map. Items outside it are an error.
             item_attributes, user_attributes: Frames with the id in column ``item`` (``user``) or in a column
                 named as in ``frame``, and any other columns (title, genres, ...).
+            part: The table is a part of larger data, such as an update or held-out interactions: one user or item is
+                enough, otherwise two are needed.
             threads: 0 means all cores.
 
         >>> import polars as pl
@@ -140,7 +143,7 @@ class Interactions:
         from tastespace.data.tables import FrameTable
 
         options = BuildOptions(
-            user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
+            user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads, part
         )
         return build(FrameTable(frame), options, catalog, item_attributes, user_attributes)
 
@@ -165,6 +168,7 @@ class Interactions:
         user_attributes: IntoFrame | None = None,
         delimiter: str | None = None,
         header: bool | None = None,
+        part: bool = False,
         threads: int = 0,
     ) -> Interactions:
         """Build from a Parquet, CSV or TSV file; arguments as in `from_frame`.
@@ -177,7 +181,7 @@ class Interactions:
         from tastespace.data.tables import open_file
 
         options = BuildOptions(
-            user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads
+            user, item, rating, min_rating, weight, timestamp, min_user, min_item, core, duplicates, threads, part
         )
         others = [name for name in (rating, weight, timestamp) if name is not None]
         table = open_file(path, delimiter, header, (user, item), others)

@@ -157,8 +157,8 @@ class BPR(TrainedRecommender):
             ("item", state.item_optimizer, found.old_items),
             ("bias", state.bias_optimizer, found.old_items),
         ):
-            known = np.flatnonzero(rows >= 0)
-            fill_optimizer(optimizer, side, means, known, rows[known], np.flatnonzero(rows < 0))
+            learned = np.flatnonzero(rows >= 0)
+            fill_optimizer(optimizer, side, means, learned, rows[learned], np.flatnonzero(rows < 0))
         return state
 
     def _train(
