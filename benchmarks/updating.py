@@ -89,7 +89,7 @@ def timed(make):
 
 def only(data, keep):
     """These interactions, with the ids that occur in them."""
-    return data.subset(keep).filter()
+    return ts.Interactions.from_frame(data.subset(keep).to_frame(), part=True)
 
 
 def figure(model, measured, seen):

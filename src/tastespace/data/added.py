@@ -23,6 +23,10 @@ class Added:
     """Index of each user of `data` among the old users, -1 for new users, shape ``(n_users,)``."""
     old_items: NDArray[np.int64]
     """The same of items, shape ``(n_items,)``."""
+    learned_users: NDArray[np.int64]
+    """As `old_users`, but -1 also for users who have their first interactions now: a model has learned nothing yet."""
+    learned_items: NDArray[np.int64]
+    """The same of items."""
     n_duplicates: int
     """Interactions of the update that were known already."""
 
@@ -64,10 +68,13 @@ def added(old: Interactions, new: Interactions) -> Added:
     """
     data, first = concat_with_sources(old, new)
     is_new = first >= old.n_interactions
+    users, items = old.users.find(data.users.series), old.items.find(data.items.series)
     return Added(
         data,
         is_new,
-        old.users.find(data.users.series),
-        old.items.find(data.items.series),
+        users,
+        items,
+        np.where((old.user_counts[users] == 0) & (data.user_counts > 0), -1, users),
+        np.where((old.item_counts[items] == 0) & (data.item_counts > 0), -1, items),
         new.n_interactions - int(is_new.sum()),
     )

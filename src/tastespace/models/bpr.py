@@ -138,14 +138,14 @@ class BPR(TrainedRecommender):
         """The state that an update starts from."""
         data = found.data
         users, items = (
-            carried_over(self.user_vectors_, found.old_users),
-            carried_over(self.item_vectors_, found.old_items),
+            carried_over(self.user_vectors_, found.learned_users),
+            carried_over(self.item_vectors_, found.learned_items),
         )
         bias = np.full(data.n_items, self.item_bias_.mean(), dtype=np.float32)
-        known = found.old_items >= 0
-        bias[known] = self.item_bias_[found.old_items[known]]
+        known = found.learned_items >= 0
+        bias[known] = self.item_bias_[found.learned_items[known]]
         place_at_items_of_users(items, known, data)
-        new_users = np.flatnonzero(found.old_users < 0)
+        new_users = np.flatnonzero((found.learned_users < 0) & (data.user_counts > 0))
         if len(new_users):
             there = copy.copy(self)
             there.item_vectors_, there.item_bias_ = items, bias
@@ -153,9 +153,9 @@ class BPR(TrainedRecommender):
         state = self._kernel_state(users, items, bias)
         means = getattr(self, "optimizer_means_", {})
         for side, optimizer, rows in (
-            ("user", state.user_optimizer, found.old_users),
-            ("item", state.item_optimizer, found.old_items),
-            ("bias", state.bias_optimizer, found.old_items),
+            ("user", state.user_optimizer, found.learned_users),
+            ("item", state.item_optimizer, found.learned_items),
+            ("bias", state.bias_optimizer, found.learned_items),
         ):
             learned = np.flatnonzero(rows >= 0)
             fill_optimizer(optimizer, side, means, learned, rows[learned], np.flatnonzero(rows < 0))

@@ -34,16 +34,17 @@ def starting_state(model: DPCML, found: Added) -> tuple[NDArray[np.int64], _nati
     n_old = np.where(found.old_users >= 0, np.diff(model.user_offsets_)[found.old_users], 0)
     n_vectors = np.maximum(interests_per_user(data.user_counts, *model._interest_rule()), n_old)
     offsets = model._vector_offsets(n_vectors)
-    start = _Start(model, data, offsets, found.old_items)
-    copied = start.copy_users(model, found.old_users)
-    new_users = np.flatnonzero(found.old_users < 0)
+    users, items = found.learned_users, found.learned_items
+    start = _Start(model, data, offsets, items)
+    copied = start.copy_users(model, users)
+    new_users = np.flatnonzero(users < 0)
     start.place_items()
     folded, copied_folded = start.fold_in(model, new_users)
     if start.unplaced.any():
         start.place_items()  # from new users who also have known items
     start.warn_of_random()
     assignments = start.assignments(model)
-    for source, source_users, rows in ((model, found.old_users, copied), (folded, start.folded_rows, copied_folded)):
+    for source, source_users, rows in ((model, users, copied), (folded, start.folded_rows, copied_folded)):
         if model.anchor > 0 and source is not None and hasattr(source, "free_vectors_"):
             own = rows_of_users(source.user_offsets_, source_users[source_users >= 0])
             start.users[rows] = source.free_vectors_[own]
@@ -51,12 +52,12 @@ def starting_state(model: DPCML, found: Added) -> tuple[NDArray[np.int64], _nati
     if state.anchors is not None and assignments is not None:
         state.anchors.assignments[:] = assignments
     ready = rows_of_users(offsets, np.flatnonzero(start.ready))
-    known_items = np.flatnonzero(found.old_items >= 0)
-    placed_items = np.flatnonzero((found.old_items < 0) & ~start.unplaced)
+    known_items = np.flatnonzero(items >= 0)
+    placed_items = np.flatnonzero((items < 0) & ~start.unplaced)
     means = model.optimizer_means_
-    learned = rows_of_users(model.user_offsets_, found.old_users[found.old_users >= 0])
+    learned = rows_of_users(model.user_offsets_, users[users >= 0])
     fill_optimizer(state.user_optimizer, "user", means, copied, learned, np.setdiff1d(ready, copied))
-    fill_optimizer(state.item_optimizer, "item", means, known_items, found.old_items[known_items], placed_items)
+    fill_optimizer(state.item_optimizer, "item", means, known_items, items[known_items], placed_items)
     return offsets, state
 
 
