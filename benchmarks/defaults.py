@@ -3,9 +3,10 @@
     python benchmarks/defaults.py [--data NAME ...] [--negatives N ...] [--spread MIN MAX] [--out FILE] [--threads N]
     python benchmarks/defaults.py --table FILE
 
-Each data set is split per user (60/20/20); DPCML with default parameters but for the number of negatives is fitted to the
-first part for 60 epochs and measured on the second after every fifth, protocol "full". The third part is not used. The
-table compares 10 negatives and 50 epochs, the default before, with what `n_negatives=None` and `epochs=None` give now.
+Each data set is split per user (60/20/20); DPCML with default parameters but for the number of negatives is fitted to
+the first part for 60 epochs and measured on the second after every fifth, protocol "full". The third part is not used.
+The table compares 10 negatives, the default before, with what `n_negatives=None` gives now, after the 50 epochs that
+are the default, and says after which epoch each is best.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import tastespace as ts
-from tastespace.training.default_sizes import default_epochs, default_negatives
+from tastespace.training.samplers import default_hard_negatives
 
 DATASETS = (
     "town", "ml-100k", "xing-2017", "steam-200k", "lastfm-2k", "citeulike-t", "citeulike-a", "anime", "ml-1m",
@@ -29,14 +30,16 @@ def main():
     parser.add_argument("--data", nargs="+", default=DATASETS)
     parser.add_argument("--negatives", type=int, nargs="+", help="by default 10 and what n_negatives=None gives")
     parser.add_argument("--spread", type=float, nargs=2, metavar=("MIN", "MAX"), default=(0.05, 0.25))
-    parser.add_argument("--out", type=Path, default=Path("defaults.jsonl"), help="finished runs, which are not repeated")
+    parser.add_argument(
+        "--out", type=Path, default=Path("defaults.jsonl"), help="finished runs, which are not repeated"
+    )
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--table", type=Path, help="only print the table of this file")
     arguments = parser.parse_args()
     if arguments.table is None:
         for name in arguments.data:
             data = load(name)
-            wanted = arguments.negatives or sorted({10, default_negatives("hard", data.n_items)})
+            wanted = arguments.negatives or sorted({10, default_hard_negatives(data.n_items)})
             for n_negatives in wanted:
                 run(name, data, n_negatives, tuple(arguments.spread), arguments.out, arguments.threads)
     print_table(read(arguments.table or arguments.out))
@@ -71,21 +74,23 @@ def read(path):
 
 
 def print_table(rows):
-    print("| data | items | train rows | negatives | epochs | before | now | difference |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| data | items | train rows | negatives | before | now | difference | best epoch before | best epoch now |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     found = {(row["data"], row["n_negatives"]): row for row in rows if row["spread"] == [0.05, 0.25]}
     for (name, n_negatives), before in found.items():
-        if n_negatives != 10:
-            continue
-        negatives, epochs = default_negatives("hard", before["items"]), default_epochs(before["rows"])
+        negatives = default_hard_negatives(before["items"])
         later = found.get((name, negatives))
-        if later is None:
+        if n_negatives != 10 or later is None:
             continue
-        old, new = before["figures"]["50"], later["figures"][str(epochs)]
+        (old, old_best), (new, new_best) = ((row["figures"]["50"], best_epoch(row)) for row in (before, later))
         print(
-            f"| {name} | {before['items']:,} | {before['rows']:,} | {negatives} | {epochs} | {old:.4f} | {new:.4f} "
-            f"| {100 * (new / old - 1):+.1f} % |"
+            f"| {name} | {before['items']:,} | {before['rows']:,} | {negatives} | {old:.4f} | {new:.4f} "
+            f"| {100 * (new / old - 1):+.1f} % | {old_best} | {new_best} |"
         )
+
+
+def best_epoch(row):
+    return max(row["figures"], key=lambda epoch: row["figures"][epoch])
 
 
 if __name__ == "__main__":

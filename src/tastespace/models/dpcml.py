@@ -47,7 +47,14 @@ from tastespace.training.native_trainer import (
     optimizer_state,
     project,
 )
-from tastespace.training.samplers import UNIFORM, SamplerKind, alias_table, find_sampler, popularity_weights
+from tastespace.training.samplers import (
+    UNIFORM,
+    SamplerKind,
+    alias_table,
+    default_hard_negatives,
+    find_sampler,
+    popularity_weights,
+)
 from tastespace.training.update_visits import UpdateVisits
 
 log = logging.getLogger(__name__)
@@ -87,6 +94,11 @@ class DPCML(TrainedRecommender):
     >>> anchored = DPCML(dim=16, n_interests=3, anchor=0.5, epochs=5, seed=0).fit(train, valid=valid)
     >>> anchored.assignments_.shape == (train.n_interactions,), anchored.free_vectors_.shape
     (True, (180, 16))
+
+    `n_negatives_` is how many negatives were drawn for each positive; by default that follows the number of items.
+
+    >>> model.n_negatives_
+    5
 
     `n_interests_` is the number chosen where `n_interests` is ``"auto"``, else it equals `n_interests`.
 
@@ -128,8 +140,9 @@ class DPCML(TrainedRecommender):
     ``"hard-differentiable"``; the paper's UniS, PopS, 2stS, HarS, NDiHarS and DiHarS mean the same, in any case. None:
     ``"hard"``, and ``"uniform"`` for the joint-accessibility form. See `tastespace.training.samplers`."""
     n_negatives: int | None = None
-    """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: 10, for
-    2stS 50, for (N)DiHarS 100."""
+    """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: by the number
+    of items where `sampler` is None, too: 5 up to 2,000 items, 10 up to 5,000, else 20. With a sampler given 10, for
+    2stS 50, for (N)DiHarS 100. `n_negatives_` is the number that `fit` used."""
     n_hardest: int = 1
     """How many of the negatives drawn HarS and 2stS use, the hardest."""
     beta: float = 1e-3
@@ -172,7 +185,8 @@ class DPCML(TrainedRecommender):
     @classmethod
     def paper(cls, **changes: Any) -> DPCML:
         """The plain published setting, with changes."""
-        return cls(**{**cls.published(), **changes})
+        negatives = {} if "sampler" in changes else {"n_negatives": 10}  # HarS, however many items there are
+        return cls(**{**cls.published(), **negatives, **changes})
 
     @classmethod
     def published(cls) -> dict[str, Any]:
@@ -195,6 +209,7 @@ class DPCML(TrainedRecommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
+        self.n_negatives_ = self._negatives_for(train.n_items)
         if self.n_interests == AUTO:
             self._take_learned(fit_with_best_number(self, train, valid, progress, self._callbacks))
             return
@@ -468,7 +483,7 @@ class DPCML(TrainedRecommender):
         unbounded = self.min_spread is None and self.max_spread is None
         return _native.DpcmlSettings(
             sampler=kind.rule,
-            n_negatives=kind.n_negatives if self.n_negatives is None else self.n_negatives,
+            n_negatives=self._current_negatives(),
             n_hardest=0 if kind.uses_beta or not kind.takes_hardest else self.n_hardest,
             margin=self.margin,
             distance_scale=0.5 / self.radius**2 if self.geometry == "sphere" else 1.0,
@@ -485,6 +500,21 @@ class DPCML(TrainedRecommender):
             block_size=self.block_size,
             anchor=self.anchor,
         )
+
+    def _negatives_for(self, n_items: int) -> int:
+        """Negatives drawn for each positive where there are so many items."""
+        if self.n_negatives is not None:
+            return self.n_negatives
+        kind = self._sampler()
+        if self.sampler is not None or not kind.takes_hardest:
+            return kind.n_negatives
+        return max(default_hard_negatives(n_items), self.n_hardest)
+
+    def _current_negatives(self) -> int:
+        """The same for what comes after `fit`, which goes on with the number of the fit unless another is given."""
+        if self.n_negatives is not None:
+            return self.n_negatives
+        return int(getattr(self, "n_negatives_", self._sampler().n_negatives))  # earlier versions stored none
 
     def _sampler(self) -> SamplerKind:
         default = "uniform" if self.geometry == "sphere" else "hard"
@@ -516,7 +546,7 @@ class DPCML(TrainedRecommender):
         if self.n_negatives is not None:
             require_whole("n_negatives", self.n_negatives)
         sampler = self._sampler()
-        n_negatives = sampler.n_negatives if self.n_negatives is None else self.n_negatives
+        n_negatives = self._negatives_for(n_items=1)
         if sampler.takes_hardest and self.n_hardest > n_negatives:
             raise ParameterError(
                 f"n_hardest={self.n_hardest} is more than n_negatives={n_negatives}, from which the hardest are "
