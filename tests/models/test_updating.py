@@ -155,7 +155,7 @@ def test_an_update_takes_a_fifth_of_the_epochs_and_visits_few(fitted, old_and_ne
         visited.clear()
         model = ts.update(fitted[name], new)
         n_new = added(fitted[name].train_, new).n_interactions
-        assert visited == [6 * n_new] * 8
+        assert visited == [5 * n_new] * 8
         assert len(model.history_) == 8
         visited.clear()
         copy.copy(fitted[name]).partial_fit(new, epochs=2, n_old=1)

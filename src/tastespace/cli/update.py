@@ -62,9 +62,9 @@ def update(
     def say(text: str) -> None:
         messages.print(text, highlight=False, markup=False)
 
-    say(f"{data}: {new!r}")
     start = time.perf_counter()
     found = begin_update(opened, new)  # None: nothing is new, and a warning says so
+    say(f"{data}: {new!r}")
     later = opened if found is None else updated(opened, new)
     seconds = time.perf_counter() - start
     if found is None:

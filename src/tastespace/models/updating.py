@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 Model = TypeVar("Model", bound=Recommender)
 
-N_OLD = 5
+N_OLD = 4
 """Old interactions that an update visits for each new one, by default."""
 _LEAST = 0.25  # quantile of the optimizer's state that new rows start with
 _EPOCHS_SHARE = 5  # an update takes a fifth of the epochs of the fit
