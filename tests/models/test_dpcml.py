@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
+import tastespace
 from tastespace import CML, DPCML, Interactions, evaluate, split, synthetic
 from tastespace.data.concat import concat
 from tastespace.errors import DataError, NotFittedError, ParameterError, TrainingError
@@ -246,6 +247,38 @@ def test_n_beta_comes_from_all_negatives_and_is_applied_unscaled_to_the_negative
 def test_negatives_by_default(parts, sampler, n_negatives):
     common = {"dim": 4, "n_interests": 1, "epochs": 1, "sampler": sampler}
     assert same_vectors(DPCML(**common).fit(parts[0]), DPCML(n_negatives=n_negatives, **common).fit(parts[0]))
+
+
+@pytest.mark.parametrize(("n_items", "expected"), [(2_000, 5), (2_001, 10), (5_000, 10), (5_001, 20)])
+def test_negatives_follow_the_number_of_items_where_nothing_is_said(n_items, expected, tmp_path):
+    rows = [[0, 1, 2], [1, 2, 3], [0, 4, n_items - 1], [5, 6]]
+    data = from_rows(rows, n_items)
+    common = {"dim": 4, "epochs": 2}
+    for make in (DPCML, CML):
+        model = make(**common).fit(data)
+        assert (model.n_negatives, model.n_negatives_) == (None, expected)
+        assert same_vectors(model, make(n_negatives=expected, **common).fit(data))
+    assert DPCML(n_negatives=7, **common).fit(data).n_negatives_ == 7
+    assert DPCML(sampler="hard", **common).fit(data).n_negatives_ == 10  # what is said of the sampler keeps its bits
+    assert DPCML(geometry="sphere", **common).fit(data).n_negatives_ == 10
+    assert DPCML(n_hardest=30, **common).fit(data).n_negatives_ == 30
+    again = model.clone()
+    assert again.n_negatives is None
+    assert "n_negatives" not in repr(again)
+    assert DPCML.paper().n_negatives == 10
+    assert DPCML.paper(sampler="dihars").n_negatives is None
+    model.save(tmp_path / "model")
+    loaded = tastespace.load(tmp_path / "model")
+    assert (loaded.n_negatives, loaded.n_negatives_) == (None, expected)
+
+
+def test_a_model_stored_before_negatives_followed_the_data_goes_on_with_its_number(parts):
+    train, valid, _ = parts
+    model = CML(dim=4, epochs=5, n_negatives=10).fit(train).set_params(n_negatives=None)
+    assert model.n_negatives_ == 10
+    explicit = copy.copy(model).set_params(n_negatives=10)
+    del model.n_negatives_  # as it was stored by earlier versions, which drew 10
+    assert same_vectors(model.partial_fit(valid), explicit.partial_fit(valid))
 
 
 @pytest.mark.parametrize("gamma", ["statistic", "random", "average"])
