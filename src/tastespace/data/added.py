@@ -62,7 +62,7 @@ def added(old: Interactions, new: Interactions) -> Added:
 
     >>> import polars as pl
     >>> old = Interactions.from_frame(pl.DataFrame({"user": ["ann", "bob"], "item": ["tea", "jam"]}))
-    >>> new = Interactions.from_frame(pl.DataFrame({"user": ["ann", "ann"], "item": ["tea", "rye"]}))
+    >>> new = Interactions.from_frame(pl.DataFrame({"user": ["ann", "ann"], "item": ["tea", "rye"]}), part=True)
     >>> print(added(old, new))
     1 new interactions, 0 new users, 1 new items; 1 interactions were known
     """

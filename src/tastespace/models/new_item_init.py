@@ -33,12 +33,12 @@ def place_new_items(
         data: The interactions of all of them.
 
     >>> import scipy.sparse as sp
-    >>> taken = Interactions.from_scipy(sp.csr_array(np.array([[1], [1]])))
+    >>> taken = Interactions.from_scipy(sp.csr_array(np.array([[1, 0], [1, 1]])))
     >>> users = np.array([[1, 0], [0, 1], [0.9, 0], [0, -1]], np.float32)  # two users with two vectors each
-    >>> items = np.zeros((1, 2), np.float32)
-    >>> place_new_items(items, np.array([True]), users, np.array([0, 2, 4]), np.array([True, True]), taken)
-    >>> items.round(2).tolist()
-    [[0.949999988079071, 0.0]]
+    >>> items = np.zeros((2, 2), np.float32)
+    >>> place_new_items(items, np.array([True, False]), users, np.array([0, 2, 4]), np.array([True, True]), taken)
+    >>> items.round(2).astype(float).round(2).tolist()
+    [[0.95, 0.0], [0.0, 0.0]]
     """
     owners = data.row_of_each()
     wanted = np.flatnonzero(unplaced[data.indices] & ready[owners])

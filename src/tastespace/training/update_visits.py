@@ -21,7 +21,7 @@ class UpdateVisits:
     >>> from tastespace.data.added import added
     >>> from tastespace.data.interactions import Interactions
     >>> old = Interactions.from_frame(pl.DataFrame({"user": ["ann", "bob"] * 3, "item": [1, 1, 2, 3, 4, 5]}))
-    >>> new = Interactions.from_frame(pl.DataFrame({"user": ["ann"], "item": [3]}))
+    >>> new = Interactions.from_frame(pl.DataFrame({"user": ["ann"], "item": [3]}), part=True)
     >>> visits = UpdateVisits(added(old, new), n_old=2, seed=0)
     >>> len(visits), len(visits.of_epoch(0))
     (3, 3)
