@@ -32,7 +32,7 @@ def command(*arguments, **options):
 
 
 COMMANDS = [
-    "demo", "fit", "recommend", "shelves", "interests", "map", "explain", "similar", "evaluate", "export", "inspect",
+    "demo", "fit", "update", "recommend", "shelves", "interests", "map", "explain", "similar", "evaluate", "export", "inspect",
     "run", "tune", "models", "datasets", "doctor",
 ]  # fmt: skip
 
