@@ -189,11 +189,12 @@ struct DpcmlDataArrays {
   Held<const std::int64_t> vector_offsets;
   Held<const float> loss_weight, dcrs_weight;
   Held<const std::int32_t> n_beta;
+  Held<const std::int64_t> visited{nb::object(), nullptr, {0}};
 
   tastespace::DpcmlData spans() const {
     return {offsets.span(),        positives.span(),  {alias_keep.span(), alias_other.span()},
             vector_offsets.span(), loss_weight.span(), dcrs_weight.span(),
-            n_beta.span()};
+            n_beta.span(),         visited.span()};
   }
 };
 
@@ -257,8 +258,9 @@ void require_sizes(const DpcmlDataArrays& data, const DpcmlStateArrays& state, c
 struct BprDataArrays {
   Held<const std::int64_t> offsets;
   Held<const std::int32_t> positives;
+  Held<const std::int64_t> visited{nb::object(), nullptr, {0}};
 
-  tastespace::BprData spans() const { return {offsets.span(), positives.span()}; }
+  tastespace::BprData spans() const { return {offsets.span(), positives.span(), visited.span()}; }
 };
 
 // The arrays of BprState.
@@ -277,6 +279,18 @@ void require_sizes(const BprDataArrays& data, const BprStateArrays& state, const
   require_size("user_vectors", state.user_vectors, n_users * state.item_vectors.shape[1], "one row per user");
   require_size("bias", state.bias, state.item_vectors.rows(), "one per item");
   state.user_optimizer.require("user", how.optimizer.optimizer, state.user_vectors);
+}
+
+// Which positives an epoch goes through from now on; none: all.
+template <class Data>
+void visit(Data& data, nb::object visited) {
+  Held<const std::int64_t> held = hold<const std::int64_t>("visited", std::move(visited), 1);
+  for (const std::int64_t at : held.span())
+    if (at < 0 || at >= data.positives.rows())
+      throw nb::value_error(("visited: expected positions of positives, 0 ... " +
+                             std::to_string(data.positives.rows() - 1) + ", given " + std::to_string(at) + ".")
+                                .c_str());
+  data.visited = std::move(held);
 }
 
 void bind_settings(nb::module_& m) {
@@ -420,7 +434,8 @@ void bind_arrays(nb::module_& m) {
                                        hold<const std::int32_t>("n_beta", n_beta, 1)};
           },
           nb::kw_only(), "offsets"_a, "positives"_a, "alias_keep"_a, "alias_other"_a, "vector_offsets"_a,
-          "loss_weight"_a, "dcrs_weight"_a, "n_beta"_a);
+          "loss_weight"_a, "dcrs_weight"_a, "n_beta"_a)
+      .def("visit", &visit<DpcmlDataArrays>, "visited"_a);
 
   nb::class_<AnchorArrays>(m, "AnchorState")
       .def(
@@ -463,7 +478,8 @@ void bind_arrays(nb::module_& m) {
             new (self) BprDataArrays{hold<const std::int64_t>("offsets", offsets, 1),
                                      hold<const std::int32_t>("positives", positives, 1)};
           },
-          nb::kw_only(), "offsets"_a, "positives"_a);
+          nb::kw_only(), "offsets"_a, "positives"_a)
+      .def("visit", &visit<BprDataArrays>, "visited"_a);
 
   nb::class_<BprStateArrays>(m, "BprState")
       .def(
@@ -495,7 +511,7 @@ void bind_training(nb::module_& m) {
          std::uint64_t seed, std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
         require_sizes(data, state, settings);
         state.item_optimizer.require("item", settings.optimizer.optimizer, state.item_vectors);
-        require_range(first, last, data.positives.rows());
+        require_range(first, last, data.visited.size() ? data.visited.rows() : data.positives.rows());
         nb::gil_scoped_release free;
         tastespace::DpcmlState spans = state.spans();
         return tastespace::train_dpcml(data.spans(), spans, settings, seed, epoch, first, last, threads);
@@ -570,7 +586,7 @@ void bind_training(nb::module_& m) {
         require_sizes(data, state, settings);
         state.item_optimizer.require("item", settings.optimizer.optimizer, state.item_vectors);
         state.bias_optimizer.require("bias", settings.optimizer.optimizer, state.bias);
-        require_range(first, last, data.positives.rows());
+        require_range(first, last, data.visited.size() ? data.visited.rows() : data.positives.rows());
         nb::gil_scoped_release free;
         tastespace::BprState spans = state.spans();
         return tastespace::train_bpr(data.spans(), spans, settings, seed, epoch, first, last, threads);

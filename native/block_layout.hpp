@@ -37,15 +37,18 @@ inline int thread_of_item(std::int32_t item, int threads) {
 // The positives of one block at a time, in an epoch's random order, grouped by user.
 class BlockLayout {
  public:
+  // `visited` holds positions of the positives that the epoch goes through; empty: all of them.
   BlockLayout(std::span<const std::int64_t> offsets, std::uint64_t n_positives, std::uint64_t seed,
-              std::uint64_t epoch)
-      : offsets_(offsets), order_(n_positives, seed, epoch), n_digits_((std::bit_width(offsets.size()) + 7) / 8) {}
+              std::uint64_t epoch, std::span<const std::int64_t> visited = {})
+      : offsets_(offsets), visited_(visited), order_(visited.empty() ? n_positives : visited.size(), seed, epoch),
+        n_digits_((std::bit_width(offsets.size()) + 7) / 8) {}
 
   // The positives number first ... last - 1, grouped by user. Call from one thread.
   void load_block(std::int64_t first, std::int64_t last) {
     positives_.clear();
     for (std::int64_t i = first; i < last; ++i) {
-      const auto index = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(i)));
+      const auto place = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(i)));
+      const std::int64_t index = visited_.empty() ? place : visited_[place];
       positives_.push_back({row_of_position(offsets_, index), index});
     }
     sort_by_user();
@@ -76,7 +79,7 @@ class BlockLayout {
     }
   }
 
-  std::span<const std::int64_t> offsets_;
+  std::span<const std::int64_t> offsets_, visited_;
   Permutation order_;
   int n_digits_;  // bytes of the largest user's index
   std::vector<BlockPositive> positives_, sorted_;

@@ -43,7 +43,8 @@ struct PairGradient {
 // Working memory of one thread.
 struct Scratch {
   Scratch(const BprData& data, const BprState& state, std::uint64_t seed, std::uint64_t epoch)
-      : layout(data.offsets, data.positives.size(), seed, epoch), sampler(state.n_items(), {}), gradient(state.dim) {}
+      : layout(data.offsets, data.positives.size(), seed, epoch, data.visited), sampler(state.n_items(), {}),
+        gradient(state.dim) {}
   BlockLayout layout;
   NegativeSampler sampler;
   std::vector<std::int32_t> drawn;

@@ -22,6 +22,7 @@ struct BprSettings {
 struct BprData {
   std::span<const std::int64_t> offsets;
   std::span<const std::int32_t> positives;
+  std::span<const std::int64_t> visited;  // positions of the positives of an epoch; empty: all
 };
 
 // What is learned: a row of dim for every user and item, and a bias for every item.

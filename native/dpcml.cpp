@@ -35,7 +35,7 @@ class BlockTrainer {
   BlockTrainer(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
                std::uint64_t epoch)
       : data_(data), state_(state), settings_(settings), seed_(seed), epoch_(epoch),
-        layout_(data.offsets, data.positives.size(), seed, epoch), steps_(settings.block_size) {}
+        layout_(data.offsets, data.positives.size(), seed, epoch, data.visited), steps_(settings.block_size) {}
 
   void load_block(std::int64_t first, std::int64_t last) { layout_.load_block(first, last); }
   std::int64_t n_groups() const { return layout_.n_groups(); }

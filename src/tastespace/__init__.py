@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.models.blend import Blend
     from tastespace.models.dpcml import CML, DPCML
     from tastespace.models.profiles import Profile, Profiles
+    from tastespace.models.updating import update
     from tastespace.recipe import fit
     from tastespace.recommend.mixed import Mixed
     from tastespace.recommend.rerank import Reranked, rerank
@@ -55,6 +56,7 @@ __all__ = [
     "synthetic",
     "tradeoff",
     "tune",
+    "update",
 ]
 
 _LAZY = {
@@ -78,6 +80,7 @@ _LAZY = {
     "rerank": "tastespace.recommend.rerank",
     "tradeoff": "tastespace.recommend.tradeoff",
     "tune": "tastespace.tuning",
+    "update": "tastespace.models.updating",
 }
 _PACKAGES = {"datasets": "tastespace.data.datasets"} | {
     name: f"tastespace.{name}"

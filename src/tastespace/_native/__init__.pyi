@@ -334,6 +334,8 @@ class DpcmlData:
         dcrs_weight: NDArray[np.float32],
         n_beta: NDArray[np.int32],
     ) -> None: ...
+    def visit(self, visited: NDArray[np.int64]) -> None:
+        """Which positives an epoch of training goes through from now on, by their positions; empty: all."""
 
 class AnchorState:
     """What anchored training keeps besides the vectors; see native/anchors.hpp."""
@@ -392,6 +394,8 @@ class BprData:
     """What BPR learns from: the positives of each user."""
 
     def __init__(self, *, offsets: NDArray[np.int64], positives: NDArray[np.int32]) -> None: ...
+    def visit(self, visited: NDArray[np.int64]) -> None:
+        """Which positives an epoch of training goes through from now on, by their positions; empty: all."""
 
 class BprState:
     """What BPR learns: the arrays themselves, changed in place."""

@@ -29,6 +29,10 @@ COMMANDS = [
         "Fit a model to a table of interactions and save it.",
     ),
     LazyCommand(
+        "update:update", "update shop.model today.csv --user who --item what --out shop.model",
+        "Learn from more interactions, at the cost of these, and save the updated model.",
+    ),
+    LazyCommand(
         "inference_commands:recommend", "recommend shop.model ann bob -k 5 --format json",
         "The best items for some users, for all, or for users who are not in the model.",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -285,7 +285,19 @@ def cast_ids(data: Interactions, train: Interactions) -> Interactions:
     """
     frame = to_polars(data.to_frame())[0]
     typed = frame.with_columns(_cast(train.users, frame["user"]), _cast(train.items, frame["item"]))
-    return data if typed.schema == frame.schema else Interactions.from_frame(typed)
+    if typed.schema == frame.schema:
+        return data
+    tables: dict[str, Any] = {}
+    for kind, ids, table in (
+        ("user", train.users, data.user_attributes),
+        ("item", train.items, data.item_attributes),
+    ):
+        if table is not None:
+            tables[f"{kind}_attributes"] = table.with_columns(_cast(ids, table[kind]))
+    weight, timestamp = (name if name in typed.columns else None for name in ("weight", "timestamp"))
+    return replace(
+        Interactions.from_frame(typed, weight=weight, timestamp=timestamp, part=True, **tables), cleaning=data.cleaning
+    )
 
 
 def _cast(ids: IdMap, column: pl.Series) -> pl.Series:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tastespace import _native, threads
 from tastespace.data.attributes import aligned_attributes
@@ -20,6 +21,11 @@ def concat(old: Interactions, new: Interactions) -> Interactions:
     Weights and timestamps are kept where both have them; of a pair in both, those of ``new`` count. Attributes of
     ``old`` are kept, and those of ``new`` are taken for ids that ``old`` does not have.
     """
+    return concat_with_sources(old, new)[0]
+
+
+def concat_with_sources(old: Interactions, new: Interactions) -> tuple[Interactions, NDArray[np.int64]]:
+    """`concat`, and where each interaction was first: its place in ``old`` followed by ``new``, shape ``(n,)``."""
     users, items = _union(old.users, new.users, "user"), _union(old.items, new.items, "item")
     rows, columns = [], []
     for part in (old, new):
@@ -39,7 +45,8 @@ def concat(old: Interactions, new: Interactions) -> Interactions:
         if tables:
             joined = pl.concat(tables, how="diagonal_relaxed").unique(kind, keep="first", maintain_order=True)
             both[name] = aligned_attributes(joined, ids, kind, kind)
-    return Interactions(users, items, offsets, indices, backend=old.backend, **both)
+    whole = Interactions(users, items, offsets, indices, backend=old.backend, **both)
+    return whole, np.asarray(sources[starts[:-1]], dtype=np.int64)
 
 
 def _union(old: IdMap, new: IdMap, kind: str) -> IdMap:

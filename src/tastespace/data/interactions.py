@@ -108,6 +108,7 @@ class Interactions:
         item_attributes: IntoFrame | None = None,
         user_attributes: IntoFrame | None = None,
         date_format: str | None = None,
+        part: bool = False,
         threads: int = 0,
     ) -> Interactions:
         """Build from a pandas, polars, pyarrow or any other frame that narwhals supports.
@@ -134,6 +135,8 @@ class Interactions:
                 named as in ``frame``, and any other columns (title, genres, ...).
             date_format: How dates as text are written, such as ``"%m/%d/%Y"``; recognized unless given. Dates such as
                 01/02/2024, which can be read in two ways, are taken as day/month/year with a warning.
+            part: The table is a part of larger data, such as an update or held-out interactions: one user or item is
+                enough, otherwise two are needed.
             threads: 0 means all cores.
 
         >>> import polars as pl
@@ -157,6 +160,7 @@ class Interactions:
             duplicates,
             threads,
             date_format,
+            part,
         )
         return build(FrameTable(frame), options, catalog, item_attributes, user_attributes)
 
@@ -183,6 +187,7 @@ class Interactions:
         header: bool | None = None,
         encoding: str | None = None,
         date_format: str | None = None,
+        part: bool = False,
         threads: int = 0,
     ) -> Interactions:
         """Build from a Parquet, CSV or TSV file; arguments as in `from_frame`.
@@ -212,6 +217,7 @@ class Interactions:
             header=header,
             encoding=encoding,
             date_format=date_format,
+            part=part,
             threads=threads,
         )
 
@@ -237,6 +243,7 @@ class Interactions:
         header: bool | None = None,
         encoding: str | None = None,
         date_format: str | None = None,
+        part: bool = False,
         threads: int = 0,
     ) -> Interactions:
         """Build from several files, one after the other; arguments as in `from_file`.
@@ -259,6 +266,7 @@ class Interactions:
             duplicates=duplicates,
             threads=threads,
             date_format=date_format,
+            part=part,
         )
         others = [columns[role] for role in ("rating", "weight", "timestamp") if columns[role] is not None]
         # A column of times may be that of ratings or weights, which are numbers.

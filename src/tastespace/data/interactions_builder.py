@@ -45,6 +45,7 @@ class BuildOptions:
     duplicates: str
     threads: int
     date_format: str | None = None
+    part: bool = False
 
     def __post_init__(self) -> None:
         if self.duplicates not in _MERGES:
@@ -89,7 +90,7 @@ def build(
     cleaning = Cleaning(rows=n_read, below_min_rating=n_read - int(keep.sum()) if keep is not None else 0)
     data = replace(data, backend=table.backend, cleaning=replace(cleaning, duplicates=n_repeats))
     data = drop_rare(data, options.min_user, options.min_item, options.core, keep_items=catalog is not None)
-    _require_two(data)
+    _require_size(data, 1 if options.part else 2)
     log.info("%s: %s", table.name, data.cleaning)
     return replace(
         data,
@@ -123,7 +124,7 @@ def build_from_scipy(matrix: Any, users: Any, items: Any, weight: bool) -> Inter
         weights = _single_precision(np.add.reduceat(coo.data[taken].astype(np.float64)[sources], starts[:-1]))
     cleaning = Cleaning(rows=len(rows), duplicates=len(rows) - len(indices))
     data = Interactions(user_ids, item_ids, offsets, indices, weights, cleaning=cleaning)
-    _require_two(data)
+    _require_size(data, 2)
     return data
 
 
@@ -333,10 +334,11 @@ def _ids_of_axis(given: Any, n: int, kind: str) -> tuple[IdMap, NDArray[np.int32
     return ids, codes
 
 
-def _require_two(data: Interactions) -> None:
+def _require_size(data: Interactions, least: int) -> None:
     for n, kind in ((data.n_users, "user"), (data.n_items, "item")):
-        if n < 2:
+        if n < least:
+            why = f", since recommendations come from comparing {kind}s" if least > 1 else ""
             raise DataError(
-                f"the data holds {n} {kind}; at least 2 are needed, since recommendations come from comparing "
-                f"{kind}s ({data.cleaning}). Loosen the filters, or check that user= and item= are not swapped."
+                f"the data holds {n} {kind}{'' if n else 's'}; at least {least} {'is' if least == 1 else 'are'} "
+                f"needed{why} ({data.cleaning}). Loosen the filters, or check that user= and item= are not swapped."
             )

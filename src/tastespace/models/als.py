@@ -15,9 +15,11 @@ from tastespace.checks import require_nonnegative_weights, require_number, requi
 from tastespace.data.interactions import Interactions
 from tastespace.errors import TrainingError
 from tastespace.models.base import Recommender
+from tastespace.models.updating import begin_update, carried_over, require_same_dimension
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
 
+_UPDATE_PASSES = 1  # of an update, over what it touches
 _CG_STEPS = 3  # per pass and row, from the vector of the pass before; more change no figure
 
 
@@ -86,27 +88,79 @@ class ALS(Recommender):
         users, items = (
             (0.01 * rng.standard_normal((n, self.dim))).astype(np.float32) for n in (train.n_users, train.n_items)
         )
-        n_threads = resolve_threads(self.threads)
         for _ in range(self.iterations):
-            for rows, extra, fixed, vectors in (
-                (by_user, extra_of_users, items, users),
-                (by_item, extra_of_items, users, items),
-            ):
-                _native.als_half_step(
-                    **rows,
-                    fixed=fixed,
-                    gram=_gram(fixed).astype(np.float32),
-                    regularization=self._regularization(extra, len(fixed), float(extra.mean())),
-                    n_steps=_CG_STEPS,
-                    vectors=vectors,
-                    threads=n_threads,
-                )
-        if not (np.isfinite(users).all() and np.isfinite(items).all()):
-            raise TrainingError("the least squares gave NaN or infinite vectors. Raise regularization.")
+            self._half_step(by_user, self._regularization(extra_of_users, len(items)), items, users)
+            self._half_step(by_item, self._regularization(extra_of_items, len(users)), users, items)
+        _require_finite(users, items)
         self.user_vectors_, self.item_vectors_ = users, items
 
-    def _regularization(self, extra: NDArray[np.floating[Any]], n_fixed: int, mean_extra: float) -> NDArray[np.float32]:
+    def partial_fit(self, new: Interactions, progress: bool | None = None) -> ALS:
+        """Learn from more interactions, which may hold new users and items, at the cost of these interactions.
+
+        Two passes from the vectors that are learned already, over users and items with new interactions only; all
+        others stay as they are. Of a pair that is known already the new weight counts. Interactions that are all known
+        leave the model as it is, with a warning. On an error nothing has changed.
+
+        >>> from tastespace import synthetic
+        >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+        >>> is_old = town.row_of_each() < 55
+        >>> model = ALS(dim=8).fit(town.subset(is_old)).partial_fit(town.subset(~is_old))
+        >>> model.train_.n_interactions == town.n_interactions
+        True
+        """
+        self._check()
+        found = begin_update(self, new)
+        if found is None:
+            return self
+        data = found.data
+        require_nonnegative_weights("ALS", data.weights)
+        require_same_dimension(self.dim, self.item_vectors_)
+        users = carried_over(self.user_vectors_, found.old_users)
+        items = carried_over(self.item_vectors_, found.old_items)
+        matrix, rows = data.matrix, data.row_of_each()
+        changed = found.is_new if self.train_.weights is None else np.ones(data.n_interactions, dtype=bool)
+        touched_users, touched_items = np.unique(rows[changed]), np.unique(data.indices[changed])
+        by_user = _confidence(matrix[touched_users], self.alpha)
+        by_item = _confidence(matrix.tocsc()[:, touched_items].T.tocsr(), self.alpha)
+        extra_of_users, extra_of_items = (self.alpha * np.asarray(matrix.sum(axis=axis)) for axis in (1, 0))
+        user_ridge = self._regularization(extra_of_users, len(items))[touched_users]
+        item_ridge = self._regularization(extra_of_items, len(users))[touched_items]
+        for _ in range(_UPDATE_PASSES):
+            for part, ridge, fixed, vectors, touched in (
+                (by_user, user_ridge, items, users, touched_users),
+                (by_item, item_ridge, users, items, touched_items),
+            ):
+                own = np.ascontiguousarray(vectors[touched])
+                self._half_step(part, ridge, fixed, own)
+                vectors[touched] = own
+        _require_finite(users, items)
+        self.user_vectors_, self.item_vectors_ = users, items
+        self.train_, self.valid_ = data, None
+        return self
+
+    def _half_step(
+        self,
+        rows: dict[str, NDArray[Any]],
+        regularization: NDArray[np.float32],
+        fixed: NDArray[np.float32],
+        vectors: NDArray[np.float32],
+    ) -> None:
+        """Improve the vectors of some rows of one side, in place, with those of the other side fixed."""
+        _native.als_half_step(
+            **rows,
+            fixed=fixed,
+            gram=_gram(fixed).astype(np.float32),
+            regularization=regularization,
+            n_steps=_CG_STEPS,
+            vectors=vectors,
+            threads=resolve_threads(self.threads),
+        )
+
+    def _regularization(
+        self, extra: NDArray[np.floating[Any]], n_fixed: int, mean_extra: float | None = None
+    ) -> NDArray[np.float32]:
         """The regularization of rows with these sums of extra confidences, shape ``(n_rows,)``."""
+        mean_extra = float(extra.mean()) if mean_extra is None else mean_extra
         scale = ((n_fixed + extra) / (n_fixed + mean_extra)) ** self.frequency_power
         return (self.regularization * scale).astype(np.float32)
 
@@ -145,6 +199,11 @@ class ALS(Recommender):
         new = copy.copy(self)
         new.user_vectors_ = users
         return new
+
+
+def _require_finite(*vectors: NDArray[np.float32]) -> None:
+    if not all(np.isfinite(part).all() for part in vectors):
+        raise TrainingError("the least squares gave NaN or infinite vectors. Raise regularization.")
 
 
 def _gram(fixed: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

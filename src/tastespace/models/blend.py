@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tastespace.checks import require_choice, require_number
 from tastespace.data import split
-from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.balance import BALANCED_BY, Balance, BalanceBy
@@ -27,6 +26,7 @@ from tastespace.models.blend_members import (
 from tastespace.models.blend_weights import CandidateScores, add_standardized, best_weights
 from tastespace.models.dpcml import DPCML
 from tastespace.models.sparse_ease import SparseEASE
+from tastespace.models.updating import begin_update, fitted_again, update
 from tastespace.models.vector_space import VectorSpace
 
 log = logging.getLogger(__name__)
@@ -155,30 +155,25 @@ class Blend(Recommender):
     def partial_fit(self, new: Interactions, progress: bool | None = None) -> Blend:
         """Learn from more interactions, which may hold new users and items; the weights of the members stay.
 
-        Members that can continue their training do; the others are fitted again to old and new interactions.
+        Members with `partial_fit` go on at the cost of the new interactions (DPCML, CML, BPR, ALS). The others, such as
+        EASE and SparseEASE, whose closed form has no cheaper way, are fitted again to old and new interactions.
+        Interactions that are all known leave the model as it is, with a warning. On an error nothing has changed.
         """
-        self.require_fitted()
-        if not isinstance(new, Interactions):
-            raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
-        if (new.weights is None) != (self.train_.weights is None):
-            one, other = ("no ", "") if new.weights is None else ("", "no ")
-            raise DataError(
-                f"partial_fit was given interactions with {one}weights, the model was fitted to interactions with "
-                f"{other}weights. Give both or neither weights."
-            )
-        train = concat(self.train_, new)
+        found = begin_update(self, new)
+        if found is None:
+            return self
         members = []
         for member in self.members_:
-            if member.supports_partial_fit:
-                updated: Any = copy.copy(member)
-                updated.partial_fit(new if member.uses_weights else new.without_weights(), progress=progress)
-                members.append(updated)
+            if not member.supports_partial_fit:
+                members.append(fitted_again(member, found.data, progress))
+            elif found.nothing and not member.uses_weights:
+                members.append(member)  # what is new are weights
             else:
-                members.append(fitted_member(member.clone(), train, None, progress))
+                members.append(update(member, new if member.uses_weights else new.without_weights(), progress))
         source = self._with_interests()
         if source is not None and not source.supports_partial_fit:
             self._drop_profiles()  # its interests were learned anew
-        self.members_, self.train_, self.valid_ = members, train, None
+        self.members_, self.train_, self.valid_ = members, found.data, None
         vars(self).pop("_balance", None)
         return self
 

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.checks import require_choice, require_number, require_whole
+from tastespace.data.added import Added
 from tastespace.data.interactions import Interactions
+from tastespace.models.new_item_init import place_at_items_of_users
 from tastespace.models.trained_base import TrainedRecommender
+from tastespace.models.updating import (
+    N_OLD,
+    Update,
+    begin_update,
+    carried_over,
+    check_update_settings,
+    fill_optimizer,
+    histories_of,
+    optimizer_means,
+    require_same_dimension,
+    require_shared_ids,
+    update_epochs,
+)
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
-from tastespace.training.loop import Arrays
+from tastespace.training.loop import Arrays, Callback
 from tastespace.training.native_trainer import (
     OPTIMIZERS,
     SCHEDULES,
@@ -24,6 +41,7 @@ from tastespace.training.native_trainer import (
     TrainingSettings,
     optimizer_state,
 )
+from tastespace.training.update_visits import UpdateVisits
 
 _FOLD_IN_EPOCHS = 50  # enough for the vectors to converge
 _FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
@@ -75,19 +93,89 @@ class BPR(TrainedRecommender):
             for n in (train.n_users, train.n_items)
         )
         bias = np.zeros(len(items), dtype=np.float32)
-        state = _native.BprState(
-            user_vectors=users,
-            item_vectors=items,
-            bias=bias,
-            user_optimizer=optimizer_state(self.optimizer, users),
-            item_optimizer=optimizer_state(self.optimizer, items),
-            bias_optimizer=optimizer_state(self.optimizer, bias),
+        self._train(train, valid, progress, self._kernel_state(users, items, bias))
+
+    def partial_fit(
+        self,
+        new: Interactions,
+        valid: Interactions | None = None,
+        progress: bool | None = None,
+        callbacks: Sequence[Callback] = (),
+        *,
+        epochs: int | None = None,
+        n_old: float = N_OLD,
+    ) -> BPR:
+        """Learn from more interactions, which may hold new users and items, at the cost of these interactions.
+
+        As in `DPCML.partial_fit`. A new item starts at the mean of the vectors of the known items that its users have,
+        with the mean bias; a new user by fold-in.
+
+        >>> from tastespace import synthetic
+        >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+        >>> is_old = town.row_of_each() < 55
+        >>> model = BPR(dim=8, epochs=10).fit(town.subset(is_old))
+        >>> model.partial_fit(town.subset(~is_old)).train_.n_interactions == town.n_interactions
+        True
+        """
+        self.require_fitted()
+        self._check()
+        check_update_settings(epochs, n_old)
+        found = begin_update(self, new)
+        train = self.train_ if found is None else found.data
+        require_same_dimension(self.dim, self.item_vectors_)
+        require_shared_ids(valid, train)
+        if found is None:
+            return self
+        state = self._starting_state(found)
+        self._callbacks = tuple(callbacks)
+        update = Update(UpdateVisits(found, n_old, self.seed), update_epochs(self._fit_epochs(), epochs))
+        self._train(train, valid, progress, state, update)
+        self.train_, self.valid_ = train, valid
+        return self
+
+    def _starting_state(self, found: Added) -> _native.BprState:
+        """The state that an update starts from."""
+        data = found.data
+        users, items = (
+            carried_over(self.user_vectors_, found.learned_users),
+            carried_over(self.item_vectors_, found.learned_items),
         )
+        bias = np.full(data.n_items, self.item_bias_.mean(), dtype=np.float32)
+        known = found.learned_items >= 0
+        bias[known] = self.item_bias_[found.learned_items[known]]
+        place_at_items_of_users(items, known, data)
+        new_users = np.flatnonzero((found.learned_users < 0) & (data.user_counts > 0))
+        if len(new_users):
+            there = copy.copy(self)
+            there.item_vectors_, there.item_bias_ = items, bias
+            users[new_users] = there._fold_in(histories_of(data, new_users)).user_vectors_
+        state = self._kernel_state(users, items, bias)
+        means = getattr(self, "optimizer_means_", {})
+        for side, optimizer, rows in (
+            ("user", state.user_optimizer, found.learned_users),
+            ("item", state.item_optimizer, found.learned_items),
+            ("bias", state.bias_optimizer, found.learned_items),
+        ):
+            learned = np.flatnonzero(rows >= 0)
+            fill_optimizer(optimizer, side, means, learned, rows[learned], np.flatnonzero(rows < 0))
+        return state
+
+    def _train(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        progress: bool | None,
+        state: _native.BprState,
+        update: Update | None = None,
+    ) -> None:
+        """Run the epochs from this state and keep the result."""
         run = TrainingSettings(
-            LearningRateSchedule(self.learning_rate, self.schedule, self.epochs),
+            LearningRateSchedule(self.learning_rate, self.schedule, self.epochs if update is None else update.epochs),
             self.average,
             self.seed,
             resolve_threads(self.threads),
+            0 if update is None else self._n_epochs(),
+            None if update is None else update.visits,
         )
         data = _native.BprData(offsets=train.offsets, positives=train.indices)
         result = self._run_loop(
@@ -95,11 +183,27 @@ class BPR(TrainedRecommender):
             train,
             valid,
             validate=self._validator(train, valid, _space),
-            initial=(users, items),
-            n_positives=train.n_interactions,
+            initial=(state.user_vectors, state.item_vectors),
+            n_positives=train.n_interactions if update is None else len(update.visits),
             progress=progress,
+            update_epochs=None if update is None else update.epochs,
         )
         self.user_vectors_, self.item_vectors_, self.item_bias_ = result["users"], result["items"], result["bias"]
+        self.optimizer_means_ = optimizer_means(
+            {"user": state.user_optimizer, "item": state.item_optimizer, "bias": state.bias_optimizer}
+        )
+
+    def _kernel_state(
+        self, users: NDArray[np.float32], items: NDArray[np.float32], bias: NDArray[np.float32]
+    ) -> _native.BprState:
+        return _native.BprState(
+            user_vectors=users,
+            item_vectors=items,
+            bias=bias,
+            user_optimizer=optimizer_state(self.optimizer, users),
+            item_optimizer=optimizer_state(self.optimizer, items),
+            bias_optimizer=optimizer_state(self.optimizer, bias),
+        )
 
     def _kernel_settings(self) -> _native.BprSettings:
         return _native.BprSettings(

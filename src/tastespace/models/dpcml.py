@@ -24,17 +24,22 @@ from tastespace.checks import (
     require_spread,
     require_whole,
 )
-from tastespace.data.concat import concat
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import ParameterError
+from tastespace.models.dpcml_update import starting_state
 from tastespace.models.interest_search import AUTO, fit_with_best_number
 from tastespace.models.trained_base import TrainedRecommender
-from tastespace.models.user_vector_init import (
-    extend_user_vectors,
-    nearest_interests,
-    rows_of_users,
-    spread_over_items,
+from tastespace.models.updating import (
+    N_OLD,
+    Update,
+    begin_update,
+    check_update_settings,
+    optimizer_means,
+    require_same_dimension,
+    require_shared_ids,
+    update_epochs,
 )
+from tastespace.models.user_vector_init import spread_over_items
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
 from tastespace.training.anchors import AnchoredTrainer, bare_state, cluster_means, new_anchors
@@ -47,11 +52,18 @@ from tastespace.training.native_trainer import (
     LearningRateSchedule,
     Schedule,
     TrainingSettings,
-    optimizer_arrays,
     optimizer_state,
     project,
 )
-from tastespace.training.samplers import UNIFORM, SamplerKind, alias_table, find_sampler, popularity_weights
+from tastespace.training.samplers import (
+    UNIFORM,
+    SamplerKind,
+    alias_table,
+    default_hard_negatives,
+    find_sampler,
+    popularity_weights,
+)
+from tastespace.training.update_visits import UpdateVisits
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +102,11 @@ class DPCML(TrainedRecommender):
     >>> anchored = DPCML(dim=16, n_interests=3, anchor=0.5, epochs=5, seed=0).fit(train, valid=valid)
     >>> anchored.assignments_.shape == (train.n_interactions,), anchored.free_vectors_.shape
     (True, (180, 16))
+
+    `n_negatives_` is how many negatives were drawn for each positive; by default that follows the number of items.
+
+    >>> model.n_negatives_
+    5
 
     `n_interests_` is the number chosen where `n_interests` is ``"auto"``, else it equals `n_interests`.
 
@@ -131,8 +148,9 @@ class DPCML(TrainedRecommender):
     ``"hard-differentiable"``; the paper's UniS, PopS, 2stS, HarS, NDiHarS and DiHarS mean the same, in any case. None:
     ``"hard"``, and ``"uniform"`` for the joint-accessibility form. See `tastespace.training.samplers`."""
     n_negatives: int | None = None
-    """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: 10, for
-    2stS 50, for (N)DiHarS 100."""
+    """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: by the number
+    of items where `sampler` is None, too: 5 up to 2,000 items, 10 up to 5,000, else 20. With a sampler given 10, for
+    2stS 50, for (N)DiHarS 100. `n_negatives_` is the number that `fit` used."""
     n_hardest: int = 1
     """How many of the negatives drawn HarS and 2stS use, the hardest."""
     beta: float = 1e-3
@@ -175,7 +193,8 @@ class DPCML(TrainedRecommender):
     @classmethod
     def paper(cls, **changes: Any) -> DPCML:
         """The plain published setting, with changes."""
-        return cls(**{**cls.published(), **changes})
+        negatives = {} if "sampler" in changes else {"n_negatives": 10}  # HarS, however many items there are
+        return cls(**{**cls.published(), **negatives, **changes})
 
     @classmethod
     def published(cls) -> dict[str, Any]:
@@ -198,6 +217,7 @@ class DPCML(TrainedRecommender):
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
+        self.n_negatives_ = self._negatives_for(train.n_items)
         if self.n_interests == AUTO:
             self._take_learned(fit_with_best_number(self, train, valid, progress, self._callbacks))
             return
@@ -212,58 +232,52 @@ class DPCML(TrainedRecommender):
         valid: Interactions | None = None,
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
+        *,
+        epochs: int | None = None,
+        n_old: float = N_OLD,
     ) -> DPCML:
-        """Continue training with more interactions, for `epochs` epochs; they may hold new users and new items.
+        """Learn from more interactions, which may hold new users and items, at the cost of these interactions.
 
-        Afterwards the model's training data is its old interactions and those in ``new``. Vectors of new users and
-        items start at random, as in `fit`. A user whose adaptive number of vectors grows gets a new one at the item of
-        the user's history that is farthest from the vectors the user has. Vectors that exist continue with the mean
-        of the optimizer's last state, so that their first steps are not too large.
+        Each epoch visits every new interaction and ``n_old`` old ones for each, drawn anew: half of them of users with
+        new interactions, the others of all users, so that nothing is forgotten. Afterwards the model's training data is
+        its old interactions and those in ``new``.
+
+        New items start at the mean of the nearest interest vectors of the users who took them, new users by fold-in;
+        those of whom nothing is known start at random, with a warning. A user whose adaptive number of vectors grows
+        gets a new one at the item of the user's history that is farthest from the vectors the user has. All continue
+        with the mean of the optimizer's last state. Random numbers go on where the last training ended.
+
+        Interactions that are all known leave the model as it is, with a warning. On an error nothing has changed.
+
+        Args:
+            new: More interactions; ids of the same types.
+            valid: Held-out interactions with the users and items of old and new data; chooses the epoch.
+            progress: Show a progress bar: by default only where standard error is a terminal.
+            callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
+            epochs: By default a fifth of those of the fit, which suffices as all vectors are learned already.
+            n_old: Old interactions that are visited for each new one.
+
+        >>> from tastespace import synthetic
+        >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+        >>> is_old = town.row_of_each() < 55
+        >>> model = DPCML(dim=8, epochs=10).fit(town.subset(is_old))
+        >>> model.partial_fit(town.subset(~is_old)).train_.n_interactions == town.n_interactions
+        True
         """
         self.require_fitted()
         self._check()
-        if not isinstance(new, Interactions):
-            raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
-        self._require_usable_weights(new)
-        if self.dim != self.item_vectors_.shape[1]:
-            raise ParameterError(
-                f"dim={self.dim}: the model was fitted with dim={self.item_vectors_.shape[1]} and continues with that. "
-                "Restore it, or call fit."
-            )
-        train = concat(self.train_, new)
-        if valid is not None and (valid.users != train.users or valid.items != train.items):
-            raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({train!r}).")
-        # No user loses a vector: the settings may have changed since the model was fitted.
-        old_users = self.train_.users.find(train.users.series)
-        n_old = np.where(old_users >= 0, np.diff(self.user_offsets_)[old_users], 0)
-        n_wanted = interests_per_user(train.user_counts, *self._interest_rule())
-        vector_offsets = self._vector_offsets(np.maximum(n_wanted, n_old))
-        users, items = self._random_vectors(int(vector_offsets[-1]), train.n_items)
-        old_items = self.train_.items.find(train.items.series)
-        item_rows = np.flatnonzero(old_items >= 0)
-        items[item_rows] = self.item_vectors_[old_items[item_rows]]
-        region = _REGIONS[self.geometry][0]
-        user_rows = extend_user_vectors(
-            self.vectors(), old_users, n_old, train, items, users, vector_offsets, region, self.radius
-        )
-        assignments = None
-        if self.anchor > 0:
-            space = VectorSpace(users, vector_offsets, items)
-            assignments = nearest_interests(space, train, old_users >= 0, resolve_threads(self.threads))
-            if hasattr(self, "free_vectors_"):
-                users[user_rows] = self.free_vectors_[rows_of_users(self.user_offsets_, old_users[old_users >= 0])]
-        state = self._kernel_state(train, users, items)
-        if state.anchors is not None and assignments is not None:
-            state.anchors.assignments[:] = assignments
-        for side, optimizer, rows in (
-            ("user", state.user_optimizer, user_rows),
-            ("item", state.item_optimizer, item_rows),
-        ):
-            for part, array in optimizer_arrays(optimizer).items():
-                if array.size:
-                    array[rows] = self.optimizer_means_[f"{side}_{part}"]
+        check_update_settings(epochs, n_old)
+        require_same_dimension(self.dim, self.item_vectors_)
+        found = begin_update(self, new)
+        train = self.train_ if found is None else found.data
+        require_shared_ids(valid, train)
+        if found is None:
+            return self
+        vector_offsets, state = starting_state(self, found)
         self._callbacks = tuple(callbacks)
-        self._train(train, valid, progress, vector_offsets, state)
+        visits = UpdateVisits(found, n_old, self.seed)
+        update = Update(visits, update_epochs(self._fit_epochs(), epochs))
+        self._train(train, valid, progress, vector_offsets, state, update)
         self.train_, self.valid_ = train, valid
         return self
 
@@ -274,13 +288,16 @@ class DPCML(TrainedRecommender):
         progress: bool | None,
         vector_offsets: NDArray[np.int64],
         state: _native.DpcmlState,
+        update: Update | None = None,
     ) -> None:
         """Run the epochs from this state and keep the result."""
         run = TrainingSettings(
-            LearningRateSchedule(self.learning_rate, self.schedule, self.epochs),
+            LearningRateSchedule(self.learning_rate, self.schedule, self.epochs if update is None else update.epochs),
             self.average,
             self.seed,
             resolve_threads(self.threads),
+            0 if update is None else self._n_epochs(),
+            None if update is None else update.visits,
         )
         kind = DpcmlTrainer if state.anchors is None else AnchoredTrainer
         trainer = kind(train, self._kernel_data(train, vector_offsets), state, self._kernel_settings(), run)
@@ -290,8 +307,9 @@ class DPCML(TrainedRecommender):
             valid,
             validate=self._validator(train, valid, lambda now: VectorSpace(now["users"], vector_offsets, now["items"])),
             initial=(state.user_vectors, state.item_vectors),
-            n_positives=train.n_interactions,
+            n_positives=train.n_interactions if update is None else len(update.visits),
             progress=progress,
+            update_epochs=None if update is None else update.epochs,
         )
         self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], vector_offsets, result["items"]
         self.n_interests_ = self._interest_rule()[0]
@@ -304,11 +322,7 @@ class DPCML(TrainedRecommender):
                 "%d positives of users who have one item were skipped: with anchor=1 no vector is left without it",
                 trainer.n_without_others,
             )
-        self.optimizer_means_ = {
-            f"{side}_{part}": (array.mean().astype(array.dtype) if array.size else array.dtype.type(0))
-            for side, optimizer in (("user", state.user_optimizer), ("item", state.item_optimizer))
-            for part, array in optimizer_arrays(optimizer).items()
-        }
+        self.optimizer_means_ = optimizer_means({"user": state.user_optimizer, "item": state.item_optimizer})
 
     def _take_learned(self, fitted: DPCML) -> None:
         """Learn what another model has learned."""
@@ -329,13 +343,13 @@ class DPCML(TrainedRecommender):
         again = super().as_chosen()
         return again.set_params(n_interests=self.n_interests_) if self.n_interests == "auto" else again
 
-    def _fold_in(self, histories: Interactions) -> DPCML:
+    def _fold_in(self, histories: Interactions, epochs: int = _FOLD_IN_EPOCHS) -> DPCML:
         """Vectors of new users, learned with the model's own loss and the items fixed.
 
         With ``anchor`` above 0 they start at the means of clusters of the history, which stay as they are.
         """
         self._check()
-        region = _REGIONS[self.geometry][0]
+        region = self._user_region()
         vector_offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
         items = np.require(self.item_vectors_, requirements=["C", "W"])  # a loaded model's are read-only
         data, settings = self._kernel_data(histories, vector_offsets, self.train_), self._kernel_settings()
@@ -369,7 +383,7 @@ class DPCML(TrainedRecommender):
             settings,
             mean_user_vectors=means,
             seed=self.seed,
-            epochs=_FOLD_IN_EPOCHS,
+            epochs=epochs,
             average=self.average,
             threads=threads,
         )
@@ -399,6 +413,10 @@ class DPCML(TrainedRecommender):
         self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
     ) -> dict[str, Any]:
         return {**super()._checkpoint_identity(train, valid, initial), "n_interests": self._interest_rule()[0]}
+
+    def _user_region(self) -> _native.Region:
+        """Where user vectors lie."""
+        return _REGIONS[self.geometry][0]
 
     @staticmethod
     def _vector_offsets(n_vectors: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -473,7 +491,7 @@ class DPCML(TrainedRecommender):
         unbounded = self.min_spread is None and self.max_spread is None
         return _native.DpcmlSettings(
             sampler=kind.rule,
-            n_negatives=kind.n_negatives if self.n_negatives is None else self.n_negatives,
+            n_negatives=self._current_negatives(),
             n_hardest=0 if kind.uses_beta or not kind.takes_hardest else self.n_hardest,
             margin=self.margin,
             distance_scale=0.5 / self.radius**2 if self.geometry == "sphere" else 1.0,
@@ -490,6 +508,21 @@ class DPCML(TrainedRecommender):
             block_size=self.block_size,
             anchor=self.anchor,
         )
+
+    def _negatives_for(self, n_items: int) -> int:
+        """Negatives drawn for each positive where there are so many items."""
+        if self.n_negatives is not None:
+            return self.n_negatives
+        kind = self._sampler()
+        if self.sampler is not None or not kind.takes_hardest:
+            return kind.n_negatives
+        return max(default_hard_negatives(n_items), self.n_hardest)
+
+    def _current_negatives(self) -> int:
+        """The same for what comes after `fit`, which goes on with the number of the fit unless another is given."""
+        if self.n_negatives is not None:
+            return self.n_negatives
+        return int(getattr(self, "n_negatives_", self._sampler().n_negatives))  # earlier versions stored none
 
     def _sampler(self) -> SamplerKind:
         default = "uniform" if self.geometry == "sphere" else "hard"
@@ -522,7 +555,7 @@ class DPCML(TrainedRecommender):
         if self.n_negatives is not None:
             require_whole("n_negatives", self.n_negatives)
         sampler = self._sampler()
-        n_negatives = sampler.n_negatives if self.n_negatives is None else self.n_negatives
+        n_negatives = self._negatives_for(n_items=1)
         if sampler.takes_hardest and self.n_hardest > n_negatives:
             raise ParameterError(
                 f"n_hardest={self.n_hardest} is more than n_negatives={n_negatives}, from which the hardest are "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import zlib
 from collections.abc import Callable, Sequence
@@ -38,6 +39,10 @@ class TrainedRecommender(LoopSettings, Recommender):
     """A row for each epoch: loss, seconds, and the monitored metric where it was measured."""
     best_epoch_: int
     """The epoch that was kept, counted from 1."""
+    fit_epochs_: int
+    """The epoch that `fit` kept: updates (`partial_fit`) set `history_` and `best_epoch_`, not this."""
+    n_epochs_: int
+    """Epochs of `fit` and of all updates."""
     stopped_: str
     """Why training ended: ``"finished"``, ``"early"``, ``"time"``, ``"callback"`` or ``"interrupted"``."""
 
@@ -67,13 +72,22 @@ class TrainedRecommender(LoopSettings, Recommender):
     def as_chosen(self: Self) -> Self:
         """An unfitted copy with the best number of epochs; it has files of its own, such as ``run-final.csv``."""
         again = super().as_chosen()
-        if self.best_epoch_ > 0 and "epochs" in self._parameter_names():
-            again.set_params(epochs=self.best_epoch_)
+        best = self._fit_epochs()
+        if best > 0 and "epochs" in self._parameter_names():
+            again.set_params(epochs=best)
         for name in ("checkpoint", "log_file"):
             path = getattr(self, name)
             if path is not None:
                 again.set_params(**{name: str(Path(path).with_stem(f"{Path(path).stem}-final"))})
         return again
+
+    def _fit_epochs(self) -> int:
+        """The epoch that `fit` kept, also after updates."""
+        return int(getattr(self, "fit_epochs_", self.best_epoch_))  # models stored by earlier versions have no updates
+
+    def _n_epochs(self) -> int:
+        """Epochs that `fit` and updates have taken so far: the next one takes random numbers from there on."""
+        return int(getattr(self, "n_epochs_", len(self.history_)))
 
     def _run_loop(
         self,
@@ -85,22 +99,31 @@ class TrainedRecommender(LoopSettings, Recommender):
         initial: Sequence[NDArray[Any]],
         n_positives: int,
         progress: bool | None,
+        update_epochs: int | None = None,
     ) -> Arrays:
         """Run the epochs; gives what was learned and sets `history_`, `best_epoch_` and `stopped_`.
 
-        ``validate`` comes from `_validator`, ``initial`` are the values that training starts from, and ``n_positives``
-        is what an epoch goes through.
+        ``validate`` comes from `_validator`, ``initial`` are the values that training starts from, ``n_positives`` is
+        what an epoch goes through, and ``update_epochs`` are the epochs of an update of what is learned; None: a fit.
         """
+        settings: TrainedRecommender = self
         identity = {} if self.checkpoint is None else self._checkpoint_identity(train, valid, initial)
+        n_before = 0
+        if update_epochs is not None:
+            settings, n_before = copy.copy(self), self._n_epochs()
+            settings.epochs = update_epochs
+            identity |= {"update_epochs": update_epochs, "n_epochs": n_before}
         outcome = Loop(
             trainable,
-            self,
+            settings,
             n_positives=n_positives,
             validate=validate,
             callbacks=self._callbacks,
             progress=progress,
             identity=identity,
         ).run()
+        self.fit_epochs_ = outcome.best_epoch if update_epochs is None else self._fit_epochs()
+        self.n_epochs_ = n_before + len(outcome.history)
         self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
         return outcome.result
 

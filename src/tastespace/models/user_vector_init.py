@@ -52,7 +52,7 @@ def extend_user_vectors(
     Args:
         old: The vectors before.
         old_rows: Index of each user among the old ones, -1 for new users. Shape ``(n_users,)``.
-        n_old: How many old vectors each user has, 0 for new users. Shape ``(n_users,)``.
+        n_old: How many old vectors each user has, all of which are copied; 0 for new users. Shape ``(n_users,)``.
         train: Old and new interactions.
         items: Vectors of all items.
         users: Where to write; rows of new users are left as they are.
@@ -63,18 +63,19 @@ def extend_user_vectors(
     Returns:
         The rows of ``users`` that were copied.
     """
-    copied = []
-    for row in np.flatnonzero(old_rows >= 0):
+    known = np.flatnonzero(old_rows >= 0)
+    counts = n_old[known]
+    before = np.cumsum(counts) - counts
+    copied = np.repeat(offsets[known] - before, counts) + np.arange(counts.sum())
+    users[copied] = old.user_vectors[rows_of_users(old.user_offsets, old_rows[known])]
+    for row in known[np.diff(offsets)[known] > counts]:
         first, last, count = offsets[row], offsets[row + 1], int(n_old[row])
-        start = old.user_offsets[old_rows[row]]
-        users[first : first + count] = old.user_vectors[start : start + count]
-        copied.append(np.arange(first, first + count))
         own = items[train.indices[train.offsets[row] : train.offsets[row + 1]]]
         for new in range(first + count, last):
             distances = ((own[:, None, :] - users[None, first:new, :]) ** 2).sum(axis=2).min(axis=1)
             users[new] = own[int(distances.argmax())]
         project(users[first + count : last], region, radius)
-    return np.concatenate(copied) if copied else np.empty(0, dtype=np.int64)
+    return copied
 
 
 def rows_of_users(offsets: NDArray[np.int64], users: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.data.interactions import Interactions
 from tastespace.training.loop import Arrays
+from tastespace.training.update_visits import UpdateVisits
 
 Schedule = Literal["constant", "linear", "cosine"]
 SCHEDULES = ("constant", "linear", "cosine")
@@ -54,6 +55,10 @@ class TrainingSettings:
     averaging, the values themselves are the result."""
     seed: int
     threads: int
+    first_epoch: int = 0
+    """Epochs that went before, in a fit and its updates: random numbers go on from there."""
+    visits: UpdateVisits | None = None
+    """Which positives an epoch goes through; None: all."""
 
 
 class NativeTrainer(ABC, Generic[Totals]):
@@ -65,12 +70,13 @@ class NativeTrainer(ABC, Generic[Totals]):
     def __init__(
         self,
         n_positives: int,
+        data: _native.DpcmlData | _native.BprData,
         settings: _native.DpcmlSettings | _native.BprSettings,
         learned: Arrays,
         optimizers: dict[str, _native.OptimizerState],
         run: TrainingSettings,
     ) -> None:
-        self._n_positives = n_positives
+        self._n_positives, self._data = n_positives, data
         self._block_size, self._optimizer = settings.block_size, settings.optimizer
         self._learned, self._run = learned, run
         self._state: Arrays = dict(learned)
@@ -102,9 +108,15 @@ class NativeTrainer(ABC, Generic[Totals]):
         self._before_epoch()
         step = max(1, _POSITIVES_PER_CALL // self._block_size) * self._block_size
         totals = self._zero_totals()
-        for first in range(0, self._n_positives, step):
-            last = min(self._n_positives, first + step)
-            totals = totals + self._train_range(epoch, first, last)
+        number = self._run.first_epoch + epoch
+        n_positives = self._n_positives
+        if self._run.visits is not None:
+            visited = self._run.visits.of_epoch(number)
+            n_positives = len(visited)
+            self._data.visit(visited)
+        for first in range(0, n_positives, step):
+            last = min(n_positives, first + step)
+            totals = totals + self._train_range(number, first, last)
             tick(last - first, totals.loss / max(1, totals.n_steps))
         self._has_mean = True
         for name, mean in self._means.items():
@@ -141,7 +153,7 @@ class DpcmlTrainer(NativeTrainer[_native.DpcmlTotals]):
     ) -> None:
         learned: Arrays = {"users": state.user_vectors, "items": state.item_vectors}
         optimizers = {"user": state.user_optimizer, "item": state.item_optimizer}
-        super().__init__(train.n_interactions, settings, learned, optimizers, run)
+        super().__init__(train.n_interactions, data, settings, learned, optimizers, run)
         self._state["gamma"] = state.gamma
         self._arguments = data, state, settings
         self._regions = {"users": settings.user_region, "items": settings.item_region}
@@ -187,7 +199,7 @@ class BprTrainer(NativeTrainer[_native.BprTotals]):
     ) -> None:
         learned: Arrays = {"users": state.user_vectors, "items": state.item_vectors, "bias": state.bias}
         optimizers = {"user": state.user_optimizer, "item": state.item_optimizer, "bias": state.bias_optimizer}
-        super().__init__(train.n_interactions, settings, learned, optimizers, run)
+        super().__init__(train.n_interactions, data, settings, learned, optimizers, run)
         self._arguments = data, state, settings
 
     def _zero_totals(self) -> _native.BprTotals:

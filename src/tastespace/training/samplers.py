@@ -15,6 +15,7 @@ max(1, floor(beta n_i^-)) comes from all of the user's negatives and is applied,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,7 @@ SAMPLERS = {
         SamplerKind("hard-differentiable", "DiHarS", _native.Sampler.DIFFERENTIABLE, uses_beta=True, n_negatives=100),
     )
 }
+_HARD_NEGATIVES = ((2_000, 5), (5_000, 10), (math.inf, 20))  # up to so many items, so many negatives
 _BY_ANY_NAME = {name.lower(): kind for kind in SAMPLERS.values() for name in (kind.name, kind.paper_name)}
 
 
@@ -77,6 +79,18 @@ def find_sampler(name: str) -> SamplerKind:
             f"({', '.join(kind.paper_name for kind in SAMPLERS.values())}).{nearest(name, _BY_ANY_NAME)}"
         )
     return kind
+
+
+def default_hard_negatives(n_items: int) -> int:
+    """Negatives drawn for each positive by the default sampler, which uses the hardest: by the size of the catalog.
+
+    The more are drawn, the harder is the hardest. In a small catalog the hardest of 10 is often an item that the user
+    would like; in a large one it is still an easy one. `benchmarks/defaults.py` has the figures.
+
+    >>> [default_hard_negatives(n) for n in (600, 2_000, 3_953, 5_001, 35_648)]
+    [5, 5, 10, 20, 20]
+    """
+    return next(n for most, n in _HARD_NEGATIVES if n_items <= most)
 
 
 def popularity_weights(data: Interactions, power: float) -> NDArray[np.float64]:

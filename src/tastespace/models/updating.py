@@ -1,0 +1,202 @@
+"""Learning from more interactions: `update` for any model, and what all models with `partial_fit` share."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace.checks import require_number, require_whole
+from tastespace.data.added import Added, added
+from tastespace.data.ids import IdMap
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError, ParameterError
+from tastespace.models.base import Recommender
+from tastespace.training.native_trainer import optimizer_arrays
+from tastespace.training.update_visits import UpdateVisits
+
+log = logging.getLogger(__name__)
+
+Model = TypeVar("Model", bound=Recommender)
+
+N_OLD = 4
+"""Old interactions that an update visits for each new one, by default."""
+_LEAST = 0.25  # quantile of the optimizer's state that new rows start with
+_EPOCHS_SHARE = 5  # an update takes a fifth of the epochs of the fit
+
+
+def update(model: Model, new: Interactions, progress: bool | None = None) -> Model:
+    """A model that has also learned from ``new``; the given one stays as it is.
+
+    A model with ``partial_fit`` goes on from what it has learned, at the cost of the new interactions; any other is
+    fitted again, to old and new ones, with the parameters it has and the number of epochs that was chosen for it.
+
+    Args:
+        model: A fitted model.
+        new: More interactions, with ids of the same types; there may be new users and items.
+        progress: Show a progress bar: by default only where standard error is a terminal.
+
+    >>> import tastespace as ts
+    >>> town = ts.synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+    >>> is_old = town.row_of_each() < 55
+    >>> model = ts.EASE().fit(town.subset(is_old))
+    >>> ts.update(model, town.subset(~is_old)).train_.n_interactions == town.n_interactions
+    True
+    """
+    if not isinstance(model, Recommender):
+        raise DataError(f"update expects a fitted model, given {type(model).__name__}.")
+    if model.supports_partial_fit:
+        later: Any = copy.copy(model)
+        later.partial_fit(new, progress=progress)
+        return later
+    found = begin_update(model, new)
+    return model if found is None else fitted_again(model, found.data, progress)
+
+
+def fitted_again(model: Model, data: Interactions, progress: bool | None = None) -> Model:
+    """A copy of a model that has no ``partial_fit``, fitted to all of the data."""
+    log.info("%s has no partial_fit and is fitted again", type(model).__name__)
+    if data.weights is not None and not model.uses_weights:
+        data = data.without_weights()
+    return model.as_chosen().fit(data, progress=progress)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a training run is told that goes on from what a model has learned."""
+
+    visits: UpdateVisits
+    epochs: int
+
+
+def begin_update(model: Recommender, new: Any) -> Added | None:
+    """What ``new`` adds to the model's training data; None, with a warning, where all of it is known.
+
+    Raises before anything is computed where the model is not fitted, or ``new`` is no data, is empty, has weights that
+    the model does not use, or ids of another type.
+    """
+    model.require_fitted()
+    if not isinstance(new, Interactions):
+        raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
+    if new.n_interactions == 0:
+        raise DataError(f"partial_fit was given {new!r}: nothing to learn from.")
+    model._require_usable_weights(new)
+    if model.uses_weights and (new.weights is None) != (model.train_.weights is None):
+        one, other = ("no ", "") if new.weights is None else ("", "no ")
+        raise DataError(
+            f"partial_fit was given interactions with {one}weights, the model was fitted to interactions with "
+            f"{other}weights. Give both or neither weights."
+        )
+    found = added(model.train_, new)
+    if found.nothing and not _other_weights(model.train_, found.data):
+        log.warning(
+            "all %s interactions of the update are in the model's training data already: the model stays as it is",
+            f"{new.n_interactions:,}",
+        )
+        return None
+    return found
+
+
+def _other_weights(old: Interactions, whole: Interactions) -> bool:
+    """Whether known pairs have got other weights."""
+    if old.weights is None or whole.weights is None:
+        return False
+    return not np.array_equal(old.weights, whole.weights)
+
+
+def check_update_settings(epochs: Any, n_old: Any) -> None:
+    """Raise `ParameterError` for arguments of `partial_fit` that cannot be."""
+    if epochs is not None:
+        require_whole("epochs", epochs)
+    require_number("n_old", n_old, least=0.0)
+
+
+def update_epochs(fit_epochs: int, given: int | None) -> int:
+    """Epochs of an update: as given, else a fifth of those of the fit.
+
+    >>> update_epochs(50, None), update_epochs(3, None), update_epochs(50, 2)
+    (10, 1, 2)
+    """
+    return max(1, round(fit_epochs / _EPOCHS_SHARE)) if given is None else given
+
+
+def require_same_dimension(dim: int, item_vectors: NDArray[np.float32]) -> None:
+    """Raise if ``dim`` was changed after the fit."""
+    if dim != item_vectors.shape[1]:
+        raise ParameterError(
+            f"dim={dim}: the model was fitted with dim={item_vectors.shape[1]} and continues with that. Restore it, or "
+            "call fit."
+        )
+
+
+def require_shared_ids(valid: Interactions | None, train: Interactions) -> None:
+    """Raise unless validation data has the users and items of old and new data together."""
+    if valid is not None and (valid.users != train.users or valid.items != train.items):
+        raise DataError(f"valid ({valid!r}) does not share users and items with old and new data ({train!r}).")
+
+
+def carried_over(learned: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The learned vectors at these rows, zeros where a row is -1: shape ``(len(rows), dim)``.
+
+    >>> carried_over(np.array([[1.0], [2.0]], np.float32), np.array([1, -1, 0])).tolist()
+    [[2.0], [0.0], [1.0]]
+    """
+    vectors = np.zeros((len(rows), learned.shape[1]), dtype=np.float32)
+    vectors[rows >= 0] = learned[rows[rows >= 0]]
+    return vectors
+
+
+def histories_of(data: Interactions, users: NDArray[np.int64]) -> Interactions:
+    """The interactions of the users at these ascending rows, for fold-in: the same items, no others' ids."""
+    offsets, indices = data.rows_of(users)
+    ids = IdMap(data.users.series.gather(pl.Series(users, dtype=pl.UInt32)), "user")
+    return replace(
+        data, users=ids, offsets=offsets, indices=indices, weights=None, timestamps=None, user_attributes=None
+    )
+
+
+def fill_optimizer(
+    optimizer: _native.OptimizerState,
+    side: str,
+    means: Mapping[str, Any],
+    known: NDArray[np.int64],
+    learned: NDArray[np.int64],
+    placed: NDArray[np.int64],
+) -> None:
+    """Start rows with the state that the last training ended with, so that their first steps are small.
+
+    Args:
+        optimizer: The state that is filled.
+        side: ``"user"``, ``"item"``, ...: the first part of the names in ``means``.
+        means: What `optimizer_means` gave then.
+        known: Rows that were learned.
+        learned: Which rows of the last training they were.
+        placed: Rows that are new but have a place: they start like the rows that have learned least, a quarter of all.
+    """
+    for part, array in optimizer_arrays(optimizer).items():
+        last = np.asarray(means.get(f"{side}_{part}", 0))  # models stored by earlier versions may not have it
+        if not array.size:
+            continue
+        if last.ndim == 0:  # stored by an earlier version: one number for all rows
+            array[known] = array[placed] = last
+            continue
+        wide = (slice(None), *(None,) * (array.ndim - 1))
+        array[known] = last[learned][wide]
+        array[placed] = np.quantile(last, _LEAST).astype(array.dtype)
+
+
+def optimizer_means(optimizers: dict[str, _native.OptimizerState]) -> dict[str, Any]:
+    """The mean of each row of the optimizers' states, such as ``user_first``: what an update starts from."""
+    return {
+        f"{side}_{part}": array.mean(axis=1) if array.ndim == 2 else array.copy()
+        for side, optimizer in optimizers.items()
+        for part, array in optimizer_arrays(optimizer).items()
+        if array.size
+    }
