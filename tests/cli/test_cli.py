@@ -32,8 +32,8 @@ def command(*arguments, **options):
 
 
 COMMANDS = [
-    "demo", "fit", "update", "recommend", "shelves", "interests", "map", "explain", "similar", "evaluate", "export",
-    "inspect", "run", "tune", "compare", "models", "datasets", "doctor",
+    "demo", "fit", "update", "recommend", "shelves", "interests", "map", "explain", "similar", "profile", "attributes",
+    "evaluate", "export", "inspect", "run", "tune", "compare", "models", "datasets", "doctor",
 ]  # fmt: skip
 
 

@@ -13,6 +13,10 @@ COMMANDS = {
         "--items", "items.csv", "--set", "dim=8", "--set", "sampler=hars", "--valid", "0.25", "--seed", "5",
         "--threads", "1", "--minutes", "0.5", "--trials", "3", "--params", "p.toml", "--half-life", "9d",
     ),
+    "update": (
+        "a.model", "new.csv", "--out", "b.model", "--user", "who", "--item", "what", "--rating", "stars",
+        "--min-rating", "3.5", "--min-user", "2", "--items", "items.csv", "--threads", "1",
+    ),
     "recommend": (
         "a.model", "ann", "bob \"the\" builder", "-k", "3", "--filter", "title <> 'C:\\new'", "--item", "jam",
         "--item", "tea", "--include-seen", "--on-unknown", "skip", "--mix", "calibrated", "--diversity", "0.5",

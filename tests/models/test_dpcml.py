@@ -467,7 +467,7 @@ def test_a_real_sigint_leaves_a_usable_model():
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
 @pytest.mark.parametrize("geometry", ["sphere-ball", "ball", "sphere"])
-@pytest.mark.parametrize("rate", [1e30, 1e300])
+@pytest.mark.parametrize("rate", [1e25, 1e30])
 def test_a_huge_learning_rate_stops_with_epoch_quantity_and_hint(parts, optimizer, geometry, rate):
     model = DPCML(dim=8, n_interests=2, epochs=5, learning_rate=rate, optimizer=optimizer, geometry=geometry)
     with pytest.raises(TrainingError, match=r"diverged in epoch 1: .+ became NaN or infinite\. Lower learning_rate"):

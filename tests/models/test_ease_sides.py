@@ -116,7 +116,7 @@ def test_the_fewer_decide_the_side():
         model = EASE(threads=1).fit(data)
         assert not hasattr(model, "inverse_")
         np.testing.assert_array_equal(model.weights_, EASE(threads=1, side="items").fit(data).weights_)
-    with pytest.raises(ParameterError, match=r"side='item': expected 'auto', 'items' or 'users'"):
+    with pytest.raises(ParameterError, match=r"side='item': expected one of 'auto', 'items', 'users'"):
         EASE(side="item").fit(wide)
 
 

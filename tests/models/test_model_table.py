@@ -136,7 +136,7 @@ def test_the_table_names_the_extra_without_which_a_model_does_not_learn(name, to
     if TABLE[name].extra is None:
         model.fit(town.interactions)
     else:
-        with pytest.raises(ParameterError, match=rf"tastespace\[{TABLE[name].extra}\]"):
+        with pytest.raises(ParameterError, match=rf"\(the {TABLE[name].extra} extra\)"):
             model.fit(town.interactions)
 
 

@@ -201,5 +201,5 @@ def test_text_is_escaped(report, done, tmp_path, monkeypatch):
 
 def test_without_jinja_the_error_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ParameterError, match=r"tastespace\[paper\]"):
+    with pytest.raises(ParameterError, match=r"\(the paper extra\)"):
         write_report(tmp_path, tmp_path)

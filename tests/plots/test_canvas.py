@@ -76,7 +76,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ParameterError, match=r"pip install 'tastespace\[plots\]'"):
+    with pytest.raises(ParameterError, match=r"pip install \"matplotlib>=3.8\" \(the plots extra\)"):
         canvas.new_figure(1, 1)
 
 

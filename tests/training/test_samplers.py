@@ -140,7 +140,9 @@ def test_negatives_are_true_distinct_and_as_many_as_there_are(seed, n, power):
 @pytest.mark.parametrize("n_negatives", [1, 7, 100])
 def test_negatives_of_the_kernel_are_true_and_distinct(sampler, n_negatives):
     train = random_lists([1, 5, 13, 14], 15)
-    model = DPCML(dim=3, n_interests=2, sampler=sampler, n_negatives=n_negatives, n_hardest=3, beta=0.2)
+    model = DPCML(
+        dim=3, n_interests=2, sampler=sampler, n_negatives=n_negatives, n_hardest=min(3, n_negatives), beta=0.2
+    )
     kernel = DpcmlKernel(model, train)
     for positive, user in enumerate(train.row_of_each()):
         drawn = kernel.step(positive).negatives

@@ -298,9 +298,10 @@ class DropoutNet(FusionRecommender):
     # ---- the model file ------------------------------------------------------------------------------------
 
     def _learned(self) -> dict[str, Any]:
-        names = ("weights_", "preference_scales_", "user_vectors_", "item_vectors_", "history_", "best_epoch_")
+        arrays = ("weights_", "preference_scales_", "user_vectors_", "item_vectors_")
+        training = ("history_", "best_epoch_", "fit_epochs_", "n_epochs_", "stopped_")
         encoders = {side: encoder.to_plain() for side, encoder in self.encoders_.items()}
-        return {name: getattr(self, name) for name in (*names, "stopped_")} | {"encoders_": encoders}
+        return {name: getattr(self, name) for name in (*arrays, *training)} | {"encoders_": encoders}
 
     def _restore(self, learned: dict[str, Any]) -> None:
         for name, value in learned.items():
