@@ -12,7 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kPrefetchDistance = 4;          // pair gradients between the prefetch of their rows and their use
+constexpr std::size_t kPrefetchDistance = 6;          // pair gradients between the prefetch of their rows and their use
+constexpr std::int64_t kItemsPrefetched = 256;        // of a user's own items, among which negatives are searched for
 constexpr std::int64_t kPositivesPrepared = 1 << 15;  // whose blocks are laid out at once
 constexpr int kShardsPerThread = 8;                   // small parts, so that a thread that is held up holds up little
 
@@ -36,7 +37,8 @@ struct Scratch {
   Scratch(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings)
       : computer(data, state, settings) {}
   StepComputer computer;
-  PositiveStep steps[2];            // the one that is computed and the next, whose negatives are drawn already
+  // One that waits for its update, the one that is computed, and the next, whose negatives are drawn already.
+  PositiveStep steps[3];
   std::vector<PairGradient> pairs;  // of the chunk, in order
   std::vector<ItemGradient> item_gradients;                 // of the shard, in order
   std::vector<std::pair<std::int64_t, std::int64_t>> rows;  // with anchor > 0: user vector, and where it is kept
@@ -60,23 +62,37 @@ class BlockTrainer {
     DpcmlTotals totals;
     scratch.pairs.clear();
     result.vectors.clear();
-    draw(layout.positives()[first], scratch.computer, scratch.steps[first % 2]);
+    draw(layout.positives()[first], scratch.computer, scratch.steps[first % 3]);
+    std::int64_t waiting = -1;  // a step whose update of the user waits for the rows that it prefetches
+    const auto update = [&] {
+      if (waiting < 0) return;
+      PositiveStep& step = scratch.steps[waiting % 3];
+      scratch.computer.update_user_vectors(layout.positives()[waiting].user, step, state_);
+      totals.dcrs += step.dcrs;
+      waiting = -1;
+    };
     for (std::int64_t s = first; s < last; ++s) {
       if (s + 2 < layout.n_positives()) prefetch_user(layout.positives()[s + 2]);
-      if (s + 1 < last) draw(layout.positives()[s + 1], scratch.computer, scratch.steps[(s + 1) % 2]);
+      if (s + 1 < last) draw(layout.positives()[s + 1], scratch.computer, scratch.steps[(s + 1) % 3]);
       const auto [user, positive_index] = layout.positives()[s];
-      PositiveStep& step = scratch.steps[s % 2];
+      if (waiting >= 0 && layout.positives()[waiting].user == user) update();
+      PositiveStep& step = scratch.steps[s % 3];
       if (!scratch.computer.compute(user, positive_index, step)) {
         ++totals.n_skipped;
         continue;
       }
-      scratch.computer.update_user_vectors(step, state_);
-      if (settings_.anchor > 0.0f) keep_vectors(step, scratch, result.vectors);
-      scratch.pairs.insert(scratch.pairs.end(), step.pair_gradients.begin(), step.pair_gradients.end());
       ++totals.n_steps;
       totals.loss += step.loss;
-      totals.dcrs += step.dcrs;
+      scratch.computer.prefetch_update(step);
+      update();
+      waiting = s;
+      if (settings_.anchor > 0.0f) {
+        update();
+        keep_vectors(step, scratch, result.vectors);
+      }
+      scratch.pairs.insert(scratch.pairs.end(), step.pair_gradients.begin(), step.pair_gradients.end());
     }
+    update();
     totals.n_pair_gradients = static_cast<std::int64_t>(scratch.pairs.size());
     sort_by_shard(scratch.pairs, result);
     return totals;
@@ -149,13 +165,14 @@ class BlockTrainer {
     const std::int64_t first = data_.vector_offsets[user] * state_.dim;
     const std::int64_t n = data_.vector_offsets[user + 1] * state_.dim - first;
     simd::prefetch(state_.user_vectors.data() + first, n);
-    if (!state_.user_optimizer.first.empty()) simd::prefetch(state_.user_optimizer.first.data() + first, n);
     if (settings_.anchor > 0.0f) {
       simd::prefetch(state_.anchors.sums.data() + first, n);
       __builtin_prefetch(state_.anchors.counts.data() + data_.vector_offsets[user]);
       __builtin_prefetch(state_.anchors.assignments.data() + positive_index);
     }
-    __builtin_prefetch(data_.positives.data() + data_.offsets[user]);
+    const std::int64_t n_searched = std::min(kItemsPrefetched, data_.offsets[user + 1] - data_.offsets[user]);
+    for (std::int64_t k = 0; k < n_searched; k += 16)
+      __builtin_prefetch(data_.positives.data() + data_.offsets[user] + k);
     __builtin_prefetch(data_.positives.data() + positive_index);
   }
 

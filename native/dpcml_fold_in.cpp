@@ -20,7 +20,7 @@ void train_user(std::int64_t user, const DpcmlData& data, DpcmlState& state, std
     const std::uint64_t own = order(static_cast<std::uint64_t>(i));
     const std::int64_t positive_index = start + static_cast<std::int64_t>(own);
     computer.draw(user, positive_index, CounterRng(seed, epoch, own), step);
-    if (computer.compute(user, positive_index, step)) computer.update_user_vectors(step, state);
+    if (computer.compute(user, positive_index, step)) computer.update_user_vectors(user, step, state);
   }
 }
 

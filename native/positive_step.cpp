@@ -1,6 +1,7 @@
 #include "positive_step.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -15,18 +16,30 @@ constexpr std::int64_t kRowsAhead = 32;     // item vectors prefetched before th
 template <int N>
 constexpr int kItemsAtOnce = simd::kLanes == 16 ? (N <= 5 ? 4 : 2) : (N <= 2 ? 4 : N <= 5 ? 2 : 1);
 
+// A number that orders distances, and equal ones by index: which is smallest cannot be predicted, and the minimum of
+// whole numbers is found without branches. The bits of floats that are not negative have the order of their values; NaN
+// is above infinity.
+std::uint64_t ordered(float distance, std::int32_t index) {
+  return static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(distance)) << 32 | static_cast<std::uint32_t>(index);
+}
+float value_of(std::uint64_t ordered) { return std::bit_cast<float>(static_cast<std::uint32_t>(ordered >> 32)); }
+
 }  // namespace
 
 StepComputer::StepComputer(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings)
     : data_(data), state_(state), settings_(settings), negatives_(state.n_items(), data.alias) {}
 
+void StepComputer::set_user(std::int64_t user) {
+  user_ = user;
+  first_ = data_.vector_offsets[user];
+  n_vectors_ = data_.vector_offsets[user + 1] - first_;
+  if (settings_.anchor == 0.0f) vectors_ = state_.user_vectors.data() + first_ * state_.dim;
+}
+
 bool StepComputer::find_vectors(std::int64_t positive_index) {
+  if (settings_.anchor == 0.0f) return true;
   const std::int64_t dim = state_.dim;
   const float* free = state_.user_vectors.data() + first_ * dim;
-  if (settings_.anchor == 0.0f) {
-    vectors_ = free;
-    return true;
-  }
   const AnchorState& anchors = state_.anchors;
   const std::int64_t own = anchors.assignments[positive_index];
   const float* positive = anchors.snapshot.data() + data_.positives[positive_index] * dim;
@@ -55,13 +68,9 @@ void StepComputer::find_nearest_of(const std::int32_t* items, std::int64_t n, Ne
       simd::prefetch(all + items[next] * state_.dim, state_.dim);
     simd::squared_distances<N, kItems>(vectors_, rows, state_.dim, distances);
     for (int m = 0; m < kItems && from + m < n; ++m) {
-      Nearest best{INFINITY, 0};
-      for (int c = 0; c < N; ++c) {  // conditional moves: which vector is nearest cannot be predicted
-        const bool nearer = distances[m * N + c] < best.distance;
-        best.distance = nearer ? distances[m * N + c] : best.distance;
-        best.vector = nearer ? c : best.vector;
-      }
-      out[from + m] = {best.distance * settings_.distance_scale, best.vector};
+      std::uint64_t best = ordered(INFINITY, 0);
+      for (int c = 0; c < N; ++c) best = std::min(best, ordered(distances[m * N + c], c));
+      out[from + m] = {value_of(best) * settings_.distance_scale, static_cast<std::int32_t>(best)};
     }
   }
 }
@@ -104,9 +113,7 @@ void StepComputer::draw(std::int64_t user, std::int64_t positive_index, CounterR
 }
 
 bool StepComputer::compute(std::int64_t user, std::int64_t positive_index, PositiveStep& step) {
-  user_ = user;
-  first_ = data_.vector_offsets[user];
-  n_vectors_ = data_.vector_offsets[user + 1] - first_;
+  set_user(user);
   const std::int32_t positive_item = data_.positives[positive_index];
   step.pair_gradients.clear();
   step.loss = step.dcrs = 0.0;
@@ -174,9 +181,10 @@ void StepComputer::use_all(PositiveStep& step, Nearest nearest_to_positive, std:
 void StepComputer::use_hardest(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item,
                                float weight, std::int64_t n_hardest) {
   const auto n = static_cast<std::int32_t>(distances_.size());
-  if (n_hardest == 1) {  // the first of the nearest, by conditional moves
-    std::int32_t hardest = 0;
-    for (std::int32_t k = 1; k < n; ++k) hardest = distances_[k].distance < distances_[hardest].distance ? k : hardest;
+  if (n_hardest == 1) {  // the first of the nearest
+    std::uint64_t nearest = ordered(distances_[0].distance, 0);
+    for (std::int32_t k = 1; k < n; ++k) nearest = std::min(nearest, ordered(distances_[k].distance, k));
+    const auto hardest = static_cast<std::int32_t>(nearest);
     return add_hinge(step, {&hardest, 1}, nearest_to_positive, positive_item, weight);
   }
   chosen_.resize(n);
@@ -277,8 +285,16 @@ std::span<const float> StepComputer::user_gradient(PositiveStep& step) {
   return {gradient_.data(), static_cast<std::size_t>(n_vectors_ * state_.dim)};
 }
 
-void StepComputer::update_user_vectors(PositiveStep& step, DpcmlState& state) {
+void StepComputer::prefetch_update(const PositiveStep& step) const {
+  for (const std::span<float>& part : {state_.user_optimizer.first, state_.user_optimizer.second})
+    if (!part.empty())
+      for (std::size_t p = 0; p < std::min<std::size_t>(2, step.pair_gradients.size()); ++p)
+        simd::prefetch(part.data() + step.pair_gradients[p].vector * state_.dim, state_.dim);
+}
+
+void StepComputer::update_user_vectors(std::int64_t user, PositiveStep& step, DpcmlState& state) {
   if (settings_.anchor == 1.0f) return;
+  set_user(user);
   const std::int64_t dim = state.dim;
   compute_gradient(step);
   for (std::int64_t c = 0; c < n_vectors_; ++c) {

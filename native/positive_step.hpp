@@ -28,15 +28,19 @@ class StepComputer {
   // the free ones): rows of dim.
   std::span<const float> user_gradient(PositiveStep& step);
 
+  // Prefetch what the update of the user's vectors needs besides the vectors.
+  void prefetch_update(const PositiveStep& step) const;
+
   // An optimizer step of the user's vectors along that gradient, and the projection. Rows without gradient do not
-  // change.
-  void update_user_vectors(PositiveStep& step, DpcmlState& state);
+  // change. Without `anchor`, steps of other users may have been computed since this one.
+  void update_user_vectors(std::int64_t user, PositiveStep& step, DpcmlState& state);
 
  private:
   struct Nearest {
     float distance;       // d(u, v)
     std::int32_t vector;  // the user's nearest vector, counted within the user
   };
+  void set_user(std::int64_t user);
   // Sets `vectors_`. Returns false where the user has none.
   bool find_vectors(std::int64_t positive_index);
   // The user's nearest vector for each of `n` items.
