@@ -5,6 +5,8 @@
     python benchmarks/training.py scaling    # threads, and the cost against positives, negatives, C and d
     python benchmarks/training.py memory     # peak memory against what must be held
     python benchmarks/training.py large      # synthetic data of the size of MovieLens-10M
+    python benchmarks/training.py busy       # threads while another process keeps a core busy
+    python benchmarks/training.py --against REV   # builds that revision of the kernels, and runs both in turn
 
 BPA with C = 5, HarS with 10 negatives, d = 100 on ML-1M (TASTESPACE_DATA) unless said otherwise. Run it on an idle
 machine. PyTorch epochs are long: as many steps as fit into a minute are timed and scaled to the epoch.
@@ -13,9 +15,16 @@ machine. PyTorch epochs are long: as many steps as fit into a minute are timed a
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import site
+import statistics
+import subprocess
+import sys
+import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -142,7 +151,10 @@ def bpr_epoch_seconds(train: ts.Interactions, **changes) -> float:
 def scaling() -> None:
     train = ml_1m()
     one, two = epoch_seconds(train, threads=1), epoch_seconds(train, threads=2)
-    print(f"1 thread {one:.3f} s, 2 threads {two:.3f} s an epoch: {one / two:.2f} x")
+    print(f"1 thread {one:.3f} s, 2 threads {two:.3f} s an epoch: {one / two:.2f} x, efficiency {one / two / 2:.2f}")
+    serial = serial_share(train)
+    print(f"serial part of an epoch with 1 thread: {100 * serial:.2f} %; by Amdahl's law alone that allows", end=" ")
+    print(", ".join(f"{1 / (serial + (1 - serial) / n):.1f} x with {n} cores" for n in (2, 16, 64)))
     print(f"{distances(train) / two / 1e6:.1f} million distance evaluations per second with 2 threads")
     print("\n  what           value   s/epoch   ns per distance and coordinate")
     base = {"n_negatives": N_NEGATIVES, "n_interests": C, "dim": DIM}
@@ -161,6 +173,134 @@ def scaling() -> None:
         seconds = epoch_seconds(part, epochs=3, threads=2)
         print(
             f"  {'positives':12} {part.n_interactions:7} {seconds:9.3f} {1e9 * seconds / distances(part) / DIM:12.3f}"
+        )
+
+
+def serial_share(train: ts.Interactions) -> float:
+    """Share of an epoch in which one thread works and the others would wait: allocation and sums."""
+    from tastespace.training import native_trainer
+
+    found = []
+    train_range = native_trainer.DpcmlTrainer._train_range
+
+    def recorded(self, epoch: int, first: int, last: int):
+        totals = train_range(self, epoch, first, last)
+        found.append((totals.serial_seconds, totals.seconds))
+        return totals
+
+    native_trainer.DpcmlTrainer._train_range = recorded  # type: ignore[method-assign]
+    try:
+        epoch_seconds(train, epochs=2, threads=1)
+    finally:
+        native_trainer.DpcmlTrainer._train_range = train_range  # type: ignore[method-assign]
+    serial, all_seconds = np.sum(found, axis=0)
+    return float(serial / all_seconds)
+
+
+def busy() -> None:
+    """One and two threads in turn, while another process keeps one core busy."""
+    train = ml_1m()
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        for _ in range(5):
+            for threads, found in seconds.items():
+                found.append(epoch_seconds(train, epochs=3, threads=threads))
+    finally:
+        other.kill()
+    one, two = (statistics.median(seconds[threads]) for threads in (1, 2))
+    print(f"with a busy core: 1 thread {one:.3f} s, 2 threads {two:.3f} s an epoch, {two / one:.2f} x (median of 5)")
+
+
+# ---- an earlier revision -----------------------------------------------------------------------------------
+
+CASES = {
+    "ML-1M, C = 5": ("ml-1m", {"n_interests": 5}),
+    "ML-1M, C = 1": ("ml-1m", {"n_interests": 1}),
+    "size of ML-10M, C = 5": ("ml-10m-size", {"n_interests": 5}),
+    "40,000 items, 50 negatives, C = 1": ("catalog", {"n_interests": 1, "n_negatives": 50}),
+    "40,000 items, 50 negatives, C = 4": ("catalog", {"n_interests": 4, "n_negatives": 50}),
+    "ML-1M, BPR, Adagrad": ("ml-1m", {"model": "bpr"}),
+    "ML-1M, BPR, SGD": ("ml-1m", {"model": "bpr", "optimizer": "sgd"}),
+}
+
+
+def make_data(name: str, folder: Path) -> None:
+    """Write offsets and items of the training data once, so that both revisions learn from the same."""
+    if name == "ml-1m":
+        train = ml_1m()
+    else:
+        size = (69_167, 10_019, 5_003_437) if name == "ml-10m-size" else (30_000, 40_000, 800_000)
+        data = ts.synthetic.multi_interest(*size, n_categories=18, seed=0)
+        train = ts.split.per_user(data.interactions, (0.6, 0.2, 0.2), seed=0)[0]
+    np.savez(folder / name, offsets=train.offsets, indices=train.indices, n_items=train.n_items)
+
+
+def run_case(name: str, folder: Path, threads: int) -> None:
+    """In a process of its own: print the seconds of the epochs but the first, as JSON."""
+    import scipy.sparse as sp
+
+    data_name, settings = CASES[name]
+    stored = np.load(folder / f"{data_name}.npz")
+    indices, n_users = stored["indices"], len(stored["offsets"]) - 1
+    values = np.ones(len(indices), dtype=np.float32)
+    train = ts.Interactions.from_scipy(
+        sp.csr_matrix((values, indices, stored["offsets"]), (n_users, int(stored["n_items"])))
+    )
+    kind = settings.get("model", "dpcml")
+    base = {"dim": DIM, "average": 1, "epochs": 3, "threads": threads}
+    if kind == "dpcml":
+        base |= {"sampler": "hard", "n_negatives": N_NEGATIVES}
+    model = create(kind, **{**base, **{k: v for k, v in settings.items() if k != "model"}}).fit(train)
+    print(json.dumps([row["seconds"] for row in model.history_[1:]]))
+
+
+def against(revision: str, threads: int, repeats: int, only: str) -> None:
+    """Build a revision beside this one and run the cases with both in turn; ratios above 1: this one is faster."""
+    root = Path(__file__).resolve().parent.parent
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        source, target = folder / "source", folder / "old"
+        subprocess.run(["git", "worktree", "add", "--detach", "-q", str(source), revision], cwd=root, check=True)
+        try:
+            isolation = ["--no-build-isolation"] if _has_build_tools() else []
+            pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", *isolation, "--target", str(target)]
+            subprocess.run([*pip, str(source)], check=True)
+            _compare(folder, target, threads, repeats, only)
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(source)], cwd=root, check=True)
+
+
+def _has_build_tools() -> bool:
+    """Whether this environment holds what builds the kernels; otherwise pip fetches it."""
+    return find_spec("scikit_build_core") is not None and find_spec("nanobind") is not None
+
+
+def _compare(folder: Path, old: Path, threads: int, repeats: int, only: str) -> None:
+    # Without site (-S) an editable install of this revision does not come before the path of the old one.
+    old_path = os.pathsep.join([str(old), *site.getsitepackages()])
+    command = [str(Path(__file__).resolve()), "--folder", str(folder), "--threads", str(threads)]
+    contestants = {
+        "old": ([sys.executable, "-S", *command], {**os.environ, "PYTHONPATH": old_path}),
+        "new": ([sys.executable, *command], dict(os.environ)),
+    }
+    print(f"{threads} threads, {repeats} runs of each in turn\n{'':36} old s  new s  best  median")
+    for case in (name for name in CASES if only in name):
+        if not (folder / f"{CASES[case][0]}.npz").exists():
+            make_data(CASES[case][0], folder)
+        seconds: dict[str, list[float]] = {"old": [], "new": []}
+        for _ in range(repeats):
+            for who, (program, environment) in contestants.items():
+                done = subprocess.run(
+                    [*program, "--case", case], env=environment, check=True, capture_output=True, text=True
+                )
+                seconds[who].append(min(json.loads(done.stdout.splitlines()[-1])))
+        best = {who: min(found) for who, found in seconds.items()}
+        middle = {who: statistics.median(found) for who, found in seconds.items()}
+        print(
+            f"{case:36} {best['old']:5.2f}  {best['new']:5.2f}  {best['old'] / best['new']:4.2f}  "
+            f"{middle['old'] / middle['new']:4.2f}",
+            flush=True,
         )
 
 
@@ -195,13 +335,26 @@ def fit_synthetic(epochs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("torch", "implicit", "scaling", "memory", "large"))
-    what = parser.parse_args().what
-    actions = {"torch": against_torch, "implicit": against_implicit, "scaling": scaling}
-    if what in actions:
-        actions[what]()
+    what = ("torch", "implicit", "scaling", "busy", "memory", "large")
+    parser.add_argument("what", nargs="?", choices=what)
+    parser.add_argument("--against", metavar="REV", help="an earlier revision, which is built in a temporary folder")
+    parser.add_argument("--threads", type=int, default=2, help="of --against")
+    parser.add_argument("--repeats", type=int, default=3, help="of --against")
+    parser.add_argument("--only", default="", help="cases of --against whose names hold this")
+    parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    actions = {"torch": against_torch, "implicit": against_implicit, "scaling": scaling, "busy": busy}
+    if given.case:
+        run_case(given.case, given.folder, given.threads)
+    elif given.against:
+        against(given.against, given.threads, given.repeats, given.only)
+    elif given.what in actions:
+        actions[given.what]()
+    elif given.what:
+        fit_synthetic(epochs=2 if given.what == "memory" else 3)
     else:
-        fit_synthetic(epochs=2 if what == "memory" else 3)
+        parser.error("say what to measure, or --against REV")
 
 
 if __name__ == "__main__":

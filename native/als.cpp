@@ -73,14 +73,14 @@ class RowSolver {
 
 void als_half_step(const ConfidenceRows& rows, std::span<const float> fixed, std::span<const float> gram,
                    std::span<const float> regularization, std::int64_t dim, int n_steps, std::span<float> vectors,
-                   int threads) {
+                   int threads, Interrupt& interrupt) {
   const auto n_rows = static_cast<std::int64_t>(rows.offsets.size()) - 1;
 #pragma omp parallel num_threads(threads)
   {
     RowSolver solver(rows, fixed, gram, dim);
 #pragma omp for schedule(dynamic, 16)
     for (std::int64_t row = 0; row < n_rows; ++row)
-      solver.improve(row, regularization[row], vectors.data() + row * dim, n_steps);
+      if (!interrupt.requested()) solver.improve(row, regularization[row], vectors.data() + row * dim, n_steps);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "interrupt.hpp"
+
 namespace tastespace {
 
 // Row r of the matrix holds columns[offsets[r]] ... columns[offsets[r + 1] - 1] with the additional confidences extra:
@@ -17,9 +19,10 @@ struct ConfidenceRows {
 // A few steps of conjugate gradients for each row x of `vectors`, from where it is, towards the solution of
 //   (gram + regularization[row] * identity + sum extra y y') x = sum (1 + extra) y,
 // with sums over the row's columns, y their rows of `fixed`, and gram = fixed' fixed of shape (dim, dim). Rows are
-// independent of each other: the same bits for every number of threads.
+// independent of each other: the same bits for every number of threads. After an interrupt some rows are left as they
+// were.
 void als_half_step(const ConfidenceRows& rows, std::span<const float> fixed, std::span<const float> gram,
                    std::span<const float> regularization, std::int64_t dim, int n_steps, std::span<float> vectors,
-                   int threads);
+                   int threads, Interrupt& interrupt);
 
 }  // namespace tastespace

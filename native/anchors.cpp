@@ -12,7 +12,7 @@ constexpr std::size_t kPrefetchDistance = 4;  // items between the prefetch of a
 
 // to += a
 void add(float* to, const float* a, std::int64_t dim) {
-  detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
+  simd::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
     simd::store(to + k, simd::load<V>(to + k) + simd::load<V>(a + k));
   });
 }
@@ -162,7 +162,7 @@ AnchoredVector anchored_vector(const float* free, const float* sum, std::int64_t
   float free_weight = 1.0f - anchor;
   if (n > 0) {
     const float weight = anchor / static_cast<float>(n);
-    detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
+    simd::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
       V items = simd::load<V>(sum + k);
       if (left_out) items -= simd::load<V>(left_out + k);
       // With anchor = 1 the free vector has no part in it, not even as a term of zero.
@@ -192,7 +192,7 @@ void to_free_gradient(const AnchoredVector& anchored, const float* vector, float
   // J = radius / |z| * (I - e e^T / radius^2)
   const float along = simd::dot(vector, gradient, dim) / (radius * radius);
   const float factor = anchored.free_weight * anchored.shrinkage;
-  detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
+  simd::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
     simd::store(gradient + k, (simd::load<V>(gradient + k) - simd::load<V>(vector + k) * along) * factor);
   });
 }

@@ -27,6 +27,7 @@
 #include "dpcml_fold_in.hpp"
 #include "encode_ids.hpp"
 #include "interest_ranking.hpp"
+#include "interrupt.hpp"
 #include "item_regression.hpp"
 #include "list_distances.hpp"
 #include "list_order.hpp"
@@ -40,6 +41,28 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace {
+
+// Run a kernel without the GIL. Ctrl-C while it runs: Python's signal handlers are called, the kernel stops within a
+// fraction of a second, and what the handler raised (KeyboardInterrupt) is raised here.
+template <class Run>
+auto run_interruptibly(Run run) {
+  tastespace::Interrupt interrupt([] {
+    nb::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() != 0;
+  });
+  const auto without_gil = [&] {
+    nb::gil_scoped_release free;
+    return run(interrupt);
+  };
+  if constexpr (std::is_void_v<decltype(run(interrupt))>) {
+    without_gil();
+    if (PyErr_Occurred()) throw nb::python_error();
+  } else {
+    auto result = without_gil();
+    if (PyErr_Occurred()) throw nb::python_error();
+    return result;
+  }
+}
 
 template <class T>
 using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -381,7 +404,9 @@ void bind_settings(nb::module_& m) {
       .def_ro("dcrs", &DpcmlTotals::dcrs)
       .def_ro("n_steps", &DpcmlTotals::n_steps)
       .def_ro("n_skipped", &DpcmlTotals::n_skipped)
-      .def_ro("n_pair_gradients", &DpcmlTotals::n_pair_gradients);
+      .def_ro("n_pair_gradients", &DpcmlTotals::n_pair_gradients)
+      .def_ro("seconds", &DpcmlTotals::seconds)
+      .def_ro("serial_seconds", &DpcmlTotals::serial_seconds);
 
   nb::class_<BprTotals>(m, "BprTotals")
       .def(nb::init<>())
@@ -512,9 +537,10 @@ void bind_training(nb::module_& m) {
         require_sizes(data, state, settings);
         state.item_optimizer.require("item", settings.optimizer.optimizer, state.item_vectors);
         require_range(first, last, data.visited.size() ? data.visited.rows() : data.positives.rows());
-        nb::gil_scoped_release free;
         tastespace::DpcmlState spans = state.spans();
-        return tastespace::train_dpcml(data.spans(), spans, settings, seed, epoch, first, last, threads);
+        return run_interruptibly([&](tastespace::Interrupt& interrupt) {
+          return tastespace::train_dpcml(data.spans(), spans, settings, seed, epoch, first, last, threads, interrupt);
+        });
       },
       "data"_a, "state"_a, "settings"_a, nb::kw_only(), "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
 
@@ -553,9 +579,11 @@ void bind_training(nb::module_& m) {
         const Held<float> means = hold<float>("mean_user_vectors", std::move(mean_user_vectors), 2);
         const auto n_values = static_cast<std::int64_t>(state.user_vectors.size());
         require_size("mean_user_vectors", means, n_values, "as user_vectors");
-        nb::gil_scoped_release free;
         tastespace::DpcmlState spans = state.spans();
-        tastespace::fold_in_dpcml(data.spans(), spans, settings, seed, epochs, average, means.span(), threads);
+        run_interruptibly([&](tastespace::Interrupt& interrupt) {
+          tastespace::fold_in_dpcml(data.spans(), spans, settings, seed, epochs, average, means.span(), threads,
+                                    interrupt);
+        });
       },
       "data"_a, "state"_a, "settings"_a, nb::kw_only(), "mean_user_vectors"_a, "seed"_a, "epochs"_a, "average"_a,
       "threads"_a);
@@ -587,9 +615,10 @@ void bind_training(nb::module_& m) {
         state.item_optimizer.require("item", settings.optimizer.optimizer, state.item_vectors);
         state.bias_optimizer.require("bias", settings.optimizer.optimizer, state.bias);
         require_range(first, last, data.visited.size() ? data.visited.rows() : data.positives.rows());
-        nb::gil_scoped_release free;
         tastespace::BprState spans = state.spans();
-        return tastespace::train_bpr(data.spans(), spans, settings, seed, epoch, first, last, threads);
+        return run_interruptibly([&](tastespace::Interrupt& interrupt) {
+          return tastespace::train_bpr(data.spans(), spans, settings, seed, epoch, first, last, threads, interrupt);
+        });
       },
       "data"_a, "state"_a, "settings"_a, nb::kw_only(), "seed"_a, "epoch"_a, "first"_a, "last"_a, "threads"_a);
 
@@ -601,9 +630,11 @@ void bind_training(nb::module_& m) {
         const Held<float> means = hold<float>("mean_user_vectors", std::move(mean_user_vectors), 2);
         const auto n_values = static_cast<std::int64_t>(state.user_vectors.size());
         require_size("mean_user_vectors", means, n_values, "as user_vectors");
-        nb::gil_scoped_release free;
         tastespace::BprState spans = state.spans();
-        tastespace::fold_in_bpr(data.spans(), spans, settings, seed, epochs, average, means.span(), threads);
+        run_interruptibly([&](tastespace::Interrupt& interrupt) {
+          tastespace::fold_in_bpr(data.spans(), spans, settings, seed, epochs, average, means.span(), threads,
+                                  interrupt);
+        });
       },
       "data"_a, "state"_a, "settings"_a, nb::kw_only(), "mean_user_vectors"_a, "seed"_a, "epochs"_a, "average"_a,
       "threads"_a);
@@ -863,10 +894,11 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         same_length(regularization.size(), vectors.shape(0));
         same_length(fixed.shape(1), vectors.shape(1));
         same_length(gram.shape(0) * gram.shape(1), vectors.shape(1) * vectors.shape(1));
-        nb::gil_scoped_release free;
-        tastespace::als_half_step({view(offsets), view(columns), view(extra)}, view(fixed), view(gram),
-                                  view(regularization), static_cast<std::int64_t>(vectors.shape(1)), n_steps,
-                                  {vectors.data(), vectors.size()}, threads);
+        run_interruptibly([&](tastespace::Interrupt& interrupt) {
+          tastespace::als_half_step({view(offsets), view(columns), view(extra)}, view(fixed), view(gram),
+                                    view(regularization), static_cast<std::int64_t>(vectors.shape(1)), n_steps,
+                                    {vectors.data(), vectors.size()}, threads, interrupt);
+        });
       },
       nb::kw_only(), "offsets"_a, "columns"_a, "extra"_a, "fixed"_a, "gram"_a, "regularization"_a, "n_steps"_a,
       "vectors"_a.noconvert(), "threads"_a);

@@ -12,6 +12,8 @@
 
 namespace tastespace {
 
+constexpr std::int64_t kChunkPositives = 16;  // of a chunk, or more where a user has more
+
 // A positive of the current block.
 struct BlockPositive {
   std::int64_t user, positive_index;  // positive_index: position in the array of all positives
@@ -23,18 +25,21 @@ inline std::int64_t row_of_position(std::span<const std::int64_t> offsets, std::
   const std::int64_t* base = offsets.data();
   for (std::size_t n = offsets.size(); n > 1;) {
     const std::size_t half = n / 2;
-    base += base[half] <= position ? half : 0;
+    base += half & (std::size_t{0} - static_cast<std::size_t>(base[half] <= position));
     n -= half;
   }
   return base - offsets.data();
 }
 
-// The thread that updates this item. Hashed, so that neighboring popular items go to different threads.
-inline int thread_of_item(std::int32_t item, int threads) {
-  return static_cast<int>((static_cast<std::uint32_t>(item) * 2654435769u >> 8) % static_cast<unsigned>(threads));
+// The shard of an item, below n_shards: the items of a shard are updated by one thread. Hashed, so that neighboring
+// popular items are in different shards.
+inline std::int32_t shard_of_item(std::int32_t item, std::int32_t n_shards) {
+  const std::uint64_t hash = static_cast<std::uint32_t>(item) * 2654435769u;
+  return static_cast<std::int32_t>(hash * static_cast<std::uint64_t>(n_shards) >> 32);
 }
 
-// The positives of one block at a time, in an epoch's random order, grouped by user.
+// The positives of one block at a time, in an epoch's random order, grouped by user, and divided into chunks of whole
+// users, which threads take one after the other. Chunks do not depend on the number of threads.
 class BlockLayout {
  public:
   // `visited` holds positions of the positives that the epoch goes through; empty: all of them.
@@ -52,17 +57,18 @@ class BlockLayout {
       positives_.push_back({row_of_position(offsets_, index), index});
     }
     sort_by_user();
-    starts_.clear();
-    for (std::size_t s = 0; s < positives_.size(); ++s)
-      if (s == 0 || positives_[s].user != positives_[s - 1].user) starts_.push_back(static_cast<std::int64_t>(s));
-    starts_.push_back(static_cast<std::int64_t>(positives_.size()));
+    starts_.assign(1, 0);
+    for (std::int64_t s = kChunkPositives; s < n_positives(); ++s)
+      if (s - starts_.back() >= kChunkPositives && positives_[s].user != positives_[s - 1].user) starts_.push_back(s);
+    starts_.push_back(n_positives());
   }
 
   std::span<const BlockPositive> positives() const { return positives_; }
-  std::int64_t n_groups() const { return static_cast<std::int64_t>(starts_.size()) - 1; }
-  // The positives of group g are start(g) ... start(g + 1) - 1, all of one user.
+  std::int64_t n_positives() const { return static_cast<std::int64_t>(positives_.size()); }
+  std::int64_t n_chunks() const { return static_cast<std::int64_t>(starts_.size()) - 1; }
+  // The positives of chunk c are start(c) ... start(c + 1) - 1.
   std::span<const std::int64_t> starts() const { return starts_; }
-  std::int64_t start(std::int64_t group) const { return starts_[group]; }
+  std::int64_t start(std::int64_t chunk) const { return starts_[chunk]; }
 
  private:
   // Byte by byte from the lowest, which is stable: a user's positives keep their random order. A comparison
@@ -83,7 +89,7 @@ class BlockLayout {
   Permutation order_;
   int n_digits_;  // bytes of the largest user's index
   std::vector<BlockPositive> positives_, sorted_;
-  std::vector<std::int64_t> starts_;
+  std::vector<std::int64_t> starts_ = {0};
 };
 
 }  // namespace tastespace

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "interrupt.hpp"
 #include "optimizer.hpp"
 
 namespace tastespace {
@@ -45,14 +46,16 @@ struct BprTotals {
   }
 };
 
-// Train on the positives number first ... last - 1 of this epoch's random order.
+// Train on the positives number first ... last - 1 of this epoch's random order. After an interrupt part of them is
+// left out.
 BprTotals train_bpr(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
-                    std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads);
+                    std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads, Interrupt& interrupt);
 
 // Fold-in: vectors of cold-start users who come with a history, learned with the items fixed, as in dpcml_fold_in.hpp.
 // Each user is trained separately, for this many epochs over the user's own positives, and `mean_user_vectors` receives
 // the running mean with a window of `average` epochs (1: the vectors themselves).
 void fold_in_bpr(const BprData& data, BprState& state, const BprSettings& settings, std::uint64_t seed,
-                 std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads);
+                 std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads,
+                 Interrupt& interrupt);
 
 }  // namespace tastespace

@@ -1,8 +1,8 @@
 #include "dpcml.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "block_layout.hpp"
 #include "positive_step.hpp"
@@ -10,93 +10,174 @@
 namespace tastespace {
 namespace {
 
-constexpr std::size_t kPrefetchDistance = 4;  // pair gradients between the prefetch of their rows and their use
+using Clock = std::chrono::steady_clock;
 
-// The user vector of a pair gradient: as it is now, or, with anchor > 0, as it was in the step.
-const float* vector_of(const PairGradient& pair, const PositiveStep& step, const DpcmlState& state, float anchor) {
-  if (anchor == 0.0f) return state.user_vectors.data() + pair.vector * state.dim;
-  return step.vectors.data() + step.row_of_vector[pair.vector - step.first_vector] * state.dim;
-}
+constexpr std::size_t kPrefetchDistance = 6;          // pair gradients between the prefetch of their rows and their use
+constexpr std::int64_t kItemsPrefetched = 256;        // of a user's own items, among which negatives are searched for
+constexpr std::int64_t kPositivesPrepared = 1 << 15;  // whose blocks are laid out at once
+constexpr int kShardsPerThread = 8;                   // small parts, so that a thread that is held up holds up little
 
-// A pair gradient and the user vector that it belongs to.
-struct ItemGradient {
-  const PairGradient* pair;
-  const float* vector;
+// What the steps of one chunk of a block give.
+struct ChunkResult {
+  std::vector<PairGradient> pairs;         // by shard of the item; in the order of the steps within a shard
+  std::vector<std::int32_t> shard_starts;  // the pairs of shard i are shard_starts[i] ... shard_starts[i + 1] - 1
+  // With anchor > 0: the vectors of the pairs as they were in their steps. PairGradient::vector is a row here then.
+  std::vector<float> vectors;
 };
 
-// Working memory of one thread for the items of a block.
-struct ItemScratch {
-  std::vector<ItemGradient> pairs;  // those of this thread's items, in order
-  std::vector<float> gradient;
+// A pair gradient of an item, and the user vector that it belongs to.
+struct ItemGradient {
+  const float* vector;
+  std::int32_t item;
+  float derivative;
+};
+
+// Working memory of one thread.
+struct Scratch {
+  Scratch(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings)
+      : computer(data, state, settings) {}
+  StepComputer computer;
+  // One that waits for its update, the one that is computed, and the next, whose negatives are drawn already.
+  PositiveStep steps[3];
+  std::vector<PairGradient> pairs;  // of the chunk, in order
+  std::vector<ItemGradient> item_gradients;                 // of the shard, in order
+  std::vector<std::pair<std::int64_t, std::int64_t>> rows;  // with anchor > 0: user vector, and where it is kept
 };
 
 class BlockTrainer {
  public:
   BlockTrainer(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
-               std::uint64_t epoch)
-      : data_(data), state_(state), settings_(settings), seed_(seed), epoch_(epoch),
-        layout_(data.offsets, data.positives.size(), seed, epoch, data.visited), steps_(settings.block_size) {}
+               std::uint64_t epoch, int n_shards)
+      : data_(data), state_(state), settings_(settings), seed_(seed), epoch_(epoch), n_shards_(n_shards) {}
 
-  void load_block(std::int64_t first, std::int64_t last) { layout_.load_block(first, last); }
-  std::int64_t n_groups() const { return layout_.n_groups(); }
-
-  void train_user(std::int64_t group, StepComputer& computer) {
-    if (group + 1 < n_groups()) prefetch_user(group + 1);
-    for (std::int64_t s = layout_.start(group); s < layout_.start(group + 1); ++s) {
-      const auto [user, positive_index] = layout_.positives()[s];
-      const CounterRng rng(seed_, epoch_, static_cast<std::uint64_t>(positive_index));
-      if (!computer.compute(user, positive_index, rng, steps_[s])) continue;
-      if (settings_.anchor > 0.0f) computer.keep_vectors(steps_[s]);
-      computer.update_user_vectors(steps_[s], state_);
-    }
+  // Room for the results of this many chunks. From one thread.
+  void reserve(std::int64_t n_chunks) {
+    if (static_cast<std::int64_t>(results_.size()) < n_chunks) results_.resize(n_chunks);
   }
 
-  void train_items(int thread, int threads, ItemScratch& scratch) {
+  // The users of a chunk.
+  DpcmlTotals train_users(const BlockLayout& layout, std::int64_t chunk, Scratch& scratch) {
+    ChunkResult& result = results_[chunk];
+    const std::int64_t first = layout.start(chunk), last = layout.start(chunk + 1);
+    DpcmlTotals totals;
     scratch.pairs.clear();
-    for (std::size_t s = 0; s < layout_.positives().size(); ++s)
-      for (const PairGradient& pair : steps_[s].pair_gradients)
-        if (thread_of_item(pair.item, threads) == thread)
-          scratch.pairs.push_back({&pair, vector_of(pair, steps_[s], state_, settings_.anchor)});
-    scratch.gradient.resize(state_.dim);
-    for (std::size_t p = 0; p < scratch.pairs.size(); ++p) {
-      if (p + kPrefetchDistance < scratch.pairs.size()) prefetch_pair(scratch.pairs[p + kPrefetchDistance]);
-      const PairGradient& pair = *scratch.pairs[p].pair;
-      float* item = state_.item_vectors.data() + pair.item * state_.dim;
-      simd::difference(scratch.gradient.data(), 2.0f * pair.derivative, item, scratch.pairs[p].vector, state_.dim);
-      optimizer_step(state_.item_vectors.data(), scratch.gradient.data(), pair.item, state_.dim, settings_.optimizer,
-                     state_.item_optimizer);
-      project(item, state_.dim, settings_.item_region, settings_.radius);
+    result.vectors.clear();
+    draw(layout.positives()[first], scratch.computer, scratch.steps[first % 3]);
+    std::int64_t waiting = -1;  // a step whose update of the user waits for the rows that it prefetches
+    const auto update = [&] {
+      if (waiting < 0) return;
+      PositiveStep& step = scratch.steps[waiting % 3];
+      scratch.computer.update_user_vectors(layout.positives()[waiting].user, step, state_);
+      totals.dcrs += step.dcrs;
+      waiting = -1;
+    };
+    for (std::int64_t s = first; s < last; ++s) {
+      if (s + 2 < layout.n_positives()) prefetch_user(layout.positives()[s + 2]);
+      if (s + 1 < last) draw(layout.positives()[s + 1], scratch.computer, scratch.steps[(s + 1) % 3]);
+      const auto [user, positive_index] = layout.positives()[s];
+      if (waiting >= 0 && layout.positives()[waiting].user == user) update();
+      PositiveStep& step = scratch.steps[s % 3];
+      if (!scratch.computer.compute(user, positive_index, step)) {
+        ++totals.n_skipped;
+        continue;
+      }
+      ++totals.n_steps;
+      totals.loss += step.loss;
+      scratch.computer.prefetch_update(step);
+      update();
+      waiting = s;
+      if (settings_.anchor > 0.0f) {
+        update();
+        keep_vectors(step, scratch, result.vectors);
+      }
+      scratch.pairs.insert(scratch.pairs.end(), step.pair_gradients.begin(), step.pair_gradients.end());
     }
+    update();
+    totals.n_pair_gradients = static_cast<std::int64_t>(scratch.pairs.size());
+    sort_by_shard(scratch.pairs, result);
+    return totals;
   }
 
-  void add_up(DpcmlTotals& totals) const {  // in the order of the block: the same sum for every thread count
-    for (std::size_t s = 0; s < layout_.positives().size(); ++s) {
-      const PositiveStep& step = steps_[s];
-      totals.loss += step.loss;
-      totals.dcrs += step.dcrs;
-      totals.n_pair_gradients += static_cast<std::int64_t>(step.pair_gradients.size());
-      step.negatives.empty() ? ++totals.n_skipped : ++totals.n_steps;
+  // The items of a shard, after all users of the block.
+  void train_items(std::int64_t n_chunks, int shard, Scratch& scratch) {
+    std::vector<ItemGradient>& gradients = scratch.item_gradients;
+    gradients.clear();
+    for (std::int64_t chunk = 0; chunk < n_chunks; ++chunk) {
+      const ChunkResult& result = results_[chunk];
+      const float* vectors = settings_.anchor > 0.0f ? result.vectors.data() : state_.user_vectors.data();
+      for (std::int32_t p = result.shard_starts[shard]; p < result.shard_starts[shard + 1]; ++p)
+        gradients.push_back(
+            {vectors + result.pairs[p].vector * state_.dim, result.pairs[p].item, result.pairs[p].derivative});
+    }
+    for (std::size_t p = 0; p < gradients.size(); ++p) {
+      if (p + kPrefetchDistance < gradients.size()) prefetch_item(gradients[p + kPrefetchDistance]);
+      train_item(gradients[p]);
     }
   }
 
  private:
-  void prefetch_user(std::int64_t group) const {
-    const std::int64_t user = layout_.positives()[layout_.start(group)].user;
+  void draw(const BlockPositive& positive, StepComputer& computer, PositiveStep& step) const {
+    const auto [user, positive_index] = positive;
+    computer.draw(user, positive_index, CounterRng(seed_, epoch_, static_cast<std::uint64_t>(positive_index)), step);
+  }
+
+  // Append the vectors of the step's pairs, each once, and let the pairs refer to their rows in `kept`.
+  void keep_vectors(PositiveStep& step, Scratch& scratch, std::vector<float>& kept) const {
+    scratch.rows.clear();
+    for (PairGradient& pair : step.pair_gradients) {
+      const auto known = std::find_if(scratch.rows.begin(), scratch.rows.end(),
+                                      [&pair](const auto& row) { return row.first == pair.vector; });
+      if (known != scratch.rows.end()) {
+        pair.vector = known->second;
+        continue;
+      }
+      const float* vector = scratch.computer.vector(pair.vector);
+      const auto row = static_cast<std::int64_t>(kept.size()) / state_.dim;
+      kept.insert(kept.end(), vector, vector + state_.dim);
+      scratch.rows.emplace_back(pair.vector, row);
+      pair.vector = row;
+    }
+  }
+
+  // Counting sort, which is stable.
+  void sort_by_shard(std::span<const PairGradient> pairs, ChunkResult& result) const {
+    std::vector<std::int32_t>& starts = result.shard_starts;
+    starts.assign(n_shards_ + 2, 0);  // first the number of each shard, two places on
+    for (const PairGradient& pair : pairs) ++starts[shard_of_item(pair.item, n_shards_) + 2];
+    for (int shard = 0; shard < n_shards_; ++shard) starts[shard + 2] += starts[shard + 1];
+    result.pairs.resize(pairs.size());
+    for (const PairGradient& pair : pairs) result.pairs[starts[shard_of_item(pair.item, n_shards_) + 1]++] = pair;
+  }
+
+  void train_item(const ItemGradient& gradient) {
+    float* item = state_.item_vectors.data() + gradient.item * state_.dim;
+    const float* vector = gradient.vector;
+    const float scale = 2.0f * gradient.derivative;
+    const float squared_norm = optimizer_step(
+        state_.item_vectors.data(),
+        [=]<class V>(std::int64_t k, V) { return (simd::load<V>(item + k) - simd::load<V>(vector + k)) * scale; },
+        gradient.item, state_.dim, settings_.optimizer, state_.item_optimizer);
+    project(item, squared_norm, state_.dim, settings_.item_region, settings_.radius);
+  }
+
+  void prefetch_user(const BlockPositive& positive) const {
+    const auto [user, positive_index] = positive;
     const std::int64_t first = data_.vector_offsets[user] * state_.dim;
     const std::int64_t n = data_.vector_offsets[user + 1] * state_.dim - first;
     simd::prefetch(state_.user_vectors.data() + first, n);
-    if (!state_.user_optimizer.first.empty()) simd::prefetch(state_.user_optimizer.first.data() + first, n);
     if (settings_.anchor > 0.0f) {
       simd::prefetch(state_.anchors.sums.data() + first, n);
       __builtin_prefetch(state_.anchors.counts.data() + data_.vector_offsets[user]);
-      for (std::int64_t s = layout_.start(group); s < layout_.start(group + 1); ++s)
-        __builtin_prefetch(state_.anchors.assignments.data() + layout_.positives()[s].positive_index);
+      __builtin_prefetch(state_.anchors.assignments.data() + positive_index);
     }
-    __builtin_prefetch(data_.positives.data() + data_.offsets[user]);
+    const std::int64_t n_searched = std::min(kItemsPrefetched, data_.offsets[user + 1] - data_.offsets[user]);
+    for (std::int64_t k = 0; k < n_searched; k += 16)
+      __builtin_prefetch(data_.positives.data() + data_.offsets[user] + k);
+    __builtin_prefetch(data_.positives.data() + positive_index);
   }
 
-  void prefetch_pair(const ItemGradient& next) const {
-    const std::int64_t item = next.pair->item * state_.dim;
+  void prefetch_item(const ItemGradient& next) const {
+    const std::int64_t item = next.item * state_.dim;
     simd::prefetch(state_.item_vectors.data() + item, state_.dim);
     simd::prefetch(next.vector, state_.dim);
     if (!state_.item_optimizer.first.empty()) simd::prefetch(state_.item_optimizer.first.data() + item, state_.dim);
@@ -106,33 +187,74 @@ class BlockTrainer {
   DpcmlState& state_;
   const DpcmlSettings& settings_;
   std::uint64_t seed_, epoch_;
-  BlockLayout layout_;
-  std::vector<PositiveStep> steps_;  // of the block's positives
+  int n_shards_;
+  std::vector<ChunkResult> results_;  // of the block's chunks
 };
+
+// A block: its positives, and the sums over the steps of each chunk.
+struct Block {
+  BlockLayout layout;
+  std::vector<DpcmlTotals> totals;
+};
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
 
 DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
-                        std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
-  BlockTrainer block(data, state, settings, seed, epoch);
-  DpcmlTotals totals;
+                        std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads,
+                        Interrupt& interrupt) {
+  // Which positives a block has does not depend on what is learned: many blocks are laid out at once, a block per
+  // thread. Then they are trained on, one after the other, with two barriers in each.
+  const Clock::time_point start = Clock::now();
+  const std::int64_t size = settings.block_size, at_once = std::max<std::int64_t>(1, kPositivesPrepared / size);
+  const int n_shards = kShardsPerThread * threads;
+  BlockTrainer trainer(data, state, settings, seed, epoch, n_shards);
+  std::vector<Block> blocks(std::min(at_once, (last - first + size - 1) / size),
+                            Block{BlockLayout(data.offsets, data.positives.size(), seed, epoch, data.visited), {}});
+  DpcmlTotals sums;
+  double serial = seconds_since(start);
 #pragma omp parallel num_threads(threads)
   {
-    StepComputer computer(data, state, settings);
-    ItemScratch scratch;
-    const int thread = omp_get_thread_num(), n_threads = omp_get_num_threads();
-    for (std::int64_t from = first; from < last; from += settings.block_size) {
+    Scratch scratch(data, state, settings);
+    for (std::int64_t from = first; from < last; from += at_once * size) {
+      const std::int64_t n_blocks = std::min(at_once, (last - from + size - 1) / size);
+#pragma omp for schedule(dynamic)
+      for (std::int64_t b = 0; b < n_blocks; ++b) {
+        if (interrupt.requested()) continue;
+        BlockLayout& layout = blocks[b].layout;
+        layout.load_block(from + b * size, std::min(last, from + (b + 1) * size));
+        blocks[b].totals.assign(layout.n_chunks(), {});
+      }
 #pragma omp single
-      block.load_block(from, std::min(last, from + settings.block_size));
-#pragma omp for schedule(dynamic, 8)
-      for (std::int64_t group = 0; group < block.n_groups(); ++group) block.train_user(group, computer);
-      block.train_items(thread, n_threads, scratch);
-#pragma omp barrier
+      {
+        const Clock::time_point now = Clock::now();
+        std::int64_t n_chunks = 0;
+        for (std::int64_t b = 0; b < n_blocks; ++b) n_chunks = std::max(n_chunks, blocks[b].layout.n_chunks());
+        trainer.reserve(n_chunks);
+        serial += seconds_since(now);
+      }
+      for (std::int64_t b = 0; b < n_blocks; ++b) {
+        const BlockLayout& layout = blocks[b].layout;
+#pragma omp for schedule(dynamic)
+        for (std::int64_t chunk = 0; chunk < layout.n_chunks(); ++chunk)
+          if (!interrupt.requested()) blocks[b].totals[chunk] = trainer.train_users(layout, chunk, scratch);
+#pragma omp for schedule(dynamic)
+        for (int shard = 0; shard < n_shards; ++shard)
+          if (!interrupt.requested()) trainer.train_items(layout.n_chunks(), shard, scratch);
+      }
 #pragma omp single
-      block.add_up(totals);
+      {
+        const Clock::time_point now = Clock::now();
+        for (std::int64_t b = 0; b < n_blocks; ++b)  // in order: the same sum for every number of threads
+          for (const DpcmlTotals& chunk : blocks[b].totals) sums = sums + chunk;
+        serial += seconds_since(now);
+      }
     }
   }
-  return totals;
+  sums.seconds = seconds_since(start);
+  sums.serial_seconds = serial;
+  return sums;
 }
 
 PositiveStep dpcml_loss_and_gradient(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings,
@@ -142,16 +264,14 @@ PositiveStep dpcml_loss_and_gradient(const DpcmlData& data, const DpcmlState& st
   PositiveStep step;
   const std::int64_t user = row_of_position(data.offsets, positive_index);
   const float gamma = state.gamma.empty() ? 0.0f : state.gamma[positive_index];
-  const CounterRng rng(seed, epoch, static_cast<std::uint64_t>(positive_index));
-  if (!computer.compute(user, positive_index, rng, step)) return step;
+  computer.draw(user, positive_index, CounterRng(seed, epoch, static_cast<std::uint64_t>(positive_index)), step);
+  if (!computer.compute(user, positive_index, step)) return step;
   if (!state.gamma.empty()) state.gamma[positive_index] = gamma;  // computing the step updated it
-  if (settings.anchor > 0.0f) computer.keep_vectors(step);
   const std::span<const float> own = computer.user_gradient(step);
   std::copy(own.begin(), own.end(), user_gradient.begin() + data.vector_offsets[user] * state.dim);
   for (const PairGradient& pair : step.pair_gradients)
     simd::add_difference(item_gradient.data() + pair.item * state.dim, 2.0f * pair.derivative,
-                         state.item_vectors.data() + pair.item * state.dim,
-                         vector_of(pair, step, state, settings.anchor), state.dim);
+                         state.item_vectors.data() + pair.item * state.dim, computer.vector(pair.vector), state.dim);
   return step;
 }
 

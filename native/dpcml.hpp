@@ -3,7 +3,7 @@
 // Deterministic for every number of threads, without locks. Positives are processed in blocks. First the users of a
 // block, in parallel (a user belongs to one thread): for each positive its loss, a step of the user's own vectors, and
 // a record of the pair gradients of the items. Then the items with recorded gradients, in parallel (an item belongs to
-// one thread), in the order of the records.
+// one shard of items, and a shard to one thread), in the order of the records.
 //
 // d(u, v) is the smallest squared distance between a vector of user u and item v, times distance_scale. The score of an
 // item is -d(u, v): larger is better. The loss is [margin + d(u, positive) - d(u, negative)]_+.
@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "negatives.hpp"
 #include "optimizer.hpp"
 
@@ -97,28 +98,30 @@ struct PositiveStep {
   float gamma_slope = 0.0f;
   std::vector<std::int32_t> negatives;  // drawn; empty where no step is possible
   std::vector<PairGradient> pair_gradients;
-  // With anchor > 0, the vectors of the pair gradients as they are in this step: rows of dim. Row row_of_vector[c] is
-  // that of the user's vector first_vector + c.
-  std::vector<float> vectors;
-  std::vector<std::int32_t> row_of_vector;
-  std::int64_t first_vector = 0;
 };
 
 // Sums over steps.
 struct DpcmlTotals {
   double loss = 0.0, dcrs = 0.0;
   std::int64_t n_steps = 0, n_skipped = 0, n_pair_gradients = 0;  // skipped: no step is possible
+  double seconds = 0.0;         // of the call
+  double serial_seconds = 0.0;  // of these, in which one thread works and the others wait
 
   DpcmlTotals operator+(const DpcmlTotals& other) const {
-    return {loss + other.loss, dcrs + other.dcrs, n_steps + other.n_steps, n_skipped + other.n_skipped,
-            n_pair_gradients + other.n_pair_gradients};
+    return {loss + other.loss,
+            dcrs + other.dcrs,
+            n_steps + other.n_steps,
+            n_skipped + other.n_skipped,
+            n_pair_gradients + other.n_pair_gradients,
+            seconds + other.seconds,
+            serial_seconds + other.serial_seconds};
   }
 };
 
 // Train on the positives number first ... last - 1 of this epoch's random order. No step is possible for a user who
-// has every item, and with anchor = 1 for a user's only item.
+// has every item, and with anchor = 1 for a user's only item. After an interrupt part of the positives is left out.
 DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
-                        std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads);
+                        std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads, Interrupt& interrupt);
 
 // The loss of one positive of this epoch and its gradient with respect to all vectors; nothing is changed but the
 // gradients. For tests of the mathematics: it runs the same code as training.

@@ -8,22 +8,27 @@
 namespace tastespace {
 namespace {
 
+constexpr std::int64_t kPositivesBetweenChecks = 16;  // for an interrupt
+
 // One epoch over the positives of one user.
 void train_user(std::int64_t user, const DpcmlData& data, DpcmlState& state, std::uint64_t seed, std::uint64_t epoch,
-                StepComputer& computer, PositiveStep& step) {
+                StepComputer& computer, PositiveStep& step, Interrupt& interrupt) {
   const std::int64_t start = data.offsets[user], n = data.offsets[user + 1] - start;
   const Permutation order(static_cast<std::uint64_t>(n), seed, epoch);
   for (std::int64_t i = 0; i < n; ++i) {
+    if (i % kPositivesBetweenChecks == 0 && interrupt.requested()) return;
     const std::uint64_t own = order(static_cast<std::uint64_t>(i));
-    if (computer.compute(user, start + static_cast<std::int64_t>(own), CounterRng(seed, epoch, own), step))
-      computer.update_user_vectors(step, state);
+    const std::int64_t positive_index = start + static_cast<std::int64_t>(own);
+    computer.draw(user, positive_index, CounterRng(seed, epoch, own), step);
+    if (computer.compute(user, positive_index, step)) computer.update_user_vectors(user, step, state);
   }
 }
 
 }  // namespace
 
 void fold_in_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
-                   std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads) {
+                   std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads,
+                   Interrupt& interrupt) {
   const auto n_users = static_cast<std::int64_t>(data.offsets.size()) - 1;
 #pragma omp parallel num_threads(threads)
   {
@@ -32,8 +37,8 @@ void fold_in_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings
 #pragma omp for schedule(dynamic)
     for (std::int64_t user = 0; user < n_users; ++user) {
       const std::int64_t from = data.vector_offsets[user] * state.dim, to = data.vector_offsets[user + 1] * state.dim;
-      for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
-        train_user(user, data, state, seed, static_cast<std::uint64_t>(epoch), computer, step);
+      for (std::int64_t epoch = 0; epoch < epochs && !interrupt.requested(); ++epoch) {
+        train_user(user, data, state, seed, static_cast<std::uint64_t>(epoch), computer, step, interrupt);
         const float weight = 1.0f / static_cast<float>(std::min(epoch + 1, std::max<std::int64_t>(1, average)));
         for (std::int64_t k = from; k < to; ++k)
           mean_user_vectors[k] += weight * (state.user_vectors[k] - mean_user_vectors[k]);

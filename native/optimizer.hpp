@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 
 #include "simd.hpp"
 
@@ -34,10 +35,10 @@ struct OptimizerState {
 // Where rows must lie.
 enum class Region { unbounded, ball, sphere };
 
-// Project a row into the ball or onto the sphere of this radius.
-inline void project(float* row, std::int64_t dim, Region region, float radius) {
+// Project a row with this squared norm into the ball or onto the sphere of this radius.
+inline void project(float* row, float squared_norm, std::int64_t dim, Region region, float radius) {
   if (region == Region::unbounded) return;
-  const float norm = std::sqrt(simd::dot(row, row, dim));
+  const float norm = std::sqrt(squared_norm);
   // The row overflowed. Scaling by radius / infinity would hide that behind zeros.
   if (!(norm <= std::numeric_limits<float>::max())) {
     std::fill_n(row, dim, std::numeric_limits<float>::quiet_NaN());
@@ -65,53 +66,54 @@ inline V root(V value) {
   return value;
 }
 
-// Apply `step(k, V)` to all coordinates, first in wide registers, then one by one.
-template <class Step>
-inline void for_each_part(std::int64_t dim, Step step) {
-  std::int64_t k = 0;
-  for (; k + simd::kLanes <= dim; k += simd::kLanes) step(k, simd::Vec{});
-  if constexpr (simd::kLanes > 4)
-    for (; k + 4 <= dim; k += 4) step(k, simd::Vec4{});
-  typedef float One __attribute__((vector_size(sizeof(float))));
-  for (; k < dim; ++k) step(k, One{});
-}
-
 }  // namespace detail
 
-// One step of the optimizer for row `row` with this gradient.
-inline void optimizer_step(float* values, const float* gradient, std::int64_t row, std::int64_t dim,
-                           const OptimizerSettings& settings, const OptimizerState& state) {
+// One step of the optimizer for row `row`. `gradient(k, V)` gives the coordinates of the gradient from k on, as many as
+// V has. Returns the squared norm of the row after the step.
+template <class Gradient>
+  requires(!std::is_pointer_v<Gradient>)
+inline float optimizer_step(float* values, Gradient gradient, std::int64_t row, std::int64_t dim,
+                            const OptimizerSettings& settings, const OptimizerState& state) {
   using simd::load, simd::store;
   float* x = values + row * dim;
   const float rate = settings.learning_rate, epsilon = settings.epsilon;
-  if (settings.optimizer == Optimizer::sgd) {
-    detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
-      store(x + k, load<V>(x + k) - load<V>(gradient + k) * rate);
-    });
-  } else if (settings.optimizer == Optimizer::adagrad) {
+  const auto replace = [x]<class V>(std::int64_t k, V updated) {
+    store(x + k, updated);
+    return updated * updated;
+  };
+  if (settings.optimizer == Optimizer::sgd)
+    return simd::sum_of_parts(
+        dim, [&]<class V>(std::int64_t k, V) { return replace(k, load<V>(x + k) - gradient(k, V{}) * rate); });
+  if (settings.optimizer == Optimizer::adagrad) {
     float* squares = state.first.data() + row * dim;
-    detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
-      const V g = load<V>(gradient + k);
+    return simd::sum_of_parts(dim, [&]<class V>(std::int64_t k, V) {
+      const V g = gradient(k, V{});
       const V total = load<V>(squares + k) + g * g;
       store(squares + k, total);
-      store(x + k, load<V>(x + k) - g * rate / (detail::root(total) + epsilon));
-    });
-  } else {
-    float* mean = state.first.data() + row * dim;
-    float* square = state.second.data() + row * dim;
-    const auto t = static_cast<float>(++state.steps[row]);
-    const float b1 = settings.beta1, b2 = settings.beta2;
-    const float corrected = rate / (1.0f - std::pow(b1, t));
-    const float square_scale = 1.0f / (1.0f - std::pow(b2, t));
-    detail::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
-      const V g = load<V>(gradient + k);
-      const V m = load<V>(mean + k) * b1 + g * (1.0f - b1);
-      const V v = load<V>(square + k) * b2 + g * g * (1.0f - b2);
-      store(mean + k, m);
-      store(square + k, v);
-      store(x + k, load<V>(x + k) - m * corrected / (detail::root(v * square_scale) + epsilon));
+      return replace(k, load<V>(x + k) - g * rate / (detail::root(total) + epsilon));
     });
   }
+  float* mean = state.first.data() + row * dim;
+  float* square = state.second.data() + row * dim;
+  const auto t = static_cast<float>(++state.steps[row]);
+  const float b1 = settings.beta1, b2 = settings.beta2;
+  const float corrected = rate / (1.0f - std::pow(b1, t));
+  const float square_scale = 1.0f / (1.0f - std::pow(b2, t));
+  return simd::sum_of_parts(dim, [&]<class V>(std::int64_t k, V) {
+    const V g = gradient(k, V{});
+    const V m = load<V>(mean + k) * b1 + g * (1.0f - b1);
+    const V v = load<V>(square + k) * b2 + g * g * (1.0f - b2);
+    store(mean + k, m);
+    store(square + k, v);
+    return replace(k, load<V>(x + k) - m * corrected / (detail::root(v * square_scale) + epsilon));
+  });
+}
+
+// The same with a gradient in memory.
+inline float optimizer_step(float* values, const float* gradient, std::int64_t row, std::int64_t dim,
+                            const OptimizerSettings& settings, const OptimizerState& state) {
+  const auto part = [gradient]<class V>(std::int64_t k, V) { return simd::load<V>(gradient + k); };
+  return optimizer_step(values, part, row, dim, settings, state);
 }
 
 }  // namespace tastespace

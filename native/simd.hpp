@@ -3,6 +3,11 @@
 // Each result is a fixed sequence of operations: the same bits for every number of threads.
 #pragma once
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -26,6 +31,20 @@ inline V load(const float* from) {
   return out;
 }
 
+// The first n < kLanes values; the other lanes are 0.
+inline Vec load_first(const float* from, std::int64_t n) {
+#if defined(__AVX512F__)
+  return (Vec)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), from);
+#elif defined(__AVX2__)
+  static constexpr std::int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return (Vec)_mm256_maskload_ps(from, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMask + 8 - n)));
+#else
+  Vec out{};
+  for (std::int64_t k = 0; k < n; ++k) out[k] = from[k];
+  return out;
+#endif
+}
+
 template <class V>
 inline void store(float* to, V value) {
   std::memcpy(to, &value, sizeof(V));
@@ -47,45 +66,65 @@ inline Vec4 fold_to_four(Vec value) {
 
 inline float sum_of_four(Vec4 value) { return (value[0] + value[2]) + (value[1] + value[3]); }
 
-// |x_n - v|^2 for N vectors that follow each other in memory; v is read once for all of them.
-template <int N>
-inline void squared_distances(const float* x, const float* v, std::int64_t dim, float* out) {
-  Vec wide[N] = {};
-  std::int64_t k = 0;
-  for (; k + kLanes <= dim; k += kLanes) {
-    const Vec item = load<Vec>(v + k);
-    for (int n = 0; n < N; ++n) {
-      const Vec difference = load<Vec>(x + n * dim + k) - item;
-      wide[n] += difference * difference;
-    }
-  }
-  Vec4 four[N];
-  for (int n = 0; n < N; ++n) four[n] = fold_to_four(wide[n]);
-  if constexpr (kLanes > 4)
-    for (; k + 4 <= dim; k += 4) {
-      const Vec4 item = load<Vec4>(v + k);
-      for (int n = 0; n < N; ++n) {
-        const Vec4 difference = load<Vec4>(x + n * dim + k) - item;
-        four[n] += difference * difference;
-      }
-    }
-  for (int n = 0; n < N; ++n) {
-    float total = sum_of_four(four[n]);
-    for (std::int64_t rest = k; rest < dim; ++rest) {
-      const float difference = x[n * dim + rest] - v[rest];
-      total += difference * difference;
-    }
-    out[n] = total;
-  }
+namespace detail {
+
+// Sums of the lanes of four registers, each in the order of sum_of_four(fold_to_four(...)).
+inline Vec4 sums_of_four(const Vec* wide) {
+#if defined(__AVX512F__)
+  const auto halves = [](Vec a, Vec b) {  // [a's two halves added, b's two halves added]
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+  };
+  const Vec ab = halves(wide[0], wide[1]), cd = halves(wide[2], wide[3]);
+  Vec four = __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+             __builtin_shufflevector(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  four += __builtin_shufflevector(four, four, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  four += __builtin_shufflevector(four, four, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  return __builtin_shufflevector(four, four, 0, 4, 8, 12);
+#else
+  const Vec4 a = fold_to_four(wide[0]), b = fold_to_four(wide[1]), c = fold_to_four(wide[2]), d = fold_to_four(wide[3]);
+  const Vec4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Vec4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+#endif
 }
 
-// The same for any number of vectors. Each result is the same sum whatever the others are.
+}  // namespace detail
+
+// |x_n - v_m|^2 for N vectors that follow each other in memory and M items anywhere: out[m * N + n]. Each coordinate
+// is read once for all of them. Each result is the same sum whatever the others are.
+template <int N, int M>
+inline void squared_distances(const float* x, const float* const* v, std::int64_t dim, float* out) {
+  constexpr int kSums = (N * M + 3) / 4 * 4;
+  Vec wide[kSums];
+#pragma GCC unroll 32
+  for (int i = 0; i < kSums; ++i) wide[i] = Vec{};  // an initializer would go through memory
+  const auto add = [&](const auto& load_at) {  // the lanes that load_at gives
+    Vec item[M];
+    for (int m = 0; m < M; ++m) item[m] = load_at(v[m]);
+    for (int n = 0; n < N; ++n) {
+      const Vec own = load_at(x + n * dim);
+      for (int m = 0; m < M; ++m) {
+        const Vec difference = own - item[m];
+        wide[m * N + n] += difference * difference;
+      }
+    }
+  };
+  std::int64_t k = 0;
+  for (; k + kLanes <= dim; k += kLanes) add([k](const float* row) { return load<Vec>(row + k); });
+  if (k < dim) add([k, dim](const float* row) { return load_first(row + k, dim - k); });
+  float sums[kSums];
+  for (int i = 0; i < kSums; i += 4) store(sums + i, detail::sums_of_four(wide + i));
+  std::copy_n(sums, N * M, out);
+}
+
+// The same for one item and any number of vectors.
 inline void squared_distances(const float* x, std::int64_t n, const float* v, std::int64_t dim, float* out) {
-  for (; n >= 4; n -= 4, x += 4 * dim, out += 4) squared_distances<4>(x, v, dim, out);
+  for (; n >= 4; n -= 4, x += 4 * dim, out += 4) squared_distances<4, 1>(x, &v, dim, out);
   switch (n) {
-    case 3: return squared_distances<3>(x, v, dim, out);
-    case 2: return squared_distances<2>(x, v, dim, out);
-    case 1: return squared_distances<1>(x, v, dim, out);
+    case 3: return squared_distances<3, 1>(x, &v, dim, out);
+    case 2: return squared_distances<2, 1>(x, &v, dim, out);
+    case 1: return squared_distances<1, 1>(x, &v, dim, out);
     default: return;
   }
 }
@@ -93,32 +132,51 @@ inline void squared_distances(const float* x, std::int64_t n, const float* v, st
 // |a - b|^2
 inline float squared_distance(const float* a, const float* b, std::int64_t dim) {
   float out;
-  squared_distances<1>(a, b, dim, &out);
+  squared_distances<1, 1>(a, &b, dim, &out);
   return out;
 }
 
-inline float dot(const float* a, const float* b, std::int64_t dim) {
+// Apply `step(k, V)` to all coordinates, first in wide registers, then one by one.
+template <class Step>
+inline void for_each_part(std::int64_t dim, Step step) {
+  std::int64_t k = 0;
+  for (; k + kLanes <= dim; k += kLanes) step(k, Vec{});
+  if constexpr (kLanes > 4)
+    for (; k + 4 <= dim; k += 4) step(k, Vec4{});
+  typedef float One __attribute__((vector_size(sizeof(float))));
+  for (; k < dim; ++k) step(k, One{});
+}
+
+// The sum of what `step(k, V)` gives for all coordinates.
+template <class Step>
+inline float sum_of_parts(std::int64_t dim, Step step) {
   Vec wide{};
   std::int64_t k = 0;
-  for (; k + kLanes <= dim; k += kLanes) wide += load<Vec>(a + k) * load<Vec>(b + k);
-  float total = sum_of_four(fold_to_four(wide));
-  for (; k < dim; ++k) total += a[k] * b[k];
+  for (; k + kLanes <= dim; k += kLanes) wide += step(k, Vec{});
+  Vec4 four = fold_to_four(wide);
+  if constexpr (kLanes > 4)
+    for (; k + 4 <= dim; k += 4) four += step(k, Vec4{});
+  float total = sum_of_four(four);
+  typedef float One __attribute__((vector_size(sizeof(float))));
+  for (; k < dim; ++k) total += step(k, One{})[0];
   return total;
+}
+
+inline float dot(const float* a, const float* b, std::int64_t dim) {
+  return sum_of_parts(dim, [=]<class V>(std::int64_t k, V) { return load<V>(a + k) * load<V>(b + k); });
 }
 
 // to += scale * (a - b)
 inline void add_difference(float* to, float scale, const float* a, const float* b, std::int64_t dim) {
-  std::int64_t k = 0;
-  for (; k + kLanes <= dim; k += kLanes)
-    store(to + k, load<Vec>(to + k) + (load<Vec>(a + k) - load<Vec>(b + k)) * scale);
-  for (; k < dim; ++k) to[k] += scale * (a[k] - b[k]);
+  for_each_part(dim, [=]<class V>(std::int64_t k, V) {
+    store(to + k, load<V>(to + k) + (load<V>(a + k) - load<V>(b + k)) * scale);
+  });
 }
 
 // to = scale * (a - b)
 inline void difference(float* to, float scale, const float* a, const float* b, std::int64_t dim) {
-  std::int64_t k = 0;
-  for (; k + kLanes <= dim; k += kLanes) store(to + k, (load<Vec>(a + k) - load<Vec>(b + k)) * scale);
-  for (; k < dim; ++k) to[k] = scale * (a[k] - b[k]);
+  for_each_part(dim,
+                [=]<class V>(std::int64_t k, V) { store(to + k, (load<V>(a + k) - load<V>(b + k)) * scale); });
 }
 
 // Prefetch a row: rows are read in random order, which the hardware prefetcher cannot predict.
@@ -127,9 +185,7 @@ inline void prefetch(const float* row, std::int64_t n) {
 }
 
 inline void scale(float* a, float factor, std::int64_t dim) {
-  std::int64_t k = 0;
-  for (; k + kLanes <= dim; k += kLanes) store(a + k, load<Vec>(a + k) * factor);
-  for (; k < dim; ++k) a[k] *= factor;
+  for_each_part(dim, [=]<class V>(std::int64_t k, V) { store(a + k, load<V>(a + k) * factor); });
 }
 
 }  // namespace tastespace::simd

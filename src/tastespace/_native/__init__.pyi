@@ -445,6 +445,12 @@ class DpcmlTotals:
         """Positives without a step: of users who have every item, or with ``anchor`` 1 only one."""
     @property
     def n_pair_gradients(self) -> int: ...
+    @property
+    def seconds(self) -> float:
+        """Seconds of the calls."""
+    @property
+    def serial_seconds(self) -> float:
+        """Of these, in which one thread worked and the others waited for it."""
     def __init__(self) -> None: ...
     def __add__(self, other: DpcmlTotals) -> DpcmlTotals: ...
 

@@ -60,7 +60,7 @@ class TrainedRecommender(LoopSettings, Recommender):
             progress: Show a progress bar: by default only where standard error is a terminal.
             callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
 
-        Ctrl-C stops after the current block and leaves a usable model.
+        Ctrl-C stops within a second and leaves a usable model.
         """
         self._callbacks = tuple(callbacks)
         return super().fit(train, valid, progress)

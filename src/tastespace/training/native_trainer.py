@@ -19,7 +19,9 @@ Schedule = Literal["constant", "linear", "cosine"]
 SCHEDULES = ("constant", "linear", "cosine")
 OPTIMIZERS = {"sgd": _native.Optimizer.SGD, "adagrad": _native.Optimizer.ADAGRAD, "adam": _native.Optimizer.ADAM}
 
-# Positives per call of a kernel: between two calls Ctrl-C is handled and the progress bar updated.
+# Scores per call of a kernel and positives at most: between two calls the progress bar is updated. Within a call the
+# kernels look for Ctrl-C themselves.
+_SCORES_PER_CALL = 1 << 20
 _POSITIVES_PER_CALL = 1 << 16
 
 Totals = TypeVar("Totals", _native.DpcmlTotals, _native.BprTotals)
@@ -78,6 +80,9 @@ class NativeTrainer(ABC, Generic[Totals]):
     ) -> None:
         self._n_positives, self._data = n_positives, data
         self._block_size, self._optimizer = settings.block_size, settings.optimizer
+        n_negatives = settings.n_negatives if isinstance(settings, _native.DpcmlSettings) else 1
+        per_call = min(_POSITIVES_PER_CALL, _SCORES_PER_CALL // (1 + n_negatives))
+        self._positives_per_call = max(1, per_call // self._block_size) * self._block_size
         self._learned, self._run = learned, run
         self._state: Arrays = dict(learned)
         for side, state in optimizers.items():
@@ -106,7 +111,7 @@ class NativeTrainer(ABC, Generic[Totals]):
         """One pass over all positives; ``tick(done, loss)`` is called after each call of the kernel."""
         self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
         self._before_epoch()
-        step = max(1, _POSITIVES_PER_CALL // self._block_size) * self._block_size
+        step = self._positives_per_call
         totals = self._zero_totals()
         number = self._run.first_epoch + epoch
         n_positives = self._n_positives
