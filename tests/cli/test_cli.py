@@ -146,3 +146,17 @@ def test_what_the_library_does_is_logged_on_request(run, shop):
 def test_broken_simd_choice_is_named():
     done = command("doctor", env={**os.environ, "TASTESPACE_SIMD": "v9"})
     assert "TASTESPACE_SIMD='v9'" in done.stderr
+
+
+def test_the_demo_shows_a_user_with_several_tastes():
+    """Of three users with histories of the same length the one whose items are spread over the categories."""
+    from tastespace.cli.demo import _find
+
+    rows = [(user, item) for user, items in {"a": "pqrs", "b": "ptuv", "c": "qrst"}.items() for item in items]
+    genres = dict(zip("pqrstuv", ("Drama", "Drama", "Drama", "Drama", "Comedy", "War", "Horror"), strict=True))
+    data = tastespace.Interactions.from_frame(
+        pl.DataFrame(rows, schema=["user", "item"], orient="row"),
+        item_attributes=pl.DataFrame({"item": list(genres), "genres": list(genres.values())}),
+    )
+    assert _find(data, None) == "b"
+    assert _find(data, "c") == "c"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 import polars as pl
 import typer
 from rich.console import Console
@@ -71,7 +72,7 @@ def demo(
     recipe = RecipeReport(**blend.recipe_ or {})
     console.print(f"\n[bold]{_RECIPE}[/] is what `tastespace fit` chooses by itself. {escape(recipe.reason)}")
     console.print(escape(recipe.tastes), highlight=False)
-    _show_user(console, fitted, data, truth, user_id)
+    _show_user(console, fitted, data, truth, user_id, chosen=user is None)
 
 
 def _best(models: list[Recommender], known: Interactions, seed: int) -> Recommender:
@@ -129,9 +130,12 @@ def _show_user(
     data: Interactions,
     truth: synthetic.SyntheticData | None,
     user: Any,
+    chosen: bool,
 ) -> None:
     if _has_categories(data):
         console.print(f"\n[bold]Categories of the first 20 recommendations for user {user}[/]")
+        if chosen:
+            console.print("[dim]Of the users with histories of usual length, the one with the most even mix.[/]")
         console.print(_shares(fitted, data, truth, user))
     title, model, _ = fitted[-1]
     console.print(f"\n[bold]First recommendations[/], by {title}")
@@ -184,11 +188,23 @@ def _genres(data: Interactions, items: list[Any]) -> list[list[str]]:
 
 
 def _find(data: Interactions, user: str | None) -> Any:
-    """Id of the given user (ids on the command line are text), or of one with a history of median length."""
-    if user is None:
-        median = int(sorted(data.user_counts)[data.n_users // 2])
-        return data.users[int((data.user_counts == median).argmax())]
-    return data.users[int(data.users.index_of(parse_ids(data.users, [user]))[0])]
+    """Id of the given user (ids on the command line are text), or of one with several tastes.
+
+    That is, of the users with a history of median length or up to half as long again, the one whose items are spread
+    most evenly over the categories (by entropy); without categories the first of them.
+    """
+    if user is not None:
+        return data.users[int(data.users.index_of(parse_ids(data.users, [user]))[0])]
+    median = int(sorted(data.user_counts)[data.n_users // 2])
+    usual = np.flatnonzero((data.user_counts >= median) & (data.user_counts <= 1.5 * median))
+    if not _has_categories(data):
+        return data.users[int(usual[0])]
+    assert data.item_attributes is not None
+    membership = item_categories(data.item_attributes["genres"]).table()
+    counts = np.stack([membership[data.indices[data.offsets[u] : data.offsets[u + 1]]].sum(axis=0) for u in usual])
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    entropy = -(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=1)
+    return data.users[int(usual[entropy.argmax()])]
 
 
 def _about(data: Interactions, item: Any) -> dict[str, Any]:
