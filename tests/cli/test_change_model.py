@@ -92,6 +92,10 @@ def test_attributes_are_replaced_in_the_model(stdout_of, path, tmp_path):
     about.rename({"sku": "item"}).write_csv(tmp_path / "new.csv")
     stdout_of("attributes", path, "new.csv", "--out", "other.model")
     assert ts.load("other.model").train_.item_attributes["price"].to_list()[2] == 0
+    (tmp_path / "new.txt").write_text("sku|name\ni02|caf\xe9;x\n", encoding="cp1252")
+    how = ("--items-id", "sku", "--delimiter", "|", "--encoding", "cp1252")
+    stdout_of("attributes", path, "new.txt", *how, "--out", "other.model")
+    assert ts.load("other.model").train_.item_attributes["name"].to_list()[2] == "caf\xe9;x"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,15 @@ import typer
 from rich.console import Console
 
 from tastespace import store
-from tastespace.cli.arguments import ModelArgument, open_model, parse_ids, read_item_attributes
+from tastespace.cli.arguments import (
+    DelimiterOption,
+    EncodingOption,
+    ModelArgument,
+    TextFlags,
+    open_model,
+    parse_ids,
+    read_item_attributes,
+)
 from tastespace.cli.flag_errors import errors_in_flags
 from tastespace.cli.inference_commands import by_interest
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output, show
@@ -80,12 +88,14 @@ def _interests_of(model: Recommender, user: object) -> pl.DataFrame:
 def attributes(
     model: ModelArgument,
     items: Annotated[Path, typer.Argument(help="Parquet, CSV, TSV or JSON lines file with a row per item.")],
-    id: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
+    id: Annotated[str, typer.Option("--id", "--items-id", help="Column of item ids.")] = "item",
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
     out: _Out = None,
 ) -> None:
     """Replace the item attributes of a saved model (titles, categories, stock, ...) without a new fit."""
     opened = open_model(model)
-    frame = read_item_attributes(items, opened.train_, id)
+    frame = read_item_attributes(items, opened.train_, id, text=TextFlags(delimiter, encoding=encoding))
     if frame is None or frame.width < 2:
         raise DataError(f"{items} has no column besides the ids {id!r}: there is nothing to store.")
     opened.set_item_attributes(frame)
