@@ -23,7 +23,8 @@ def rows_of(text):
 def test_a_profile_is_stored_in_the_model_and_applied(stdout_of, path):
     weakest = ts.load(path).interests("u03")["interest"].to_list()[-1]
     shown = rows_of(stdout_of("profile", path, "u03", "--mute", weakest, "--boost", "0=2"))
-    assert shown.columns == ["interest", "weight", "label", "muted", "boost"]
+    assert shown.columns == ["interest", "weight", "label", "past", "muted", "boost"]
+    assert " no. " in shown["past"][0]  # titles, by which a person tells the interests apart
     assert shown.filter("muted")["interest"].to_list() == [weakest]
     assert shown.filter(pl.col("boost") != 1).select("interest", "boost").rows() == [(0, 2.0)]
     model = ts.load(path)
@@ -38,6 +39,9 @@ def test_a_profile_is_stored_in_the_model_and_applied(stdout_of, path):
     stdout_of("recommend", path, "-k", 50, "--out", "all.parquet", "--no-profile")
     assert weakest in pl.read_parquet("all.parquet").filter(user="u03")["interest"]
     assert "muted" in stdout_of("profile", path, "u03", "--format", "table")
+    assert "saved to other.model" in stdout_of(
+        "profile", path, "u03", "--clear", "--out", "other.model", "--format", "table"
+    )
 
 
 def test_profiles_are_listed_changed_and_forgotten(stdout_of, path):

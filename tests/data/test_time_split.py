@@ -88,7 +88,8 @@ def test_users_without_enough_history_are_left_out_of_the_later_parts(arriving):
         ({"test_span": "7 moons"}, ParameterError, "test_span='7 moons': expected a number of days, or text"),
         ({"test_span": "-7d"}, ParameterError, "test_span='-7d'"),
         ({"test_span": 0}, ParameterError, "above 0"),
-        ({"test_span": "1y"}, DataError, "leave 0 interactions before the first"),
+        ({"test_span": "1y"}, DataError, "no interactions before the first window"),
+        ({"test_span": "1min", "n_windows": 30}, DataError, "no interactions in window 1 of 30"),
         ({"min_history": -1}, ParameterError, "min_history=-1"),
     ],
 )

@@ -18,6 +18,7 @@ from tastespace.cli.arguments import (
     open_model,
     parse_ids,
     read_item_attributes,
+    replace_by_titles,
 )
 from tastespace.cli.flag_errors import errors_in_flags
 from tastespace.cli.inference_commands import by_interest
@@ -27,6 +28,7 @@ from tastespace.errors import DataError, ParameterError
 from tastespace.models import Recommender
 from tastespace.models.profiles import Profile
 
+_SHOWN_PAST = 3  # past items by which a person tells interests apart
 _Out = Annotated[Path | None, typer.Option(help="Save the changed model here instead of in its own place.")]
 
 
@@ -70,13 +72,15 @@ def profile(
     if changes:
         _save(opened, model, out)
     frame = _interests_of(opened, user_id)
-    show(frame, f"interests of {user}") if is_table_output(format) else emit(frame, format)
+    saved = f", saved to {out or model}" if changes else ""
+    show(frame, f"interests of {user}{saved}") if is_table_output(format) else emit(frame, format)
 
 
 def _interests_of(model: Recommender, user: object) -> pl.DataFrame:
     """A user's interests with what the profile says of them."""
     profile = model.profiles.get(user, Profile())
-    frame = to_polars(model.interests(user, 1))[0].select("interest", "weight", "label")
+    found = to_polars(model.interests(user, _SHOWN_PAST))[0].select("interest", "weight", "label", "past")
+    frame = replace_by_titles(found, model.train_, ("past",))
     numbers = frame["interest"].to_list()
     return frame.with_columns(
         pl.Series("muted", [x in profile.muted for x in numbers], dtype=pl.Boolean),
