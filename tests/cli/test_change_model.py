@@ -23,7 +23,8 @@ def rows_of(text):
 def test_a_profile_is_stored_in_the_model_and_applied(stdout_of, path):
     weakest = ts.load(path).interests("u03")["interest"].to_list()[-1]
     shown = rows_of(stdout_of("profile", path, "u03", "--mute", weakest, "--boost", "0=2"))
-    assert shown.columns == ["interest", "weight", "label", "muted", "boost"]
+    assert shown.columns == ["interest", "weight", "label", "past", "muted", "boost"]
+    assert " no. " in shown["past"][0]  # titles, by which a person tells the interests apart
     assert shown.filter("muted")["interest"].to_list() == [weakest]
     assert shown.filter(pl.col("boost") != 1).select("interest", "boost").rows() == [(0, 2.0)]
     model = ts.load(path)
@@ -38,6 +39,9 @@ def test_a_profile_is_stored_in_the_model_and_applied(stdout_of, path):
     stdout_of("recommend", path, "-k", 50, "--out", "all.parquet", "--no-profile")
     assert weakest in pl.read_parquet("all.parquet").filter(user="u03")["interest"]
     assert "muted" in stdout_of("profile", path, "u03", "--format", "table")
+    assert "saved to other.model" in stdout_of(
+        "profile", path, "u03", "--clear", "--out", "other.model", "--format", "table"
+    )
 
 
 def test_profiles_are_listed_changed_and_forgotten(stdout_of, path):
@@ -92,6 +96,10 @@ def test_attributes_are_replaced_in_the_model(stdout_of, path, tmp_path):
     about.rename({"sku": "item"}).write_csv(tmp_path / "new.csv")
     stdout_of("attributes", path, "new.csv", "--out", "other.model")
     assert ts.load("other.model").train_.item_attributes["price"].to_list()[2] == 0
+    (tmp_path / "new.txt").write_text("sku|name\ni02|caf\xe9;x\n", encoding="cp1252")
+    how = ("--items-id", "sku", "--delimiter", "|", "--encoding", "cp1252")
+    stdout_of("attributes", path, "new.txt", *how, "--out", "other.model")
+    assert ts.load("other.model").train_.item_attributes["name"].to_list()[2] == "caf\xe9;x"
 
 
 @pytest.mark.parametrize(

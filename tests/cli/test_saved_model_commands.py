@@ -36,6 +36,15 @@ def test_metrics_as_a_table_and_in_json(stdout_of, shop, protocol):
         assert ("- " if row["value"] is None else f"{row['value']:.4f}") in line
 
 
+def test_held_out_rows_may_be_chosen_by_rating(stdout_of, shop):
+    rows = pl.read_csv(shop.later).with_columns(stars=pl.int_range(pl.len()) % 5 + 1)
+    rows.write_csv("rated.csv")
+    rows.filter(pl.col("stars") >= 4).write_csv("good.csv")
+    flags = ("--user", "who", "--item", "what")
+    chosen = stdout_of("evaluate", shop.model, "rated.csv", *flags, "--rating", "stars", "--min-rating", 4)
+    assert chosen == stdout_of("evaluate", shop.model, "good.csv", *flags)
+
+
 def test_ids_of_a_later_file_may_look_like_another_type(run, stdout_of, tmp_path):
     def write(name, *rows):
         (tmp_path / name).write_text("\n".join(["user,item", *rows]), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import polars as pl
 import pytest
@@ -19,7 +20,8 @@ def test_what_a_search_finds_is_what_fit_takes(run, shop, tmp_path):
     assert rows.columns == ["trial", "NDCG@10", "seconds", "best_epoch", "parameters"]
     assert len(rows) == 3
     assert "best so far" in done.err
-    assert "fit it with: tastespace fit" in done.err
+    fit = shlex.split(done.err.split("fit it with: tastespace ")[1].splitlines()[0].replace("MODEL", "b.model"))
+    assert run(*fit).code == 0, "the command that is shown works, with the columns of the table"
     best = json.loads(rows.sort("NDCG@10", descending=True)["parameters"][0])
     assert run("fit", shop.clicks, *COLUMNS, "--params", "params.toml", "--out", "a.model").code == 0
     assert ts.load("a.model").regularization == best["regularization"]

@@ -1,7 +1,9 @@
 """`tastespace update`."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -74,6 +76,48 @@ def test_ids_as_numbers_become_the_text_of_the_model(run, update):
     assert model.train_.items_of("1") == ["7", "8", "9"]
     assert sorted(model.train_.weights.tolist()) == [1.0, 2.0, 3.0, 5.0, 6.0]
     assert model.train_.item_attributes.filter(pl.col("item") == "9")["title"].to_list() == ["nine"]
+
+
+def test_files_as_fit_reads_them(run, shop):
+    old = ts.load(shop.model)
+    other = next(item for item in old.train_.items.series if item not in old.train_.items_of("u05"))
+    Path("new.txt").write_text(f"01/02/2024|u05|{other}\n01/03/2024|Zoé|neu\n", encoding="cp1252")
+    Path("items.csv").write_text("sku;title\nneu;Café\n", encoding="cp1252")
+    flags = ("--no-header", "--delimiter", "pipe", "--encoding", "cp1252", "--date-format", "%m/%d/%Y")
+    ids = ("--timestamp", 1, "--user", 2, "--item", 3, "--items", "items.csv", "--items-id", "sku")
+    done = run("update", shop.model, "new.txt", *ids, *flags, "--out", "new.model")
+    assert done.code == 0, done.err
+    assert "two ways" not in done.err
+    train = ts.load("new.model").train_
+    assert other in train.items_of("u05")
+    assert train.items_of("Zoé") == ["neu"]
+    assert train.item_attributes.filter(pl.col("item") == "neu")["title"].to_list() == ["Café"]
+
+
+def test_times_and_half_life_continue_those_of_the_model(run, error_of):
+    days = [f"2024-01-{day:02d}" for day in range(1, 13)]
+    rows = pl.DataFrame({"who": ["a", "b", "c"] * 4, "what": ["x", "y", "z", "z", "x", "y"] * 2, "day": days})
+    rows.unique(["who", "what"], keep="first").write_csv("old.csv")
+    pl.DataFrame({"who": ["a", "c"], "what": ["y", "x"], "day": ["2024-01-16", "2024-01-26"]}).write_csv("new.csv")
+    als = ("--model", "als", "--set", "dim=2", "--valid", 0, "--timestamp", "day")
+    assert run("fit", "old.csv", *COLUMNS, *als, "--half-life", "10d", "--out", "h.model").code == 0
+    update = ("update", "h.model", "new.csv", *COLUMNS, "--out", "new.model")
+    assert "those of a half-life" in error_of(*update, "--timestamp", "day")
+    assert "give --timestamp as well" in error_of(*update, "--half-life", "10d")
+    done = run(*update, "--timestamp", "day", "--half-life", "10d")
+    assert done.code == 0, done.err
+    train = ts.load("new.model").train_
+    expected = 0.5 ** ((train.timestamps.max() - train.timestamps) / (10 * 86_400 * 1e6)).astype(float)
+    np.testing.assert_allclose(train.weights / train.weights.max(), expected, rtol=1e-5)
+
+    assert run("fit", "old.csv", *COLUMNS, *als, "--out", "t.model").code == 0
+    update = ("update", "t.model", "new.csv", *COLUMNS, "--out", "new.model")
+    done = run(*update)
+    assert done.code == 0
+    assert "the model's interactions have some, which are dropped" in " ".join(done.err.split())
+    assert run("fit", "old.csv", *COLUMNS, *als[:6], "--out", "n.model").code == 0
+    without = ("update", "n.model", "new.csv", *COLUMNS, "--timestamp", "day", "--half-life", "10d", "--out", "a.model")
+    assert "the model was fitted without times" in error_of(*without)
 
 
 def test_bad_updates_leave_everything_as_it_was(error_of, run, shop, monkeypatch, tmp_path):

@@ -88,7 +88,8 @@ def test_users_without_enough_history_are_left_out_of_the_later_parts(arriving):
         ({"test_span": "7 moons"}, ParameterError, "test_span='7 moons': expected a number of days, or text"),
         ({"test_span": "-7d"}, ParameterError, "test_span='-7d'"),
         ({"test_span": 0}, ParameterError, "above 0"),
-        ({"test_span": "1y"}, DataError, "leave 0 interactions before the first"),
+        ({"test_span": "1y"}, DataError, "no interactions before the first window"),
+        ({"test_span": "1min", "n_windows": 30}, DataError, "no interactions in window 1 of 30"),
         ({"min_history": -1}, ParameterError, "min_history=-1"),
     ],
 )
@@ -170,6 +171,9 @@ def test_old_interactions_weigh_less(timed):
     twice = weighted.with_half_life(30)
     np.testing.assert_allclose(twice.weights, 0.25**age, rtol=1e-5)
     assert (timed.with_half_life("1s").weights > 0).all()
+    later = timed.with_half_life("30d", latest=timed.timestamps.max() - 30 * DAY)
+    np.testing.assert_allclose(later.weights, 2 * weighted.weights, rtol=1e-5)
+    assert np.isfinite(timed.with_half_life("1s", latest=0).weights).all()
     dates = timed.to_frame().with_columns(day=pl.from_epoch("timestamp"))
     dated = Interactions.from_frame(dates, timestamp="day").with_half_life("30d")
     np.testing.assert_allclose(dated.weights, weighted.weights, rtol=1e-5)

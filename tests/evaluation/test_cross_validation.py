@@ -67,6 +67,18 @@ def test_p_values_are_of_users_and_corrected_together(town):
     assert given == pytest.approx(expected)
 
 
+def test_windows_of_time_or_random_folds_by_name(timed, town):
+    def mean(data, by):
+        return cross_validate(["popular"], data, by, "NDCG@10")["popular", "NDCG@10"].mean
+
+    assert mean(timed, "time") == mean(timed, 3) != mean(timed, "random")
+    assert mean(timed, "random") == mean(town, 3)
+    found = cross_validate(["popular"], timed, "time", "NDCG@10")
+    assert found.title.startswith(f"3 windows, {sum(found.n_warm)} users, counted once per window")
+    with pytest.raises(DataError, match="no timestamps"):
+        mean(town, "time")
+
+
 def test_cold_users_are_counted_and_left_out(timed):
     rows = timed.to_frame()
     late = pl.DataFrame(
@@ -169,7 +181,7 @@ def test_what_is_printed_names_every_metric(town):
         ({"metrics": []}, ParameterError, "at least one"),
         ({"metrics": ["InterestCoverage@5"]}, ParameterError, "popular: .*InterestCoverage@5"),
         ({"reference": "als"}, ParameterError, "reference='als': expected"),
-        ({"split": "time"}, ParameterError, "split='time': expected pairs"),
+        ({"split": "tmie"}, ParameterError, "split='tmie': expected pairs"),
         ({"split": [1, 2]}, ParameterError, "expected pairs"),
         ({"minutes": 0}, ParameterError, "minutes=0"),
         ({"split": 500}, DataError, "cannot be divided"),

@@ -114,6 +114,23 @@ def test_frames_with_times_are_split_by_time(frame):
         ts.tune("ease", frame, trials=1, user="who", item="what", split="time")
 
 
+def test_a_split_of_ones_own(town):
+    train, held_out = split.leave_k_out(town, 2, seed=7)
+    result = ts.tune("ease", town, trials=1, split=(train, held_out))
+    report = ts.evaluate(ts.EASE().fit(train), held_out, seen=train, metrics="NDCG@10")
+    assert result.value == pytest.approx(report["NDCG@10"])
+    assert result.held_out == f"the given {held_out.n_interactions:,} held-out interactions"
+    other = ts.synthetic.multi_interest(n_users=20, n_items=20, n_interactions=200).interactions
+    for bad, message in (
+        ((train, other), "do not share users and items"),
+        ((train, train.subset(np.zeros(train.n_interactions, dtype=bool))), "is empty"),
+    ):
+        with pytest.raises(DataError, match=message):
+            ts.tune("ease", town, trials=1, split=bad)
+    with pytest.raises(ParameterError, match="or a pair of Interactions"):
+        ts.tune("ease", town, trials=1, split=(train,))
+
+
 def test_a_metric_of_which_smaller_is_better(town):
     result = ts.tune("itemknn", town, trials=5, metric="Gini@10")
     assert result.value == min(trial["validation"]["Gini@10"] for trial in result.trials)

@@ -10,7 +10,16 @@ import typer
 from rich.console import Console
 
 from tastespace import store
-from tastespace.cli.arguments import ModelArgument, open_model, parse_ids, read_item_attributes
+from tastespace.cli.arguments import (
+    DelimiterOption,
+    EncodingOption,
+    ModelArgument,
+    TextFlags,
+    open_model,
+    parse_ids,
+    read_item_attributes,
+    replace_by_titles,
+)
 from tastespace.cli.flag_errors import errors_in_flags
 from tastespace.cli.inference_commands import by_interest
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output, show
@@ -19,6 +28,7 @@ from tastespace.errors import DataError, ParameterError
 from tastespace.models import Recommender
 from tastespace.models.profiles import Profile
 
+_SHOWN_PAST = 3  # past items by which a person tells interests apart
 _Out = Annotated[Path | None, typer.Option(help="Save the changed model here instead of in its own place.")]
 
 
@@ -62,13 +72,15 @@ def profile(
     if changes:
         _save(opened, model, out)
     frame = _interests_of(opened, user_id)
-    show(frame, f"interests of {user}") if is_table_output(format) else emit(frame, format)
+    saved = f", saved to {out or model}" if changes else ""
+    show(frame, f"interests of {user}{saved}") if is_table_output(format) else emit(frame, format)
 
 
 def _interests_of(model: Recommender, user: object) -> pl.DataFrame:
     """A user's interests with what the profile says of them."""
     profile = model.profiles.get(user, Profile())
-    frame = to_polars(model.interests(user, 1))[0].select("interest", "weight", "label")
+    found = to_polars(model.interests(user, _SHOWN_PAST))[0].select("interest", "weight", "label", "past")
+    frame = replace_by_titles(found, model.train_, ("past",))
     numbers = frame["interest"].to_list()
     return frame.with_columns(
         pl.Series("muted", [x in profile.muted for x in numbers], dtype=pl.Boolean),
@@ -80,12 +92,14 @@ def _interests_of(model: Recommender, user: object) -> pl.DataFrame:
 def attributes(
     model: ModelArgument,
     items: Annotated[Path, typer.Argument(help="Parquet, CSV, TSV or JSON lines file with a row per item.")],
-    id: Annotated[str, typer.Option(help="Column of item ids.")] = "item",
+    id: Annotated[str, typer.Option("--id", "--items-id", help="Column of item ids.")] = "item",
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
     out: _Out = None,
 ) -> None:
     """Replace the item attributes of a saved model (titles, categories, stock, ...) without a new fit."""
     opened = open_model(model)
-    frame = read_item_attributes(items, opened.train_, id)
+    frame = read_item_attributes(items, opened.train_, id, text=TextFlags(delimiter, encoding=encoding))
     if frame is None or frame.width < 2:
         raise DataError(f"{items} has no column besides the ids {id!r}: there is nothing to store.")
     opened.set_item_attributes(frame)

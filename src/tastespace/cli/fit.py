@@ -192,11 +192,16 @@ def load_table(
     threads: int,
     items_id: str | None = None,
     text: TextFlags = PLAIN_TEXT,
+    part: bool = False,
 ) -> Interactions:
-    """The interactions of files or of a named data set; the arguments are the flags of `tastespace fit`."""
+    """The interactions of files or of a named data set; the arguments are the flags of `tastespace fit`.
+
+    ``part`` is for files of more interactions for the same model, which no named data set holds.
+    """
     files = [data] if isinstance(data, str) else data
     name = files[0]
-    if len(files) == 1 and not require_path(name).exists() and (name == "town" or name in datasets.names()):
+    is_name = not part and len(files) == 1 and (name == "town" or name in datasets.names())
+    if is_name and not require_path(name).exists():
         flags = {
             "--user": user,
             "--item": item,
@@ -237,6 +242,7 @@ def load_table(
         min_item=min_item,
         user_attributes=None if users is None else read_attributes(users, user_key, "user", text),
         item_attributes=None if items is None else read_items(items, item_column, items_id, text),
+        part=part,
         threads=threads,
         **text.for_reader(),
     )

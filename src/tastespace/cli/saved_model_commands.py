@@ -28,6 +28,7 @@ from tastespace.cli.arguments import (
     read_item_attributes,
 )
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output
+from tastespace.cli.table_flags import MinRating, Rating
 from tastespace.data import Interactions
 from tastespace.data.categories import category_column, item_categories
 from tastespace.errors import ParameterError
@@ -44,6 +45,8 @@ def evaluate(
     test: Annotated[Path, typer.Argument(help="Parquet, CSV or TSV file with held-out interactions.")],
     user: Annotated[str | None, typer.Option(help="Column of user ids; by default user.")] = None,
     item: Annotated[str | None, typer.Option(help="Column of item ids; by default item.")] = None,
+    rating: Rating = None,
+    min_rating: MinRating = None,
     protocol: Annotated[str, typer.Option(help="full or paper.")] = "full",
     metric: Annotated[list[str] | None, typer.Option(help="P, NDCG@5, MAP, Coverage, ...; may be repeated.")] = None,
     k: Annotated[list[int] | None, typer.Option("-k", "--k", help="Cut-offs; may be repeated.")] = None,
@@ -83,7 +86,15 @@ def evaluate(
     messages = Console(stderr=True, soft_wrap=True)
 
     def read(path: Path) -> Interactions:
-        found = Interactions.from_file(path, user=user_column, item=item_column, threads=threads, **text.for_reader())
+        found = Interactions.from_file(
+            path,
+            user=user_column,
+            item=item_column,
+            rating=text.column("--rating", rating),
+            min_rating=min_rating,
+            threads=threads,
+            **text.for_reader(),
+        )
         print_notes(found, messages)
         return cast_ids(found, opened.train_)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -159,8 +160,26 @@ def tune(
         result.save(out)
     _show(result, format, messages)
     if out is not None:
-        fit = f"tastespace fit {source} --params {out} --out MODEL"
-        messages.print(f"saved to {out}; fit it with: {fit}", highlight=False, markup=False)
+        table = {
+            "--user": user,
+            "--item": item,
+            "--rating": rating,
+            "--min-rating": min_rating,
+            "--weight": weight,
+            "--timestamp": timestamp,
+            "--half-life": half_life,
+            "--min-user": None if min_user == 1 else min_user,
+            "--min-item": None if min_item == 1 else min_item,
+            "--items": items,
+            "--items-id": items_id,
+            "--users": users,
+            "--delimiter": delimiter,
+            "--encoding": encoding,
+            "--date-format": date_format,
+        }
+        given = [str(word) for flag in table.items() if flag[1] is not None for word in flag]
+        words = ["tastespace", "fit", source, *given, *["--no-header"] * no_header, "--params", str(out)]
+        messages.print(f"saved to {out}; fit it with: {shlex.join(words)} --out MODEL", highlight=False, markup=False)
 
 
 def one_source(data: str | None, dataset: str | None) -> str:

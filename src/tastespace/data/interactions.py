@@ -397,7 +397,7 @@ class Interactions:
         """
         return replace(self, weights=None)
 
-    def with_half_life(self, days: Duration, *, unit: str = "auto") -> Interactions:
+    def with_half_life(self, days: Duration, *, unit: str = "auto", latest: float | None = None) -> Interactions:
         """The same interactions, of which old ones weigh less: half as much for each half-life of age.
 
         An interaction that is ``a`` older than the latest one of the data has the weight ``0.5 ** (a / half-life)``,
@@ -408,6 +408,9 @@ class Interactions:
             days: The half-life: a number of days, text such as ``"90d"``, ``"12h"`` or ``"2w"``, or a `timedelta`.
             unit: Of the timestamps: by default that of dates, or seconds or finer since 1970, as their size tells;
                 ``"s"``, ``"ms"``, ``"us"``, ``"ns"`` or ``"d"`` (numbers of days) for other clocks.
+            latest: The timestamp that ages are counted from, by default the latest one here. An update takes that of
+                the model, ``model.train_.timestamps.max()``: newer interactions then weigh more than 1, and as much
+                more than the old ones as in a fit to all of them.
 
         >>> import polars as pl
         >>> rows = pl.DataFrame({"user": [1, 2, 2], "item": [1, 2, 3], "day": [0, 10, 20]})
@@ -421,9 +424,11 @@ class Interactions:
                 "with_half_life needs timestamps; read the data with timestamp=, the name of the time column."
             )
         half_life = duration_in(days, self.timestamps, "half_life", unit)
-        age = (self.timestamps.max(initial=0) - self.timestamps).astype(np.float64)
+        now = self.timestamps.max(initial=0) if latest is None else latest
+        age = (now - self.timestamps).astype(np.float64)
         # The smallest normal number of single precision: an interaction does not vanish, however old it is.
-        factor = np.maximum(0.5 ** (age / half_life), np.finfo(np.float32).tiny)
+        limits = np.finfo(np.float32)
+        factor = np.clip(0.5 ** np.maximum(age / half_life, -limits.maxexp + 1), limits.tiny, None)
         weights = factor if self.weights is None else factor * self.weights
         return replace(self, weights=weights.astype(np.float32))
 

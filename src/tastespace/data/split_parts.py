@@ -23,6 +23,11 @@ def parts_of(data: Interactions, part: NDArray[np.int8], n_parts: int) -> list[I
     return parts
 
 
+def is_pair(split: Any) -> bool:
+    """Whether this is a split into two parts, (train, held out)."""
+    return isinstance(split, Sequence) and len(split) == 2 and all(isinstance(one, Interactions) for one in split)
+
+
 def position_by(data: Interactions, keys: NDArray[Any]) -> NDArray[np.int64]:
     """Place 0 ... n_u - 1 of each interaction in its user's history, ordered by these keys; ties by item."""
     order = np.lexsort((np.arange(data.n_interactions), keys, data.row_of_each()))

@@ -127,10 +127,11 @@ def rolling(
         part = np.searchsorted(cuts, times, side="right")
     sizes = np.bincount(part, minlength=n_windows + 1)
     if (sizes == 0).any():
+        empty = int(np.argmin(sizes))
+        where = f"in window {empty} of {n_windows}" if empty else "before the first window"
         raise DataError(
-            f"{n_windows} windows leave {sizes[0]:,} interactions before the first and "
-            f"{' / '.join(f'{n:,}' for n in sizes[1:])} in the windows: each needs some. Choose fewer windows, or "
-            "another test_span= or test_share=."
+            f"there are no interactions {where}. Choose fewer windows, or another test_span= or test_share= "
+            "(--test-span, --test-share)."
         )
     found = []
     for window in range(1, n_windows + 1):

@@ -12,6 +12,7 @@ import numpy as np
 from tastespace.checks import is_whole, require_number, require_seed
 from tastespace.data import split as splits
 from tastespace.data.interactions import Interactions
+from tastespace.data.split_parts import is_pair
 from tastespace.errors import DataError, ParameterError, TastespaceError, TrainingError, nearest
 from tastespace.evaluation.cross_validation_table import CrossValidation, Result
 from tastespace.evaluation.evaluator import evaluate
@@ -31,13 +32,14 @@ Fitter = Callable[[Interactions, float | None], Recommender]
 
 _INNER = 0.1  # share of the training part that chooses the number of epochs and the weights of a blend
 _N_WINDOWS = 3
+_BY = ("time", "random")
 _SLOWER = 1.2  # a window may take longer than the one before it: its training part is larger
 
 
 def cross_validate(
     models: Sequence[str | Recommender] | Mapping[str, str | Recommender | Fitter],
     data: TrainingData,
-    split: int | Windows | None = None,
+    split: int | str | Windows | None = None,
     metrics: str | Sequence[str] = ("NDCG@10", "R@20"),
     *,
     reference: str = "best",
@@ -57,7 +59,8 @@ def cross_validate(
             (training data, minutes) to a fitted model.
         data: `Interactions`, a frame with the columns ``user`` and ``item`` (and ``timestamp``), or a SciPy CSR matrix.
         split: Pairs of (train, test), such as `split.rolling` and `split.folds` give. A number: that many windows of
-            time where the data has timestamps, else that many random folds; by default 3.
+            time where the data has timestamps, else that many random folds; by default 3. ``"time"`` and
+            ``"random"`` say which.
         metrics: As in `tastespace.evaluate`; all are shown. One that a model cannot have is an error.
         reference: The model that the others are tested against: ``"best"`` by the first metric, ``"first"``, or a name.
         minutes: Time for all of it. The first window is always finished, with models that train by epochs cut to their
@@ -218,22 +221,19 @@ def _named(models: Any, seed: int, threads: int) -> dict[str, Recommender | Fitt
 
 
 def _windows(data: Any, split: Any, seed: int) -> Windows:
-    if split is not None and not is_whole(split):
+    if split is not None and not is_whole(split) and split not in _BY:
         pairs = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else []
-        if not pairs or not all(_is_pair(pair) for pair in pairs):
+        if not pairs or not all(is_pair(pair) for pair in pairs):
             raise ParameterError(
-                f"split={split!r}: expected pairs of (train, test) as split.rolling and split.folds give, or a number."
+                f"split={split!r}: expected pairs of (train, test) as split.rolling and split.folds give, a number, "
+                "'time' or 'random'."
             )
         return [(train, test) for train, test in pairs]
     whole = as_interactions(data)
-    n_windows = _N_WINDOWS if split is None else int(split)
-    if whole.timestamps is not None:
+    n_windows = int(split) if is_whole(split) else _N_WINDOWS
+    if split == "time" or (split != "random" and whole.timestamps is not None):
         return splits.rolling(whole, n_windows)
     try:
         return splits.folds(whole, max(2, n_windows), seed=seed)[:n_windows]
     except TastespaceError as problem:
         raise DataError(f"split={split!r}: {problem}") from problem
-
-
-def _is_pair(pair: Any) -> bool:
-    return isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(one, Interactions) for one in pair)

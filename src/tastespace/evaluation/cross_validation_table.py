@@ -136,7 +136,8 @@ class CrossValidation:
         """What was measured on what, in one line."""
         windows = "1 window" if self.n_windows == 1 else f"{self.n_windows} windows"
         cold = f", {sum(self.n_cold):,} without a training history left out" if any(self.n_cold) else ""
-        return f"{windows}, {sum(self.n_warm):,} users{cold}; tested against {self.reference}"
+        counted = "users" if self.n_windows == 1 else "users, counted once per window"
+        return f"{windows}, {sum(self.n_warm):,} {counted}{cold}; tested against {self.reference}"
 
     def __str__(self) -> str:
         cells = self._cells()

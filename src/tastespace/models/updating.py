@@ -92,7 +92,13 @@ def begin_update(model: Recommender, new: Any) -> Added | None:
         one, other = ("no ", "") if new.weights is None else ("", "no ")
         raise DataError(
             f"partial_fit was given interactions with {one}weights, the model was fitted to interactions with "
-            f"{other}weights. Give both or neither weights."
+            f"{other}weights. Give both or neither weights: a column of them, or those of a half-life (with_half_life, "
+            "--half-life)."
+        )
+    if new.timestamps is None and model.train_.timestamps is not None:
+        log.warning(
+            "the update has no times and the model's interactions have some, which are dropped; read the update with "
+            "timestamp= (--timestamp) to keep them"
         )
     found = added(model.train_, new)
     if found.nothing and not _other_weights(model.train_, found.data):

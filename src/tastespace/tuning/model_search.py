@@ -7,7 +7,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from tastespace.checks import require_number, require_seed, require_whole
 from tastespace.data import split as splits
 from tastespace.data.interactions import Interactions
+from tastespace.data.split_parts import is_pair
 from tastespace.errors import DataError, ParameterError, TrainingError
 from tastespace.evaluation import evaluate
 from tastespace.evaluation.metrics import Column, columns_for
@@ -45,7 +46,7 @@ def tune(
     *,
     minutes: float | None = None,
     trials: int | None = None,
-    split: str = "auto",
+    split: str | Sequence[Interactions] = "auto",
     share: float = 0.2,
     metric: str = "NDCG@10",
     space: Mapping[str, Any] | None = None,
@@ -70,7 +71,8 @@ def tune(
             stopped where the model trains by epochs, and judged by its best epoch.
         trials: Number of trials, instead of ``minutes`` or besides it.
         split: ``"random"`` holds out a share of each history, ``"time"`` the last interactions; by default ``"time"``
-            where the data has timestamps. See `split.hold_out`.
+            where the data has timestamps. See `split.hold_out`. Or a pair of (train, held out) of your own, as
+            `split.per_user` and `split.by_time` give; ``share`` is not used then.
         share: Of the interactions that is held out.
         metric: One metric of `tastespace.evaluate`; it chooses the epoch too, where the model trains by epochs.
         space: Values to search, name -> values in order; by default those that suit the model. Models of your own
@@ -98,7 +100,7 @@ def tune(
     whole = interactions_from("tune", data, user, item, columns)
     wanted = _column(metric, whole.n_items)
     found_space = _searched(base, space, params or {})
-    parts = splits.hold_out(whole, share, by=None if split == "auto" else split, seed=seed)
+    parts = _parts(whole, split, share, seed)
     rest, held_out = parts.rest, parts.held_out
     if not held_out.n_interactions:
         raise DataError(
@@ -218,13 +220,30 @@ class _Progress:
         )
 
 
-def _check_arguments(minutes: float | None, trials: int | None, split: str, seed: int) -> None:
+def _parts(whole: Interactions, split: str | Sequence[Interactions], share: float, seed: int) -> splits.HeldOut:
+    if isinstance(split, str):
+        return splits.hold_out(whole, share, by=None if split == "auto" else split, seed=seed)
+    rest, held_out = split
+    if (rest.users, rest.items) != (held_out.users, held_out.items):
+        raise DataError(
+            f"split: {rest!r} and {held_out!r} do not share users and items. Split one Interactions with "
+            "tastespace.split."
+        )
+    if not held_out.n_interactions:
+        raise DataError(f"split: the held-out part, {held_out!r}, is empty, so nothing can be compared.")
+    return splits.HeldOut(rest, held_out, f"the given {held_out.n_interactions:,} held-out interactions")
+
+
+def _check_arguments(minutes: float | None, trials: int | None, split: str | Sequence[Interactions], seed: int) -> None:
     if minutes is not None:
         require_number("minutes", minutes, above=0.0)
     if trials is not None:
         require_whole("trials", trials)
-    if split not in ("auto", "random", "time"):
-        raise ParameterError(f"split={split!r}: expected 'random', 'time', or 'auto' (by time where there are times).")
+    if split not in ("auto", "random", "time") if isinstance(split, str) else not is_pair(split):
+        raise ParameterError(
+            f"split={split!r}: expected 'random', 'time', or 'auto' (by time where there are times); or a pair of "
+            "Interactions, (train, held out)."
+        )
     require_seed(seed)
 
 
