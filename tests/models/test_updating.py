@@ -237,3 +237,14 @@ def test_als_takes_the_new_weight_of_a_known_pair(old_and_new):
     for user, item in rows:
         assert later.score_block(np.array([user]))[0, item] > model.score_block(np.array([user]))[0, item]
     assert later.train_.weights.max() == 50
+
+
+def test_times_of_another_unit_are_refused():
+    rows = pl.DataFrame({"user": [1, 1, 2, 3], "item": [1, 2, 2, 1], "t": [1_700_000_000 + n for n in range(4)]})
+    model = EASE().fit(ts.Interactions.from_frame(rows, timestamp="t"))
+    later = pl.DataFrame({"user": [3], "item": [2], "t": [1_700_000_009]})
+    dated = later.with_columns(pl.from_epoch("t"))
+    with pytest.raises(DataError, match=r"update are in us since 1970 .* interactions in s"):
+        ts.update(model, ts.Interactions.from_frame(dated, timestamp="t", part=True))
+    updated = ts.update(model, ts.Interactions.from_frame(later, timestamp="t", part=True))
+    assert updated.train_.timestamps.max() == 1_700_000_009

@@ -70,6 +70,13 @@ def test_new_items_and_pins(data):
     assert (tables.pins.tolist(), tables.places.tolist()) == ([1], [3])
 
 
+def test_too_few_new_items_are_said(data, caplog):
+    rule_tables(data, Rules(min_new_share=0.5, new=[2, 3]), 4)
+    assert not caplog.text
+    rule_tables(data, Rules(min_new_share=0.5, new=[2, 3], exclude=[3]), 4)
+    assert "asks for 2 new items among k=4, and 1 may be shown: lists are shorter than k" in caplog.text
+
+
 def test_unknown_ids_are_counted_in_one_note(data, caplog):
     rule_tables(data, Rules(exclude=[1, "x", 99], include=[2, 98, 97], pinned=[2, 98]), 3)
     assert len(caplog.records) == 1
@@ -105,6 +112,12 @@ def test_unknown_ids_are_counted_in_one_note(data, caplog):
             {"pinned": [1, 2], "min_new_share": 0.5, "new": [3, 4]},
             ParameterError,
             "min_new_share=0.5 asks for 2 new items among k=3, and 2 places have pinned items that are not new",
+        ),
+        ({"min_new_share": 0.5, "new": [77]}, DataError, "no item of the model is new by new"),
+        (
+            {"min_new_share": 0.5, "new": [2, 3], "in_stock": "stock", "exclude": [4]},
+            ParameterError,
+            "contradict each other: min_new_share=0.5 asks .* none of the 2 new by new is left by exclude, in_stock",
         ),
     ],
 )

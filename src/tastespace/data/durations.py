@@ -55,15 +55,25 @@ def seconds_of(duration: Duration, name: str) -> float:
     return seconds
 
 
+def size_unit(times: NDArray[Any]) -> str | None:
+    """The unit of times since 1970 as the size of the latest tells; None where it does not, as before 1973.
+
+    >>> size_unit(np.array([1_700_000_000])), size_unit(np.array([5, 900]))
+    ('s', None)
+    """
+    latest = float(np.max(times)) if len(times) else 0.0
+    return next((unit for least, unit in _FROM if latest >= least), None)
+
+
 def _unit_of(times: NDArray[Any], name: str, unit: str) -> str:
     if unit != "auto":
         if unit not in _PER_SECOND:
             raise ParameterError(f"unit={unit!r}: expected auto, {', '.join(_PER_SECOND)}.")
         return unit
+    found = size_unit(times)
+    if found is not None:
+        return found
     latest = float(np.max(times)) if len(times) else 0.0
-    for least, found in _FROM:
-        if latest >= least:
-            return found
     raise DataError(
         f"{name}: the latest timestamp is {latest:g}, which is no time after 1973 in seconds (or finer) since 1970, so "
         f"its unit is not known. Say it with unit=: {', '.join(_PER_SECOND)}; or give the column as dates."

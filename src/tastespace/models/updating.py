@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.checks import require_number, require_whole
 from tastespace.data.added import Added, added
+from tastespace.data.durations import size_unit
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
@@ -100,6 +101,7 @@ def begin_update(model: Recommender, new: Any) -> Added | None:
             "the update has no times and the model's interactions have some, which are dropped; read the update with "
             "timestamp= (--timestamp) to keep them"
         )
+    _require_same_clock(model.train_, new)
     found = added(model.train_, new)
     if found.nothing and not _other_weights(model.train_, found.data):
         log.warning(
@@ -108,6 +110,18 @@ def begin_update(model: Recommender, new: Any) -> Added | None:
         )
         return None
     return found
+
+
+def _require_same_clock(old: Interactions, new: Interactions) -> None:
+    """Raise where both have times, of different units."""
+    if old.timestamps is None or new.timestamps is None:
+        return
+    ours, theirs = size_unit(old.timestamps), size_unit(new.timestamps)
+    if ours != theirs and None not in (ours, theirs):
+        raise DataError(
+            f"the times of the update are in {theirs} since 1970 (dates are in us), those of the model's interactions "
+            f"in {ours}. Give both the same unit, or read the update without times."
+        )
 
 
 def _other_weights(old: Interactions, whole: Interactions) -> bool:

@@ -215,6 +215,8 @@ class _Reader:
 
 def _require_possible(train: Interactions, rules: Rules, tables: RuleTables, k: int) -> None:
     """Raise where rules contradict each other for these items and lists of k."""
+    if tables.share > 0:
+        _require_new(rules, tables, k)
     contradict = "the rules contradict each other:"
     if len(tables.places) and tables.places[-1] > k:
         raise ParameterError(
@@ -243,3 +245,30 @@ def _require_possible(train: Interactions, rules: Rules, tables: RuleTables, k: 
 
 def _groups_of(tables: RuleTables, row: Any) -> NDArray[np.int32]:
     return tables.groups[tables.group_offsets[row] : tables.group_offsets[row + 1]]
+
+
+def _require_new(rules: Rules, tables: RuleTables, k: int) -> None:
+    """Raise if no new item may be in a list; say so where there are too few for a list of k."""
+    is_new = tables.is_new > 0
+    may_be = is_new if tables.allowed is None else is_new & tables.allowed
+    by = "new" if rules.new is not None else f"new_days={rules.new_days:g}"
+    if not is_new.any():
+        raise DataError(
+            f"rules: min_new_share={tables.share:g} asks for new items, and no item of the model is new by {by}. Leave "
+            "min_new_share out, or name items that the model has."
+        )
+    if not may_be.any():
+        names = [name for name in ("exclude", "include", "in_stock", "max_age_days") if getattr(rules, name)]
+        raise ParameterError(
+            f"the rules contradict each other: min_new_share={tables.share:g} asks for new items, and none of the "
+            f"{int(is_new.sum()):,} new by {by} is left by {', '.join(names)}."
+        )
+    wanted, n_new = math.ceil(tables.share * k - 1e-9), int(may_be.sum())
+    if n_new < wanted:
+        log.warning(
+            "rules: min_new_share=%g asks for %d new items among k=%d, and %d may be shown: lists are shorter than k",
+            tables.share,
+            wanted,
+            k,
+            n_new,
+        )
