@@ -178,7 +178,7 @@ def table() -> list[ModelInfo]:
     """Name, family and abilities of every model, in the order of `registry`.
 
     >>> [one.name for one in table() if one.partial_fit]
-    ['cml', 'dpcml', 'blend']
+    ['als', 'bpr', 'cml', 'dpcml', 'blend']
     """
     return [_info(name, create(name)) for name in _MODELS]
 
