@@ -89,7 +89,7 @@ def search(
         "parameters": best["parameters"],
         "validation": best["validation"],
         "trials": len(outcome.trials),
-        "seconds": round(outcome.seconds, 1),
+        "seconds": round(outcome.seconds, 3),
         "grid": grid,
     }
 
@@ -135,7 +135,7 @@ class _TrialRunner:
             "score": sum(metrics.values()),
             "best_epoch": getattr(trained, "best_epoch_", None),
             "cut": getattr(trained, "stopped_", "") == "time",
-            "seconds": round(time.perf_counter() - start, 1),
+            "seconds": round(time.perf_counter() - start, 3),
         }
 
     def _fitted(self, model: Recommender) -> Recommender:
