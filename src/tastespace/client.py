@@ -1,0 +1,412 @@
+"""A client of the server: `tastespace serve` from Python, with types.
+
+>>> Client("http://127.0.0.1:8000", token="ts_...").address
+'http://127.0.0.1:8000'
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import quote
+
+from tastespace.errors import TastespaceError
+from tastespace.extras import missing
+
+if TYPE_CHECKING:
+    import httpx
+
+Id = int | float | str | bool
+Answer = TypeVar("Answer")
+
+_AGAIN = (429, 503)
+
+
+class ServerError(TastespaceError):
+    """The server has refused a request: `status`, `code`, and what to do in `advice`."""
+
+    def __init__(self, status: int, code: str, message: str, advice: str = "") -> None:
+        super().__init__(f"{message} {advice}".strip())
+        self.status, self.code, self.advice = status, code, advice
+
+
+@dataclass(frozen=True)
+class PastItem:
+    """A past item that speaks for a recommendation."""
+
+    item: Id
+    title: str | None
+    weight: float
+
+
+@dataclass(frozen=True)
+class NamedItem:
+    """An item and its title."""
+
+    item: Id
+    title: str | None
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of a list."""
+
+    item: Id
+    title: str | None
+    category: str | None
+    rank: int
+    score: float | None
+    interest: int | None
+    distance: float | None
+    because: list[PastItem] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Recommendations:
+    """The list of one user."""
+
+    user: Id | None
+    model: int
+    """Generation of the model that gave it."""
+    items: list[Item]
+    fallback: str | None = None
+    """``"popular"`` where nothing is known of the user."""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The list of one interest."""
+
+    interest: int
+    interests: list[int]
+    name: str
+    share: float
+    weight: float
+    muted: bool
+    boost: float
+    reasons: list[NamedItem]
+    items: list[Item]
+
+
+@dataclass(frozen=True)
+class Interest:
+    """One interest of a user, with its place on the map."""
+
+    interest: int
+    name: str
+    share: float
+    muted: bool
+    boost: float
+    x: float
+    y: float
+    items: list[NamedItem]
+
+
+@dataclass(frozen=True)
+class AudienceUser:
+    """A user whose interest is near an item."""
+
+    user: Id
+    interest: int
+    distance: float
+
+
+@dataclass(frozen=True)
+class FoundUser:
+    """A user of the model."""
+
+    user: Id
+    name: str | None
+    n_items: int
+
+
+@dataclass(frozen=True)
+class Map:
+    """All items in the plane, in columns of the same length."""
+
+    items: list[Id]
+    titles: list[str | None]
+    x: list[float]
+    y: list[float]
+    category: list[int]
+    """Place in `categories`; -1: none."""
+    categories: list[str]
+    popularity: list[int]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an item."""
+
+    user: Id | None
+    item: Id
+    title: str | None
+    text: str
+    interest: int | None
+    interest_name: str | None
+    because: list[PastItem]
+    distance: float | None
+    rank: int
+    score: float
+    seen: bool
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What became of feedback."""
+
+    stored: int
+    duplicates: int
+    unknown_items: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a user has muted and boosted."""
+
+    user: Id
+    mute: list[int]
+    boost: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One interaction. It keeps its id, so that it may be sent again without being stored twice."""
+
+    user: Id
+    item: Id
+    weight: float = 1.0
+    time: str | None = None
+    """In ISO form; None: when it is stored."""
+    event_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+class Client:
+    """A connection to a server; threads may share it.
+
+    Requests that the server could not take at the moment (429, 503), and those that were not answered, are sent again a
+    few times. That is harmless: every event has an id.
+
+    Args:
+        address: Such as ``"http://127.0.0.1:8000"``.
+        token: A token, where the server wants one.
+        timeout: Seconds for an answer.
+        retries: How often a request is sent again.
+        transport: Of httpx, such as one to an application in the same process.
+    """
+
+    def __init__(
+        self,
+        address: str = "http://127.0.0.1:8000",
+        token: str | None = None,
+        *,
+        timeout: float = 10.0,
+        retries: int = 3,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        try:
+            import httpx
+        except ImportError as problem:
+            raise missing("serve", "the client needs httpx") from problem
+        self.address, self._retries, self._failures = address.rstrip("/"), retries, httpx.TransportError
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = httpx.Client(base_url=self.address, headers=headers, timeout=timeout, transport=transport)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._http.close()
+
+    # ---- lists ---------------------------------------------------------------------------------------------
+
+    def recommend(self, user: Id, k: int = 10, **options: Any) -> Recommendations:
+        """The best items for a user.
+
+        Options: ``mix``, ``diversity``, ``filter`` (``'year >= 1990'``), ``exclude`` and ``include`` (item ids),
+        ``mute`` (numbers of interests), ``boost`` (factors of interests), ``unknown="popular"``, ``because=False``,
+        ``rules`` (a dict), ``model="compare"``.
+        """
+        (found,) = self.recommend_all([user], k, **options)
+        return found
+
+    def recommend_all(self, users: Sequence[Id], k: int = 10, **options: Any) -> list[Recommendations]:
+        """The best items for several users, in their order."""
+        return self._lists({"users": list(users), "k": k}, options)
+
+    def recommend_for(self, histories: Iterable[Iterable[Id]], k: int = 10, **options: Any) -> list[Recommendations]:
+        """The best items for people who are not in the model, from what they took."""
+        return self._lists({"histories": [list(one) for one in histories], "k": k}, options)
+
+    def recommend_with(
+        self, features: Iterable[Mapping[str, Any]], k: int = 10, **options: Any
+    ) -> list[Recommendations]:
+        """The best items for people with these features, where the model takes features."""
+        return self._lists({"features": [dict(one) for one in features], "k": k}, options)
+
+    def _lists(self, body: dict[str, Any], options: dict[str, Any]) -> list[Recommendations]:
+        answer = self._ask("POST", "/v1/recommendations", **_split(body, options))
+        return [_read(Recommendations, one) for one in answer["lists"]]
+
+    # ---- tastes --------------------------------------------------------------------------------------------
+
+    def shelves(self, user: Id, k: int = 8, **options: Any) -> list[Shelf]:
+        """A row of items for each interest of a user."""
+        answer = self._ask("GET", f"/v1/users/{_quoted(user)}/shelves", query=_query({"k": k, **options}))
+        return [_read(Shelf, one) for one in answer["shelves"]]
+
+    def shelves_for(self, history: Iterable[Id], k: int = 8, **options: Any) -> list[Shelf]:
+        """The same for somebody who is not in the model."""
+        answer = self._ask("POST", "/v1/shelves", **_split({"history": list(history), "k": k}, options))
+        return [_read(Shelf, one) for one in answer["shelves"]]
+
+    def interests(self, user: Id, **options: Any) -> list[Interest]:
+        """The interests of a user, with shares, names and places on the map."""
+        answer = self._ask("GET", f"/v1/users/{_quoted(user)}/interests", query=_query(options))
+        return [_read(Interest, one) for one in answer["interests"]]
+
+    def interests_for(self, history: Iterable[Id], **options: Any) -> list[Interest]:
+        """The same for somebody who is not in the model."""
+        answer = self._ask("POST", "/v1/interests", **_split({"history": list(history)}, options))
+        return [_read(Interest, one) for one in answer["interests"]]
+
+    def explain(self, user: Id, item: Id) -> Explanation:
+        """Why an item has its rank for a user."""
+        return _read(Explanation, self._ask("GET", f"/v1/users/{_quoted(user)}/explanations/{_quoted(item)}"))
+
+    def similar(self, item: Id, k: int = 10) -> list[Item]:
+        """Items like an item."""
+        answer = self._ask("GET", f"/v1/items/{_quoted(item)}/similar", query={"k": str(k)})
+        return [_read(Item, one) for one in answer["items"]]
+
+    def search(self, text: str, limit: int = 20) -> list[NamedItem]:
+        """Items by words of their titles, or by id."""
+        answer = self._ask("GET", "/v1/items/search", query={"q": text, "limit": str(limit)})
+        return [_read(NamedItem, one) for one in answer["items"]]
+
+    def audience(self, item: Id, k: int = 20) -> list[AudienceUser]:
+        """The users whose interests are nearest to an item."""
+        answer = self._ask("GET", f"/v1/items/{_quoted(item)}/audience", query={"k": str(k)})
+        return [_read(AudienceUser, one) for one in answer["users"]]
+
+    def users(self, text: str = "", limit: int = 20) -> list[FoundUser]:
+        """Users by id or name."""
+        answer = self._ask("GET", "/v1/users", query={"q": text, "limit": str(limit)})
+        return [_read(FoundUser, one) for one in answer["users"]]
+
+    def map(self) -> Map:
+        """All items in the plane."""
+        return _read(Map, self._ask("GET", "/v1/map"))
+
+    # ---- feedback ------------------------------------------------------------------------------------------
+
+    def feedback(self, events: Iterable[Event | tuple[Id, Id]]) -> Stored:
+        """Send interactions, as events or as pairs of user and item; when it returns, they are on disk."""
+        listed = [one if isinstance(one, Event) else Event(*one) for one in events]
+        body = [
+            {name: value for name, value in vars(one).items() if value is not None}
+            for one in listed
+        ]  # fmt: skip
+        return _read(Stored, self._ask("POST", "/v1/feedback", body={"events": body}))
+
+    def profile(self, user: Id) -> Profile:
+        """What a user has muted and boosted."""
+        return _profile(self._ask("GET", f"/v1/users/{_quoted(user)}/profile"))
+
+    def set_profile(self, user: Id, mute: Iterable[int] = (), boost: Mapping[int, float] | None = None) -> Profile:
+        """Replace what a user has muted and boosted."""
+        body = {"mute": list(mute), "boost": {str(x): factor for x, factor in (boost or {}).items()}}
+        return _profile(self._ask("PUT", f"/v1/users/{_quoted(user)}/profile", body=body))
+
+    # ---- the server ----------------------------------------------------------------------------------------
+
+    def model(self) -> dict[str, Any]:
+        """What is served."""
+        return dict(self._ask("GET", "/v1/model"))
+
+    def reload(self, path: str | None = None) -> dict[str, Any]:
+        """Serve another model beside the served one, or the same path again."""
+        return dict(self._ask("POST", "/v1/model/reload", body={} if path is None else {"path": path}))
+
+    def is_ready(self) -> bool:
+        """Whether the server answers."""
+        try:
+            return bool(self._http.get("/health/ready").status_code == 200)
+        except self._failures:
+            return False
+
+    def _ask(self, method: str, path: str, query: Any = None, body: Any = None) -> Any:
+        for attempt in range(self._retries + 1):
+            last = attempt == self._retries
+            try:
+                answer = self._http.request(method, path, params=query, json=body)
+            except self._failures as problem:
+                if last:
+                    raise ServerError(0, "unreachable", f"{self.address} does not answer ({problem}).") from problem
+                time.sleep(0.1 * 2**attempt)
+                continue
+            if answer.status_code not in _AGAIN or last:
+                break
+            time.sleep(min(float(answer.headers.get("retry-after", "1")), 5.0))
+        if answer.status_code >= 400:
+            try:
+                found = answer.json()["error"]
+                raise ServerError(answer.status_code, found["code"], found["message"], found["advice"])
+            except (ValueError, KeyError, TypeError):
+                raise ServerError(answer.status_code, "no_json", answer.text[:200]) from None
+        return answer.json()
+
+
+def _split(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Body and query of a POST: all options but the model stand in the body."""
+    given = {name: value for name, value in options.items() if value is not None and name != "model"}
+    if "boost" in given:
+        given["boost"] = {str(x): factor for x, factor in given["boost"].items()}
+    if "mute" in given:
+        given["mute"] = list(given["mute"])
+    query = {"model": options["model"]} if options.get("model") else None
+    return {"body": {**body, **given}, "query": query}
+
+
+def _query(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as they stand behind the question mark."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if "boost" in given:
+        given["boost"] = ",".join(f"{x}:{factor}" for x, factor in given["boost"].items()) or ","
+    if "mute" in given:
+        given["mute"] = ",".join(map(str, given["mute"])) or ","
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()}
+
+
+def _quoted(one: Id) -> str:
+    return quote(str(one).lower() if isinstance(one, bool) else str(one), safe="")
+
+
+def _profile(found: dict[str, Any]) -> Profile:
+    return Profile(found["user"], found["mute"], {int(x): factor for x, factor in found["boost"].items()})
+
+
+def _read(kind: type[Answer], found: Mapping[str, Any]) -> Answer:
+    """JSON as a value of a type; fields that this client does not know are left out."""
+    hints = get_type_hints(kind)
+    given = {}
+    for one in fields(kind):  # type: ignore[arg-type]
+        if one.name in found:
+            given[one.name] = _as(hints[one.name], found[one.name])
+    return kind(**given)
+
+
+def _as(hint: Any, value: Any) -> Any:
+    if get_origin(hint) is list and is_dataclass(get_args(hint)[0]):
+        return [_read(get_args(hint)[0], one) for one in value]
+    return value

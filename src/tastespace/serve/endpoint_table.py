@@ -1,0 +1,182 @@
+"""What an endpoint is: declared once, from which routing, checks and the OpenAPI document follow."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+
+from tastespace.serve.http_errors import HttpError
+from tastespace.serve.model_holder import Slot
+from tastespace.serve.schemas import ModelQuery
+from tastespace.serve.server_state import ServerState
+from tastespace.serve.validation_messages import refused
+
+MOST_QUERY = 16_384
+_MOST_FIELDS = 200
+_SAID_BY_BLANK = ("mute", "boost")
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """An answer that is not plain JSON with status 200."""
+
+    body: bytes
+    status: int = 200
+    content_type: bytes = b"application/json"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+@dataclass(eq=False)
+class Call:
+    """One request, read and checked."""
+
+    state: ServerState
+    path: dict[str, str]
+    query: Any
+    body: Any = None
+    headers: dict[bytes, bytes] = field(default_factory=dict)
+
+    @cached_property
+    def slot(self) -> Slot:
+        """The model that is asked, the same one for the whole request."""
+        return self.state.slot(self.query.model)
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+@dataclass(eq=False)
+class Endpoint:
+    """A method and a path, who may ask, what is read and what is answered."""
+
+    method: str
+    path: str
+    handler: Handler
+    answer: Any
+    scope: str | None = "read"
+    query: type[msgspec.Struct] = ModelQuery
+    body: type[msgspec.Struct] | None = None
+    errors: tuple[int, ...] = ()
+    is_body_optional: bool = False
+    """Whether no body is as good as one without fields."""
+
+    @property
+    def summary(self) -> str:
+        """What it does: the docstring of its function."""
+        return (self.handler.__doc__ or "").strip().split("\n")[0]
+
+    @cached_property
+    def segments(self) -> tuple[str, ...]:
+        """The path in parts; one in braces is a parameter."""
+        return tuple(self.path.strip("/").split("/"))
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self.body)
+
+    @cached_property
+    def _lists(self) -> frozenset[str]:
+        """Fields of the query that may be given several times."""
+        return frozenset(one.name for one in msgspec.structs.fields(self.query) if one.type == list[str])
+
+    def read_query(self, text: bytes) -> Any:
+        """The query as a value; blank fields are as good as missing ones, but for ``mute`` and ``boost``.
+
+        Blank these say that nothing is muted or boosted, whatever the profile says.
+        """
+        if not text:
+            return self.query()
+        if len(text) > MOST_QUERY:
+            raise HttpError(414, "query_too_long", f"the query has more than {MOST_QUERY:,} characters.", "Use POST.")
+        given: dict[str, Any] = {}
+        try:
+            pairs = parse_qsl(text.decode("latin-1"), True, max_num_fields=_MOST_FIELDS, errors="strict")
+        except (ValueError, UnicodeDecodeError) as problem:
+            raise HttpError(400, "bad_query", f"the query cannot be read: {problem}.") from problem
+        for name, value in pairs:
+            if not value and name not in _SAID_BY_BLANK:
+                continue
+            if name in self._lists:
+                given.setdefault(name, []).extend(one for one in value.split(",") if one)
+            elif name in given:
+                raise HttpError(
+                    422, "invalid_request", f"{name[:40]!r} is given more than once in the query.", "Give it once."
+                )
+            else:
+                given[name] = value
+        try:
+            return msgspec.convert(given, self.query, strict=False)
+        except msgspec.ValidationError as problem:
+            raise refused(problem, given, self.query, "query") from problem
+
+    def read_body(self, content: bytes) -> Any:
+        """The body as a value."""
+        if self.body is None or (self.is_body_optional and not content):
+            return None if self.body is None else self.body()
+        try:
+            return self._decoder.decode(content)
+        except msgspec.ValidationError as problem:
+            raise refused(problem, _json_or_none(content), self.body, "body") from problem
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+            raise HttpError(400, "bad_json", f"the body is no JSON: {problem}.") from problem
+
+
+class Routes:
+    """Finds the endpoint of a path. Matches the path as it was sent, so that ids may hold slashes (%2F)."""
+
+    def __init__(self, endpoints: list[Endpoint]) -> None:
+        self._exact: dict[tuple[str, ...], dict[str, Endpoint]] = {}
+        self._patterns: list[tuple[tuple[str, ...], dict[str, Endpoint]]] = []
+        for one in endpoints:
+            if "{" not in one.path:
+                self._exact.setdefault(one.segments, {})[one.method] = one
+                continue
+            for segments, methods in self._patterns:
+                if segments == one.segments:
+                    methods[one.method] = one
+                    break
+            else:
+                self._patterns.append((one.segments, {one.method: one}))
+
+    def find(self, method: str, raw_path: bytes) -> tuple[Endpoint, dict[str, str]]:
+        """The endpoint and the parameters of its path; 404 or 405 where there is none."""
+        parts = raw_path.removeprefix(b"/").split(b"/")
+        names = tuple(part.decode("latin-1") for part in parts)
+        methods, given = self._exact.get(names), {}
+        if methods is None:
+            for segments, candidates in self._patterns:
+                if len(segments) == len(names) and all(
+                    one[0] == "{" or one == name for one, name in zip(segments, names, strict=True)
+                ):
+                    methods = candidates
+                    given = {one[1:-1]: _text(part) for one, part in zip(segments, parts, strict=True) if one[0] == "{"}
+                    break
+        if methods is None:
+            raise HttpError(404, "not_found", "there is nothing at this path.", "GET /openapi.json lists the paths.")
+        found = methods.get("GET" if method == "HEAD" else method)
+        if found is None:
+            allowed = ", ".join(sorted(methods))
+            raise HttpError(
+                405, "method_not_allowed", f"{method[:20]} is not possible here.", f"Use {allowed}.", {"Allow": allowed}
+            )
+        return found, given
+
+
+def _json_or_none(content: bytes) -> Any:
+    """What JSON holds; None where it cannot be read to its end."""
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _text(part: bytes) -> str:
+    try:
+        return unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise HttpError(422, "wrong_id_type", "an id in the path is no UTF-8.", "Encode it as UTF-8.") from None

@@ -1,0 +1,358 @@
+"""The endpoints of the API: what each reads, computes and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import uuid
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from tastespace.errors import TastespaceError
+from tastespace.recommend.fold_in import fold_in
+from tastespace.serve.endpoint_table import Answer, Call, Endpoint
+from tastespace.serve.feedback_store import Event, StoredProfile
+from tastespace.serve.http_errors import HttpError
+from tastespace.serve.json_ids import id_in_type, ids_in_type, new_id_in_type
+from tastespace.serve.list_maker import ListOptions
+from tastespace.serve.model_holder import Slot
+from tastespace.serve.people import Person
+from tastespace.serve.request_options import (
+    boosts_by_number,
+    history_rows,
+    limited_k,
+    newcomer,
+    options_of_body,
+    options_of_query,
+    require_few,
+)
+from tastespace.serve.schemas import (
+    AudienceAnswer,
+    Batch,
+    BatchBody,
+    ExplanationAnswer,
+    ExplanationBody,
+    FeedbackAnswer,
+    FeedbackBody,
+    FoundItems,
+    FoundUsers,
+    Health,
+    HistoryBody,
+    InterestsAnswer,
+    LimitQuery,
+    Listing,
+    ListQuery,
+    MapAnswer,
+    ModelAnswer,
+    NeighborQuery,
+    ProfileAnswer,
+    ProfileBody,
+    ReloadBody,
+    ShelvesAnswer,
+    SimilarAnswer,
+)
+from tastespace.serve.taste_answers import checked_profile
+
+JSON = msgspec.json.Encoder()
+
+# ---- lists -------------------------------------------------------------------------------------------------------
+
+
+async def recommendations(call: Call) -> Any:
+    """The best items for one user."""
+    slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
+    if not slot.lists.is_quick(user, options):
+        return await call.state.in_time(call.state.batches.list_of(slot.lists, user, options))
+    kept = slot.lists.kept_answer(user, options)
+    if kept is None:
+        kept = JSON.encode(await call.state.batches.list_of(slot.lists, user, options))
+        slot.lists.keep_answer(user, options, kept)
+    return Answer(kept)
+
+
+async def batch(call: Call) -> Any:
+    """The best items for several users, histories or rows of features."""
+    body: BatchBody = call.body
+    given = [one for one in (body.users, body.histories, body.features) if one is not None]
+    if len(given) != 1:
+        raise HttpError(422, "invalid_request", "expected one of users, histories and features.", "Give one of them.")
+    require_few(call, len(given[0]), call.state.settings.limits.batch, "lists")
+    slot, options = call.slot, options_of_body(call)
+    if body.users is not None:
+        users = ids_in_type(slot.served.train.users, body.users, "user")
+        if options.mute or options.boost or len(users) < 2:
+            found: Sequence[Listing | BaseException] = await call.state.compute(slot.lists.for_users, users, options)
+        else:
+            waiting = (call.state.batches.list_of(slot.lists, user, options) for user in users)
+            found = await call.state.in_time(asyncio.gather(*waiting, return_exceptions=True))
+        for one in found:
+            if isinstance(one, BaseException):
+                raise one
+        return Batch([one for one in found if isinstance(one, Listing)])
+    if body.histories is not None:
+        histories = [history_rows(call, one) for one in body.histories]
+        if any(not len(one) for one in histories) and options.unknown == "error":
+            raise HttpError(422, "empty_history", "a history is empty.", "unknown=popular gives popular items for it.")
+        return Batch(await call.state.compute(slot.lists.for_histories, histories, options))
+    return Batch(await call.state.compute(_with_features, slot, body.features or [], options))
+
+
+def _with_features(slot: Slot, features: list[dict[str, Any]], options: ListOptions) -> list[Listing]:
+    if not features:
+        return []
+    try:
+        frame = pl.DataFrame(features, infer_schema_length=None, strict=False)
+    except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as problem:
+        raise HttpError(422, "invalid_request", f"the features are no table: {str(problem)[:200]}.") from problem
+    model = fold_in(slot.served.model, None, "error", frame.drop("user", strict=False))
+    lists = slot.lists.for_people([Person(model, row, None, True) for row in range(len(frame))], options)
+    return [Listing(None, slot.served.generation, one) for one in lists]
+
+
+# ---- tastes of one person ----------------------------------------------------------------------------------------
+
+
+async def shelves(call: Call) -> Any:
+    """A row of items for each interest of a user."""
+    user, options = call.slot.served.user_id(call.path["user"]), options_of_query(call, 8)
+    return await call.state.compute(lambda: call.slot.tastes.shelves(call.slot.people.require(user), options))
+
+
+async def shelves_for(call: Call) -> Any:
+    """The same for anybody with a history."""
+    options = options_of_body(call, 8)
+    return await call.state.compute(lambda: call.slot.tastes.shelves(newcomer(call), options))
+
+
+async def interests(call: Call) -> Any:
+    """The interests of a user, with their places on the map, and the history."""
+    user, options = call.slot.served.user_id(call.path["user"]), options_of_query(call)
+    return await call.state.compute(lambda: call.slot.tastes.interests(call.slot.people.require(user), options))
+
+
+async def interests_for(call: Call) -> Any:
+    """The same for anybody with a history."""
+    options = options_of_body(call)
+    return await call.state.compute(lambda: call.slot.tastes.interests(newcomer(call), options))
+
+
+async def explanation(call: Call) -> Any:
+    """Why an item has its rank for a user."""
+    served = call.slot.served
+    user, item = served.user_id(call.path["user"]), served.item_id(call.path["item"])
+    return await call.state.compute(lambda: call.slot.tastes.explanation(call.slot.people.require(user), item))
+
+
+async def explanation_for(call: Call) -> Any:
+    """The same for anybody with a history."""
+    item = id_in_type(call.slot.served.train.items, call.body.item, "item")
+    return await call.state.compute(lambda: call.slot.tastes.explanation(newcomer(call), item))
+
+
+# ---- catalog -----------------------------------------------------------------------------------------------------
+
+
+async def users(call: Call) -> Any:
+    """Users by id or name."""
+    return await call.state.compute(call.slot.catalog.search_users, call.query.q, call.query.limit)
+
+
+async def search(call: Call) -> Any:
+    """Items by words of their titles, or by id."""
+    return await call.state.compute(call.slot.catalog.search_items, call.query.q, call.query.limit)
+
+
+async def similar(call: Call) -> Any:
+    """Items like an item."""
+    item = call.slot.served.item_id(call.path["item"])
+    return await call.state.compute(call.slot.catalog.similar, item, limited_k(call, call.query.k))
+
+
+async def audience(call: Call) -> Any:
+    """Users whose interests are nearest to an item."""
+    item = call.slot.served.item_id(call.path["item"])
+    return await call.state.compute(call.slot.catalog.audience, item, limited_k(call, call.query.k, 20))
+
+
+async def catalog_map(call: Call) -> Answer:
+    """All items in the plane, in columns; compressed where the client takes that, the same until the model changes."""
+    slot = call.slot
+    tag = f'"{slot.served.generation}-{slot.served.checksum}"'.encode()
+    headers = ((b"etag", tag), (b"vary", b"Accept-Encoding"), (b"cache-control", b"private, no-cache"))
+    if call.headers.get(b"if-none-match") == tag:
+        return Answer(b"", 304, headers=headers)
+    plain = await call.state.compute(lambda: slot.served.kept("map", lambda: JSON.encode(slot.catalog.map())))
+    if b"gzip" not in call.headers.get(b"accept-encoding", b""):
+        return Answer(plain, headers=headers)
+    packed = await call.state.compute(lambda: slot.served.kept("map gzip", lambda: gzip.compress(plain, 5, mtime=0)))
+    return Answer(packed, headers=(*headers, (b"content-encoding", b"gzip")))
+
+
+# ---- feedback ----------------------------------------------------------------------------------------------------
+
+
+async def feedback(call: Call) -> Any:
+    """Store new interactions and a profile durably; the next list knows them."""
+    body: FeedbackBody = call.body
+    require_few(call, len(body.events), call.state.settings.limits.batch, "events")
+    train = call.slot.served.train
+    events = [
+        Event(
+            new_id_in_type(train.users, one.user, "user"),
+            new_id_in_type(train.items, one.item, "item"),
+            one.event_id or uuid.uuid4().hex,
+            one.weight,
+            _time(one.time),
+        )
+        for one in body.events
+    ]
+    for event in events:
+        if "\x00" in event.event_id or not event.event_id.isprintable():
+            raise HttpError(422, "invalid_request", "event_id: expected printable characters.")
+    profiles = []
+    if body.profile is not None:
+        user = id_in_type(train.users, body.profile.user, "user")
+        profiles.append(await _checked(call, user, body.profile))
+    if not events and not profiles:
+        raise HttpError(422, "invalid_request", "there is nothing to store.", "Give events, a profile, or both.")
+    is_new = await call.state.in_time(call.state.writer.write(events, profiles))
+    unknown = int((train.items.find([one.item for one in events]) < 0).sum()) if events else 0
+    answer = FeedbackAnswer(sum(is_new), len(is_new) - sum(is_new), unknown)
+    call.state.counts.feedback_stored += answer.stored
+    call.state.counts.feedback_duplicates += answer.duplicates
+    return answer
+
+
+def _time(given: str | None) -> str:
+    if given is None:
+        return ""
+    try:
+        moment = datetime.fromisoformat(given.replace("Z", "+00:00"))
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        return moment.astimezone(timezone.utc).isoformat()
+    except (ValueError, OverflowError):
+        raise HttpError(
+            422,
+            "invalid_request",
+            f"time={given[:40]!r}: expected a time in ISO form.",
+            "2024-05-01T12:00:00Z is one.",
+        ) from None
+
+
+async def _checked(call: Call, user: Any, body: ProfileBody) -> StoredProfile:
+    boost = boosts_by_number(body.boost)
+
+    def check() -> StoredProfile:
+        profile = checked_profile(call.slot.people.require(user), body.mute, boost)
+        return StoredProfile(user, tuple(sorted(profile.muted)), dict(profile.boosts))
+
+    return await call.state.compute(check)
+
+
+async def get_profile(call: Call) -> Any:
+    """What a user has muted and boosted."""
+    user = call.slot.served.user_id(call.path["user"])
+    people = call.slot.people
+    await call.state.compute(people.refresh)
+    found = people.profile(user)
+    return ProfileAnswer(_json(user), sorted(found.muted), {str(x): factor for x, factor in found.boosts.items()})
+
+
+async def put_profile(call: Call) -> Any:
+    """Replace what a user has muted and boosted."""
+    user = call.slot.served.user_id(call.path["user"])
+    profile = await _checked(call, user, call.body)
+    await call.state.in_time(call.state.writer.write([], [profile]))
+    return ProfileAnswer(_json(user), list(profile.mute), {str(x): factor for x, factor in profile.boost.items()})
+
+
+def _json(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool)) else str(value)
+
+
+# ---- the server itself -------------------------------------------------------------------------------------------
+
+
+async def model(call: Call) -> Any:
+    """What is served: class, parameters, sizes, what it can do."""
+    state = call.state
+    other = None if state.compare is None else state.compare.slot.served.info
+    return msgspec.structs.replace(call.slot.served.info, compare=other if call.query.model == "main" else None)
+
+
+async def reload(call: Call) -> Any:
+    """Serve another model, or the same path as it is now; the old one answers until the new one is ready."""
+    state = call.state
+    call.slot  # noqa: B018 - 404 where there is no second model
+    holder = state.main if call.query.model == "main" or state.compare is None else state.compare
+    try:
+        await state.compute(holder.reload, call.body.path)
+    except OSError as problem:
+        raise HttpError(422, "model_refused", f"the model cannot be opened: {problem.strerror}.") from problem
+    except TastespaceError as problem:
+        raise HttpError(
+            422, "model_refused", f"the model is refused: {problem}", "The model that is served stays as it is."
+        ) from problem
+    call.__dict__.pop("slot", None)
+    return await model(call)
+
+
+async def live(call: Call) -> Any:
+    """Whether the process answers."""
+    return Health("ok")
+
+
+async def ready(call: Call) -> Any:
+    """Whether requests should be sent here; problems with files and the store are listed while it goes on."""
+    state = call.state
+    others = (None if one is None else one.problem for one in (state.main, state.compare, state.writer))
+    problems = [*state.problems.values(), *(one for one in others if one)]
+    answer = Health("stopping" if state.is_closing else "ok", state.main.slot.served.generation, problems)
+    return Answer(JSON.encode(answer), 503 if state.is_closing else 200)
+
+
+async def metrics(call: Call) -> Answer:
+    """Counts in the text format of Prometheus."""
+    state = call.state
+    values = [
+        ("tastespace_model_generation", "gauge", "Generation served.", float(state.main.slot.served.generation)),
+        ("tastespace_model_reloads_total", "counter", "Models swapped in.", float(state.main.reloads)),
+        ("tastespace_model_refusals_total", "counter", "Models refused.", float(state.main.refusals)),
+        ("tastespace_batches_total", "counter", "Batches of lists.", float(state.batches.batches)),
+        ("tastespace_batched_requests_total", "counter", "Lists in batches.", float(state.batches.requests)),
+    ]
+    return Answer(state.counts.text(values).encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+_USER = "/v1/users/{user}"
+_ITEM = "/v1/items/{item}"
+ENDPOINTS = [
+    Endpoint("GET", f"{_USER}/recommendations", recommendations, Listing, query=ListQuery, errors=(404,)),
+    Endpoint("POST", "/v1/recommendations", batch, Batch, body=BatchBody, errors=(404, 413)),
+    Endpoint("GET", f"{_USER}/shelves", shelves, ShelvesAnswer, query=ListQuery, errors=(404,)),
+    Endpoint("POST", "/v1/shelves", shelves_for, ShelvesAnswer, body=HistoryBody, errors=(404, 413)),
+    Endpoint("GET", f"{_USER}/interests", interests, InterestsAnswer, query=ListQuery, errors=(404,)),
+    Endpoint("POST", "/v1/interests", interests_for, InterestsAnswer, body=HistoryBody, errors=(404, 413)),
+    Endpoint("GET", f"{_USER}/explanations/{{item}}", explanation, ExplanationAnswer, query=ListQuery, errors=(404,)),
+    Endpoint("POST", "/v1/explanations", explanation_for, ExplanationAnswer, body=ExplanationBody, errors=(404, 413)),
+    Endpoint("GET", f"{_USER}/profile", get_profile, ProfileAnswer),
+    Endpoint("PUT", f"{_USER}/profile", put_profile, ProfileAnswer, "feedback", body=ProfileBody, errors=(404,)),
+    Endpoint("GET", "/v1/users", users, FoundUsers, query=LimitQuery),
+    Endpoint("GET", "/v1/items/search", search, FoundItems, query=LimitQuery),
+    Endpoint("GET", f"{_ITEM}/similar", similar, SimilarAnswer, query=NeighborQuery, errors=(404,)),
+    Endpoint("GET", f"{_ITEM}/audience", audience, AudienceAnswer, query=NeighborQuery, errors=(404,)),
+    Endpoint("GET", "/v1/map", catalog_map, MapAnswer),
+    Endpoint("POST", "/v1/feedback", feedback, FeedbackAnswer, "feedback", body=FeedbackBody, errors=(404, 413)),
+    Endpoint("GET", "/v1/model", model, ModelAnswer),
+    Endpoint(
+        "POST", "/v1/model/reload", reload, ModelAnswer, "admin", body=ReloadBody, errors=(409,), is_body_optional=True
+    ),
+    Endpoint("GET", "/health/live", live, Health, None),
+    Endpoint("GET", "/health/ready", ready, Health, None),
+    Endpoint("GET", "/metrics", metrics, str),
+]
+"""All endpoints; the summary of each is the docstring of its function."""

@@ -1,0 +1,277 @@
+"""Lists for requests: which options they have, and many users of the same options at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from tastespace.models.base import Recommender
+from tastespace.recommend.reasons import reasons
+from tastespace.recommend.request import Request
+from tastespace.recommend.rules import Rules
+from tastespace.recommend.scoring import ScoringIndex, TopK
+from tastespace.recommend.topk import TopKLists
+from tastespace.serve.http_errors import HttpError
+from tastespace.serve.people import People, Person, unknown_user
+from tastespace.serve.schemas import Item, Listing, PastItem
+from tastespace.serve.served_model import ServedModel
+
+_QUICK_K = 100
+_MOST_ANSWER = 8_192  # bytes of an answer that is kept
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """What a request says of its lists; requests with equal options are answered together."""
+
+    k: int = 10
+    mix: str | None = None
+    diversity: float | None = None
+    filter: str | None = None
+    exclude: tuple[Any, ...] = ()
+    include: tuple[Any, ...] = ()
+    mute: tuple[int, ...] | None = None
+    """Instead of what the profile mutes."""
+    boost: tuple[tuple[int, float], ...] | None = None
+    """Instead of what the profile boosts."""
+    unknown: str = "error"
+    because: bool = True
+    rules_key: Hashable = None
+    rules: Rules | None = field(default=None, compare=False)
+
+
+class ListMaker:
+    """Lists of one served model."""
+
+    def __init__(self, people: People, keep_answers: int = 0) -> None:
+        self.people, self.served, self._keep_answers = people, people.served, keep_answers
+        self._answers: dict[tuple[Any, ListOptions], bytes] = {}
+
+    def for_users(self, users: Sequence[Any], options: ListOptions) -> list[Listing | HttpError]:
+        """A list for each user, or the error of one."""
+        self.people.refresh()
+        found = self.people.find(users)
+        answers: list[Listing | HttpError] = []
+        known = [person for person in found if person is not None]
+        lists = iter(self.for_people(known, options))
+        ids = _json_users(self.served, users)
+        for person, user in zip(found, ids, strict=True):
+            if person is not None:
+                answers.append(Listing(user, self.served.generation, next(lists)))
+            elif options.unknown == "popular":
+                answers.append(Listing(user, self.served.generation, self._popular(options), "popular"))
+            else:
+                answers.append(unknown_user(user))
+        return answers
+
+    def for_histories(self, histories: Sequence[NDArray[np.int32]], options: ListOptions) -> list[Listing]:
+        """A list for each history, given as ascending rows; an empty one gets the most popular items."""
+        given = [one for one in histories if len(one)]
+        lists = iter([])  # type: ignore[var-annotated]
+        if given:
+            model = self.people.with_histories(given)
+            lists = iter(self.for_people([Person(model, row, None, True) for row in range(len(given))], options))
+        generation = self.served.generation
+        return [
+            Listing(None, generation, next(lists))
+            if len(one)
+            else Listing(None, generation, self._popular(options), "popular")
+            for one in histories
+        ]
+
+    def for_people(self, people: Sequence[Person], options: ListOptions) -> list[list[Item]]:
+        """The lists of people of this model or of folded-in ones."""
+        allowed = self.allowed(options)
+        lists: list[list[Item]] = [[] for _ in people]
+        if allowed is not None and not allowed.any():
+            return lists
+        together: dict[int, list[int]] = defaultdict(list)
+        for at, person in enumerate(people):
+            mute, boost = self.choices(person, options)
+            if mute or boost or person.also_seen is not None:
+                mask = _without(allowed, person.also_seen, self.served.train.n_items)
+                (lists[at],) = self._lists(person.model, [person.row], options, mask, mute, boost, together=False)
+            else:
+                together[id(person.model)].append(at)
+        for places in together.values():
+            rows = [people[at].row for at in places]
+            for at, items in zip(places, self._lists(people[places[0]].model, rows, options, allowed), strict=True):
+                lists[at] = items
+        return lists
+
+    def is_quick(self, user: Any, options: ListOptions) -> bool:
+        """Whether a list takes so little time that another thread would cost more: the plain list of a usual user."""
+        served = self.served
+        plain = options.k <= _QUICK_K and options == ListOptions(
+            k=options.k, unknown=options.unknown, because=options.because
+        )
+        return plain and served.is_small and self.people.is_quick(user)
+
+    def kept_answer(self, user: Any, options: ListOptions) -> bytes | None:
+        """The answer that a quick request has had before, if nothing was heard of the user since."""
+        found = self._answers.get((user, options))
+        if found is None:
+            return None
+        self.people.refresh()
+        return found if self.people.is_quick(user) else None
+
+    def keep_answer(self, user: Any, options: ListOptions, answer: bytes) -> None:
+        """Remember the answer to a quick request; the oldest are forgotten."""
+        if len(answer) <= _MOST_ANSWER:
+            self._answers[user, options] = answer
+            while len(self._answers) > self._keep_answers:
+                self._answers.pop(next(iter(self._answers)))
+
+    def choices(self, person: Person, options: ListOptions) -> tuple[list[int], dict[int, float]]:
+        """Muted and boosted interests: those of the request, else those of the profile."""
+        profile = self.people.usable_profile(person)
+        mute = sorted(profile.muted) if options.mute is None else list(options.mute)
+        boost = dict(profile.boosts) if options.boost is None else dict(options.boost)
+        return mute, {x: factor for x, factor in boost.items() if factor != 1}
+
+    def allowed(self, options: ListOptions) -> NDArray[np.bool_] | None:
+        """Which items filter, include and exclude leave; None: all of them."""
+        if options.filter is None and not options.include and not options.exclude:
+            return None
+        items = self.served.train.items
+        if options.filter is None:
+            mask = np.ones(len(items), dtype=bool)
+        else:
+            mask = self.served.filter_mask(options.filter).copy()
+        if options.include:
+            wanted = np.zeros(len(items), dtype=bool)
+            wanted[[self.served.item_row(item) for item in options.include]] = True
+            mask &= wanted
+        if options.exclude:
+            rows = items.find(list(options.exclude))
+            mask[rows[rows >= 0]] = False
+        return mask
+
+    def _lists(
+        self,
+        model: Recommender,
+        rows: Sequence[int],
+        options: ListOptions,
+        allowed: NDArray[np.bool_] | None,
+        mute: list[int] | None = None,
+        boost: dict[int, float] | None = None,
+        together: bool = True,
+    ) -> list[list[Item]]:
+        """The lists of users at these rows of one model; those that are not made together have wishes of their own."""
+        named = options.include or options.exclude
+        usual = together and model is self.served.model and not named  # others come again: what they need is kept
+
+        def make() -> TopKLists:
+            request = Request(
+                options.k, True, None, allowed, 1, options.mix, options.diversity, None, mute or None, boost or None,
+                options.rules,
+            )  # fmt: skip
+            return TopKLists(model, request)
+
+        maker = self.served.kept(("lists", options), make) if usual else make()
+        distinct, place = np.unique(np.asarray(rows, dtype=np.int32), return_inverse=True)
+        index = self.served.index if model is self.served.model else ScoringIndex(model, threads=1)
+        made: list[list[Item]] = []
+        for block, some in maker.blocks(distinct):
+            ends = np.searchsorted(some.query, np.arange(len(block.users) + 1)).tolist()
+            made += self._block(index, block.users.tolist(), ends, some, options.because)
+        return [made[at] for at in place]
+
+    def _block(
+        self, index: ScoringIndex, users: Sequence[int], ends: Sequence[int], found: TopK, because: bool
+    ) -> list[list[Item]]:
+        """The lists of a block as the API has them: those of ``users[u]`` are the entries ``ends[u]:ends[u + 1]``."""
+        interests = found.interests if index.model.has_interests else None
+        reasons = (
+            [one for user, (start, end) in zip(users, pairwise(ends), strict=True)
+             for one in self.because(index, user, found.rows[start:end])]
+            if because else None
+        )  # fmt: skip
+        listed = self.items(
+            found.rows,
+            found.scores.tolist(),
+            None if interests is None else interests.tolist(),
+            None if found.distances is None else found.distances.tolist(),
+            reasons,
+            found.rank.tolist(),
+        )
+        return [listed[start:end] for start, end in pairwise(ends)]
+
+    def items(
+        self,
+        rows: NDArray[np.integer[Any]],
+        scores: Sequence[float | None],
+        interests: Sequence[int] | None = None,
+        distances: Sequence[float] | None = None,
+        because: Sequence[list[PastItem]] | None = None,
+        ranks: Sequence[int] | None = None,
+    ) -> list[Item]:
+        """Items at these rows, in this order, with what is known of each; without ranks they are numbered."""
+        served = self.served
+        return [
+            Item(
+                item,
+                title,
+                category,
+                at + 1 if ranks is None else ranks[at],
+                scores[at],
+                None if interests is None else interests[at],
+                None if distances is None else distances[at],
+                UNSET if because is None else because[at],
+            )
+            for at, (item, title, category) in enumerate(
+                zip(served.ids_at(rows), served.titles_at(rows), served.categories_at(rows), strict=True)
+            )
+        ]
+
+    def because(self, index: ScoringIndex, row: int, items: NDArray[np.integer[Any]]) -> list[list[PastItem]]:
+        """The past items behind each of these items."""
+        found = reasons(index, row, items)
+        if not found:
+            return []
+        past = np.concatenate([rows for rows, _ in found])
+        named = [
+            PastItem(item, title, weight)
+            for item, title, weight in zip(
+                self.served.ids_at(past),
+                self.served.titles_at(past),
+                np.concatenate([values for _, values in found]).tolist(),
+                strict=True,
+            )
+        ]
+        ends = np.cumsum([0, *(len(rows) for rows, _ in found)]).tolist()
+        return [named[start:end] for start, end in pairwise(ends)]
+
+    def _popular(self, options: ListOptions) -> list[Item]:
+        """The most popular items that the request allows, for people of whom nothing is known."""
+        allowed = self.allowed(options)
+        if allowed is not None and not allowed.any():
+            return []
+        request = Request(options.k, filter=allowed, threads=1, rules=options.rules)
+        frame = TopKLists(self.served.model, request).popular(pl.Series("user", [0]))
+        rows = self.served.train.items.find(frame["item"])
+        return self.items(rows, [None] * len(rows), because=[[] for _ in rows] if options.because else None)
+
+
+def _without(
+    allowed: NDArray[np.bool_] | None, rows: NDArray[np.int32] | None, n_items: int
+) -> NDArray[np.bool_] | None:
+    if rows is None:
+        return allowed
+    mask = np.ones(n_items, dtype=bool) if allowed is None else allowed.copy()
+    mask[rows] = False
+    return mask
+
+
+def _json_users(served: ServedModel, users: Sequence[Any]) -> list[Any]:
+    """User ids as JSON has them."""
+    plain = (str, int, float, bool)
+    return [user if isinstance(user, plain) else str(user) for user in users]

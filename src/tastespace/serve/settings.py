@@ -1,0 +1,64 @@
+"""What a server is told when it starts: one value that its worker processes are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for; beyond, it is refused before anything is computed."""
+
+    k: int = 1_000
+    """Items in a list."""
+    batch: int = 1_000
+    """Users, histories or events in one request."""
+    history: int = 10_000
+    """Items in one history."""
+    body: int = 1 << 20
+    """Bytes of a body."""
+    seconds: float = 10.0
+    """For an answer."""
+    read_seconds: float = 10.0
+    """For a client to send its request: slow ones are cut off."""
+    in_flight: int = 4_096
+    """Requests that are being answered at once."""
+    rate: float = 0.0
+    """Requests a second for each token, or each address without tokens; 0: no limit. A token may have its own."""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """A server: which model, where feedback goes, who may ask, and limits.
+
+    >>> ServerSettings(Path("shop.model")).store_location
+    'shop.feedback.sqlite'
+    """
+
+    model: Path
+    compare: Path | None = None
+    store: str | None = None
+    """A file of SQLite, or ``postgresql://...``; by default a file beside the model."""
+    rules: Path | None = None
+    """TOML file of `tastespace.Rules`, read again when it changes."""
+    tokens: Path | None = None
+    """JSON file of token hashes, see `tastespace.serve.tokens`; None: everybody may ask everything."""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    allowed_hosts: tuple[str, ...] = ()
+    """Names in the Host header that are accepted; empty: any. Guards a loopback server against DNS rebinding."""
+    cors: tuple[str, ...] = ()
+    """Origins of other sites whose pages may ask; empty: none."""
+    watch_seconds: float = 1.0
+    """How often model directory, rules and tokens are looked at; 0: never."""
+    access_log: bool = False
+    keep_answers: int = 10_000
+    """Plain lists that a worker remembers as they were sent, until something is heard of the user; 0: none."""
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def store_location(self) -> str:
+        """Where feedback goes."""
+        return str(self.model.with_suffix(".feedback.sqlite")) if self.store is None else self.store

@@ -1,0 +1,172 @@
+"""Answers about a person's tastes: shelves, interests with their places on the map, explanations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tastespace.explore.item_places import interest_places
+from tastespace.models.profiles import Profile
+from tastespace.recommend.explanation_words import explanation_words
+from tastespace.recommend.explanations import explain
+from tastespace.recommend.interest_choices import checked_boost, checked_mute
+from tastespace.recommend.interest_labels import Labeler
+from tastespace.recommend.scoring import require_interest_space
+from tastespace.recommend.shelves import Shelf, shelves
+from tastespace.recommend.user_interests import UserInterests, user_interests
+from tastespace.recommend.wording import Wording
+from tastespace.serve.list_maker import ListMaker, ListOptions
+from tastespace.serve.people import Person
+from tastespace.serve.schemas import (
+    ExplanationAnswer,
+    HistoryItem,
+    InterestAnswer,
+    InterestsAnswer,
+    NamedItem,
+    PastItem,
+    ShelfAnswer,
+    ShelvesAnswer,
+)
+
+_BECAUSE = 3
+_PAST = 12  # past items listed with an interest
+
+
+class TasteAnswers:
+    """Answers of one served model about single people."""
+
+    def __init__(self, lists: ListMaker) -> None:
+        self._lists, self._served = lists, lists.served
+
+    def shelves(self, person: Person, options: ListOptions) -> ShelvesAnswer:
+        """A row of items for each interest; muted interests have an empty one."""
+        mute, boost = self._lists.choices(person, options)
+        allowed = self._lists.allowed(options)
+        key = person.model.train_.users[person.row]
+        view = user_interests(person.model, key, "shelves")
+        found: list[Shelf] = []
+        if allowed is None or allowed.any():
+            found = list(
+                shelves(
+                    person.model, key, options.k, mute=mute, boost=boost or None, filter=allowed, rules=options.rules,
+                    profile=False,
+                )
+            )  # fmt: skip
+        answers = [self._shelf(view, person, shelf, boost, options.because) for shelf in found]
+        shown = {x for shelf in answers for x in shelf.interests}
+        names = self._names(view) if mute or len(shown) < view.n_interests else {}
+        for x in range(view.n_interests):
+            if x in mute:
+                answers.append(self._empty(view, x, names[x], boost))
+        return ShelvesAnswer(self._json_user(person), self._served.generation, answers)
+
+    def _shelf(
+        self, view: UserInterests, person: Person, shelf: Shelf, boost: dict[int, float], because: bool
+    ) -> ShelfAnswer:
+        rows = self._served.train.items.find(shelf.items)
+        items = self._lists.items(
+            rows,
+            shelf.scores,
+            shelf.item_interests,
+            shelf.distances,
+            self._lists.because(view.index, person.row, rows) if because else None,
+        )
+        factor = max(boost.get(x, 1.0) for x in shelf.interests)
+        past = self._served.train.items.find(shelf.because) if shelf.because else np.empty(0, np.int64)
+        return ShelfAnswer(
+            shelf.interest, list(shelf.interests), shelf.name, shelf.weight, shelf.weight * factor, False, factor,
+            self._named(past), items,
+        )  # fmt: skip
+
+    def _empty(self, view: UserInterests, interest: int, name: str, boost: dict[int, float]) -> ShelfAnswer:
+        share = float(view.weights[interest])
+        reasons = self._named(view.past_of([interest])[:_BECAUSE])
+        return ShelfAnswer(interest, [interest], name, share, 0.0, True, boost.get(interest, 1.0), reasons, [])
+
+    def interests(self, person: Person, options: ListOptions) -> InterestsAnswer:
+        """Each interest with its place on the map, and the history."""
+        mute, boost = self._lists.choices(person, options)
+        view = user_interests(person.model, person.model.train_.users[person.row], "interests")
+        names, places = self._names(view), interest_places(person.model, person.row)
+        answers = []
+        for x in np.argsort(-view.weights, kind="stable").tolist():
+            past = view.past_of([x])
+            place_x, place_y = places[x]
+            answers.append(
+                InterestAnswer(
+                    x, names[x], float(view.weights[x]), x in mute, boost.get(x, 1.0), place_x, place_y,
+                    self._named(past[:_PAST]),
+                )
+            )  # fmt: skip
+        history = [
+            HistoryItem(one.item, one.title, interest)
+            for one, interest in zip(self._named(view.past), view.assigned_interest.tolist(), strict=True)
+        ]
+        return InterestsAnswer(self._json_user(person), self._served.generation, answers, history)
+
+    def explanation(self, person: Person, item: Any) -> ExplanationAnswer:
+        """Why an item has its rank."""
+        self._served.item_row(item)
+        model = person.model
+        found = explain(model, model.train_.users[person.row], item, _BECAUSE)
+        past = found.because or [
+            (one, title, 1 / (1 + max(gap, 0.0)) if found.distance is not None else -gap)
+            for one, title, gap in found.beside
+        ]
+        rows = self._served.train.items.find([one for one, _, _ in past]) if past else np.empty(0, np.int64)
+        (shown,) = self._named(np.array([self._served.item_row(found.item)]))
+        name = found.label
+        if name is None and found.interest is not None:
+            name = self._names(user_interests(model, found.user, "explanations"))[found.interest]
+        return ExplanationAnswer(
+            user=self._json_user(person),
+            item=shown.item,
+            title=shown.title,
+            text=explanation_words(model, found),
+            interest=found.interest,
+            interest_name=name,
+            because=[
+                PastItem(one.item, one.title, float(weight))
+                for one, (_, _, weight) in zip(
+                    self._named(rows),
+                    past,
+                    strict=True,
+                )
+            ],
+            distance=found.distance,
+            rank=found.rank,
+            score=found.score,
+            seen=found.seen,
+        )
+
+    def _names(self, view: UserInterests) -> dict[int, str]:
+        """A name for each interest: by categories where they fit, else by its past items."""
+        model = view.index.model
+        labels = view.labels(
+            Labeler(model.train_, None, model.popularity_source), [[x] for x in range(view.n_interests)]
+        )
+        names = {}
+        for x, label in enumerate(labels):
+            titles = list(dict.fromkeys(str(one.title or one.item) for one in self._named(view.past_of([x])[:2])))
+            names[x] = label or (Wording().shelf_name(titles) if titles else f"interest {x}")
+        return names
+
+    def _named(self, rows: Any) -> list[NamedItem]:
+        return [
+            NamedItem(item, title)
+            for item, title in zip(self._served.ids_at(rows), self._served.titles_at(rows), strict=True)
+        ]
+
+    def _json_user(self, person: Person) -> Any:
+        user = person.user
+        return user if user is None or isinstance(user, (str, int, float, bool)) else str(user)
+
+
+def checked_profile(person: Person, mute: list[int], boost: dict[int, float]) -> Profile:
+    """What a user wants to mute and boost, checked against the interests that the user has."""
+    require_interest_space(person.model, "interests to mute or boost")
+    n = person.n_interests
+    muted = checked_mute(mute, n)
+    factors = checked_boost(boost, n)
+    return Profile(frozenset(muted), {x: factor for x, factor in factors.items() if factor != 1})

@@ -1,0 +1,289 @@
+"""Bad input: every request has an answer with a clear error, and none of them is a server error."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from tastespace.cli.app import app
+from tastespace.errors import ParameterError
+from tastespace.serve.server_process import bound_socket
+from tastespace.serve.settings import Limits
+
+
+def error_of(answer, status):
+    assert answer.status_code == status, answer.text
+    found = answer.json()["error"]
+    assert set(found) == {"code", "message", "advice"}
+    assert "Traceback" not in answer.text
+    return found["code"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/v1/users/99999/recommendations", 404, "unknown_user"),
+        ("/v1/users/abc/recommendations", 422, "wrong_id_type"),
+        ("/v1/users/1.5/recommendations", 422, "wrong_id_type"),
+        (f"/v1/users/{'9' * 400}/recommendations", 422, "wrong_id_type"),
+        ("/v1/users/%FF%FE/recommendations", 422, "wrong_id_type"),
+        ("/v1/users//recommendations", 422, "wrong_id_type"),
+        ("/v1/users/7/recommendations?k=0", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?k=-3", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?k=many", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?k=1000000", 422, "k_too_large"),
+        ("/v1/users/7/recommendations?k=5&k=6", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?kk=5", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?mix=best", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?diversity=2", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?diversity=nan", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?mute=9", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?mute=0,1,2", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?boost=1", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?boost=1:-2", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?include=99999", 404, "unknown_item"),
+        ("/v1/users/7/recommendations?exclude=tea", 422, "wrong_id_type"),
+        ("/v1/users/7/recommendations?filter=year", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?filter=yaer>1990", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?filter=year='x'", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?filter=" + "(" * 50, 422, "invalid_request"),
+        ("/v1/users/7/recommendations?filter=" + "x" * 20_000, 414, "query_too_long"),
+        ("/v1/users/7/recommendations?filter=1=1);SELECT+1", 422, "invalid_request"),
+        ("/v1/users/7/explanations/99999", 404, "unknown_item"),
+        ("/v1/items/99999/similar", 404, "unknown_item"),
+        ("/v1/items/search?limit=0", 422, "invalid_request"),
+        ("/v1/nothing", 404, "not_found"),
+        ("/static/../../etc/passwd", 404, "not_found"),
+        ("/static/%2e%2e/asgi.py", 404, "not_found"),
+    ],
+)
+def test_paths_and_queries(shared_client, path, status, code):
+    with contextlib.suppress(httpx.InvalidURL):
+        assert error_of(shared_client.get(path), status) == code
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/recommendations", b"{", 400),
+        ("/v1/recommendations", b"", 400),
+        ("/v1/recommendations", b"\xff\xfe", 400),
+        ("/v1/recommendations", b'{"rules":' + b'{"a":' * 100_000, 400),
+        ("/v1/recommendations", b"[]", 422),
+        ("/v1/recommendations", b"null", 422),
+        ("/v1/recommendations", b"{}", 422),
+        ("/v1/recommendations", b'{"users": [1], "histories": []}', 422),
+        ("/v1/recommendations", b'{"users": ["7"]}', 422),
+        ("/v1/recommendations", b'{"users": [true]}', 422),
+        ("/v1/recommendations", b'{"users": [7.0]}', 422),
+        ("/v1/recommendations", b'{"users": [1' + b"0" * 400 + b"]}", 422),
+        ("/v1/recommendations", b'{"users": [99999]}', 404),
+        ("/v1/recommendations", b'{"users": 7}', 422),
+        ("/v1/recommendations", b'{"users": [7], "k": 0}', 422),
+        ("/v1/recommendations", b'{"users": [7], "k": 1e999}', 422),
+        ("/v1/recommendations", b'{"users": [7], "k": 0, "no end', 422),
+        ("/v1/recommendations", b'{"users": [7], "k": "\xff"}', 422),
+        ("/v1/recommendations", b'{"users": [7], "k": 1' + b"0" * 5_000 + b"}", 422),
+        ("/v1/recommendations", b'{"users": [7], "k": "x", "rules":' + b'{"a":' * 100_000, 422),
+        ("/v1/recommendations", b'{"users": [7], "usres": 1}', 422),
+        ("/v1/recommendations", b'{"users": [7], "boost": {"a": 1}}', 422),
+        ("/v1/recommendations", b'{"users": [7], "rules": {"pinned": [[1]]}}', 422),
+        ("/v1/recommendations", b'{"users": [7], "rules": {"max_per": {"year": "x"}}}', 422),
+        ("/v1/recommendations", b'{"users": [7], "rules": {"in_stock": "nowhere"}}', 422),
+        ("/v1/recommendations", b'{"histories": [[]]}', 422),
+        ("/v1/recommendations", b'{"histories": [["a"]]}', 422),
+        ("/v1/recommendations", b'{"histories": [[99999]]}', 404),
+        ("/v1/recommendations", b'{"features": [{"age": 3}]}', 422),
+        ("/v1/shelves", b'{"history": []}', 422),
+        ("/v1/explanations", b'{"history": [3], "item": 99999}', 404),
+        ("/v1/feedback", b"{}", 422),
+        ("/v1/feedback", b'{"events": [{"user": 7}]}', 422),
+        ("/v1/feedback", b'{"events": [{"user": "7", "item": 3}]}', 422),
+        ("/v1/feedback", b'{"events": [{"user": 7, "item": 3, "weight": 0}]}', 422),
+        ("/v1/feedback", b'{"events": [{"user": 7, "item": 3, "time": "soon"}]}', 422),
+        ("/v1/feedback", b'{"events": [{"user": 7, "item": 3, "event_id": ""}]}', 422),
+        ("/v1/feedback", b'{"events": [{"user": 7, "item": 3, "event_id": "a\\u0000"}]}', 422),
+    ],
+)
+def test_bodies(shared_client, path, body, status):
+    error_of(shared_client.post(path, content=body, headers={"content-type": "application/json"}), status)
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "advice"),
+    [
+        ("k=0", "k=0: expected an integer from 1 to 1,000,000.", "Change k, or leave it out."),
+        ("k=abc", "k=abc: expected an integer from 1 to 1,000,000.", "Change k, or leave it out."),
+        ("mix=bogus", "mix=bogus: expected one of calibrated, nearest, proportional, scaled.", "Change mix,"),
+        ("because=perhaps", "because=perhaps: expected true or false.", "Change because,"),
+        ("diversity=2", "diversity=2: expected a number from 0 to 1.", "Change diversity,"),
+        ("mxi=scaled", "the query has no field 'mxi'; expected some of model, k, mix,", "Did you mean mix?"),
+        ("kk=5", "the query has no field 'kk'; expected some of model, k, mix,", "Did you mean k?"),
+    ],
+)
+def test_messages_of_queries(shared_client, query, message, advice):
+    found = shared_client.get(f"/v1/users/7/recommendations?{query}").json()["error"]
+    assert found["message"].startswith(message)
+    assert found["advice"].startswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("feedback", {"events": [{"user": 7}]}, "events[0] of the body has no item: expected user, item."),
+        (
+            "feedback",
+            {"events": [{"user": 7, "item": 3}, {"user": 7, "item": 3, "weight": 0}]},
+            "events[1].weight=0: expected a number above 0 up to 1,000,000.",
+        ),
+        ("feedback", {"events": [{"user": None, "item": 3}]}, "events[0].user=null: expected an integer or a number"),
+        ("recommendations", {"users": [7], "boost": {"0": "x"}}, "boost[...]: expected a number above 0"),
+        ("recommendations", {"usres": [7]}, "the body has no field 'usres'; expected some of k, mix,"),
+        ("recommendations", [], "the body: expected an object."),
+        ("shelves", {"history": []}, "history=[]: expected a list of at least 1."),
+    ],
+)
+def test_messages_of_bodies(shared_client, path, body, message):
+    assert shared_client.post(f"/v1/{path}", json=body).json()["error"]["message"].startswith(message)
+
+
+def test_an_id_of_another_type_is_told_what_is_expected(shared_client):
+    assert "Give an integer such as " in shared_client.get("/v1/users/abc/recommendations").json()["error"]["advice"]
+
+
+def test_other_methods_and_types(shared_client):
+    assert error_of(shared_client.post("/v1/recommendations", data={"users": "7"}), 415) == "not_json"
+    assert error_of(shared_client.delete("/v1/feedback"), 405) == "method_not_allowed"
+    assert shared_client.delete("/v1/feedback").headers["allow"] == "POST"
+    assert shared_client.head("/v1/model").status_code == 200
+    assert shared_client.head("/v1/model").content == b""
+
+
+def test_too_much_at_once(client_of):
+    client = client_of(limits=Limits(k=5, batch=3, history=4, body=5_000))
+    assert error_of(client.get("/v1/users/7/recommendations?k=6"), 422) == "k_too_large"
+    assert error_of(client.post("/v1/recommendations", json={"users": [1] * 4}), 413) == "batch_too_large"
+    assert error_of(client.post("/v1/recommendations", json={"histories": [[1] * 5]}), 413) == "batch_too_large"
+    events = [{"user": 7, "item": n} for n in range(4)]
+    assert error_of(client.post("/v1/feedback", json={"events": events}), 413) == "batch_too_large"
+    assert error_of(client.post("/v1/feedback", json={"x": "y" * 6_000}), 413) == "body_too_large"
+
+    def pieces():
+        for _ in range(10):
+            yield b" " * 1_000
+
+    headers = {"content-type": "application/json"}
+    assert error_of(client.post("/v1/feedback", content=pieces(), headers=headers), 413) == "body_too_large"
+
+
+def test_an_empty_selection_is_an_empty_list_and_unknown_users_may_get_popular_items(shared_client):
+    assert shared_client.get("/v1/users/7/recommendations?filter=year>3000").json()["items"] == []
+    assert shared_client.get("/v1/users/7/shelves?filter=year>3000").json()["shelves"] == []
+    popular = shared_client.get("/v1/users/99999/recommendations?unknown=popular&k=3&filter=year>1990").json()
+    assert popular["fallback"] == "popular"
+    assert [one["score"] for one in popular["items"]] == [None] * 3
+
+
+def test_models_that_cannot_say_so(client_of):
+    client = client_of("ease")
+    for path in ("/v1/users/7/shelves", "/v1/users/7/interests", "/v1/items/3/audience"):
+        assert error_of(client.get(path), 422) == "invalid_request"
+    assert error_of(client.put("/v1/users/7/profile", json={"mute": [0]}), 422) == "invalid_request"
+    assert error_of(client_of("popular").get("/v1/users/7/explanations/3"), 422) == "invalid_request"
+
+
+def test_an_error_of_ours_has_no_stack_trace_and_goes_to_the_log_without_ids(client, monkeypatch, caplog):
+    def broken(*_):
+        raise ZeroDivisionError("secret of user 77")
+
+    monkeypatch.setattr(client.app.state.main.slot.catalog, "similar", broken)
+    with caplog.at_level(logging.ERROR, logger="tastespace"):
+        answer = client.get("/v1/items/77/similar")
+    assert error_of(answer, 500) == "internal_error"
+    assert "secret" not in answer.text
+    assert "/v1/items/{item}/similar failed" in caplog.text
+    assert client.get("/v1/items/77/audience").status_code == 200
+
+
+def test_an_answer_that_takes_too_long_is_503(client_of, monkeypatch):
+    client = client_of(limits=Limits(seconds=0.2))
+    monkeypatch.setattr(client.app.state.main.slot.catalog, "similar", lambda *_: time.sleep(1))
+    assert error_of(client.get("/v1/items/7/similar"), 503) == "timeout"
+
+
+def test_too_many_requests_at_once_are_refused(client_of):
+    client = client_of(limits=Limits(in_flight=0))
+    assert error_of(client.get("/v1/model"), 503) == "overloaded"
+
+
+def test_slow_clients_are_cut_off_and_others_are_answered_meanwhile(running, model_at):
+    server = running(model_at("ease"), "--timeout", "1")
+    host, port = server.address.removeprefix("http://").split(":")
+
+    async def slow(first: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        answer = asyncio.ensure_future(reader.read())
+        for byte in first:
+            if answer.done():
+                break
+            writer.write(bytes([byte]))
+            with contextlib.suppress(ConnectionError):
+                await writer.drain()
+            await asyncio.sleep(0.1)
+        found = await asyncio.wait_for(answer, 10)
+        writer.close()
+        return found
+
+    async def both() -> list[bytes]:
+        head = b"GET /v1/model HTTP/1.1\r\nHost: localhost\r\nX-Long: aaaaaaaaaaaaaaaaaaaaaaaa"
+        body = b"POST /v1/feedback HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        body += b"Content-Length: 99\r\n\r\n{"
+
+        async def sent_at_once() -> bytes:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(body)
+            found = await asyncio.wait_for(reader.read(200), 10)
+            writer.close()
+            return found
+
+        answers = asyncio.gather(slow(head), sent_at_once())
+        async with httpx.AsyncClient(base_url=server.address) as client:
+            for _ in range(5):
+                assert (await client.get("/v1/users/7/recommendations")).status_code == 200
+                await asyncio.sleep(0.1)
+        return await answers
+
+    with ThreadPoolExecutor(1) as other_thread:  # browser tests leave an event loop in this one
+        first, second = other_thread.submit(asyncio.run, both()).result()
+    assert first == b""  # closed without an answer
+    assert b" 408 " in second.split(b"\r\n")[0]
+    server.stop()
+    assert server.process.returncode == 0
+
+
+def test_a_port_in_use_and_a_missing_model(model_at, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ParameterError, match=f"port {port} of 127.0.0.1 is in use"):
+            bound_socket("127.0.0.1", port)
+
+        def refused(*arguments):
+            return str(CliRunner().invoke(app, ["serve", *map(str, arguments)]).exception)
+
+        assert "in use by another program" in refused(model_at("ease"), "--port", port)
+    assert "no.model" in refused(tmp_path / "no.model", "--port", 0)
+    assert not list(tmp_path.glob("no.*"))  # no store either
+    assert "--tokens" in refused(model_at("ease"), "--host", "0.0.0.0")
+    assert "--demo" in refused()
+    assert "ml-1n" in refused("ml-1n", "--demo")
+    (tmp_path / "rules.toml").write_text("max_per = 3")
+    assert "max_per" in refused(model_at("ease"), "--rules", tmp_path / "rules.toml", "--port", 0)
+    assert "PostgreSQL" in refused(model_at("ease"), "--store", "postgresql://u:secret@127.0.0.1:1/x", "--port", 0)

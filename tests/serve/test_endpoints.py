@@ -1,0 +1,248 @@
+"""Answers of the API: they equal what the library gives, for every kind of model and request."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+import tastespace as ts
+from tastespace.recommend.scoring import ScoringIndex
+from tastespace.serve.asgi import create_app
+from tastespace.serve.list_maker import ListOptions
+from tastespace.serve.settings import ServerSettings
+
+
+def rows_of(answer):
+    return [(one["item"], one["rank"], one["score"]) for one in answer["items"]]
+
+
+def frame_rows(frame):
+    return [(one["item"], one["rank"], one["score"]) for one in pl.DataFrame(frame).iter_rows(named=True)]
+
+
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "k": st.integers(1, 60),
+        "diversity": st.sampled_from([0.0, 0.3, 1.0]),
+        "filter": st.sampled_from(["year >= 1980", "year < 1960 or year > 2010", 'not title contains "1"']),
+        "mute": st.sampled_from(["0", "1,2"]),
+        "boost": st.sampled_from(["0:2.5", "1:0.5,2:3"]),
+        "because": st.booleans(),
+    },
+)
+SQL = {
+    "year >= 1980": "year >= 1980",
+    "year < 1960 or year > 2010": "year < 1960 OR year > 2010",
+    'not title contains "1"': "NOT title LIKE '%1%'",
+}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(user=st.integers(0, 299), options=OPTIONS)
+def test_lists_over_http_are_those_of_the_library(shared_client, saved_models, user, options):
+    model = ts.load(saved_models["dpcml"])
+    answer = shared_client.get(f"/v1/users/{user}/recommendations", params=options)
+    assert answer.status_code == 200, answer.text
+    arguments = {"k": options.get("k", 10), "diversity": options.get("diversity")}
+    if "filter" in options:
+        arguments["filter"] = SQL[options["filter"]]
+    if "mute" in options:
+        arguments["mute"] = [int(one) for one in options["mute"].split(",")]
+    if "boost" in options:
+        arguments["boost"] = {int(x): float(f) for x, f in (one.split(":") for one in options["boost"].split(","))}
+    expected = model.recommend(user, **arguments)
+    found = answer.json()
+    assert rows_of(found) == frame_rows(expected)
+    assert [one["interest"] for one in found["items"]] == expected["interest"].to_list()
+    assert [one["distance"] for one in found["items"]] == expected["distance"].to_list()
+    past = set(model.train_.items_of(user))
+    for one in found["items"]:
+        assert ("because" in one) == options.get("because", True)
+        assert {other["item"] for other in one.get("because", [])} <= past
+
+
+@pytest.mark.parametrize("name", ["ease", "popular", "text"])
+def test_other_models_answer_as_the_library(client_of, saved_models, name):
+    client, model = client_of(name), ts.load(saved_models[name])
+    for user in model.train_.users.series.to_list()[:5]:
+        found = client.get(f"/v1/users/{str(user).replace('/', '%2F')}/recommendations", params={"k": 7}).json()
+        assert found["user"] == user
+        assert rows_of(found) == frame_rows(model.recommend(user, k=7))
+    assert all(one["because"] for one in found["items"]) == (name != "popular")
+
+
+def test_a_batch_is_the_lists_of_its_users(shared_client, saved_models):
+    model = ts.load(saved_models["dpcml"])
+    body = {"users": [5, 9, 5, 250], "k": 4, "mix": "proportional", "diversity": 0.5, "exclude": [1, 2, 10**6]}
+    found = shared_client.post("/v1/recommendations", json=body).json()["lists"]
+    assert [one["user"] for one in found] == body["users"]
+    allowed = ~model.train_.items.series.is_in([1, 2]).to_numpy()
+    for one in found:
+        expected = model.recommend(one["user"], k=4, mix="proportional", diversity=0.5, filter=allowed)
+        assert rows_of(one) == frame_rows(expected)
+
+
+def test_histories_of_people_nobody_knows(shared_client, saved_models):
+    model = ts.load(saved_models["dpcml"])
+    histories = [[3, 7, 9], [100], [3, 7, 9]]
+    found = shared_client.post("/v1/recommendations", json={"histories": histories, "k": 5}).json()["lists"]
+    expected = model.recommend_for(histories, k=5)
+    for at, one in enumerate(found):
+        assert one["user"] is None
+        assert rows_of(one) == frame_rows(expected.filter(pl.col("user") == at))
+    popular = shared_client.post("/v1/recommendations", json={"histories": [[], [10**6]], "k": 5, "unknown": "popular"})
+    assert [one["fallback"] for one in popular.json()["lists"]] == ["popular", "popular"]
+
+
+def test_include_is_the_only_items(shared_client, saved_models):
+    model = ts.load(saved_models["dpcml"])
+    wanted = [item for item in (10, 20, 30, 40) if item not in model.train_.items_of(7)]
+    answer = shared_client.get("/v1/users/7/recommendations?include=10,20&include=30&include=40")
+    assert rows_of(answer.json()) == frame_rows(model.recommend(7, items=wanted))
+
+
+def test_shelves_and_interests_are_those_of_the_library(shared_client, saved_models):
+    model = ts.load(saved_models["dpcml"])
+    found = shared_client.get("/v1/users/7/shelves", params={"k": 4, "boost": "1:2"}).json()["shelves"]
+    expected = model.shelves(7, k=4, boost={1: 2.0})
+    assert [one["name"] for one in found] == [shelf.name for shelf in expected]
+    assert [[item["item"] for item in one["items"]] for one in found] == [shelf.items for shelf in expected]
+    assert [one["share"] for one in found] == [shelf.weight for shelf in expected]
+    muted = shared_client.get("/v1/users/7/shelves", params={"mute": "1"}).json()["shelves"]
+    assert [(one["interest"], one["items"]) for one in muted if one["muted"]] == [(1, [])]
+    assert all(item["interest"] != 1 for one in muted for item in one["items"])
+
+    interests = shared_client.get("/v1/users/7/interests", params={"mute": "1"}).json()
+    frame = model.interests(7)
+    assert [one["interest"] for one in interests["interests"]] == frame["interest"].to_list()
+    assert [one["share"] for one in interests["interests"]] == frame["weight"].to_list()
+    assert [one["muted"] for one in interests["interests"]] == [one == 1 for one in frame["interest"].to_list()]
+    assert sorted(one["item"] for one in interests["history"]) == sorted(model.train_.items_of(7))
+    assert all(-1 <= one["x"] <= 1 and -1 <= one["y"] <= 1 for one in interests["interests"])
+
+
+def test_a_newcomer_has_shelves_interests_and_explanations(shared_client, saved_models):
+    model = ts.load(saved_models["dpcml"]).fold_in([[3, 7, 9, 50]])
+    body = {"history": [3, 7, 9, 50]}
+    found = shared_client.post("/v1/shelves", json={**body, "k": 3}).json()
+    assert found["user"] is None
+    assert [[item["item"] for item in one["items"]] for one in found["shelves"]] == [
+        shelf.items for shelf in model.shelves(0, k=3)
+    ]
+    interests = shared_client.post("/v1/interests", json=body).json()
+    assert len(interests["history"]) == 4
+    explained = shared_client.post("/v1/explanations", json={**body, "item": 20}).json()
+    assert explained["rank"] == model.explain(0, 20).rank
+    assert explained["text"] == model.explain(0, 20, words=True)
+
+
+@pytest.mark.parametrize("name", ["dpcml", "ease"])
+def test_explanations_are_those_of_the_library(client_of, saved_models, name):
+    client, model = client_of(name), ts.load(saved_models[name])
+    found = client.get("/v1/users/7/explanations/20").json()
+    expected = model.explain(7, 20, 3)
+    past = [one for one, _, _ in expected.because or expected.beside]
+    assert [one["item"] for one in found["because"]] == past
+    assert (found["interest"], found["rank"], found["score"]) == (expected.interest, expected.rank, expected.score)
+
+
+def test_similar_items_and_the_audience(shared_client, saved_models):
+    model = ts.load(saved_models["dpcml"])
+    found = shared_client.get("/v1/items/5/similar", params={"k": 3}).json()
+    assert [one["item"] for one in found["items"]] == model.similar_items(5, k=3)["similar"].to_list()
+    audience = shared_client.get("/v1/items/5/audience", params={"k": 4}).json()
+    # An independent way: distances of all vectors of all users.
+    space, took = model.vectors(), {u for u in range(300) if 5 in model.train_.items_of(u)}
+    gaps = ((space.user_vectors - space.item_vectors[5]) ** 2).sum(axis=1)
+    nearest = [gaps[space.user_offsets[u] : space.user_offsets[u + 1]].min() for u in range(300)]
+    best = sorted((u for u in range(300) if u not in took), key=lambda u: nearest[u])[:4]
+    assert [one["user"] for one in audience["users"]] == best
+    np.testing.assert_allclose([one["distance"] for one in audience["users"]], [nearest[u] for u in best], rtol=1e-5)
+
+
+def test_search_finds_titles_and_ids(shared_client):
+    found = shared_client.get("/v1/items/search", params={"q": "FILM 17", "limit": 50}).json()["items"]
+    assert {one["item"] for one in found} == {17, 117, *range(170, 180)}
+    assert found[0]["item"] == 17 or found[0]["popularity"] == max(one["popularity"] for one in found)
+    popular = shared_client.get("/v1/items/search").json()["items"]
+    assert [one["popularity"] for one in popular] == sorted((one["popularity"] for one in popular), reverse=True)
+    assert [one["user"] for one in shared_client.get("/v1/users", params={"q": "Person 29"}).json()["users"]][:2] == [
+        29,
+        129,
+    ]
+    assert len(shared_client.get("/v1/users", params={"limit": 3}).json()["users"]) == 3
+
+
+def test_the_map_has_every_item_once_and_is_kept_by_the_browser(shared_client, saved_models):
+    first = shared_client.get("/v1/map")
+    found = first.json()
+    assert first.headers["content-encoding"] == "gzip"
+    assert len(found["items"]) == len(found["titles"]) == len(found["x"]) == len(found["category"]) == 200
+    assert max(map(abs, found["x"] + found["y"])) <= 1
+    assert set(found["category"]) <= {-1, *range(len(found["categories"]))}
+    assert shared_client.get("/v1/map", headers={"if-none-match": first.headers["etag"]}).status_code == 304
+    # Neighbors in the space are nearer on the map than others.
+    model = ts.load(saved_models["dpcml"])
+    places = np.stack([found["x"], found["y"]], axis=1)
+    similar = model.similar_items(model.train_.items.series, k=3)
+    near = np.linalg.norm(places[similar["item"].to_numpy()] - places[similar["similar"].to_numpy()], axis=1).mean()
+    assert near < 0.5 * np.linalg.norm(places[:, None] - places[None], axis=2).mean()
+
+
+def test_titles_with_html_and_control_characters_stay_text(shared_client, town_data):
+    raw = shared_client.get("/v1/items/3/similar")
+    assert raw.headers["content-type"] == "application/json"
+    assert raw.headers["x-content-type-options"] == "nosniff"
+    assert json.loads(raw.content)["title"] == town_data.item_attributes["title"][3]
+    assert b"\x00" not in raw.content
+
+
+def test_the_model_says_what_it_is(client_of):
+    found = client_of("dpcml").get("/v1/model").json()
+    assert (found["class"], found["n_users"], found["n_items"], found["n_interests"]) == ("DPCML", 300, 200, 3)
+    assert found["id_types"] == {"user": "integer", "item": "integer"}
+    assert found["metrics"] == {"NDCG@10": 0.5}
+    assert found["can"]["shelves"]
+    assert found["compare"] is None
+    linear = client_of("ease").get("/v1/model").json()
+    assert (linear["can"]["shelves"], linear["can"]["explain"], linear["has_interests"]) == (False, True, False)
+
+
+def test_two_models_side_by_side(client_of, model_at, saved_models):
+    client = client_of("dpcml", compare=model_at("ease"))
+    assert client.get("/v1/model").json()["compare"]["class"] == "EASE"
+    found = client.get("/v1/users/7/recommendations", params={"model": "compare"}).json()
+    assert rows_of(found) == frame_rows(ts.load(saved_models["ease"]).recommend(7))
+    assert client_of("ease").get("/v1/model?model=compare").json()["error"]["code"] == "no_second_model"
+
+
+def test_requests_at_the_same_time_are_computed_together_and_right(shared_client, saved_models):
+    maker = shared_client.app.state.main.slot.lists
+    options = ListOptions(k=5)
+    users = [*range(50), 7, 7]
+    together = maker.for_users(users, options)
+    for user, one in zip(users, together, strict=True):
+        assert one == maker.for_users([user], options)[0]
+    assert ScoringIndex(maker.served.model).model is maker.served.model
+
+
+@pytest.mark.slow
+def test_people_with_features(tmp_path, town_data):
+    ages = pl.DataFrame({"user": town_data.users.series, "age": [20 + n % 50 for n in range(town_data.n_users)]})
+    data = replace(town_data, user_attributes=ages)
+    ts.models.create("cml+dn", dim=8, epochs=1, seed=0).fit(data).save(tmp_path / "features.model")
+    model = ts.load(tmp_path / "features.model")
+    with TestClient(create_app(ServerSettings(tmp_path / "features.model", watch_seconds=0.0))) as client:
+        assert client.get("/v1/model").json()["can"]["features"]
+        found = client.post("/v1/recommendations", json={"features": [{"age": 31}, {"age": 60}], "k": 4}).json()
+        refused = client.post("/v1/recommendations", json={"features": [{"age": [[1]]}]})
+    expected = model.recommend_for(features={"age": [31, 60]}, k=4)
+    for at, one in enumerate(found["lists"]):
+        assert rows_of(one) == frame_rows(expected.filter(pl.col("user") == at))
+    assert refused.status_code == 422

@@ -1,0 +1,151 @@
+"""Feedback over HTTP: known to the next list, remembered, sent twice but stored once."""
+
+import itertools
+
+import pytest
+
+import tastespace as ts
+from tastespace.serve.feedback_store import Cursor
+from tastespace.serve.http_errors import StoreError
+
+
+def items_of(answer):
+    return [one["item"] for one in answer.json()["items"]]
+
+
+def test_the_next_list_knows_what_was_just_taken(client, saved_models):
+    model = ts.load(saved_models["dpcml"])
+    first = items_of(client.get("/v1/users/7/recommendations"))
+    events = [{"user": 7, "item": first[0]}, {"user": 7, "item": first[3]}]
+    assert client.post("/v1/feedback", json={"events": events}).json()["stored"] == 2
+    history = [*model.train_.items_of(7), first[0], first[3]]
+    expected = model.fold_in({7: history}).recommend(7)
+    answer = client.get("/v1/users/7/recommendations")
+    assert items_of(answer) == expected["item"].to_list()
+    assert [one["score"] for one in answer.json()["items"]] == expected["score"].to_list()
+    assert len(client.get("/v1/users/7/interests").json()["history"]) == len(history)
+    explained = client.get(f"/v1/users/7/explanations/{first[1]}").json()
+    assert explained["rank"] == model.fold_in({7: history}).explain(7, first[1]).rank
+
+
+def test_interests_keep_their_numbers_when_a_user_is_folded_in_again(client):
+    for user in (7, 8, 9):
+        before = client.get(f"/v1/users/{user}/interests").json()["history"]
+        item = items_of(client.get(f"/v1/users/{user}/recommendations"))[0]
+        client.post("/v1/feedback", json={"events": [{"user": user, "item": item}]})
+        after = {one["item"]: one["interest"] for one in client.get(f"/v1/users/{user}/interests").json()["history"]}
+        pairs = [(one["interest"], after[one["item"]]) for one in before]
+        same = [sum(old == order[new] for old, new in pairs) for order in itertools.permutations(range(3))]
+        assert same[0] == max(same)  # the first order is the one that was given
+        assert same[0] > min(same)
+
+
+def test_a_new_user_becomes_known_and_is_not_lost_with_the_process(client_of, model_at, tmp_path):
+    store = str(tmp_path / "feedback.sqlite")
+    client = client_of(store=store)
+    assert client.get("/v1/users/5000/recommendations").status_code == 404
+    assert client.get("/v1/users/5000/recommendations?unknown=popular").json()["fallback"] == "popular"
+    body = {"events": [{"user": 5000, "item": 3}, {"user": 5000, "item": 77}, {"user": 5000, "item": 10**6}]}
+    assert client.post("/v1/feedback", json=body).json() == {"stored": 3, "duplicates": 0, "unknown_items": 1}
+    model = ts.load(model_at())
+    expected = model.fold_in({5000: [3, 77]}).recommend(5000)["item"].to_list()
+    assert items_of(client.get("/v1/users/5000/recommendations")) == expected
+    assert items_of(client_of(store=store).get("/v1/users/5000/recommendations")) == expected
+
+
+def test_two_servers_of_one_store_know_what_the_other_was_told(client_of, postgresql):
+    store = postgresql()
+    one, other = client_of(store=store), client_of(store=store)
+    assert other.get("/v1/users/5000/recommendations").status_code == 404
+    one.post("/v1/feedback", json={"events": [{"user": 5000, "item": 3}]})
+    assert other.get("/v1/users/5000/recommendations").status_code == 200
+    one.put("/v1/users/7/profile", json={"mute": [1]})
+    assert other.get("/v1/users/7/profile").json()["mute"] == [1]
+
+
+def test_an_event_that_is_sent_again_is_stored_once(client):
+    body = {"events": [{"user": 7, "item": 3, "event_id": "order-1"}]}
+    assert client.post("/v1/feedback", json=body).json()["stored"] == 1
+    assert client.post("/v1/feedback", json=body).json() == {"stored": 0, "duplicates": 1, "unknown_items": 0}
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n\t", "\x00\x1b", "\u2028"])
+def test_blank_ids_are_refused(client_of, blank):
+    client = client_of("text")
+    for event in ({"user": blank, "item": "i 3"}, {"user": "u/7", "item": blank}):
+        answer = client.post("/v1/feedback", json={"events": [{"user": "u/7", "item": "i 3"}, event]})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "blank_id")
+        assert "is blank: expected at least one visible character" in answer.json()["error"]["message"]
+    assert client.app.state.store.changes(Cursor()) is None
+
+
+def test_models_without_fold_in_leave_out_what_was_taken(client_of):
+    client = client_of("popular")
+    first = items_of(client.get("/v1/users/7/recommendations"))
+    client.post("/v1/feedback", json={"events": [{"user": 7, "item": first[0]}]})
+    assert items_of(client.get("/v1/users/7/recommendations?k=9")) == first[1:]
+
+
+def test_muted_and_boosted_interests_are_remembered(client_of, tmp_path):
+    store = str(tmp_path / "feedback.sqlite")
+    client = client_of(store=store)
+    put = client.put("/v1/users/7/profile", json={"mute": [1], "boost": {"0": 3.0}})
+    assert put.json() == {"user": 7, "mute": [1], "boost": {"0": 3.0}}
+    asked = items_of(client.get("/v1/users/8/recommendations"))
+    model = ts.load(client.app.settings.model)
+    expected = model.recommend(7, mute=[1], boost={0: 3.0})["item"].to_list()
+    again = client_of(store=store)
+    assert items_of(again.get("/v1/users/7/recommendations")) == expected
+    assert items_of(again.get("/v1/users/8/recommendations")) == asked
+    # What a request says replaces the profile.
+    plain = items_of(again.get("/v1/users/7/recommendations?mute=&boost="))
+    assert plain == items_of(again.get("/v1/users/7/recommendations?mute=,&boost=,"))
+    assert plain == model.recommend(7)["item"].to_list()
+    body = {"profile": {"user": 7, "mute": [], "boost": {}}}
+    assert again.post("/v1/feedback", json=body).status_code == 200
+    assert items_of(again.get("/v1/users/7/recommendations")) == plain
+
+
+def test_profiles_that_cannot_be(client):
+    for body in ({"mute": [0, 1, 2]}, {"mute": [9]}, {"boost": {"x": 2.0}}, {"boost": {"0": 0}}, {"boost": {"0": -1}}):
+        assert client.put("/v1/users/7/profile", json=body).status_code == 422, body
+    assert client.put("/v1/users/5000/profile", json={"mute": [0]}).status_code == 404
+    assert client.get("/v1/users/7/profile").json() == {"user": 7, "mute": [], "boost": {}}
+
+
+def test_a_store_that_cannot_be_written_is_503_and_nothing_is_acknowledged(client, monkeypatch, caplog):
+    state = client.app.state
+
+    def full(*_):
+        raise StoreError("database or disk is full", "shop.sqlite")
+
+    monkeypatch.setattr(state.store, "append", full)
+    answer = client.post("/v1/feedback", json={"events": [{"user": 7, "item": 3}]})
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "store_unavailable"
+    assert "retry-after" in answer.headers
+    client.post("/v1/feedback", json={"events": [{"user": 7, "item": 3}]})
+    (problem,) = client.get("/health/ready").json()["problems"]
+    assert "feedback is not being stored" in problem
+    assert "disk is full" in problem
+    assert caplog.text.count("disk is full") == 1  # one line, however often it fails
+    assert "shop.sqlite" in caplog.text
+    assert "shop.sqlite" not in answer.text + problem
+    monkeypatch.undo()
+    assert client.get("/v1/users/7/recommendations").status_code == 200
+    assert client.post("/v1/feedback", json={"events": [{"user": 7, "item": 3}]}).json()["stored"] == 1
+    assert client.get("/health/ready").json()["problems"] == []
+
+
+def test_an_answer_that_is_kept_is_the_same_and_is_dropped_with_feedback(client):
+    state = client.app.state
+    first = client.get("/v1/users/7/recommendations")
+    made = state.batches.requests
+    assert client.get("/v1/users/7/recommendations").content == first.content
+    assert state.batches.requests == made  # it was kept
+    assert client.get("/v1/users/7/recommendations?k=5").json()["items"] == first.json()["items"][:5]
+    client.post("/v1/feedback", json={"events": [{"user": 7, "item": items_of(first)[0]}]})
+    assert items_of(first)[0] not in items_of(client.get("/v1/users/7/recommendations"))
+    kept = client.get("/v1/users/8/recommendations")
+    client.put("/v1/users/8/profile", json={"mute": [kept.json()["items"][0]["interest"]]})
+    assert items_of(client.get("/v1/users/8/recommendations")) != items_of(kept)

@@ -1,0 +1,189 @@
+"""Going over to another model: without a failed request, on every worker, never to a broken one."""
+
+import json
+import shutil
+import threading
+import time
+
+import httpx
+import polars as pl
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+import tastespace as ts
+from tastespace.cli.app import app
+from tastespace.serve.asgi import create_app
+from tastespace.serve.feedback_store import Event, open_store
+from tastespace.serve.settings import ServerSettings
+
+
+def test_a_model_that_is_saved_again_is_served(client_of, model_at, saved_models):
+    client = client_of("dpcml")
+    assert client.get("/v1/model").json()["generation"] == 1
+    shutil.rmtree(model_at())
+    ts.load(saved_models["ease"]).save(model_at("ease", "dpcml"))
+    client.app.state.look()
+    found = client.get("/v1/model").json()
+    assert (found["class"], found["generation"]) == ("EASE", 2)
+    assert client.get("/v1/users/7/recommendations").json()["model"] == 2
+
+
+def test_reload_by_name_and_back(client_of, model_at):
+    client = client_of("dpcml")
+    model_at("ease")
+    assert client.post("/v1/model/reload", json={"path": "ease.model"}).json()["class"] == "EASE"
+    back = client.post("/v1/model/reload", json={"path": "dpcml.model"}).json()
+    assert (back["class"], back["generation"]) == ("DPCML", 3)
+    assert client.post("/v1/model/reload", json={}).json()["generation"] == 3  # the same one
+    assert client.post("/v1/model/reload").json()["generation"] == 3
+    assert client.post("/v1/model/reload", content=b"path=x").status_code == 415
+    assert client.post("/v1/model/reload", headers={"origin": "https://evil.example"}).status_code == 415
+
+
+def test_a_reload_reaches_workers_that_do_not_watch_files(model_at, tmp_path, saved_models):
+    settings = ServerSettings(model_at("dpcml"), store=str(tmp_path / "feedback.sqlite"), watch_seconds=0.0, workers=2)
+    with TestClient(create_app(settings, follow=True)) as one, TestClient(create_app(settings, follow=True)) as other:
+        ts.load(saved_models["ease"]).save(model_at("dpcml"))
+        other.app.state.follow()
+        assert other.get("/v1/model").json()["class"] == "DPCML"  # nobody was told to reload
+        assert one.post("/v1/model/reload", json={}).json()["class"] == "EASE"
+        end = time.monotonic() + 20
+        while time.monotonic() < end and other.get("/v1/model").json()["class"] != "EASE":
+            time.sleep(0.05)
+        assert other.get("/v1/model").json() == one.get("/v1/model").json()
+
+
+def test_a_broken_model_is_refused_and_the_old_one_goes_on(client_of, model_at):
+    client = client_of("dpcml")
+    before = client.get("/v1/users/7/recommendations").json()
+    broken = model_at("ease", "broken")
+    next(broken.glob("learned-*")).write_bytes(b"nothing")
+    for path, status in (("broken.model", 422), ("missing.model", 422), ("../x.model", 422), ("a\0b", 422)):
+        answer = client.post("/v1/model/reload", json={"path": path})
+        assert answer.status_code == status, answer.text
+        assert answer.json()["error"]["code"] in ("model_refused", "path_not_allowed")
+    assert client.post("/v1/model/reload", json={"path": "text.model"}).status_code == 422
+    model_at("text")
+    other = client.post("/v1/model/reload", json={"path": "text.model"})
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "other_id_types")
+    assert client.get("/v1/users/7/recommendations").json() == before
+    # The watched folder, too.
+    manifest = model_at() / "model.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**content, "crc32": "00000000"}))
+    client.app.state.look()
+    assert client.get("/v1/users/7/recommendations").json() == before
+    assert "refused" in client.get("/health/ready").json()["problems"][0]
+
+
+def test_a_model_directory_that_vanishes_is_no_end(client_of, model_at):
+    client = client_of("dpcml")
+    before = client.get("/v1/users/7/recommendations").json()
+    shutil.rmtree(model_at())
+    client.app.state.look()
+    assert client.get("/v1/users/7/recommendations").json() == before
+    assert client.get("/v1/users/11/shelves").status_code == 200
+    ready = client.get("/health/ready")
+    assert ready.status_code == 200
+    assert "no model" in ready.json()["problems"][0]
+
+
+def test_rules_are_read_again(client_of, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text("pinned = [11]\n")
+    client = client_of("dpcml", rules=rules)
+
+    def items(**body):
+        answer = client.post("/v1/recommendations", json={"users": [7], **body})
+        assert answer.status_code == 200, answer.text
+        return [one["item"] for one in answer.json()["lists"][0]["items"]]
+
+    first = items()
+    assert first[0] == 11
+    assert client.get("/v1/users/7/recommendations").json()["items"][0]["item"] == 11
+    # A request may add rules, and take none of the file away.
+    assert items(rules={"exclude": [first[1]], "pinned": [first[2]]})[:2] == [11, first[2]]
+    rules.write_text(f"exclude = [{first[1]}]\n")
+    client.app.state.look()
+    assert first[1] not in items()
+    assert not {first[1], first[2]} & set(items(rules={"exclude": [first[2]]}))
+    rules.write_text("exclude = oops")
+    client.app.state.look()
+    assert first[1] not in items()
+    assert "rules as before" in client.get("/health/ready").json()["problems"][0]
+    answer = client.post("/v1/recommendations", json={"users": [7], "rules": {"max_pre": {"x": 1}}})
+    assert (answer.status_code, "max_per" in answer.text) == (422, True)
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_reload_under_load_fails_no_request(running, model_at, saved_models, workers):
+    path = model_at("dpcml")
+    expected = {name: ts.load(saved_models[name]).recommend(7, k=5)["item"].to_list() for name in ("dpcml", "ease")}
+    server = running(path, "--workers", workers, "--watch", "0.1")
+    failed: list[object] = []
+    seen: list[str] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        with httpx.Client(base_url=server.address, timeout=20) as client:
+            while not stop.is_set():
+                try:
+                    answer = client.get("/v1/users/7/recommendations?k=5&because=false")
+                    found = [one["item"] for one in answer.json()["items"]]
+                    names = [name for name, items in expected.items() if items == found]
+                    (seen if names else failed).append(names[0] if names else answer.text)
+                except Exception as problem:
+                    failed.append(problem)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for one in threads:
+        one.start()
+    try:
+        for _ in range(2):
+            for name in ("ease", "dpcml"):
+                ts.load(saved_models[name]).save(path)
+                end, before = time.monotonic() + 30, len(seen)
+                while time.monotonic() < end and (set(seen[-8:]) != {name} or len(seen) < before + 8):
+                    time.sleep(0.02)
+                assert set(seen[-4:]) == {name}
+    finally:
+        stop.set()
+        for one in threads:
+            one.join()
+    server.stop()
+    assert failed == []
+    assert server.process.returncode == 0
+
+
+def test_update_learns_the_feedback(model_at, tmp_path):
+    path, store = model_at("dpcml"), str(tmp_path / "feedback.sqlite")
+    old = ts.load(path)
+    new_item = old.train_.n_items + 5
+    opened = open_store(store)
+    taken = [item for item in range(200) if item not in old.train_.items_of(7)][:3]
+    opened.append([Event(7, item, f"e{item}") for item in taken])
+    opened.append([Event(7, taken[0], "again"), Event(9_000, taken[1], "new"), Event(9_000, new_item, "item")])
+    opened.append([Event("wrong", taken[0], "text")])
+    opened.close()
+    out = tmp_path / "models" / "new.model"
+
+    def cli(*arguments):
+        return CliRunner().invoke(app, [str(one) for one in arguments])
+
+    known = cli("update", path, "--feedback", store, "--out", tmp_path / "known.model")
+    assert "1 of them have items that are not in the catalog and are left out; --new-items" in known.output
+    assert ts.load(tmp_path / "known.model").train_.n_items == old.train_.n_items
+    assert set(ts.load(tmp_path / "known.model").train_.items_of(9_000)) == {taken[1]}
+    result = cli("update", path, "--feedback", store, "--new-items", "--out", out)
+    assert result.exit_code == 0, result.output
+    new = ts.load(out)
+    assert set(new.train_.items_of(7)) == {*old.train_.items_of(7), *taken}
+    assert set(new.train_.items_of(9_000)) == {taken[1], new_item}
+    assert new.train_.n_interactions == old.train_.n_interactions + 5
+    assert "1 of them have blank ids, or ids of other types" in result.output
+    # A second time there is nothing new.
+    result = cli("update", out, "--feedback", store, "--out", tmp_path / "third.model")
+    assert result.exit_code == 0
+    assert ts.load(tmp_path / "third.model").train_.n_interactions == new.train_.n_interactions
+    assert pl.DataFrame(new.recommend(9_000, k=3)).height == 3

@@ -1,0 +1,135 @@
+"""Who may ask: tokens, scopes, rate limits, host names, CORS, logs without personal data."""
+
+import json
+import logging
+import stat
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from tastespace.cli.app import app
+from tastespace.errors import ParameterError
+from tastespace.serve.http_errors import HttpError
+from tastespace.serve.server_process import checked
+from tastespace.serve.settings import Limits, ServerSettings
+from tastespace.serve.tokens import RateLimit, add_token, read_tokens
+
+
+def bearer(token):
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_scopes(client_of, model_at, tmp_path):
+    path = tmp_path / "tokens.json"
+    tokens = {scope: add_token(path, scope, [scope]) for scope in ("read", "feedback", "admin")}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not any(token in path.read_text() for token in tokens.values())
+    client = client_of(tokens=path)
+    calls = {
+        "read": lambda headers: client.get("/v1/users/7/recommendations", headers=headers),
+        "feedback": lambda headers: client.post(
+            "/v1/feedback", json={"events": [{"user": 7, "item": 3}]}, headers=headers
+        ),
+        "admin": lambda headers: client.post("/v1/model/reload", json={}, headers=headers),
+    }
+    for needed, call in calls.items():
+        assert call({}).status_code == 401
+        assert call({}).headers["www-authenticate"] == "Bearer"
+        assert call(bearer("ts_wrong")).status_code == 401
+        assert call({"authorization": "Basic eDp5"}).status_code == 401
+        for scope, token in tokens.items():
+            assert call(bearer(token)).status_code == (200 if scope in (needed, "admin") else 403), (needed, scope)
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/health/live").status_code == client.get("/openapi.json").status_code == 200
+    # A token that is taken away is refused soon.
+    path.write_text('{"tokens": []}')
+    client.app.state.look()
+    assert calls["read"](bearer(tokens["read"])).status_code == 401
+
+
+def test_the_command_makes_tokens(tmp_path):
+    path = tmp_path / "tokens.json"
+    command = ["serve-token", "shop", "--scope", "read", "--scope", "feedback", "--tokens", str(path), "--rate", "5"]
+    first = CliRunner().invoke(app, command).output.strip()
+    second = CliRunner().invoke(app, command).output.strip()
+    assert first.startswith("ts_")
+    assert first != second
+    (token,) = read_tokens(path).values()  # the second replaces the first
+    assert (token.name, token.scopes, token.rate) == ("shop", frozenset({"read", "feedback"}), 5.0)
+
+
+SHORT_HASH = '{"tokens": [{"name": "x", "sha256": "1", "scopes": []}]}'
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"tokens": [{"name": "x"}]}', SHORT_HASH])
+def test_files_that_are_none(tmp_path, content):
+    (tmp_path / "tokens.json").write_text(content)
+    with pytest.raises(ParameterError, match="tokens"):
+        read_tokens(tmp_path / "tokens.json")
+    with pytest.raises(ParameterError, match="scope"):
+        add_token(tmp_path / "other.json", "x", ["root"])
+
+
+def test_rate_limit(client_of, monkeypatch):
+    client = client_of(limits=Limits(rate=3))
+    found = [client.get("/v1/model").status_code for _ in range(12)]
+    assert found[:3] == [200, 200, 200]
+    assert 429 in found
+    assert "retry-after" in client.get("/v1/model").headers
+    shared = client_of(limits=Limits(rate=4), workers=4)
+    refused = [shared.get("/v1/model") for _ in range(6)][-1]
+    assert refused.json()["error"]["message"] == "more than 4 requests a second."
+    assert client.get("/health/live").status_code == 200
+    now = [0.0]
+    monkeypatch.setattr("tastespace.serve.tokens.time.monotonic", lambda: now[0])
+    limit, passed = RateLimit(), 0
+    for step in range(1000):
+        now[0] = step / 100
+        try:
+            limit.require("shop", 5.0)
+            passed += 1
+        except HttpError:
+            pass
+    assert 50 <= passed <= 56  # ten seconds, and one second's worth saved up
+
+
+def test_host_names_and_other_origins(client_of):
+    client = client_of(allowed_hosts=("localhost", "127.0.0.1", "::1"))
+    for host, status in (("localhost:8000", 200), ("[::1]:80", 200), ("127.0.0.1", 200), ("evil.example", 421)):
+        assert client.get("/v1/model", headers={"host": host}).status_code == status, host
+    origin = {"origin": "https://shop.example"}
+    assert "access-control-allow-origin" not in client_of().get("/v1/model", headers=origin).headers
+    allowed = client_of(cors=("https://shop.example",)).get("/v1/model", headers=origin)
+    assert allowed.headers["access-control-allow-origin"] == "https://shop.example"
+
+
+def test_a_server_on_loopback_answers_for_this_machine_and_for_names_that_are_allowed(model_at):
+    plain = checked(ServerSettings(model_at("ease"), watch_seconds=0.0))
+    assert set(plain.allowed_hosts) == {"localhost", "127.0.0.1", "::1"}
+    assert "shop.local" in checked(ServerSettings(model_at("ease"), allowed_hosts=("shop.local",))).allowed_hosts
+    assert checked(ServerSettings(model_at("ease"), host="0.0.0.0")).allowed_hosts == ()
+
+
+def test_the_access_log_has_a_line_for_each_request(running, model_at):
+    server = running(model_at("ease"), "--access-log", env={"COLUMNS": "40"})
+    httpx.get(f"{server.address}/v1/users/7/recommendations")
+    lines = [json.loads(one) for one in server.stop().splitlines() if '"route"' in one]
+    assert lines[-1]["route"] == "/v1/users/{user}/recommendations"
+    assert lines[-1]["status"] == 200
+
+
+def test_logs_and_counts_name_no_person(client_of, caplog):
+    client = client_of(access_log=True)
+    with caplog.at_level(logging.INFO, logger="tastespace"):
+        client.get("/v1/users/231/recommendations?filter=year>1977")
+        client.post("/v1/feedback", json={"events": [{"user": 231, "item": 3}]})
+    lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == "tastespace.serve.access"]
+    assert [one["route"] for one in lines] == ["/v1/users/{user}/recommendations", "/v1/feedback"]
+    assert "231" not in caplog.text
+    assert "1977" not in caplog.text
+    metrics = client.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    assert 'route="/v1/users/{user}/recommendations",status="200"' in metrics.text
+    assert "tastespace_feedback_stored_total" in metrics.text
+    assert "/231" not in metrics.text
