@@ -1,0 +1,130 @@
+// Answers from data inside the page: a file that was written for some people, and works without a server.
+
+import { sharePlaces } from "./share_places";
+import type { Source } from "./source";
+import { AnswerError } from "./source";
+import {
+  titleOf,
+  type CatalogMap,
+  type Choices,
+  type Explanation,
+  type FoundItem,
+  type Id,
+  type Interests,
+  type Item,
+  type ModelInfo,
+  type Person,
+  type Shelf,
+  type UserEntry,
+  type Which,
+} from "./types";
+
+export interface SnapshotPerson extends UserEntry {
+  interests: Interests;
+  shelves: Shelf[]; // as they are without choices: names, shares, reasons
+  pool: Item[]; // best items of each interest, best score first; without interests the list
+  other: Item[] | null; // the list of the second model
+  second: { interests: Interests; shelves: Shelf[]; explanations: Record<string, Explanation> } | null; // its other answers
+  explanations: Record<string, Explanation>;
+}
+
+export interface Snapshot {
+  model: ModelInfo;
+  map: CatalogMap;
+  people: SnapshotPerson[];
+}
+
+export class SnapshotSource implements Source {
+  readonly isLive = false;
+
+  constructor(private readonly data: Snapshot) {}
+
+  private of(person: Person): SnapshotPerson {
+    const found = person.kind === "user" && this.data.people.find((one) => String(one.user) === String(person.user));
+    if (!found) throw new AnswerError(404, "This person is not in the file.");
+    return found;
+  }
+
+  async model(): Promise<ModelInfo> {
+    return this.data.model;
+  }
+
+  async map(): Promise<CatalogMap> {
+    return this.data.map;
+  }
+
+  async users(q: string): Promise<UserEntry[]> {
+    const text = q.toLowerCase();
+    const fits = (one: UserEntry): boolean => `${one.user} ${one.name ?? ""}`.toLowerCase().includes(text);
+    return this.data.people.filter(fits).slice(0, 12);
+  }
+
+  async searchItems(): Promise<FoundItem[]> {
+    return [];
+  }
+
+  async interests(person: Person, which: Which = "main"): Promise<Interests> {
+    const one = this.of(person);
+    return which === "compare" && one.second ? one.second.interests : one.interests;
+  }
+
+  private allowed(person: SnapshotPerson, choices: Choices): Item[] {
+    const region = choices.include && new Set(choices.include);
+    const muted = new Set(choices.mute);
+    return person.pool.filter((one) => !muted.has(one.interest ?? -1) && (!region || region.has(one.item)));
+  }
+
+  async shelves(person: Person, k: number, choices: Choices, which: Which = "main"): Promise<Shelf[]> {
+    const one = this.of(person);
+    if (which === "compare") return one.second?.shelves ?? [];
+    const pool = this.allowed(one, choices);
+    const boost = (shelf: Shelf): number => Math.max(...all(shelf).map((x) => choices.boost[x] ?? 1));
+    const weight = (shelf: Shelf): number => shelf.share * boost(shelf);
+    return one.shelves
+      .map((shelf) => {
+        const mine = pool.filter((item) => all(shelf).includes(item.interest ?? -1));
+        const length = Math.max(1, Math.round(k * boost(shelf)));
+        return { ...shelf, items: mine.slice(0, length).map((item, i) => ({ ...item, rank: i + 1 })) };
+      })
+      .filter((shelf) => shelf.items.length)
+      .sort((a, b) => weight(b) - weight(a));
+  }
+
+  async recommendations(person: Person, k: number, choices: Choices, which: Which = "main"): Promise<Item[]> {
+    const one = this.of(person);
+    if (which === "compare") return (one.other ?? []).filter((item) => !choices.include || choices.include.includes(item.item));
+    const pool = this.allowed(one, choices);
+    const counts = new Map<number, number>();
+    for (const past of one.interests.history)
+      if (past.interest !== null) counts.set(past.interest, (counts.get(past.interest) ?? 0) + 1);
+    const weights = new Map([...counts].map(([x, n]) => [x, n * (choices.boost[x] ?? 1)]));
+    return sharePlaces(pool, weights, k, choices.diversity ?? 0).map((item, i) => ({ ...item, rank: i + 1 }));
+  }
+
+  async popular(k: number): Promise<Item[]> {
+    const { items, titles, popularity, category, categories } = this.data.map;
+    const order = items.map((_, i) => i).sort((a, b) => popularity[b]! - popularity[a]!);
+    return order.slice(0, k).map((at, i) => ({
+      item: items[at]!,
+      title: titles[at] ?? null,
+      category: categories[category[at]!] ?? null,
+      rank: i + 1,
+      score: null,
+      interest: null,
+    }));
+  }
+
+  async explanation(person: Person, item: Id, which: Which = "main"): Promise<Explanation> {
+    const one = this.of(person);
+    const found = (which === "compare" ? one.second : one)?.explanations[String(item)];
+    if (found) return found;
+    const listed = (which === "compare" ? (one.other ?? []) : one.pool).find((candidate) => candidate.item === item);
+    if (!listed) throw new AnswerError(404, "The file holds no explanation of this item.");
+    const because = listed.because ?? [];
+    const names = because.slice(0, 2).map(titleOf);
+    const text = names.length ? `Because you took ${names.join(" and ")}.` : "No past item explains it.";
+    return { ...listed, text, interest_name: null, because, distance: null };
+  }
+}
+
+const all = (shelf: Shelf): number[] => shelf.interests ?? [shelf.interest];

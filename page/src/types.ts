@@ -1,0 +1,103 @@
+// The JSON of the HTTP interface, as far as the page reads it.
+
+export type Id = number | string;
+
+export interface NamedItem {
+  item: Id;
+  title: string | null;
+}
+
+export interface Reason extends NamedItem {
+  weight: number;
+}
+
+export interface Item extends NamedItem {
+  category: string | null;
+  rank: number;
+  score: number | null;
+  interest: number | null;
+  because?: Reason[];
+}
+
+export interface ModelInfo {
+  name: string;
+  class: string;
+  n_users: number;
+  n_items: number;
+  n_interactions: number;
+  has_interests: boolean;
+  n_interests: number | null;
+  can: { fold_in: boolean; explain: boolean; shelves: boolean; mix: string[] };
+  compare: ModelInfo | null;
+}
+
+export interface UserEntry {
+  user: Id;
+  name: string | null;
+  n_items: number;
+}
+
+export interface FoundItem extends NamedItem {
+  category: string | null;
+  popularity: number;
+}
+
+export interface Shelf {
+  interest: number;
+  interests?: number[]; // all that share the shelf
+  name: string;
+  share: number;
+  reasons: (string | NamedItem)[];
+  items: Item[];
+}
+
+export interface Interest {
+  interest: number;
+  name: string;
+  share: number;
+  muted: boolean;
+  boost: number;
+  x: number;
+  y: number;
+  items: NamedItem[];
+}
+
+export interface Interests {
+  interests: Interest[];
+  history: (NamedItem & { interest: number | null })[];
+}
+
+export interface Explanation extends NamedItem {
+  text: string;
+  interest: number | null;
+  interest_name: string | null;
+  because: Reason[];
+  distance: number | null;
+}
+
+export interface CatalogMap {
+  items: Id[];
+  titles: (string | null)[];
+  x: number[];
+  y: number[];
+  category: number[]; // -1 without one
+  categories: string[];
+  popularity: number[];
+}
+
+export type Person = { kind: "user"; user: Id; name: string | null } | { kind: "new"; history: NamedItem[] };
+
+// What a request says about a person's interests and items.
+export interface Choices {
+  mute: number[];
+  boost: Record<number, number>;
+  diversity?: number;
+  include?: Id[];
+}
+
+export type Which = "main" | "compare";
+
+// Text to show: control characters, and those that would turn the direction of what follows, are left out.
+export const plain = (text: string): string => text.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "");
+
+export const titleOf = (one: NamedItem): string => plain(one.title ?? "").trim() || plain(String(one.item));
