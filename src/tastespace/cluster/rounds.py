@@ -1,0 +1,216 @@
+"""One round of training on one partition: a plain function from files to files. No engine is needed to call it.
+
+A run is a folder or address (`Storage`):
+
+    run.json                      model, partitions, what must be equal to go on with it
+    whole                         numbers of all users and interactions, users of each item
+    data/<partition>              rows of the partition's users, and their validation items
+    users/<partition>.parquet     ids of these users
+    shared/<round>                items before the round, and the history so far
+    state/<partition>-<round>     user vectors before the round, and their optimizer's state
+    best/<partition>-<epoch>      user vectors of the best epoch so far
+
+What a round computes depends on the files, the partition and the number of the round alone.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tastespace.cluster.combine import halved, sparse_change
+from tastespace.cluster.model_parts import Whole, is_shared, named_model, part_trainer, rows_only
+from tastespace.cluster.storage import DamagedFileError, Storage
+from tastespace.data.interactions import Interactions
+from tastespace.data.mapped_arrays import all_finite
+from tastespace.errors import ClusterError, TrainingError
+from tastespace.models.bpr import BPR
+from tastespace.models.dpcml import DPCML
+from tastespace.threads import resolve_threads
+from tastespace.training.loop import Arrays
+
+PROTOCOL = 1
+"""Raised where a round computes something else, so that workers of another version are refused."""
+
+
+@dataclass(frozen=True)
+class PartTask:
+    """What a worker is told: where the run is, and what to do."""
+
+    root: str
+    token: str
+    """Of the run, so that nothing of another one in the same place is used."""
+    version: str
+    """Of the library of the driver."""
+    partition: int
+    round: int
+    threads: int = 1
+    """Of the kernels; 0: all cores of the worker's machine."""
+    replay: bool = True
+    """Whether a damaged state may be computed again from the round before."""
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """What a partition sends after a round."""
+
+    partition: int
+    change: Arrays
+    """Rows of items and their changes, see `tastespace.cluster.combine`."""
+    totals: dict[str, float]
+    seconds: dict[str, float]
+    """Of reading, training and writing."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the change."""
+        return sum(array.nbytes for array in self.change.values())
+
+
+@lru_cache(maxsize=1)
+def library_version() -> str:
+    """The version that driver and workers must share."""
+    from importlib.metadata import version
+
+    return f"{version('tastespace')}/{PROTOCOL}"
+
+
+def require_version(task: PartTask) -> None:
+    """Raise where this worker has another version of the library than the driver."""
+    own = library_version()
+    if own != task.version:
+        raise ClusterError(
+            f"a worker has tastespace {own}, the driver {task.version}: their results would differ. Install the same "
+            "version on all of them; what is finished is kept."
+        )
+
+
+def train_round(task: PartTask) -> RoundResult:
+    """Train one partition for one round: reads its state and the items, writes its new state, gives the change."""
+    require_version(task)
+    storage = Storage(task.root)
+    began = time.perf_counter()
+    model, run = run_facts(task)
+    train = training_rows(storage, task)
+    shared, _ = shared_state(task.root, task.token, task.round)
+    trainer = part_trainer(model, train, whole_of(task.root, task.token), task.partition, resolve_threads(task.threads))
+    before = {name: array for name, array in shared.items() if not name.startswith("mean_")}
+    state = trainer.state()
+    own = {name: array for name, array in state.items() if not is_shared(name)}
+    residual: Arrays = {}
+    if task.round:
+        stored = part_state(storage, task)
+        residual = {
+            name.removeprefix("lost."): np.array(one) for name, one in stored.items() if name.startswith("lost.")
+        }
+        own = {name: stored[name] for name in own}
+    trainer.load_state({**state, **own, **before})
+    read = time.perf_counter()
+    epoch, share = divmod(task.round, run["rounds_per_epoch"])
+    totals = trainer.train_share(epoch, share, run["rounds_per_epoch"])
+    if share == run["rounds_per_epoch"] - 1:
+        trainer.end_epoch(epoch)
+    after = trainer.state()
+    for name, array in after.items():
+        if not all_finite(array):
+            raise TrainingError(
+                f"training diverged in epoch {epoch + 1}: {name!r} of partition {task.partition} became NaN or "
+                "infinite. Lower learning_rate."
+            )
+    change = sparse_change(before, after)
+    if run["compress"]:
+        residual = residual or {name: np.zeros_like(one) for name, one in before.items() if one.dtype == np.float32}
+        change, residual = halved(change, residual)
+    trained = time.perf_counter()
+    kept = {name: array for name, array in after.items() if not is_shared(name)}
+    kept |= {f"lost.{name}": one for name, one in residual.items()}
+    storage.write_arrays(state_name(task.partition, task.round + 1), kept, flush=False)  # `part_state` replays it
+    seconds = {"read": read - began, "compute": trained - read, "write": time.perf_counter() - trained}
+    return RoundResult(task.partition, change, totals, seconds)
+
+
+def part_state(storage: Storage, task: PartTask) -> Arrays:
+    """The state of a partition before a round. A damaged or missing one is computed again from the round before."""
+    name = state_name(task.partition, task.round)
+    try:
+        return storage.read_arrays(name)[0]
+    except (DamagedFileError, FileNotFoundError) as problem:
+        last = PartTask(task.root, task.token, task.version, task.partition, task.round - 1, task.threads, replay=False)
+        can_replay = (
+            task.replay
+            and (last.round == 0 or storage.has(state_name(task.partition, last.round)))
+            and storage.has(shared_name(last.round))
+        )
+        if not can_replay:
+            raise ClusterError(
+                f"{storage.root}/{name} cannot be used ({problem}), nor computed again from the round before. Delete "
+                f"{storage.root} to train from the start."
+            ) from problem
+        train_round(last)
+        return storage.read_arrays(name)[0]
+
+
+def training_rows(storage: Storage, task: PartTask, kind: str = "") -> Interactions:
+    """The rows of a partition's users: training data or, with ``kind="valid_"``, validation data."""
+    name = data_name(task.partition)
+    try:
+        arrays, facts = storage.read_arrays(name)
+    except (DamagedFileError, FileNotFoundError) as problem:
+        raise ClusterError(
+            f"partition {task.partition} cannot be read ({problem}). Delete {storage.root} to divide the data again, "
+            "or restore the file: what is learned is kept."
+        ) from problem
+    return rows_only(arrays[f"{kind}offsets"], arrays[f"{kind}indices"], facts["n_items"])
+
+
+@lru_cache(maxsize=2)
+def shared_state(root: str, token: str, number: int) -> tuple[Arrays, Any]:
+    """The shared arrays before a round, kept for the other partitions of this process."""
+    return Storage(root).read_arrays(shared_name(number))
+
+
+@lru_cache(maxsize=2)
+def whole_of(root: str, token: str) -> Whole:
+    """What a partition must know of all."""
+    arrays, facts = Storage(root).read_arrays("whole")
+    return Whole(facts["n_users"], facts["n_interactions"], arrays["item_counts"])
+
+
+def run_facts(task: PartTask) -> tuple[DPCML | BPR, dict[str, Any]]:
+    """The model of a run and what else is known of it."""
+    return _run_facts(task.root, task.token)
+
+
+@lru_cache(maxsize=2)
+def _run_facts(root: str, token: str) -> tuple[DPCML | BPR, dict[str, Any]]:
+    facts = Storage(root).read_facts("run.json")
+    if facts is None or facts["token"] != token:
+        raise ClusterError(
+            f"{root} holds no such run. Workers and driver must see the same files: give storage= an address that all "
+            "of them reach, such as a shared folder or s3://bucket/run."
+        )
+    return named_model(facts["model"], facts["parameters"]), facts
+
+
+def state_name(partition: int, number: int) -> str:
+    """The file of a partition's state before a round."""
+    return f"state/{partition:05}-{number:07}"
+
+
+def shared_name(number: int) -> str:
+    """The file of the shared arrays before a round."""
+    return f"shared/{number:07}"
+
+
+def data_name(partition: int) -> str:
+    """The file of a partition's rows."""
+    return f"data/{partition:05}"
+
+
+def best_name(partition: int, epoch: int) -> str:
+    """The file of a partition's user vectors of the best epoch."""
+    return f"best/{partition:05}-{epoch:05}"
