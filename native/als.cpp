@@ -1,8 +1,10 @@
 #include "als.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "parallel_errors.hpp"
 #include "simd.hpp"
 
 namespace tastespace {
@@ -75,13 +77,17 @@ void als_half_step(const ConfidenceRows& rows, std::span<const float> fixed, std
                    std::span<const float> regularization, std::int64_t dim, int n_steps, std::span<float> vectors,
                    int threads, Interrupt& interrupt) {
   const auto n_rows = static_cast<std::int64_t>(rows.offsets.size()) - 1;
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    RowSolver solver(rows, fixed, gram, dim);
+    std::optional<RowSolver> solver;
+    errors.run([&] { solver.emplace(rows, fixed, gram, dim); });
 #pragma omp for schedule(dynamic, 16)
     for (std::int64_t row = 0; row < n_rows; ++row)
-      if (!interrupt.requested()) solver.improve(row, regularization[row], vectors.data() + row * dim, n_steps);
+      if (!interrupt.requested())
+        errors.run([&] { solver->improve(row, regularization[row], vectors.data() + row * dim, n_steps); });
   }
+  errors.rethrow();
 }
 
 }  // namespace tastespace

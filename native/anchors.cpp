@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
+
+#include "parallel_errors.hpp"
 
 namespace tastespace {
 namespace {
@@ -201,12 +204,15 @@ void refresh_anchors(const DpcmlData& data, DpcmlState& state, const DpcmlSettin
                      int threads) {
   const auto n_users = static_cast<std::int64_t>(data.offsets.size()) - 1;
   std::copy(state.item_vectors.begin(), state.item_vectors.end(), state.anchors.snapshot.begin());
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    UserAssigner assigner(data, state, settings);
+    std::optional<UserAssigner> assigner;
+    errors.run([&] { assigner.emplace(data, state, settings); });
 #pragma omp for schedule(dynamic, 16)
-    for (std::int64_t user = 0; user < n_users; ++user) assigner.refresh(user, iterations);
+    for (std::int64_t user = 0; user < n_users; ++user) errors.run([&] { assigner->refresh(user, iterations); });
   }
+  errors.rethrow();
 }
 
 void anchored_user_vectors(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings,
@@ -215,17 +221,20 @@ void anchored_user_vectors(const DpcmlData& data, const DpcmlState& state, const
   const AnchorState& anchors = state.anchors;
   DpcmlSettings free_only = settings;
   free_only.anchor = 0.0f;
+  ParallelErrors errors;
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 64)
-  for (std::int64_t user = 0; user < n_users; ++user) {
-    const std::int64_t first = data.vector_offsets[user], n_vectors = data.vector_offsets[user + 1] - first;
-    const bool has_items = data.offsets[user] < data.offsets[user + 1];
-    for (std::int64_t row = first; row < first + n_vectors; ++row)
-      anchored_vector(state.user_vectors.data() + row * state.dim, anchors.sums.data() + row * state.dim,
-                      anchors.counts[row], nullptr, has_items ? settings : free_only, state.dim,
-                      out.data() + row * state.dim);
-    if (repeat_vectors || settings.anchor == 1.0f)
-      repeat_rows(anchors.counts.data() + first, n_vectors, state.dim, out.data() + first * state.dim);
-  }
+  for (std::int64_t user = 0; user < n_users; ++user)
+    errors.run([&] {
+      const std::int64_t first = data.vector_offsets[user], n_vectors = data.vector_offsets[user + 1] - first;
+      const bool has_items = data.offsets[user] < data.offsets[user + 1];
+      for (std::int64_t row = first; row < first + n_vectors; ++row)
+        anchored_vector(state.user_vectors.data() + row * state.dim, anchors.sums.data() + row * state.dim,
+                        anchors.counts[row], nullptr, has_items ? settings : free_only, state.dim,
+                        out.data() + row * state.dim);
+      if (repeat_vectors || settings.anchor == 1.0f)
+        repeat_rows(anchors.counts.data() + first, n_vectors, state.dim, out.data() + first * state.dim);
+    });
+  errors.rethrow();
 }
 
 }  // namespace tastespace

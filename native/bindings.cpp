@@ -19,9 +19,11 @@
 
 #include "als.hpp"
 #include "anchors.hpp"
+#include "argument_checks.hpp"
 #include "bpr.hpp"
 #include "calibrated_lists.hpp"
 #include "cpu.hpp"
+#include "crc32.hpp"
 #include "csr.hpp"
 #include "dpcml.hpp"
 #include "dpcml_fold_in.hpp"
@@ -34,6 +36,7 @@
 #include "list_rules.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
+#include "row_positions.hpp"
 #include "score_matrix.hpp"
 #include "user_ranking.hpp"
 
@@ -111,16 +114,31 @@ auto give_mixed(tastespace::MixedLists&& lists, std::size_t n_users, std::int64_
                          give_matrix<std::int32_t>(std::move(lists.interests), n_users, k), lists.nan_user);
 }
 
-void same_length(std::size_t a, std::size_t b) {
-  if (a != b) throw std::invalid_argument("rows and columns differ in length");
+// Kernels trust the sizes of arrays, offsets and indices: everything that comes from Python is checked here.
+using tastespace::require_indices, tastespace::require_least, tastespace::require_lists, tastespace::require_numbers,
+    tastespace::require_offsets, tastespace::require_rows, tastespace::require_size;
+
+// The vectors of some users and of all items.
+void require_vector_space(const Matrix<float>& user_vectors, const Array<float>& vector_terms,
+                          const Array<std::int64_t>& vector_offsets, const tastespace::PackedItems& items,
+                          const Array<std::int32_t>& users, int threads) {
+  require_least("threads", threads, 1);
+  require_size("user_vectors", user_vectors.shape(1), static_cast<std::size_t>(items.dim()),
+               "coordinates of a vector, as of items");
+  require_size("vector_terms", vector_terms.size(), user_vectors.shape(0), "one per user vector");
+  require_rows("vector_offsets", view(vector_offsets), user_vectors.shape(0), view(users));
 }
 
-// A weight for each vector of the users.
-void require_weights(std::span<const double> weights, std::span<const std::int64_t> offsets,
-                     std::span<const std::int32_t> users) {
-  std::int64_t n = 0;
-  for (const std::int32_t user : users) n += offsets[user + 1] - offsets[user];
-  same_length(weights.size(), static_cast<std::size_t>(n));
+// What a mix of interests needs besides vectors: a weight for each vector of the users, and how to mix.
+void require_mix(const Array<double>& weights, const Array<std::int64_t>& vector_offsets,
+                 const Array<std::int32_t>& users, double diversity, std::int64_t depth, std::int64_t k) {
+  std::size_t n = 0;
+  for (const std::int32_t user : view(users)) n += view(vector_offsets)[user + 1] - view(vector_offsets)[user];
+  require_size("weights", weights.size(), n, "one per vector of the users");
+  require_numbers("weights", view(weights));
+  require_numbers("diversity", std::span<const double>(&diversity, 1));
+  require_least("depth", depth, 0);
+  require_least("k", k, 0);
 }
 
 void require_range(std::int64_t first, std::int64_t last, std::int64_t n) {
@@ -213,13 +231,31 @@ struct DpcmlDataArrays {
   Held<const float> loss_weight, dcrs_weight;
   Held<const std::int32_t> n_beta;
   Held<const std::int64_t> visited{nb::object(), nullptr, {0}};
+  mutable std::int64_t n_items_checked = -1;  // the number of items that positives are known to lie within
+  mutable tastespace::PositiveIndexArrays index;
 
   tastespace::DpcmlData spans() const {
     return {offsets.span(),        positives.span(),  {alias_keep.span(), alias_other.span()},
             vector_offsets.span(), loss_weight.span(), dcrs_weight.span(),
-            n_beta.span(),         visited.span()};
+            n_beta.span(),         visited.span(),     index.view()};
   }
 };
+
+// What kernels that read interactions rely on: one pass over them, for the first of many calls.
+template <class Data, class State>
+void require_positives(const Data& data, const State& state) {
+  if (data.n_items_checked == state.item_vectors.rows()) return;
+  require_offsets("offsets", data.offsets.span(), data.positives.size());
+  require_indices("positives", data.positives.span(), state.item_vectors.rows());
+  data.n_items_checked = state.item_vectors.rows();
+}
+
+// For kernels that go through all positives again and again; after `require_positives`.
+template <class Data, class State>
+void build_index(const Data& data, const State& state) {
+  const auto n_items = static_cast<std::int32_t>(state.item_vectors.rows());
+  if (!data.index.is_for(n_items)) data.index.build(data.offsets.span(), data.positives.span(), n_items);
+}
 
 // The arrays of AnchorState.
 struct AnchorArrays {
@@ -247,6 +283,7 @@ struct DpcmlStateArrays {
 void require_vectors(const DpcmlDataArrays& data, const DpcmlStateArrays& state) {
   const std::int64_t n_users = data.offsets.rows() - 1, dim = state.item_vectors.shape[1];
   require_size("vector_offsets", data.vector_offsets, n_users + 1, "one per user and one more");
+  require_offsets("vector_offsets", data.vector_offsets.span(), state.user_vectors.rows());
   require_size("user_vectors", state.user_vectors, data.vector_offsets.data[n_users] * dim,
                "vectors of all users times dim");
 }
@@ -272,6 +309,7 @@ void require_sizes(const DpcmlDataArrays& data, const DpcmlStateArrays& state, c
   if (data.n_beta.size()) require_size("n_beta", data.n_beta, n_users, "one per user");
   if (data.alias_keep.size()) require_size("alias_keep", data.alias_keep, n_items, "one per item");
   require_size("alias_other", data.alias_other, static_cast<std::int64_t>(data.alias_keep.size()), "as alias_keep");
+  require_indices("alias_other", data.alias_other.span(), n_items);
   if (how.sampler == tastespace::Sampler::differentiable)
     require_size("gamma", state.gamma, n_positives, "one per positive");
   state.user_optimizer.require("user", how.optimizer.optimizer, state.user_vectors);
@@ -282,8 +320,10 @@ struct BprDataArrays {
   Held<const std::int64_t> offsets;
   Held<const std::int32_t> positives;
   Held<const std::int64_t> visited{nb::object(), nullptr, {0}};
+  mutable std::int64_t n_items_checked = -1;  // the number of items that positives are known to lie within
+  mutable tastespace::PositiveIndexArrays index;
 
-  tastespace::BprData spans() const { return {offsets.span(), positives.span(), visited.span()}; }
+  tastespace::BprData spans() const { return {offsets.span(), positives.span(), visited.span(), index.view()}; }
 };
 
 // The arrays of BprState.
@@ -534,8 +574,10 @@ void bind_training(nb::module_& m) {
       "train_dpcml",
       [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
          std::uint64_t seed, std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
+        require_positives(data, state);
         require_sizes(data, state, settings);
         state.item_optimizer.require("item", settings.optimizer.optimizer, state.item_vectors);
+        build_index(data, state);
         require_range(first, last, data.visited.size() ? data.visited.rows() : data.positives.rows());
         tastespace::DpcmlState spans = state.spans();
         return run_interruptibly([&](tastespace::Interrupt& interrupt) {
@@ -548,6 +590,7 @@ void bind_training(nb::module_& m) {
       "refresh_anchors",
       [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
          std::int64_t iterations, int threads) {
+        require_positives(data, state);
         require_vectors(data, state);
         require_anchors(data, state);
         nb::gil_scoped_release free;
@@ -560,6 +603,7 @@ void bind_training(nb::module_& m) {
       "anchored_user_vectors",
       [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
          bool repeat_vectors, int threads) {
+        require_positives(data, state);
         require_vectors(data, state);
         require_anchors(data, state);
         std::vector<float> out(state.user_vectors.size());
@@ -575,6 +619,7 @@ void bind_training(nb::module_& m) {
       "fold_in_dpcml",
       [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
          nb::object mean_user_vectors, std::uint64_t seed, std::int64_t epochs, std::int64_t average, int threads) {
+        require_positives(data, state);
         require_sizes(data, state, settings);
         const Held<float> means = hold<float>("mean_user_vectors", std::move(mean_user_vectors), 2);
         const auto n_values = static_cast<std::int64_t>(state.user_vectors.size());
@@ -593,6 +638,7 @@ void bind_training(nb::module_& m) {
       [](const DpcmlDataArrays& data, const DpcmlStateArrays& state, const tastespace::DpcmlSettings& settings,
          std::uint64_t seed, std::uint64_t epoch, std::int64_t positive_index, nb::object user_gradient,
          nb::object item_gradient) {
+        require_positives(data, state);
         require_sizes(data, state, settings);
         require_range(positive_index, positive_index + 1, data.positives.rows());
         const Held<float> of_users = hold<float>("user_gradient", std::move(user_gradient), 2);
@@ -611,9 +657,11 @@ void bind_training(nb::module_& m) {
       "train_bpr",
       [](const BprDataArrays& data, const BprStateArrays& state, const tastespace::BprSettings& settings,
          std::uint64_t seed, std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
+        require_positives(data, state);
         require_sizes(data, state, settings);
         state.item_optimizer.require("item", settings.optimizer.optimizer, state.item_vectors);
         state.bias_optimizer.require("bias", settings.optimizer.optimizer, state.bias);
+        build_index(data, state);
         require_range(first, last, data.visited.size() ? data.visited.rows() : data.positives.rows());
         tastespace::BprState spans = state.spans();
         return run_interruptibly([&](tastespace::Interrupt& interrupt) {
@@ -626,6 +674,7 @@ void bind_training(nb::module_& m) {
       "fold_in_bpr",
       [](const BprDataArrays& data, const BprStateArrays& state, const tastespace::BprSettings& settings,
          nb::object mean_user_vectors, std::uint64_t seed, std::int64_t epochs, std::int64_t average, int threads) {
+        require_positives(data, state);
         require_sizes(data, state, settings);
         const Held<float> means = hold<float>("mean_user_vectors", std::move(mean_user_vectors), 2);
         const auto n_values = static_cast<std::int64_t>(state.user_vectors.size());
@@ -650,6 +699,14 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   bind_training(m);
 
   m.def(
+      "crc32",
+      [](Array<std::uint8_t> bytes, std::uint32_t before) {
+        nb::gil_scoped_release free;
+        return tastespace::crc32(view(bytes), before);
+      },
+      "bytes"_a, "before"_a = 0);
+
+  m.def(
       "encode_ids",
       [](Array<std::int64_t> values) {
         tastespace::EncodedIds out;
@@ -664,7 +721,9 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   m.def(
       "build_csr",
       [](Array<std::int32_t> rows, Array<std::int32_t> columns, std::int32_t n_rows, int threads) {
-        same_length(rows.size(), columns.size());
+        require_size("columns", columns.size(), rows.size(), "one per row");
+        require_least("n_rows", n_rows, 0);
+        require_least("threads", threads, 1);
         tastespace::Csr out;
         {
           nb::gil_scoped_release free;
@@ -677,7 +736,9 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   m.def(
       "build_csr_with_sources",
       [](Array<std::int32_t> rows, Array<std::int32_t> columns, std::int32_t n_rows, int threads) {
-        same_length(rows.size(), columns.size());
+        require_size("columns", columns.size(), rows.size(), "one per row");
+        require_least("n_rows", n_rows, 0);
+        require_least("threads", threads, 1);
         tastespace::CsrWithSources out;
         {
           nb::gil_scoped_release free;
@@ -688,33 +749,79 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       },
       "rows"_a, "columns"_a, "n_rows"_a, "threads"_a);
 
+  nb::class_<tastespace::PackedItems>(m, "PackedItems")
+      .def(
+          "__init__",
+          [](tastespace::PackedItems* self, Matrix<float> vectors, Array<float> terms) {
+            require_size("terms", terms.size(), vectors.shape(0), "one per item");
+            nb::gil_scoped_release free;
+            new (self) tastespace::PackedItems(view(vectors), view(terms), static_cast<std::int64_t>(vectors.shape(0)),
+                                               static_cast<std::int64_t>(vectors.shape(1)));
+          },
+          "vectors"_a, "terms"_a)
+      .def_prop_ro("n_items", &tastespace::PackedItems::n_items)
+      .def_prop_ro("dim", &tastespace::PackedItems::dim);
+
+  const auto row_positions = [&m]<class T>(T) {
+    m.def(
+        "row_positions",
+        [](Array<std::int64_t> offsets, Array<T> keys, int threads) {
+          if (offsets.size() == 0 || view(offsets).back() != static_cast<std::int64_t>(keys.size()))
+            throw std::invalid_argument("offsets do not end at the number of keys");
+          std::vector<std::int32_t> out;
+          {
+            nb::gil_scoped_release free;
+            out = tastespace::row_positions(view(offsets), view(keys), threads);
+          }
+          return give(std::move(out));
+        },
+        "offsets"_a, "keys"_a.noconvert(), "threads"_a);
+  };
+  row_positions(double{});
+  row_positions(std::int64_t{});
+
   m.def(
       "rank_with_vectors",
       [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-         Matrix<float> item_vectors, Array<float> item_terms, float scale, Array<std::int32_t> users,
+         const tastespace::PackedItems& items, float scale, Array<std::int32_t> users,
          Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items,
-         Array<std::int64_t> test_offsets, Array<std::int32_t> test_items, std::int64_t k, int threads) {
+         Array<std::int64_t> test_offsets, Array<std::int32_t> test_items, std::int64_t k, int threads,
+         std::optional<Array<std::uint8_t>> allowed) {
+        require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
+        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
+                      items.n_items());
+        require_lists("test_offsets", "test_items", view(test_offsets), view(test_items), view(users), items.n_items());
+        require_least("k", k, 0);
+        std::span<const std::uint8_t> mask;
+        if (allowed) {
+          require_size("allowed", allowed->size(), static_cast<std::size_t>(items.n_items()), "one per item");
+          mask = view(*allowed);
+        }
         tastespace::Ranked out;
         {
           nb::gil_scoped_release free;
-          const tastespace::PackedItems items(view(item_vectors), view(item_terms),
-                                              static_cast<std::int64_t>(item_vectors.shape(0)),
-                                              static_cast<std::int64_t>(item_vectors.shape(1)));
           out = tastespace::rank_with_vectors(
               items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(users),
-              {view(excluded_offsets), view(excluded_items)}, {view(test_offsets), view(test_items)}, k, threads);
+              {view(excluded_offsets), view(excluded_items)}, {view(test_offsets), view(test_items)}, k, threads, mask);
         }
         return give_ranked(std::move(out), users.size(), k);
       },
-      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a,
+      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
       "users"_a, "excluded_offsets"_a, "excluded_items"_a, "test_offsets"_a, "test_items"_a, "k"_a,
-      "threads"_a);
+      "threads"_a, "allowed"_a = nb::none());
 
   m.def(
       "rank_with_scores",
       [](Matrix<float> scores, Array<std::int32_t> users, Array<std::int64_t> excluded_offsets,
          Array<std::int32_t> excluded_items, Array<std::int64_t> test_offsets,
          Array<std::int32_t> test_items, std::int64_t k, int threads) {
+        const auto n_items = static_cast<std::int64_t>(scores.shape(1));
+        require_size("scores", scores.shape(0), users.size(), "a row per user");
+        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
+                      n_items);
+        require_lists("test_offsets", "test_items", view(test_offsets), view(test_items), view(users), n_items);
+        require_least("k", k, 0);
+        require_least("threads", threads, 1);
         tastespace::Ranked out;
         {
           nb::gil_scoped_release free;
@@ -730,41 +837,41 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   m.def(
       "mix_with_vectors",
       [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-         Matrix<float> item_vectors, Array<float> item_terms, float scale, Array<std::int32_t> users,
+         const tastespace::PackedItems& items, float scale, Array<std::int32_t> users,
          Array<double> weights, Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items,
          double diversity, std::int64_t depth, std::int64_t k, int threads) {
-        require_weights(view(weights), view(vector_offsets), view(users));
+        require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
+        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
+                      items.n_items());
+        require_mix(weights, vector_offsets, users, diversity, depth, k);
         tastespace::MixedLists out;
         {
           nb::gil_scoped_release free;
-          const tastespace::PackedItems items(view(item_vectors), view(item_terms),
-                                              static_cast<std::int64_t>(item_vectors.shape(0)),
-                                              static_cast<std::int64_t>(item_vectors.shape(1)));
           out = tastespace::mix_with_vectors(
               items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(users),
               view(weights), {view(excluded_offsets), view(excluded_items)}, {diversity, depth, k}, threads);
         }
         return give_mixed(std::move(out), users.size(), k);
       },
-      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a,
+      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
       "users"_a, "weights"_a, "excluded_offsets"_a, "excluded_items"_a, "diversity"_a, "depth"_a, "k"_a,
       "threads"_a);
 
   m.def(
       "mix_with_scores",
       [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-         Matrix<float> item_vectors, Array<float> item_terms, float scale, Matrix<float> scores,
+         const tastespace::PackedItems& items, float scale, Matrix<float> scores,
          Array<std::int32_t> users, Array<double> weights, Array<std::int64_t> excluded_offsets,
          Array<std::int32_t> excluded_items, double diversity, std::int64_t depth, std::int64_t k, int threads) {
-        same_length(scores.shape(0), users.size());
-        same_length(scores.shape(1), item_vectors.shape(0));
-        require_weights(view(weights), view(vector_offsets), view(users));
+        require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
+        require_size("scores", scores.shape(0), users.size(), "a row per user");
+        require_size("scores", scores.shape(1), static_cast<std::size_t>(items.n_items()), "a column per item");
+        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
+                      items.n_items());
+        require_mix(weights, vector_offsets, users, diversity, depth, k);
         tastespace::MixedLists out;
         {
           nb::gil_scoped_release free;
-          const tastespace::PackedItems items(view(item_vectors), view(item_terms),
-                                              static_cast<std::int64_t>(item_vectors.shape(0)),
-                                              static_cast<std::int64_t>(item_vectors.shape(1)));
           out = tastespace::mix_with_scores(
               items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(scores),
               view(users), view(weights), {view(excluded_offsets), view(excluded_items)}, {diversity, depth, k},
@@ -772,7 +879,7 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         }
         return give_mixed(std::move(out), users.size(), k);
       },
-      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a,
+      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
       "scores"_a, "users"_a, "weights"_a, "excluded_offsets"_a, "excluded_items"_a, "diversity"_a, "depth"_a,
       "k"_a, "threads"_a);
 
@@ -780,7 +887,12 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "pair_scores",
       [](Matrix<float> user_vectors, Array<std::int64_t> offsets, Matrix<float> item_vectors, bool by_distance,
          Array<float> item_bias, Array<std::int32_t> users, Array<std::int32_t> items, int threads) {
-        same_length(users.size(), items.size());
+        require_size("items", items.size(), users.size(), "one per user");
+        require_size("user_vectors", user_vectors.shape(1), item_vectors.shape(1), "coordinates of a vector, as of items");
+        require_rows("offsets", view(offsets), user_vectors.shape(0), view(users));
+        require_indices("items", view(items), static_cast<std::int64_t>(item_vectors.shape(0)));
+        if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), item_vectors.shape(0), "one per item");
+        require_least("threads", threads, 1);
         tastespace::PairScores out;
         {
           nb::gil_scoped_release free;
@@ -796,6 +908,9 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   m.def(
       "list_pair_distances",
       [](Matrix<std::int32_t> top, Matrix<float> vectors, Array<std::int64_t> cuts, int threads) {
+        require_least("threads", threads, 1);
+        for (const std::int32_t item : view(top))  // below 0: no item
+          if (item >= static_cast<std::int64_t>(vectors.shape(0))) require_indices("top", {&item, 1}, vectors.shape(0));
         std::vector<double> out;
         {
           nb::gil_scoped_release free;
@@ -809,8 +924,10 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   m.def(
       "list_order",
       [](Array<std::int64_t> offsets, Array<float> scores, Array<std::int32_t> rows, int threads) {
-        same_length(scores.size(), static_cast<std::size_t>(view(offsets).back()));
-        same_length(scores.size(), rows.size());
+        require_offsets("offsets", view(offsets), scores.size());
+        require_size("rows", rows.size(), scores.size(), "one per score");
+        require_numbers("scores", view(scores), true);
+        require_least("threads", threads, 1);
         std::vector<std::int64_t> out;
         {
           nb::gil_scoped_release free;
@@ -826,12 +943,23 @@ NB_MODULE(TASTESPACE_MODULE, m) {
          Array<std::int64_t> group_offsets, Array<std::int32_t> groups, Array<std::int32_t> most,
          Array<std::uint8_t> allowed, Array<std::int64_t> pin_offsets, Array<std::int32_t> pins, Array<std::int32_t> places,
          Array<std::uint8_t> is_new, double share, int threads) {
-        same_length(offsets.size(), lengths.size() + 1);
-        same_length(offsets.size(), pin_offsets.size());
-        same_length(rows.size(), static_cast<std::size_t>(view(offsets).back()));
-        same_length(pins.size(), static_cast<std::size_t>(view(pin_offsets).back()));
-        same_length(pins.size(), places.size());
-        if (group_offsets.size() > 0) same_length(groups.size(), static_cast<std::size_t>(view(group_offsets).back()));
+        require_size("lengths", lengths.size() + 1, offsets.size(), "one per list and one more");
+        require_size("pin_offsets", pin_offsets.size(), offsets.size(), "one per list and one more");
+        require_offsets("offsets", view(offsets), rows.size());
+        require_offsets("pin_offsets", view(pin_offsets), pins.size());
+        require_size("places", places.size(), pins.size(), "one per pinned item");
+        for (const std::int32_t length : view(lengths)) require_least("lengths", length, 0);
+        const auto n_items = static_cast<std::int64_t>(allowed.size());
+        require_indices("rows", view(rows), n_items);
+        require_indices("pins", view(pins), n_items);
+        if (is_new.size() > 0) require_size("is_new", is_new.size(), allowed.size(), "one per item");
+        if (group_offsets.size() > 0) {
+          require_size("group_offsets", group_offsets.size(), allowed.size() + 1, "one per item and one more");
+          require_offsets("group_offsets", view(group_offsets), groups.size());
+          require_indices("groups", view(groups), static_cast<std::int64_t>(most.size()));
+        }
+        require_numbers("share", std::span<const double>(&share, 1));
+        require_least("threads", threads, 1);
         tastespace::RuledLists out;
         {
           nb::gil_scoped_release free;
@@ -849,7 +977,8 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   m.def(
       "pool_relevance",
       [](Array<std::int64_t> offsets, Array<double> scores, int threads) {
-        same_length(scores.size(), static_cast<std::size_t>(view(offsets).back()));
+        require_offsets("offsets", view(offsets), scores.size());
+        require_least("threads", threads, 1);
         std::vector<double> out;
         {
           nb::gil_scoped_release free;
@@ -865,11 +994,19 @@ NB_MODULE(TASTESPACE_MODULE, m) {
          Array<std::int64_t> set_offsets, Array<std::int32_t> set_terms, Array<std::int32_t> term_categories,
          Array<double> term_shares, Matrix<double> target, double weight, double smoothing, std::int64_t k,
          int threads) {
-        same_length(offsets.size(), target.shape(0) + 1);
-        same_length(relevance.size(), static_cast<std::size_t>(view(offsets).back()));
-        same_length(relevance.size(), sets.size());
-        same_length(set_terms.size(), static_cast<std::size_t>(view(set_offsets).back()));
-        same_length(term_categories.size(), term_shares.size());
+        require_size("offsets", offsets.size(), target.shape(0) + 1, "one per row of target and one more");
+        require_offsets("offsets", view(offsets), relevance.size());
+        require_size("sets", sets.size(), relevance.size(), "one per entry");
+        require_offsets("set_offsets", view(set_offsets), set_terms.size());
+        require_indices("sets", view(sets), static_cast<std::int64_t>(set_offsets.size()) - 1);
+        require_size("term_shares", term_shares.size(), term_categories.size(), "one per term");
+        require_indices("set_terms", view(set_terms), static_cast<std::int64_t>(term_categories.size()));
+        require_indices("term_categories", view(term_categories), static_cast<std::int64_t>(target.shape(1)));
+        require_numbers("term_shares", view(term_shares));
+        require_numbers("target", view(target));
+        for (const double value : {weight, smoothing}) require_numbers("settings", std::span<const double>(&value, 1));
+        require_least("k", k, 0);
+        require_least("threads", threads, 1);
         std::vector<std::int64_t> out;
         {
           nb::gil_scoped_release free;
@@ -888,12 +1025,15 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       [](Array<std::int64_t> offsets, Array<std::int32_t> columns, Array<float> extra, Matrix<float> fixed,
          Matrix<float> gram, Array<float> regularization, int n_steps,
          nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu> vectors, int threads) {
-        same_length(columns.size(), extra.size());
-        same_length(offsets.size(), vectors.shape(0) + 1);
-        same_length(columns.size(), static_cast<std::size_t>(view(offsets).back()));
-        same_length(regularization.size(), vectors.shape(0));
-        same_length(fixed.shape(1), vectors.shape(1));
-        same_length(gram.shape(0) * gram.shape(1), vectors.shape(1) * vectors.shape(1));
+        require_size("extra", extra.size(), columns.size(), "one per column");
+        require_size("offsets", offsets.size(), vectors.shape(0) + 1, "one per row of vectors and one more");
+        require_offsets("offsets", view(offsets), columns.size());
+        require_indices("columns", view(columns), static_cast<std::int64_t>(fixed.shape(0)));
+        require_size("regularization", regularization.size(), vectors.shape(0), "one per row of vectors");
+        require_size("fixed", fixed.shape(1), vectors.shape(1), "coordinates of a vector");
+        require_size("gram", gram.shape(0), vectors.shape(1), "a row per coordinate");
+        require_size("gram", gram.shape(1), vectors.shape(1), "a column per coordinate");
+        require_least("threads", threads, 1);
         run_interruptibly([&](tastespace::Interrupt& interrupt) {
           tastespace::als_half_step({view(offsets), view(columns), view(extra)}, view(fixed), view(gram),
                                     view(regularization), static_cast<std::int64_t>(vectors.shape(1)), n_steps,
@@ -907,8 +1047,9 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "add_standardized",
       [](nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu> total, Matrix<float> scores, float weight,
          int threads) {
-        same_length(total.shape(0), scores.shape(0));
-        same_length(total.shape(1), scores.shape(1));
+        require_size("total", total.shape(0), scores.shape(0), "rows, as in scores");
+        require_size("total", total.shape(1), scores.shape(1), "columns, as in scores");
+        require_least("threads", threads, 1);
         nb::gil_scoped_release free;
         return tastespace::add_standardized({total.data(), total.size()}, view(scores),
                                             static_cast<std::int64_t>(scores.shape(1)), weight, threads);
@@ -919,29 +1060,20 @@ NB_MODULE(TASTESPACE_MODULE, m) {
     m.def(
         name,
         [kernel](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-                 Matrix<float> item_vectors, Array<float> item_terms, float scale, Array<std::int32_t> users,
-                 int threads) {
-          const auto n_items = static_cast<std::int64_t>(item_vectors.shape(0));
-          same_length(user_vectors.shape(1), item_vectors.shape(1));
-          same_length(user_vectors.shape(0), vector_terms.size());
-          same_length(item_vectors.shape(0), item_terms.size());
-          for (const std::int32_t user : view(users))
-            if (user < 0 || static_cast<std::size_t>(user) + 1 >= vector_offsets.size())
-              throw nb::index_error("a user's index is out of range");
+                 const tastespace::PackedItems& items, float scale, Array<std::int32_t> users, int threads) {
+          require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
           using Values = decltype(kernel(std::declval<const tastespace::PackedItems&>(),
                                          std::declval<const tastespace::UserVectors&>(), 0.0f, view(users), 0));
           Values out;
           {
             nb::gil_scoped_release free;
-            const tastespace::PackedItems items(view(item_vectors), view(item_terms), n_items,
-                                                static_cast<std::int64_t>(item_vectors.shape(1)));
             out = kernel(items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(users),
                          threads);
           }
           return give_matrix<typename Values::value_type>(std::move(out), users.size(),
-                                                          static_cast<std::size_t>(n_items));
+                                                          static_cast<std::size_t>(items.n_items()));
         },
-        "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "item_vectors"_a, "item_terms"_a, "scale"_a,
+        "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
         "users"_a, "threads"_a);
   };
   score_matrix("score_users", &tastespace::score_users);
@@ -952,9 +1084,18 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       [](Array<std::int64_t> user_offsets, Array<std::int32_t> items, Array<float> user_values,
          Array<std::int64_t> item_offsets, Array<std::int32_t> users, Array<float> item_values,
          std::int64_t n_neighbors, std::int64_t row_length, double regularization, double self_weight, int threads) {
-        same_length(items.size(), user_values.size());
-        same_length(users.size(), item_values.size());
-        same_length(items.size(), users.size());
+        require_size("user_values", user_values.size(), items.size(), "one per item of a user");
+        require_size("item_values", item_values.size(), users.size(), "one per user of an item");
+        require_size("users", users.size(), items.size(), "as many as items");
+        require_offsets("user_offsets", view(user_offsets), items.size());
+        require_offsets("item_offsets", view(item_offsets), users.size());
+        require_indices("items", view(items), static_cast<std::int64_t>(item_offsets.size()) - 1);
+        require_indices("users", view(users), static_cast<std::int64_t>(user_offsets.size()) - 1);
+        require_numbers("user_values", view(user_values));
+        require_numbers("item_values", view(item_values));
+        require_least("n_neighbors", n_neighbors, 0);
+        require_least("row_length", row_length, 0);
+        require_least("threads", threads, 1);
         tastespace::ItemRegression out;
         {
           nb::gil_scoped_release free;
@@ -973,6 +1114,13 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       [](Array<std::int64_t> offsets, Array<std::int32_t> positives, std::int32_t n_items,
          Array<float> alias_keep, Array<std::int32_t> alias_other, Array<std::int32_t> users, std::int64_t n,
          std::uint64_t seed, std::uint64_t epoch, std::int64_t first, int threads) {
+        require_lists("offsets", "positives", view(offsets), view(positives), view(users), n_items);
+        if (alias_keep.size() > 0) require_size("alias_keep", alias_keep.size(), n_items, "one per item");
+        require_size("alias_other", alias_other.size(), alias_keep.size(), "as alias_keep");
+        require_indices("alias_other", view(alias_other), n_items);
+        require_least("n_items", n_items, 0);
+        require_least("n", n, 0);
+        require_least("threads", threads, 1);
         std::vector<std::int32_t> out;
         {
           nb::gil_scoped_release free;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "positive_index.hpp"
 #include "random.hpp"
 
 namespace tastespace {
@@ -42,10 +43,11 @@ inline std::int32_t shard_of_item(std::int32_t item, std::int32_t n_shards) {
 // users, which threads take one after the other. Chunks do not depend on the number of threads.
 class BlockLayout {
  public:
-  // `visited` holds positions of the positives that the epoch goes through; empty: all of them.
-  BlockLayout(std::span<const std::int64_t> offsets, std::uint64_t n_positives, std::uint64_t seed,
-              std::uint64_t epoch, std::span<const std::int64_t> visited = {})
-      : offsets_(offsets), visited_(visited), order_(visited.empty() ? n_positives : visited.size(), seed, epoch),
+  // `users` holds the user of each positive; empty: they are searched for. `visited` holds positions of the positives
+  // that the epoch goes through; empty: all of them.
+  BlockLayout(std::span<const std::int64_t> offsets, std::span<const std::int32_t> users, std::uint64_t n_positives,
+              std::uint64_t seed, std::uint64_t epoch, std::span<const std::int64_t> visited)
+      : offsets_(offsets), users_(users), visited_(visited), order_(visited.empty() ? n_positives : visited.size(), seed, epoch),
         n_digits_((std::bit_width(offsets.size()) + 7) / 8) {}
 
   // The positives number first ... last - 1, grouped by user. Call from one thread.
@@ -54,7 +56,7 @@ class BlockLayout {
     for (std::int64_t i = first; i < last; ++i) {
       const auto place = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(i)));
       const std::int64_t index = visited_.empty() ? place : visited_[place];
-      positives_.push_back({row_of_position(offsets_, index), index});
+      positives_.push_back({users_.empty() ? row_of_position(offsets_, index) : users_[index], index});
     }
     sort_by_user();
     starts_.assign(1, 0);
@@ -85,7 +87,9 @@ class BlockLayout {
     }
   }
 
-  std::span<const std::int64_t> offsets_, visited_;
+  std::span<const std::int64_t> offsets_;
+  std::span<const std::int32_t> users_;
+  std::span<const std::int64_t> visited_;
   Permutation order_;
   int n_digits_;  // bytes of the largest user's index
   std::vector<BlockPositive> positives_, sorted_;

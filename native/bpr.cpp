@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "block_layout.hpp"
 #include "negatives.hpp"
+#include "parallel_errors.hpp"
 
 namespace tastespace {
 namespace {
@@ -43,7 +45,7 @@ struct Block {
 // Working memory of one thread.
 struct Scratch {
   Scratch(const BprData& data, const BprState& state, std::uint64_t seed, std::uint64_t epoch)
-      : layout(data.offsets, data.positives.size(), seed, epoch, data.visited), sampler(state.n_items(), {}) {}
+      : layout(data.offsets, data.index.users, data.positives.size(), seed, epoch, data.visited), sampler(state.n_items(), {}) {}
   BlockLayout layout;
   NegativeSampler sampler;
   std::vector<std::int32_t> drawn;
@@ -107,7 +109,7 @@ class BprTrainer {
  private:
   Triple draw(std::int64_t user, std::int64_t positive_index, CounterRng rng, Scratch& scratch) const {
     const std::int64_t from = data_.offsets[user], to = data_.offsets[user + 1];
-    scratch.sampler.draw(data_.positives.subspan(from, to - from), 1, rng, scratch.drawn);
+    scratch.sampler.draw(data_.positives.subspan(from, to - from), data_.index.filter(user, to - from), 1, rng, scratch.drawn);
     const std::int32_t negative = scratch.drawn.empty() ? kNoItem : scratch.drawn[0];
     return {user, data_.positives[positive_index], negative, 0.0f, 0.0f, 0.0f};
   }
@@ -211,28 +213,36 @@ BprTotals train_bpr(const BprData& data, BprState& state, const BprSettings& set
   const int n_shards = kShardsPerThread * threads;
   std::vector<Block> blocks(at_once);
   BprTotals totals;
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    Scratch scratch(data, state, seed, epoch);
+    std::optional<Scratch> scratch;
+    errors.run([&] { scratch.emplace(data, state, seed, epoch); });
     for (std::int64_t from = first; from < last; from += at_once * size) {
       const std::int64_t n_blocks = std::min(at_once, (last - from + size - 1) / size);
 #pragma omp for schedule(dynamic)
-      for (std::int64_t b = 0; b < n_blocks; ++b) {
-        if (!interrupt.requested())
-          trainer.prepare(blocks[b], from + b * size, std::min(last, from + (b + 1) * size), n_shards, scratch);
-      }
+      for (std::int64_t b = 0; b < n_blocks; ++b)
+        errors.run([&] {
+          if (!interrupt.requested())
+            trainer.prepare(blocks[b], from + b * size, std::min(last, from + (b + 1) * size), n_shards, *scratch);
+        });
       for (std::int64_t b = 0; b < n_blocks; ++b) {
 #pragma omp for schedule(dynamic)
         for (std::int64_t chunk = 0; chunk < blocks[b].n_chunks(); ++chunk)
-          if (!interrupt.requested()) trainer.train_users(blocks[b], chunk);
+          errors.run([&] {
+            if (!interrupt.requested()) trainer.train_users(blocks[b], chunk);
+          });
 #pragma omp for schedule(dynamic)
         for (int shard = 0; shard < n_shards; ++shard)
-          if (!interrupt.requested()) trainer.train_items(blocks[b], shard);
+          errors.run([&] {
+            if (!interrupt.requested()) trainer.train_items(blocks[b], shard);
+          });
       }
 #pragma omp single
       for (std::int64_t b = 0; b < n_blocks; ++b) add_up(blocks[b], totals);
     }
   }
+  errors.rethrow();
   return totals;
 }
 
@@ -240,18 +250,23 @@ void fold_in_bpr(const BprData& data, BprState& state, const BprSettings& settin
                  std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads,
                  Interrupt& interrupt) {
   const auto n_users = static_cast<std::int64_t>(data.offsets.size()) - 1;
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    Scratch scratch(data, state, seed, 0);
+    std::optional<Scratch> scratch;
+    errors.run([&] { scratch.emplace(data, state, seed, 0); });
 #pragma omp for schedule(dynamic)
     for (std::int64_t user = 0; user < n_users; ++user)
-      for (std::int64_t epoch = 0; epoch < epochs && !interrupt.requested(); ++epoch) {
-        BprTrainer(data, state, settings, seed, static_cast<std::uint64_t>(epoch)).fold_in(user, scratch, interrupt);
-        const float weight = 1.0f / static_cast<float>(std::min(epoch + 1, std::max<std::int64_t>(1, average)));
-        for (std::int64_t k = user * state.dim; k < (user + 1) * state.dim; ++k)
-          mean_user_vectors[k] += weight * (state.user_vectors[k] - mean_user_vectors[k]);
-      }
+      errors.run([&] {
+        for (std::int64_t epoch = 0; epoch < epochs && !interrupt.requested(); ++epoch) {
+          BprTrainer(data, state, settings, seed, static_cast<std::uint64_t>(epoch)).fold_in(user, *scratch, interrupt);
+          const float weight = 1.0f / static_cast<float>(std::min(epoch + 1, std::max<std::int64_t>(1, average)));
+          for (std::int64_t k = user * state.dim; k < (user + 1) * state.dim; ++k)
+            mean_user_vectors[k] += weight * (state.user_vectors[k] - mean_user_vectors[k]);
+        }
+      });
   }
+  errors.rethrow();
 }
 
 }  // namespace tastespace

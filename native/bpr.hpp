@@ -10,6 +10,7 @@
 
 #include "interrupt.hpp"
 #include "optimizer.hpp"
+#include "positive_index.hpp"
 
 namespace tastespace {
 
@@ -24,6 +25,7 @@ struct BprData {
   std::span<const std::int64_t> offsets;
   std::span<const std::int32_t> positives;
   std::span<const std::int64_t> visited;  // positions of the positives of an epoch; empty: all
+  PositiveIndex index;                    // of the positives; may be empty
 };
 
 // What is learned: a row of dim for every user and item, and a bias for every item.

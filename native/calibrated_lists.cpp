@@ -6,8 +6,11 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <utility>
+
+#include "parallel_errors.hpp"
 
 namespace tastespace {
 namespace {
@@ -88,7 +91,7 @@ class GreedyChoice {
     group_sets_.clear();
     next_.resize(set_of.size());
     for (std::size_t e = 0; e < set_of.size(); ++e) {
-      if (e > 0 && !(relevance_[e] <= relevance_[e - 1])) return false;
+      if (!(relevance_[e] <= (e > 0 ? relevance_[e - 1] : kInfinity))) return false;  // NaN is no order
       if (group_of_[set_of[e]] >= 0) continue;
       group_of_[set_of[e]] = 0;
       group_sets_.push_back(set_of[e]);
@@ -173,6 +176,7 @@ class GreedyChoice {
     std::int32_t first = -1;
     for (std::int32_t g = 0; g < n; ++g)
       if (values[g] >= best - kSame && (first < 0 || heads_[g] < heads_[first])) first = g;
+    if (first < 0 || heads_[first] < 0) throw std::invalid_argument("the gain of an entry is NaN");
     return first;
   }
 
@@ -253,18 +257,22 @@ std::vector<std::int64_t> calibrated_lists(const Pools& pools, const CategorySet
     starts[u + 1] = starts[u] + std::min(settings.k, pools.offsets[u + 1] - pools.offsets[u]);
   std::vector<std::int64_t> chosen(starts.back());
   int rises = 0;
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads) reduction(| : rises)
   {
-    GreedyChoice greedy(sets, n_categories, settings);
+    std::optional<GreedyChoice> greedy;
+    errors.run([&] { greedy.emplace(sets, n_categories, settings); });
 #pragma omp for schedule(dynamic, kUsersAtOnce)
-    for (std::int64_t u = 0; u < n; ++u) {
-      const std::int64_t first = pools.offsets[u], size = pools.offsets[u + 1] - first;
-      rises |= !greedy.choose(pools.relevance.subspan(first, size), pools.sets.subspan(first, size),
-                              target.subspan(u * n_categories, n_categories), first,
-                              std::span(chosen).subspan(starts[u], starts[u + 1] - starts[u]));
-    }
+    for (std::int64_t u = 0; u < n; ++u)
+      errors.run([&] {
+        const std::int64_t first = pools.offsets[u], size = pools.offsets[u + 1] - first;
+        rises |= !greedy->choose(pools.relevance.subspan(first, size), pools.sets.subspan(first, size),
+                                 target.subspan(u * n_categories, n_categories), first,
+                                 std::span(chosen).subspan(starts[u], starts[u + 1] - starts[u]));
+      });
   }
-  if (rises) throw std::invalid_argument("relevance rises within a pool, expected the best entry first");
+  errors.rethrow();
+  if (rises) throw std::invalid_argument("relevance rises within a pool or is NaN, expected the best entry first");
   return chosen;
 }
 

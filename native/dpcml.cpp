@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "block_layout.hpp"
+#include "parallel_errors.hpp"
 #include "positive_step.hpp"
 
 namespace tastespace {
@@ -12,8 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t kUsersAhead = 4;               // positives between the prefetch of their users' lists and their use
+constexpr std::int64_t kItemsPrefetched = 256;        // of a user's list
 constexpr std::size_t kPrefetchDistance = 6;          // pair gradients between the prefetch of their rows and their use
-constexpr std::int64_t kItemsPrefetched = 256;        // of a user's own items, among which negatives are searched for
 constexpr std::int64_t kPositivesPrepared = 1 << 15;  // whose blocks are laid out at once
 constexpr int kShardsPerThread = 8;                   // small parts, so that a thread that is held up holds up little
 
@@ -37,8 +40,7 @@ struct Scratch {
   Scratch(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings)
       : computer(data, state, settings) {}
   StepComputer computer;
-  // One that waits for its update, the one that is computed, and the next, whose negatives are drawn already.
-  PositiveStep steps[3];
+  std::vector<PositiveStep> steps;  // of the chunk
   std::vector<PairGradient> pairs;  // of the chunk, in order
   std::vector<ItemGradient> item_gradients;                 // of the shard, in order
   std::vector<std::pair<std::int64_t, std::int64_t>> rows;  // with anchor > 0: user vector, and where it is kept
@@ -62,21 +64,23 @@ class BlockTrainer {
     DpcmlTotals totals;
     scratch.pairs.clear();
     result.vectors.clear();
-    draw(layout.positives()[first], scratch.computer, scratch.steps[first % 3]);
+    if (static_cast<std::int64_t>(scratch.steps.size()) < last - first) scratch.steps.resize(last - first);
+    draw_chunk(layout, first, last, scratch);
     std::int64_t waiting = -1;  // a step whose update of the user waits for the rows that it prefetches
     const auto update = [&] {
       if (waiting < 0) return;
-      PositiveStep& step = scratch.steps[waiting % 3];
+      PositiveStep& step = scratch.steps[waiting - first];
       scratch.computer.update_user_vectors(layout.positives()[waiting].user, step, state_);
       totals.dcrs += step.dcrs;
       waiting = -1;
     };
     for (std::int64_t s = first; s < last; ++s) {
-      if (s + 2 < layout.n_positives()) prefetch_user(layout.positives()[s + 2]);
-      if (s + 1 < last) draw(layout.positives()[s + 1], scratch.computer, scratch.steps[(s + 1) % 3]);
+      if (s + 2 < last) prefetch_user(layout.positives()[s + 2]);
+      if (s + 1 < last)
+        scratch.computer.prefetch_items(layout.positives()[s + 1].positive_index, scratch.steps[s + 1 - first]);
       const auto [user, positive_index] = layout.positives()[s];
       if (waiting >= 0 && layout.positives()[waiting].user == user) update();
-      PositiveStep& step = scratch.steps[s % 3];
+      PositiveStep& step = scratch.steps[s - first];
       if (!scratch.computer.compute(user, positive_index, step)) {
         ++totals.n_skipped;
         continue;
@@ -116,9 +120,18 @@ class BlockTrainer {
   }
 
  private:
-  void draw(const BlockPositive& positive, StepComputer& computer, PositiveStep& step) const {
-    const auto [user, positive_index] = positive;
-    computer.draw(user, positive_index, CounterRng(seed_, epoch_, static_cast<std::uint64_t>(positive_index)), step);
+  // The negatives of a chunk, before its steps: nothing that is learned is read, and searches among the items of
+  // different users overlap.
+  void draw_chunk(const BlockLayout& layout, std::int64_t first, std::int64_t last, Scratch& scratch) const {
+    const std::span<const BlockPositive> positives = layout.positives();
+    for (std::int64_t s = first; s < std::min(last, first + kUsersAhead); ++s) prefetch_lists(positives[s]);
+    for (std::int64_t s = first; s < last; ++s) {
+      if (s + kUsersAhead < layout.n_positives()) prefetch_lists(positives[s + kUsersAhead]);
+      const auto [user, index] = positives[s];
+      scratch.computer.draw(user, CounterRng(seed_, epoch_, static_cast<std::uint64_t>(index)), scratch.steps[s - first]);
+    }
+    for (std::int64_t s = first; s < std::min(last, first + 2); ++s) prefetch_user(positives[s]);
+    scratch.computer.prefetch_items(positives[first].positive_index, scratch.steps[0]);
   }
 
   // Append the vectors of the step's pairs, each once, and let the pairs refer to their rows in `kept`.
@@ -170,11 +183,20 @@ class BlockTrainer {
       __builtin_prefetch(state_.anchors.counts.data() + data_.vector_offsets[user]);
       __builtin_prefetch(state_.anchors.assignments.data() + positive_index);
     }
-    const std::int64_t n_searched = std::min(kItemsPrefetched, data_.offsets[user + 1] - data_.offsets[user]);
-    for (std::int64_t k = 0; k < n_searched; k += 16)
-      __builtin_prefetch(data_.positives.data() + data_.offsets[user] + k);
+  }
+
+  // What drawing reads.
+  void prefetch_lists(const BlockPositive& positive) const {
+    const auto [user, positive_index] = positive;
+    const std::int64_t from = data_.offsets[user], to = data_.offsets[user + 1];
+    const ItemFilter filter = data_.index.filter(user, to - from);
+    if (!filter.empty()) filter.prefetch();
+    if (!filter.exact())
+      for (std::int64_t k = from; k < std::min(to, from + kItemsPrefetched); k += 16)
+        __builtin_prefetch(data_.positives.data() + k);
     __builtin_prefetch(data_.positives.data() + positive_index);
   }
+
 
   void prefetch_item(const ItemGradient& next) const {
     const std::int64_t item = next.item * state_.dim;
@@ -211,37 +233,44 @@ DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSet
   const int n_shards = kShardsPerThread * threads;
   BlockTrainer trainer(data, state, settings, seed, epoch, n_shards);
   std::vector<Block> blocks(std::min(at_once, (last - first + size - 1) / size),
-                            Block{BlockLayout(data.offsets, data.positives.size(), seed, epoch, data.visited), {}});
+                            Block{BlockLayout(data.offsets, data.index.users, data.positives.size(), seed, epoch, data.visited), {}});
   DpcmlTotals sums;
   double serial = seconds_since(start);
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    Scratch scratch(data, state, settings);
+    std::optional<Scratch> scratch;
+    errors.run([&] { scratch.emplace(data, state, settings); });
     for (std::int64_t from = first; from < last; from += at_once * size) {
       const std::int64_t n_blocks = std::min(at_once, (last - from + size - 1) / size);
 #pragma omp for schedule(dynamic)
-      for (std::int64_t b = 0; b < n_blocks; ++b) {
-        if (interrupt.requested()) continue;
-        BlockLayout& layout = blocks[b].layout;
-        layout.load_block(from + b * size, std::min(last, from + (b + 1) * size));
-        blocks[b].totals.assign(layout.n_chunks(), {});
-      }
+      for (std::int64_t b = 0; b < n_blocks; ++b)
+        errors.run([&] {
+          if (interrupt.requested()) return;
+          BlockLayout& layout = blocks[b].layout;
+          layout.load_block(from + b * size, std::min(last, from + (b + 1) * size));
+          blocks[b].totals.assign(layout.n_chunks(), {});
+        });
 #pragma omp single
-      {
+      errors.run([&] {
         const Clock::time_point now = Clock::now();
         std::int64_t n_chunks = 0;
         for (std::int64_t b = 0; b < n_blocks; ++b) n_chunks = std::max(n_chunks, blocks[b].layout.n_chunks());
         trainer.reserve(n_chunks);
         serial += seconds_since(now);
-      }
+      });
       for (std::int64_t b = 0; b < n_blocks; ++b) {
         const BlockLayout& layout = blocks[b].layout;
 #pragma omp for schedule(dynamic)
         for (std::int64_t chunk = 0; chunk < layout.n_chunks(); ++chunk)
-          if (!interrupt.requested()) blocks[b].totals[chunk] = trainer.train_users(layout, chunk, scratch);
+          errors.run([&] {
+            if (!interrupt.requested()) blocks[b].totals[chunk] = trainer.train_users(layout, chunk, *scratch);
+          });
 #pragma omp for schedule(dynamic)
         for (int shard = 0; shard < n_shards; ++shard)
-          if (!interrupt.requested()) trainer.train_items(layout.n_chunks(), shard, scratch);
+          errors.run([&] {
+            if (!interrupt.requested()) trainer.train_items(layout.n_chunks(), shard, *scratch);
+          });
       }
 #pragma omp single
       {
@@ -252,6 +281,7 @@ DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSet
       }
     }
   }
+  errors.rethrow();
   sums.seconds = seconds_since(start);
   sums.serial_seconds = serial;
   return sums;
@@ -264,7 +294,7 @@ PositiveStep dpcml_loss_and_gradient(const DpcmlData& data, const DpcmlState& st
   PositiveStep step;
   const std::int64_t user = row_of_position(data.offsets, positive_index);
   const float gamma = state.gamma.empty() ? 0.0f : state.gamma[positive_index];
-  computer.draw(user, positive_index, CounterRng(seed, epoch, static_cast<std::uint64_t>(positive_index)), step);
+  computer.draw(user, CounterRng(seed, epoch, static_cast<std::uint64_t>(positive_index)), step);
   if (!computer.compute(user, positive_index, step)) return step;
   if (!state.gamma.empty()) state.gamma[positive_index] = gamma;  // computing the step updated it
   const std::span<const float> own = computer.user_gradient(step);

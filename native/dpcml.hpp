@@ -20,6 +20,7 @@
 #include "interrupt.hpp"
 #include "negatives.hpp"
 #include "optimizer.hpp"
+#include "positive_index.hpp"
 
 namespace tastespace {
 
@@ -60,6 +61,7 @@ struct DpcmlData {
   std::span<const float> dcrs_weight;           // per user: factor of eta in one step
   std::span<const std::int32_t> n_beta;         // per user, N_beta; empty where the sampler does not need it
   std::span<const std::int64_t> visited;        // positions of the positives of an epoch; empty: all
+  PositiveIndex index;                          // of the positives; may be empty
 };
 
 // What anchored training keeps besides the vectors; empty where anchor = 0.

@@ -1,7 +1,9 @@
 #include "dpcml_fold_in.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "parallel_errors.hpp"
 #include "positive_step.hpp"
 #include "random.hpp"
 
@@ -19,7 +21,7 @@ void train_user(std::int64_t user, const DpcmlData& data, DpcmlState& state, std
     if (i % kPositivesBetweenChecks == 0 && interrupt.requested()) return;
     const std::uint64_t own = order(static_cast<std::uint64_t>(i));
     const std::int64_t positive_index = start + static_cast<std::int64_t>(own);
-    computer.draw(user, positive_index, CounterRng(seed, epoch, own), step);
+    computer.draw(user, CounterRng(seed, epoch, own), step);
     if (computer.compute(user, positive_index, step)) computer.update_user_vectors(user, step, state);
   }
 }
@@ -30,21 +32,25 @@ void fold_in_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings
                    std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads,
                    Interrupt& interrupt) {
   const auto n_users = static_cast<std::int64_t>(data.offsets.size()) - 1;
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    StepComputer computer(data, state, settings);
+    std::optional<StepComputer> computer;
     PositiveStep step;
+    errors.run([&] { computer.emplace(data, state, settings); });
 #pragma omp for schedule(dynamic)
-    for (std::int64_t user = 0; user < n_users; ++user) {
-      const std::int64_t from = data.vector_offsets[user] * state.dim, to = data.vector_offsets[user + 1] * state.dim;
-      for (std::int64_t epoch = 0; epoch < epochs && !interrupt.requested(); ++epoch) {
-        train_user(user, data, state, seed, static_cast<std::uint64_t>(epoch), computer, step, interrupt);
-        const float weight = 1.0f / static_cast<float>(std::min(epoch + 1, std::max<std::int64_t>(1, average)));
-        for (std::int64_t k = from; k < to; ++k)
-          mean_user_vectors[k] += weight * (state.user_vectors[k] - mean_user_vectors[k]);
-      }
-    }
+    for (std::int64_t user = 0; user < n_users; ++user)
+      errors.run([&] {
+        const std::int64_t from = data.vector_offsets[user] * state.dim, to = data.vector_offsets[user + 1] * state.dim;
+        for (std::int64_t epoch = 0; epoch < epochs && !interrupt.requested(); ++epoch) {
+          train_user(user, data, state, seed, static_cast<std::uint64_t>(epoch), *computer, step, interrupt);
+          const float weight = 1.0f / static_cast<float>(std::min(epoch + 1, std::max<std::int64_t>(1, average)));
+          for (std::int64_t k = from; k < to; ++k)
+            mean_user_vectors[k] += weight * (state.user_vectors[k] - mean_user_vectors[k]);
+        }
+      });
   }
+  errors.rethrow();
 }
 
 }  // namespace tastespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "parallel_errors.hpp"
 #include "share_places.hpp"
 
 namespace tastespace {
@@ -24,6 +25,9 @@ class ListMaker {
     interests_ = interests;
     is_split_ = false;
     claims_.clear();
+    std::fill(top.begin(), top.end(), -1);
+    std::fill(places.begin(), places.end(), -1);
+    if (weights.empty()) return;  // a user without vectors has no interest that an item could match
     for (const double weight : weights) claims_.push_back({weight, 0});
     for (std::size_t i = 0; i < scores.size(); ++i) claims_[interests[i]].n_items += scores[i] > kExcluded;
     if (best_.size() < claims_.size()) best_.resize(claims_.size());
@@ -105,30 +109,37 @@ MixedLists mix(const PackedItems& items, const UserVectors& model, float scale, 
     first_weight[b + 1] = first_weight[b] + model.offsets[users[b] + 1] - model.offsets[users[b]];
   MixedLists out{std::vector<std::int32_t>(n * k, -1), std::vector<std::int32_t>(n * k, -1), -1};
   std::vector<std::uint8_t> nan(n, 0);
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    std::vector<float> scores(tile * stride);
-    std::vector<std::int32_t> interests(tile * stride);
+    std::vector<float> scores;
+    std::vector<std::int32_t> interests;
     GatheredRows gathered;
     ListMaker maker(settings);
+    errors.run([&] {
+      scores.resize(tile * stride);
+      interests.resize(tile * stride);
+    });
 #pragma omp for schedule(dynamic)
-    for (std::int64_t first = 0; first < n; first += tile) {
-      const std::int64_t last = std::min(n, first + tile);
-      gathered.gather(model, users.subspan(first, last - first), items.dim());
-      score_block(items, gathered, scale, last - first, scores, interests);
-      for (std::int64_t b = first; b < last; ++b) {
-        const auto row = std::span(scores).subspan((b - first) * stride, stride);
-        if (!given.empty()) std::copy_n(given.begin() + b * n_items, n_items, row.begin());
-        if (!prepare_row(row, n_items, excluded.of(users[b]))) {
-          nan[b] = 1;
-          continue;
+    for (std::int64_t first = 0; first < n; first += tile)
+      errors.run([&] {
+        const std::int64_t last = std::min(n, first + tile);
+        gathered.gather(model, users.subspan(first, last - first), items.dim());
+        score_block(items, gathered, scale, last - first, scores, interests);
+        for (std::int64_t b = first; b < last; ++b) {
+          const auto row = std::span(scores).subspan((b - first) * stride, stride);
+          if (!given.empty()) std::copy_n(given.begin() + b * n_items, n_items, row.begin());
+          if (!prepare_row(row, n_items, excluded.of(users[b]))) {
+            nan[b] = 1;
+            continue;
+          }
+          maker.make(row, std::span(interests).subspan((b - first) * stride, stride),
+                     weights.subspan(first_weight[b], first_weight[b + 1] - first_weight[b]),
+                     std::span(out.top).subspan(b * k, k), std::span(out.interests).subspan(b * k, k));
         }
-        maker.make(row, std::span(interests).subspan((b - first) * stride, stride),
-                   weights.subspan(first_weight[b], first_weight[b + 1] - first_weight[b]),
-                   std::span(out.top).subspan(b * k, k), std::span(out.interests).subspan(b * k, k));
-      }
-    }
+      });
   }
+  errors.rethrow();
   const auto bad = std::find(nan.begin(), nan.end(), 1);
   if (bad != nan.end()) out.nan_user = bad - nan.begin();
   return out;

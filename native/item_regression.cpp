@@ -1,11 +1,21 @@
 #include "item_regression.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <stdexcept>
+
+#include "parallel_errors.hpp"
 
 namespace tastespace {
 namespace {
+
+constexpr double kLargestScale = 1e100;
+constexpr const char* kTooLarge =
+    "the values are too large: products of two of them are beyond the numbers of 32 bits. Divide them all by a common "
+    "number, or take logarithms.";
 
 struct Entry {
   std::int32_t item;
@@ -27,8 +37,13 @@ std::int64_t n_items_of(const ItemRegressionData& data) {
 template <class Size>
 void keep_largest(std::vector<std::int32_t>& items, std::int64_t n, Size size) {
   if (static_cast<std::int64_t>(items.size()) <= n) return;
+  const auto known = [&](std::int32_t item) {  // NaN, by which nothing can be ordered, is the smallest
+    const double found = size(item);
+    return found == found ? found : -std::numeric_limits<double>::infinity();
+  };
   std::nth_element(items.begin(), items.begin() + n, items.end(), [&](std::int32_t a, std::int32_t b) {
-    return size(a) != size(b) ? size(a) > size(b) : a < b;
+    const double of_a = known(a), of_b = known(b);
+    return of_a != of_b ? of_a > of_b : a < b;
   });
   items.resize(n);
 }
@@ -77,16 +92,25 @@ GramRows gram_rows(const ItemRegressionData& data, const ItemRegressionSettings&
   for (std::int64_t i = 0; i < n_items; ++i)
     for (std::int64_t p = data.item_offsets[i]; p < data.item_offsets[i + 1]; ++p)
       out.diagonal[i] += static_cast<double>(data.item_values[p]) * data.item_values[p];
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    RowSums sums(n_items);
-    std::vector<float> cosine(n_items);
+    std::optional<RowSums> memory;
+    std::vector<float> cosine;
     std::vector<std::int32_t> others, nearest;
-#pragma omp for schedule(dynamic, 16)
-    for (std::int64_t i = 0; i < n_items; ++i) {
+    errors.run([&] {
+      memory.emplace(n_items);
+      cosine.resize(n_items);
+    });
+    const auto add_row = [&](std::int64_t i) {
+      RowSums& sums = *memory;
       others = sums.accumulate(static_cast<std::int32_t>(i), data);
-      for (const std::int32_t j : others)
-        cosine[j] = static_cast<float>(sums[j] / std::sqrt(out.diagonal[i] * out.diagonal[j]));
+      for (const std::int32_t j : others) {
+        // Of items whose values are all 0 nothing is known; sums beyond the numbers of 32 bits are refused.
+        const double lengths = std::sqrt(out.diagonal[i] * out.diagonal[j]);
+        cosine[j] = lengths > 0.0 ? static_cast<float>(sums[j] / lengths) : 0.0f;
+        if (!std::isfinite(sums[j]) || !std::isfinite(cosine[j])) throw std::invalid_argument(kTooLarge);
+      }
       nearest = others;
       keep_largest(nearest, settings.n_neighbors, [&](std::int32_t j) { return cosine[j]; });
       // A row is cut by the size of its entries, which is what a regression loses; the nearest are always kept.
@@ -99,8 +123,11 @@ GramRows gram_rows(const ItemRegressionData& data, const ItemRegressionSettings&
       for (const std::int32_t j : others) row.push_back({j, sums[j]});
       std::sort(nearest.begin(), nearest.end());
       out.neighbors[i] = nearest;
-    }
+    };
+#pragma omp for schedule(dynamic, 16)
+    for (std::int64_t i = 0; i < n_items; ++i) errors.run([&] { add_row(i); });
   }
+  errors.rethrow();
   return out;
 }
 
@@ -181,6 +208,7 @@ class Regression {
         factor_[a * n + a] = own + scale * (settings_.regularization + settings_.self_weight * own);
       }
       if (decompose(factor_, n)) break;
+      if (!(scale < kLargestScale)) throw std::invalid_argument(kTooLarge);  // it would never end
     }
     solve(factor_, n, coefficients_);
     return coefficients_;
@@ -204,16 +232,20 @@ ItemRegression fit_item_regression(const ItemRegressionData& data, const ItemReg
     out.offsets[j + 1] = out.offsets[j] + static_cast<std::int64_t>(matrix.neighbors[j].size());
   out.sources.resize(out.offsets[n_items]);
   out.coefficients.resize(out.offsets[n_items]);
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    Regression regression(matrix, settings);
+    std::optional<Regression> regression;
+    errors.run([&] { regression.emplace(matrix, settings); });
 #pragma omp for schedule(dynamic, 16)
-    for (std::int64_t j = 0; j < n_items; ++j) {
-      const std::vector<double>& coefficients = regression.fit(j);
-      std::copy(matrix.neighbors[j].begin(), matrix.neighbors[j].end(), out.sources.begin() + out.offsets[j]);
-      std::copy(coefficients.begin(), coefficients.end(), out.coefficients.begin() + out.offsets[j]);
-    }
+    for (std::int64_t j = 0; j < n_items; ++j)
+      errors.run([&] {
+        const std::vector<double>& coefficients = regression->fit(j);
+        std::copy(matrix.neighbors[j].begin(), matrix.neighbors[j].end(), out.sources.begin() + out.offsets[j]);
+        std::copy(coefficients.begin(), coefficients.end(), out.coefficients.begin() + out.offsets[j]);
+      });
   }
+  errors.rethrow();
   return out;
 }
 

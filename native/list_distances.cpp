@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "parallel_errors.hpp"
+
 namespace tastespace {
 
 std::vector<double> list_pair_distances(std::span<const std::int32_t> top, std::int64_t k,
@@ -10,12 +12,16 @@ std::vector<double> list_pair_distances(std::span<const std::int32_t> top, std::
   const auto n_cuts = static_cast<std::int64_t>(cuts.size());
   const std::int64_t n_lists = k ? static_cast<std::int64_t>(top.size()) / k : 0;
   std::vector<double> out(n_lists * n_cuts, 0.0);
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
     // Sum over ordered pairs of |a - b|^2 = 2 (m * sum |a|^2 - |sum a|^2): one pass instead of m^2.
-    std::vector<double> total(dim);
+    std::vector<double> total;
+    errors.run([&] { total.resize(dim); });
+    const bool has_memory = static_cast<std::int64_t>(total.size()) == dim;
 #pragma omp for schedule(static)
     for (std::int64_t list = 0; list < n_lists; ++list) {
+      if (!has_memory) continue;
       std::fill(total.begin(), total.end(), 0.0);
       double squares = 0.0;
       std::int64_t taken = 0;
@@ -35,6 +41,7 @@ std::vector<double> list_pair_distances(std::span<const std::int32_t> top, std::
       }
     }
   }
+  errors.rethrow();
   return out;
 }
 

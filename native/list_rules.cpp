@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+
+#include "parallel_errors.hpp"
 
 namespace tastespace {
 
@@ -192,16 +195,20 @@ RuledLists apply_list_rules(const ItemLists& pools, std::span<const std::int32_t
   RuledLists out;
   out.offsets.assign(n + 1, 0);
   out.incomplete.assign(n, 0);
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    ListBuilder builder(pools, groups, pinned, new_items);
+    std::optional<ListBuilder> builder;
+    errors.run([&] { builder.emplace(pools, groups, pinned, new_items); });
 #pragma omp for schedule(static)
-    for (std::int64_t l = 0; l < n; ++l) {
-      out.incomplete[l] = builder.build(l, lengths[l]);
-      std::copy(builder.places.begin(), builder.places.end(), found.begin() + starts[l]);
-      out.offsets[l + 1] = static_cast<std::int64_t>(builder.places.size());
-    }
+    for (std::int64_t l = 0; l < n; ++l)
+      errors.run([&] {
+        out.incomplete[l] = builder->build(l, lengths[l]);
+        std::copy(builder->places.begin(), builder->places.end(), found.begin() + starts[l]);
+        out.offsets[l + 1] = static_cast<std::int64_t>(builder->places.size());
+      });
   }
+  errors.rethrow();
   for (std::int64_t l = 0; l < n; ++l) out.offsets[l + 1] += out.offsets[l];
   out.rows.resize(out.offsets.back());
   out.entries.resize(out.offsets.back());

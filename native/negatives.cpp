@@ -1,15 +1,20 @@
 #include "negatives.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "parallel_errors.hpp"
 
 namespace tastespace {
 namespace {
 
 constexpr std::int64_t kProposals = 16;  // proposed and searched for at once
 
-// Whether each of `n` items is in the list. The binary searches advance side by side, so that their loads overlap, and
+// Which of `n` items are in the list: bits. The binary searches advance side by side, so that their loads overlap, and
 // without branches, half of which would be mispredicted.
-void contains(std::span<const std::int32_t> ascending, const std::int32_t* items, std::int64_t n, bool* found) {
+std::uint32_t contained(std::span<const std::int32_t> ascending, const std::int32_t* items, std::int64_t n) {
+  if (ascending.empty()) return 0;
   std::uint32_t at[kProposals] = {};
   const std::int32_t* list = ascending.data();
   for (auto length = static_cast<std::uint32_t>(ascending.size()); length > 1;) {
@@ -18,7 +23,22 @@ void contains(std::span<const std::int32_t> ascending, const std::int32_t* items
       at[j] += half & (0u - static_cast<std::uint32_t>(list[at[j] + half - 1] < items[j]));
     length -= half;
   }
-  for (std::int64_t j = 0; j < n; ++j) found[j] = !ascending.empty() && list[at[j]] == items[j];
+  std::uint32_t found = 0;
+  for (std::int64_t j = 0; j < n; ++j) found |= static_cast<std::uint32_t>(list[at[j]] == items[j]) << j;
+  return found;
+}
+
+// The same with a filter, which leaves few items to search for.
+std::uint32_t contained(std::span<const std::int32_t> ascending, const ItemFilter& filter, const std::int32_t* items,
+                        std::int64_t n) {
+  if (filter.empty()) return contained(ascending, items, n);
+  std::uint32_t may_be = filter.may_contain(items, n), found = 0;
+  if (filter.exact()) return may_be;
+  for (; may_be; may_be &= may_be - 1) {
+    const int j = std::countr_zero(may_be);
+    found |= contained(ascending, items + j, 1) << j;
+  }
+  return found;
 }
 
 }  // namespace
@@ -32,8 +52,8 @@ std::int32_t NegativeSampler::propose(CounterRng& rng) const {
   return rng.unit() < alias_.keep[item] ? item : alias_.other[item];
 }
 
-void NegativeSampler::draw(std::span<const std::int32_t> taken, std::int64_t wanted, CounterRng& rng,
-                          std::vector<std::int32_t>& out) {
+void NegativeSampler::draw(std::span<const std::int32_t> taken, const ItemFilter& filter, std::int64_t wanted,
+                          CounterRng& rng, std::vector<std::int32_t>& out) {
   out.clear();
   const std::int64_t available = n_items_ - static_cast<std::int64_t>(taken.size());
   wanted = std::min(wanted, available);
@@ -47,19 +67,23 @@ void NegativeSampler::draw(std::span<const std::int32_t> taken, std::int64_t wan
   const bool crowded = 2 * (static_cast<std::int64_t>(taken.size()) + wanted) > n_items_;
   std::int64_t tries = crowded && alias_.empty() ? 0 : 64 + 32 * wanted;
   std::int32_t proposals[kProposals];
-  bool is_taken[kProposals];
-  while (static_cast<std::int64_t>(out.size()) < wanted && tries > 0) {
-    const std::int64_t n = std::min({wanted - static_cast<std::int64_t>(out.size()), tries, kProposals});
+  std::int64_t n_drawn = 0;
+  out.resize(wanted);
+  while (n_drawn < wanted && tries > 0) {
+    const std::int64_t n = std::min({wanted - n_drawn, tries, kProposals});
     for (std::int64_t j = 0; j < n; ++j) proposals[j] = propose(rng);
-    contains(taken, proposals, n, is_taken);
-    for (std::int64_t j = 0; j < n; ++j) {
-      if (stamp_[proposals[j]] == draw_ || is_taken[j]) continue;
-      stamp_[proposals[j]] = draw_;
-      out.push_back(proposals[j]);
+    const std::uint32_t is_taken = contained(taken, filter, proposals, n);
+    for (std::int64_t j = 0; j < n; ++j) {  // without branches: which are taken or repeated cannot be predicted
+      std::uint32_t& stamp = stamp_[proposals[j]];
+      const bool accepted = stamp != draw_ && !(is_taken >> j & 1);
+      stamp = accepted ? draw_ : stamp;
+      out[n_drawn] = proposals[j];
+      n_drawn += accepted;
     }
     tries -= n;
   }
-  if (static_cast<std::int64_t>(out.size()) < wanted) choose_from_rest(taken, wanted, rng, out);
+  out.resize(n_drawn);
+  if (n_drawn < wanted) choose_from_rest(taken, wanted, rng, out);
 }
 
 void NegativeSampler::choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted,
@@ -114,18 +138,22 @@ std::vector<std::int32_t> draw_negatives(std::span<const std::int64_t> offsets,
                                          AliasTable alias, std::span<const std::int32_t> users, std::int64_t n,
                                          std::uint64_t seed, std::uint64_t epoch, std::int64_t first, int threads) {
   std::vector<std::int32_t> out(users.size() * n, -1);
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    NegativeSampler sampler(n_items, alias);
+    std::optional<NegativeSampler> sampler;
     std::vector<std::int32_t> drawn;
+    errors.run([&] { sampler.emplace(n_items, alias); });
 #pragma omp for schedule(static)
-    for (std::int64_t row = 0; row < static_cast<std::int64_t>(users.size()); ++row) {
-      const std::int64_t from = offsets[users[row]], to = offsets[users[row] + 1];
-      CounterRng rng(seed, epoch, static_cast<std::uint64_t>(first + row));
-      sampler.draw(positives.subspan(from, to - from), n, rng, drawn);
-      std::copy(drawn.begin(), drawn.end(), out.begin() + row * n);
-    }
+    for (std::int64_t row = 0; row < static_cast<std::int64_t>(users.size()); ++row)
+      errors.run([&] {
+        const std::int64_t from = offsets[users[row]], to = offsets[users[row] + 1];
+        CounterRng rng(seed, epoch, static_cast<std::uint64_t>(first + row));
+        sampler->draw(positives.subspan(from, to - from), {}, n, rng, drawn);
+        std::copy(drawn.begin(), drawn.end(), out.begin() + row * n);
+      });
   }
+  errors.rethrow();
   return out;
 }
 

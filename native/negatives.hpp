@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "positive_index.hpp"
 #include "random.hpp"
 
 namespace tastespace {
@@ -23,8 +24,8 @@ class NegativeSampler {
 
   // Up to `wanted` distinct items outside `taken` (ascending), written to `out`; fewer only where fewer exist.
   // Uniform, or one after the other in proportion to the alias table's weights. Where nothing with a positive
-  // weight is left to draw, the rest is uniform.
-  void draw(std::span<const std::int32_t> taken, std::int64_t wanted, CounterRng& rng,
+  // weight is left to draw, the rest is uniform. `filter` is that of `taken`, or empty: the result is the same.
+  void draw(std::span<const std::int32_t> taken, const ItemFilter& filter, std::int64_t wanted, CounterRng& rng,
             std::vector<std::int32_t>& out);
 
  private:

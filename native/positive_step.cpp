@@ -101,13 +101,17 @@ void StepComputer::find_nearest(const std::int32_t* items, std::int64_t n, Neare
   }
 }
 
-void StepComputer::draw(std::int64_t user, std::int64_t positive_index, CounterRng rng, PositiveStep& step) {
-  const std::int64_t begin = data_.offsets[user], dim = state_.dim;
+void StepComputer::draw(std::int64_t user, CounterRng rng, PositiveStep& step) {
+  const std::int64_t begin = data_.offsets[user], n_taken = data_.offsets[user + 1] - begin;
+  negatives_.draw(data_.positives.subspan(begin, n_taken), data_.index.filter(user, n_taken), settings_.n_negatives, rng,
+                  step.negatives);
+}
+
+void StepComputer::prefetch_items(std::int64_t positive_index, const PositiveStep& step) const {
+  const std::int64_t dim = state_.dim;
   const std::int32_t positive_item = data_.positives[positive_index];
   simd::prefetch(state_.item_vectors.data() + positive_item * dim, dim);
   if (settings_.anchor > 0.0f) simd::prefetch(state_.anchors.snapshot.data() + positive_item * dim, dim);
-  negatives_.draw(data_.positives.subspan(begin, data_.offsets[user + 1] - begin), settings_.n_negatives, rng,
-                  step.negatives);
   const auto n = std::min(kRowsAhead, static_cast<std::int64_t>(step.negatives.size()));
   for (std::int64_t k = 0; k < n; ++k) simd::prefetch(state_.item_vectors.data() + step.negatives[k] * dim, dim);
 }

@@ -13,9 +13,12 @@ class StepComputer {
  public:
   StepComputer(const DpcmlData& data, const DpcmlState& state, const DpcmlSettings& settings);
 
-  // Draw the negatives of a positive of `user` into `step`, and prefetch item vectors. Nothing that is learned is read,
-  // so it may be done well before the step.
-  void draw(std::int64_t user, std::int64_t positive_index, CounterRng rng, PositiveStep& step);
+  // Draw the negatives of a positive of `user` into `step`. Nothing that is learned is read, so it may be done well
+  // before the step.
+  void draw(std::int64_t user, CounterRng rng, PositiveStep& step);
+
+  // Prefetch the item vectors of a step whose negatives are drawn.
+  void prefetch_items(std::int64_t positive_index, const PositiveStep& step) const;
 
   // Fills the rest of `step` and updates gamma. Returns false where no step is possible: the user has no negatives, or
   // with anchor = 1 no other item.

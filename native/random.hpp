@@ -32,34 +32,35 @@ class CounterRng {
   std::uint64_t counter_;
 };
 
-// A pseudo-random permutation of 0 ... n - 1 that needs no memory: four Feistel rounds on the next even power
-// of two, repeated until the value lies below n.
+// A pseudo-random permutation of 0 ... n - 1 that needs no memory: four Feistel rounds on pairs of digits (left, right),
+// the left one below a power of two near the root of n, the right one below what then holds n, repeated until the value
+// lies below n. All pairs but a few do: a repetition is a branch that cannot be predicted.
 class Permutation {
  public:
   Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) : n_(n) {
-    const int bits = n > 1 ? std::bit_width(n - 1) : 1;
-    half_ = (bits + 1) / 2;
-    mask_ = (std::uint64_t{1} << half_) - 1;
+    left_bits_ = n > 1 ? std::bit_width(n - 1) / 2 : 0;
+    left_mask_ = (std::uint64_t{1} << left_bits_) - 1;
+    n_right_ = (n + left_mask_) >> left_bits_;
     CounterRng rng(seed, epoch, ~std::uint64_t{0});
     for (auto& key : keys_) key = rng.next();
   }
 
   std::uint64_t operator()(std::uint64_t x) const {
     do {
-      std::uint64_t left = x >> half_, right = x & mask_;
-      for (const std::uint64_t key : keys_) {
-        const std::uint64_t mixed = left ^ (mix64(right + key) & mask_);
-        left = right;
-        right = mixed;
+      std::uint64_t left = x & left_mask_, right = x >> left_bits_;
+      for (int round = 0; round < 4; round += 2) {
+        left ^= mix64(right + keys_[round]) & left_mask_;
+        right += static_cast<std::uint64_t>((static_cast<unsigned __int128>(mix64(left + keys_[round + 1])) * n_right_) >> 64);
+        right -= n_right_ & (std::uint64_t{0} - static_cast<std::uint64_t>(right >= n_right_));
       }
-      x = (left << half_) | right;
+      x = (right << left_bits_) | left;
     } while (x >= n_);
     return x;
   }
 
  private:
-  std::uint64_t n_, mask_;
-  int half_;
+  std::uint64_t n_, left_mask_, n_right_;
+  int left_bits_;
   std::uint64_t keys_[4];
 };
 

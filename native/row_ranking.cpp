@@ -70,6 +70,12 @@ bool prepare_row(std::span<float> scores, std::int64_t n_items, std::span<const 
   return nan == 0;
 }
 
+void exclude_others(std::span<float> scores, std::span<const std::uint8_t> allowed) {
+  const auto n = static_cast<std::int64_t>(allowed.size());
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) scores[i] = allowed[i] ? scores[i] : kExcluded;
+}
+
 void rank_items(std::span<const float> scores, std::span<const std::int32_t> test, std::span<TestRank> test_ranks) {
   const auto n = static_cast<std::int64_t>(scores.size());
   for (std::size_t t = 0; t < test.size(); ++t) {

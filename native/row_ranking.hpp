@@ -20,6 +20,9 @@ struct TestRank {
 // behind n_items become -infinity. Returns false if a score is NaN.
 bool prepare_row(std::span<float> scores, std::int64_t n_items, std::span<const std::int32_t> excluded);
 
+// Items whose value in `allowed` is 0 become -infinity; an empty `allowed` allows all.
+void exclude_others(std::span<float> scores, std::span<const std::uint8_t> allowed);
+
 // Ranks of the test items, none of which is excluded; `test_ranks` follows the order of `test`.
 void rank_items(std::span<const float> scores, std::span<const std::int32_t> test, std::span<TestRank> test_ranks);
 

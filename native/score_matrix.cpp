@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+
+#include "parallel_errors.hpp"
 
 namespace tastespace {
 namespace {
@@ -57,13 +60,16 @@ struct Tile {
 template <class Work>
 void for_tiles(const PackedItems& items, std::span<const std::int32_t> users, int threads, const Work& work) {
   const auto n = static_cast<std::int64_t>(users.size());
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    Tile tile(items);
+    std::optional<Tile> tile;
+    errors.run([&] { tile.emplace(items); });
 #pragma omp for schedule(dynamic)
     for (std::int64_t first = 0; first < n; first += kTileUsers)
-      work(tile, users.subspan(first, std::min(kTileUsers, n - first)), first);
+      errors.run([&] { work(*tile, users.subspan(first, std::min(kTileUsers, n - first)), first); });
   }
+  errors.rethrow();
 }
 
 }  // namespace

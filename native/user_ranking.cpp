@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "parallel_errors.hpp"
+
 namespace tastespace {
 namespace {
 
@@ -13,8 +15,9 @@ constexpr std::int64_t kTileUsers = 16;
 class RankCollector {
  public:
   RankCollector(std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
-                std::int64_t n_items, std::int64_t k)
-      : users_(users), excluded_(excluded), test_(test), n_items_(n_items), k_(k), starts_(users.size() + 1, 0) {
+                std::int64_t n_items, std::int64_t k, std::span<const std::uint8_t> allowed = {})
+      : users_(users), excluded_(excluded), test_(test), allowed_(allowed), n_items_(n_items), k_(k),
+        starts_(users.size() + 1, 0) {
     for (std::size_t b = 0; b < users.size(); ++b)
       starts_[b + 1] = starts_[b] + static_cast<std::int64_t>(test.of(users[b]).size());
     out_.test_ranks.resize(starts_.back());
@@ -27,6 +30,7 @@ class RankCollector {
       record_nan(b);
       return;
     }
+    exclude_others(scores, allowed_);
     rank_items(scores, test_.of(user), std::span(out_.test_ranks).subspan(starts_[b], starts_[b + 1] - starts_[b]));
     top_k(scores, std::span(out_.top).subspan(b * k_, k_), buffer);
   }
@@ -46,6 +50,7 @@ class RankCollector {
   std::span<const std::int32_t> users_;
   const Lists& excluded_;
   const Lists& test_;
+  std::span<const std::uint8_t> allowed_;
   std::int64_t n_items_, k_;
   std::vector<std::int64_t> starts_;
   std::atomic<std::int64_t> nan_user_{-1};
@@ -56,25 +61,31 @@ class RankCollector {
 
 Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
                          std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
-                         std::int64_t k, int threads) {
+                         std::int64_t k, int threads, std::span<const std::uint8_t> allowed) {
   const auto n = static_cast<std::int64_t>(users.size());
   const std::int64_t stride = items.padded_items();
   const std::int64_t tile = std::clamp<std::int64_t>(kTileBytes / (4 * stride), 1, kTileUsers);
-  RankCollector ranks(users, excluded, test, items.n_items(), k);
-#pragma omp parallel num_threads(threads)
+  RankCollector ranks(users, excluded, test, items.n_items(), k, allowed);
+  ParallelErrors errors;
+  // No thread without work: to start one takes longer than to rank for one user.
+  const int workers = static_cast<int>(std::clamp<std::int64_t>((n + tile - 1) / tile, 1, threads));
+#pragma omp parallel num_threads(workers)
   {
-    std::vector<float> scores(tile * stride);
+    std::vector<float> scores;
     GatheredRows gathered;
     TopBuffer buffer;
+    errors.run([&] { scores.resize(tile * stride); });
 #pragma omp for schedule(dynamic)
-    for (std::int64_t first = 0; first < n; first += tile) {
-      const std::int64_t last = std::min(n, first + tile);
-      gathered.gather(model, users.subspan(first, last - first), items.dim());
-      score_block(items, gathered.rows(), scale, last - first, scores);
-      for (std::int64_t b = first; b < last; ++b)
-        ranks.add_row(b, std::span(scores).subspan((b - first) * stride, stride), buffer);
-    }
+    for (std::int64_t first = 0; first < n; first += tile)
+      errors.run([&] {
+        const std::int64_t last = std::min(n, first + tile);
+        gathered.gather(model, users.subspan(first, last - first), items.dim());
+        score_block(items, gathered.rows(), scale, last - first, scores);
+        for (std::int64_t b = first; b < last; ++b)
+          ranks.add_row(b, std::span(scores).subspan((b - first) * stride, stride), buffer);
+      });
   }
+  errors.rethrow();
   return ranks.finish();
 }
 
@@ -83,16 +94,20 @@ Ranked rank_with_scores(std::span<const float> scores, std::int64_t n_items,
                         std::int64_t k, int threads) {
   const auto n = static_cast<std::int64_t>(users.size());
   RankCollector ranks(users, excluded, test, n_items, k);
+  ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
-    std::vector<float> row(n_items);  // a copy: the caller's scores stay as they are
+    std::vector<float> row;  // a copy: the caller's scores stay as they are
     TopBuffer buffer;
+    errors.run([&] { row.resize(n_items); });
 #pragma omp for schedule(dynamic, 8)
-    for (std::int64_t b = 0; b < n; ++b) {
-      std::copy_n(scores.begin() + b * n_items, n_items, row.begin());
-      ranks.add_row(b, row, buffer);
-    }
+    for (std::int64_t b = 0; b < n; ++b)
+      errors.run([&] {
+        std::copy_n(scores.begin() + b * n_items, n_items, row.begin());
+        ranks.add_row(b, row, buffer);
+      });
   }
+  errors.rethrow();
   return ranks.finish();
 }
 

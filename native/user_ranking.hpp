@@ -25,10 +25,11 @@ struct Ranked {
   std::int64_t nan_user = -1;     // position in the block of the first user with a NaN score
 };
 
-// `users` are rows of `excluded`, of `test` and of the model; test items must not be excluded.
+// `users` are rows of `excluded`, of `test` and of the model; test items must not be excluded. Where `allowed` is not
+// empty it has a value for each item, and those with 0 are no candidates.
 Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
                          std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
-                         std::int64_t k, int threads);
+                         std::int64_t k, int threads, std::span<const std::uint8_t> allowed = {});
 
 // The same from a finished block of scores (n_users_of_block x n_items, larger is better).
 Ranked rank_with_scores(std::span<const float> scores, std::int64_t n_items,

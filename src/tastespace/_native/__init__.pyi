@@ -14,6 +14,9 @@ SOURCES: str
 def best_simd_variant() -> str:
     """The widest SIMD variant that this processor runs."""
 
+def crc32(bytes: NDArray[np.uint8], before: int = 0) -> int:
+    """CRC-32 as in zlib, continued from ``before``."""
+
 def encode_ids(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """``(ids, codes)``: the distinct values in ascending order and each value's index among them."""
 
@@ -29,12 +32,27 @@ def build_csr_with_sources(
     ``sources[starts[c]:starts[c + 1]]``, ascending.
     """
 
+class PackedItems:
+    """Item vectors in the order in which the kernels read them; nothing of it changes, so threads may share one."""
+
+    def __init__(self, vectors: NDArray[np.float32], terms: NDArray[np.float32]) -> None: ...
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+    @property
+    def dim(self) -> int:
+        """Dimension of the vectors."""
+
+def row_positions(
+    offsets: NDArray[np.int64], keys: NDArray[np.float64] | NDArray[np.int64], threads: int
+) -> NDArray[np.int32]:
+    """The place 0 ... n_r - 1 of each entry in its row, by ascending key; equal keys as they come, NaN last."""
+
 def rank_with_vectors(
     user_vectors: NDArray[np.float32],
     vector_terms: NDArray[np.float32],
     vector_offsets: NDArray[np.int64],
-    item_vectors: NDArray[np.float32],
-    item_terms: NDArray[np.float32],
+    items: PackedItems,
     scale: float,
     users: NDArray[np.int32],
     excluded_offsets: NDArray[np.int64],
@@ -43,13 +61,14 @@ def rank_with_vectors(
     test_items: NDArray[np.int32],
     k: int,
     threads: int,
+    allowed: NDArray[np.uint8] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """``(test_ranks, top, nan_user)`` for a block of users.
 
     ``test_ranks`` has a row ``(rank, negatives above, negatives tied)`` for every test item of every user in turn,
     ``top`` a row of k item indices per user (-1 where there are fewer candidates). ``nan_user`` is the position
     in ``users`` of the first user with a NaN score, or -1. Scores are the largest, over the user's vectors, of
-    ``scale * <x, v> + vector_term + item_term``.
+    ``scale * <x, v> + vector_term + item_term``. Items whose value in ``allowed`` is 0 are no candidates.
     """
 
 def rank_with_scores(
@@ -68,8 +87,7 @@ def mix_with_vectors(
     user_vectors: NDArray[np.float32],
     vector_terms: NDArray[np.float32],
     vector_offsets: NDArray[np.int64],
-    item_vectors: NDArray[np.float32],
-    item_terms: NDArray[np.float32],
+    items: PackedItems,
     scale: float,
     users: NDArray[np.int32],
     weights: NDArray[np.float64],
@@ -91,8 +109,7 @@ def mix_with_scores(
     user_vectors: NDArray[np.float32],
     vector_terms: NDArray[np.float32],
     vector_offsets: NDArray[np.int64],
-    item_vectors: NDArray[np.float32],
-    item_terms: NDArray[np.float32],
+    items: PackedItems,
     scale: float,
     scores: NDArray[np.float32],
     users: NDArray[np.int32],
@@ -600,8 +617,7 @@ def score_users(
     user_vectors: NDArray[np.float32],
     vector_terms: NDArray[np.float32],
     vector_offsets: NDArray[np.int64],
-    item_vectors: NDArray[np.float32],
-    item_terms: NDArray[np.float32],
+    items: PackedItems,
     scale: float,
     users: NDArray[np.int32],
     threads: int,
@@ -612,8 +628,7 @@ def nearest_interests(
     user_vectors: NDArray[np.float32],
     vector_terms: NDArray[np.float32],
     vector_offsets: NDArray[np.int64],
-    item_vectors: NDArray[np.float32],
-    item_terms: NDArray[np.float32],
+    items: PackedItems,
     scale: float,
     users: NDArray[np.int32],
     threads: int,
