@@ -17,7 +17,7 @@ import polars as pl
 from tastespace import EASE, Interactions, load
 from tastespace.cli.arguments import TextFlags, read_attributes
 from tastespace.data.datasets.file_sources import Archive
-from tastespace.errors import TastespaceError
+from tastespace.errors import ModelFileError, TastespaceError
 
 _VALUES = [
     "",
@@ -305,7 +305,10 @@ class Tables:
             return
         path = self._folder / "round.model"
         EASE(threads=1).fit(data).save(path)
-        assert load(path).train_.users == data.users
+        try:
+            assert load(path).train_.users == data.users
+        except ModelFileError as problem:
+            raise AssertionError("a model that was just saved cannot be opened") from problem
 
     def _written(self, number: int, ending: str, raw: bytes) -> Path:
         path = self._folder / f"t{number % 50}{ending}"

@@ -1,7 +1,13 @@
 """Some generated tables and command lines; `python -m tests.fuzz` runs more."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from tests.fuzz.checkpoints import Checkpoints
 from tests.fuzz.command_lines import Commands
+from tests.fuzz.filters_and_rules import FiltersAndRules
 from tests.fuzz.tables import Tables
 
 
@@ -21,3 +27,26 @@ def test_command_lines_end_in_our_own_errors(tmp_path):
     outcomes = [commands.run(number) for number in range(25)]
     assert raw(outcomes) == []
     assert {"exit 0", "exit 2"} == {one.kind for one in outcomes}
+
+
+@pytest.mark.usefixtures("one_core")
+def test_checkpoints_end_in_our_own_errors(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    outcomes = [checkpoints.run(number) for number in range(60)]
+    assert raw(outcomes) == []
+    assert {"TrainingError", "continued"} <= {one.kind for one in outcomes}
+
+
+def test_filters_and_rules_end_in_our_own_errors(tmp_path):
+    filters = FiltersAndRules(tmp_path)
+    outcomes = [filters.run(number) for number in range(200)]
+    assert raw(outcomes) == []
+    assert {"read", "DataError", "ParameterError"} <= {one.kind for one in outcomes}
+
+
+@pytest.mark.slow
+def test_two_minutes_of_everything():
+    command = [sys.executable, "-m", "tests.fuzz", "--share", "0.05", "--minutes", "2", "--seed", "11"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("generated inputs, 0 bad ends")

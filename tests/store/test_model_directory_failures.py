@@ -10,7 +10,7 @@ import pytest
 from model_equality import assert_same_model, is_same_model, names
 
 from tastespace.errors import ModelFileError
-from tastespace.store import load, save
+from tastespace.store import load, manifest, save
 
 
 def test_a_crash_at_any_moment_leaves_one_model_or_the_other(tmp_path, folder, old, new, monkeypatch):
@@ -142,6 +142,6 @@ def test_no_permission_to_read(folder, monkeypatch):
     def closed(path):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path, "read_bytes", closed)
+    monkeypatch.setattr(manifest, "read_regular", closed)
     with pytest.raises(ModelFileError, match=r"model\.json cannot be read \(Permission denied\)"):
         load(folder)

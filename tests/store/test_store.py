@@ -53,6 +53,7 @@ def test_inspect_tells_what_is_there(tmp_path, old, verify):
         "version": tastespace.__version__,
         "format_version": 1,
         "profiles": 0,
+        "index": None,
     }
 
 

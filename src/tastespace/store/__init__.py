@@ -6,27 +6,38 @@
 from __future__ import annotations
 
 import logging
+import random
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tastespace.errors import DataError, ModelFileError, require_path
+from tastespace.errors import DataError, ModelFileError, ParameterError, require_path
 from tastespace.evaluation.report import Report
 from tastespace.models import Recommender
 from tastespace.models.profiles import Profiles
 from tastespace.store import interactions_io, manifest, model_state
+from tastespace.store.checksums import VERIFIED_BYTES
 from tastespace.store.json_values import decode, encode
-from tastespace.store.model_directory import check_files, write_model
+from tastespace.store.model_directory import check_sizes, write_model
+from tastespace.store.stored_index import StoredIndex
 from tastespace.store.tensors import map_tensors, safetensors_chunks
+from tastespace.store.trusted_modules import Trust, require_trust, require_trusted
 
 __all__ = ["inspect", "load", "save"]
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS = 100
+_ATTEMPTS = 20
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.5  # seconds: about five in all
 
 
-def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Report | None = None) -> None:
+def save(
+    model: Recommender,
+    path: str | Path,
+    metrics: Mapping[str, Any] | Report | None = None,
+    index: tuple[memoryview, Mapping[str, Any]] | None = None,
+) -> None:
     """Save a fitted model to the directory ``path``, which is made, or replaced if it holds a saved model.
 
     What was there stays intact until the new model is complete on disk, whatever happens in between; programs that
@@ -37,6 +48,7 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
         model: Any fitted recommender.
         path: A new name, an empty directory or an earlier model. A directory that holds anything else is refused.
         metrics: Figures to keep beside the model: the report of `tastespace.evaluate`, or any dict.
+        index: The bytes of an index of its items and what is said of it; `Recommender.save` gives them.
 
     >>> import tempfile
     >>> from tastespace import EASE, synthetic
@@ -76,16 +88,23 @@ def save(model: Recommender, path: str | Path, metrics: Mapping[str, Any] | Repo
         "items": [interactions_io.table_bytes(model.train_, "item")],
     }
     folder = require_path(path)
-    files = write_model(folder, parts, content)
+    files = write_model(folder, parts, content, index)
     log.info("saved %s to %s, %d bytes", type(model).__name__, folder, sum(f["bytes"] for f in files.values()))
 
 
-def load(path: str | Path, verify: bool = False) -> Recommender:
+def load(path: str | Path, verify: bool | None = None, trust: Trust = ()) -> Recommender:
     """A model as it was saved, ready to recommend.
 
     Arrays stay in their files, mapped read-only, so that a large model opens at once and processes that open the same
-    one share its memory. Sizes and counts are always checked, and so are the checksums of what is read in full;
-    ``verify`` also reads the arrays and compares their checksums.
+    one share its memory. Names, types, shapes, offsets and indices of all arrays are always checked, so that a damaged
+    file is an error and never a crash, and so are the checksums of model.json, users and items.
+
+    Args:
+        path: The directory that a model was saved to.
+        verify: Whether to read the arrays, compare their checksums and look for NaN as well. None: where the model has
+            256 MB or less. True also looks at the order of ids and of the items of each user.
+        trust: Modules that may be imported for a model whose class is not one of tastespace, such as ``"helpers"``;
+            True: any. Modules that are imported already need no trust.
 
     >>> import tempfile
     >>> from tastespace import EASE, synthetic
@@ -96,23 +115,28 @@ def load(path: str | Path, verify: bool = False) -> Recommender:
     >>> again.recommend(k=5).equals(model.recommend(k=5))
     True
     """
-    folder = require_path(path)
+    if verify is not None and not isinstance(verify, bool):
+        raise ParameterError(f"verify={verify!r}: expected True, False, or None for models of 256 MB or less.")
+    folder, trusted = require_path(path), require_trust(trust)
     text = manifest.read_text(folder)
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         try:
-            return _load(text, folder, verify)
+            return _load(text, folder, verify, trusted)
         except ModelFileError:
-            # A save that ended meanwhile has deleted the files: read the new model.
+            # A save that ended meanwhile has deleted the files: read the new model. The longer that goes on, the longer
+            # are the pauses, of random lengths so that several readers do not come back together.
             before, text = text, manifest.read_text(folder)
             if text == before:
                 raise
+            time.sleep(random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
+            text = manifest.read_text(folder)
     raise ModelFileError(f"{folder} is being saved to all the time; no moment was found to read it.")
 
 
-def inspect(path: str | Path, verify: bool = False) -> dict[str, Any]:
+def inspect(path: str | Path, verify: bool = False, trust: Trust = ()) -> dict[str, Any]:
     """What is in a model directory, without opening the model: class, parameters, metrics, counts, files.
 
-    ``verify`` opens the model and compares all checksums as well.
+    ``verify`` opens the model and compares all checksums as well; ``trust`` as in `load`.
 
     >>> import tempfile
     >>> from tastespace import MostPopular, synthetic
@@ -124,10 +148,11 @@ def inspect(path: str | Path, verify: bool = False) -> dict[str, Any]:
     ('popular', 50, 40, None)
     """
     if verify:
-        load(path, verify=True)
+        load(path, verify=True, trust=trust)
     folder = require_path(path)
     content = manifest.parse(manifest.read_text(folder), folder)
-    check_files(folder, content["files"], checked=())
+    require_trusted(content["parameters"], require_trust(trust), str(folder))
+    check_sizes(folder, content["files"])
     data, vectors, metrics = content["data"], content["vectors"] or {}, content["metrics"]
     return {
         "path": str(folder),
@@ -140,6 +165,7 @@ def inspect(path: str | Path, verify: bool = False) -> dict[str, Any]:
         "vectors": vectors.get("count"),
         "dimension": vectors.get("dimension"),
         "profiles": len(content.get("profiles", ())),
+        "index": _index_facts(content.get("index")),
         "fingerprint": data["fingerprint"],
         "backend": data["backend"],
         "created": content["created"],
@@ -149,25 +175,41 @@ def inspect(path: str | Path, verify: bool = False) -> dict[str, Any]:
     }
 
 
-def _load(text: bytes, folder: Path, verify: bool) -> Recommender:
+def _load(text: bytes, folder: Path, verify: bool | None, trust: bool | frozenset[str]) -> Recommender:
     content = manifest.parse(text, folder)
+    require_trusted(content, trust, str(folder))
     cls = model_state.find_class(content["class"], str(folder))
     files, summary = content["files"], content["data"]
-    check_files(folder, files, checked=manifest.PARTS if verify else ("users", "items"))
+    check_sizes(folder, files)
+    deep = sum(entry["bytes"] for entry in files.values()) <= VERIFIED_BYTES if verify is None else verify
     paths = {part: folder / entry["name"] for part, entry in files.items()}
+    crc32 = {part: entry["crc32"] for part, entry in files.items()}
     train = interactions_io.restore(
         summary,
-        map_tensors(paths["seen"]),
-        interactions_io.read_table(paths["users"], "user", summary),
-        interactions_io.read_table(paths["items"], "item", summary),
+        map_tensors(paths["seen"], crc32["seen"] if deep else None),
+        interactions_io.read_table(paths["users"], "user", summary, crc32["users"]),
+        interactions_io.read_table(paths["items"], "item", summary, crc32["items"]),
         str(folder),
-        verify,
+        verify is True,
     )
-    tensors = map_tensors(paths["learned"])
-    model = model_state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder))
+    tensors = map_tensors(paths["learned"], crc32["learned"] if deep else None)
+    try:
+        model = model_state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder), deep)
+    except RecursionError as problem:
+        raise ModelFileError(f"{folder}: what model.json says is nested too deeply. Restore a copy.") from problem
     if "profiles" in content:
         model._profiles = _profiles(content["profiles"], model, folder)
+    model._stored_index = StoredIndex.described(content.get("index"), folder)
     return model
+
+
+def _index_facts(entry: Any) -> dict[str, Any] | None:
+    """What `inspect` says of the index of a model; None where it has none."""
+    if not isinstance(entry, dict):
+        return None
+    about = entry.get("about")
+    recall = about.get("recall") if isinstance(about, dict) else None
+    return {"kind": "ann", "name": entry.get("name"), "bytes": entry.get("bytes"), "recall@100": recall}
 
 
 def _profiles(stored: Any, model: Recommender, folder: Path) -> Profiles:

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.errors import DataError, ModelFileError
+from tastespace.store.checksums import require_checksum
 from tastespace.store.json_values import Tensors
+from tastespace.store.regular_files import read_regular
+from tastespace.threads import require_polars
 
 _TYPES = {"offsets": ("int64",), "indices": ("int32",), "weights": ("float32",), "timestamps": ("int64", "float64")}
 
@@ -53,6 +56,7 @@ def table_bytes(data: Interactions, kind: str) -> bytes:
     frame = ids.series.alias(kind).to_frame()
     if attributes is not None:
         frame = pl.concat([frame, attributes.drop(kind, strict=False)], how="horizontal")
+    require_polars("save")
     buffer = io.BytesIO()
     try:
         frame.write_parquet(buffer)
@@ -65,10 +69,17 @@ def table_bytes(data: Interactions, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def read_table(path: Path, kind: str, summary: Mapping[str, Any]) -> pl.DataFrame:
-    """What `table_bytes` gave, checked against model.json."""
+def read_table(path: Path, kind: str, summary: Mapping[str, Any], crc32: str | None = None) -> pl.DataFrame:
+    """What `table_bytes` gave, checked against model.json and its checksum ``crc32``."""
+    require_polars("load")
     try:
-        frame = pl.read_parquet(path, glob=False)
+        content = read_regular(path)
+    except OSError as problem:
+        raise ModelFileError(f"{path} cannot be read ({problem.strerror or problem}).") from problem
+    if crc32 is not None:
+        require_checksum(path, content, crc32)
+    try:
+        frame = pl.read_parquet(content)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as problem:
         reason = next(iter(str(problem).splitlines()), type(problem).__name__)
         raise ModelFileError(f"{path} is damaged: it cannot be read as Parquet ({reason}).") from problem

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ModelFileError
 from tastespace.models.base import Recommender
+from tastespace.models.stored_values import Wrong, require_csr_parts
 from tastespace.store.tensors import type_name
 
 Tensors = dict[str, NDArray[Any]]
@@ -122,23 +123,29 @@ def _refusal(value: Any, where: str, tensors: Tensors | None) -> DataError:
     )
 
 
-def decode(value: Any, tensors: Mapping[str, NDArray[Any]], where: str, train: Interactions | None = None) -> Any:
+def decode(
+    value: Any, tensors: Mapping[str, NDArray[Any]], where: str, train: Interactions | None = None, deep: bool = True
+) -> Any:
     """The value that `encode` was given; ``train`` is the training data of fitted models in it.
+
+    ``deep`` looks for NaN in what they have learned, too.
 
     >>> decode({"$tuple": [1, {"$float": "inf"}]}, {}, "example")
     (1, inf)
     """
     if isinstance(value, list):
-        return [decode(part, tensors, where, train) for part in value]
+        return [decode(part, tensors, where, train, deep) for part in value]
     if not isinstance(value, dict):
         return value
     tag = next(iter(value), "")
     if not tag.startswith("$"):
-        return {key: decode(part, tensors, where, train) for key, part in value.items()}
+        return {key: decode(part, tensors, where, train, deep) for key, part in value.items()}
     try:
-        return _tagged(tag, value, tensors, where, train)
+        return _tagged(tag, value, tensors, where, train, deep)
     except ModelFileError:  # says what is wrong already
         raise
+    except Wrong as problem:
+        raise ModelFileError(f"{where} is damaged: {problem}. Save the model again, or restore a copy.") from None
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as problem:
         raise ModelFileError(
             f"{where} holds {str(value)[:80]}, which this version cannot read ({type(problem).__name__}: {problem})."
@@ -146,15 +153,20 @@ def decode(value: Any, tensors: Mapping[str, NDArray[Any]], where: str, train: I
 
 
 def _tagged(
-    tag: str, value: dict[str, Any], tensors: Mapping[str, NDArray[Any]], where: str, train: Interactions | None
+    tag: str,
+    value: dict[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    where: str,
+    train: Interactions | None,
+    deep: bool,
 ) -> Any:
     content = value[tag]
     if tag == "$float":
         return float(content)
     if tag == "$tuple":
-        return tuple(decode(list(content), tensors, where, train))
+        return tuple(decode(list(content), tensors, where, train, deep))
     if tag == "$dict":
-        return {decode(key, tensors, where): decode(part, tensors, where, train) for key, part in content}
+        return {decode(key, tensors, where): decode(part, tensors, where, train, deep) for key, part in content}
     if tag == "$path":
         return Path(content)
     if tag == "$numpy":
@@ -170,9 +182,13 @@ def _tagged(
     if tag == "$model":
         from tastespace.store.model_state import decode_model
 
-        return decode_model(value, tensors, where, train)
+        return decode_model(value, tensors, where, train, deep)
     if tag == "$csr":
         kind = sp.csr_matrix if value["matrix"] else sp.csr_array
-        parts = tuple(decode(content[part], tensors, where) for part in _CSR)
-        return kind(parts, shape=tuple(value["shape"]))
+        data, indices, indptr = (decode(content[part], tensors, where) for part in _CSR)
+        shape = value["shape"]
+        if not (isinstance(shape, list) and len(shape) == 2 and all(type(n) is int and n >= 0 for n in shape)):
+            raise ValueError(f"the shape {shape!r}")
+        require_csr_parts(data, indices, indptr, tuple(shape))  # SciPy trusts them
+        return kind((data, indices, indptr), shape=tuple(shape))
     raise KeyError(tag)

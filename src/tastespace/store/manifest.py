@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tastespace.errors import ModelFileError, nearest
+from tastespace.store.checksums import checksum
+from tastespace.store.regular_files import read_regular
 
 NAME = "model.json"
 FORMAT = "tastespace-model"
@@ -22,7 +23,17 @@ FORMAT_VERSION = 1
 PARTS = {"learned": "safetensors", "seen": "safetensors", "users": "parquet", "items": "parquet"}
 """The parts of a model and the kinds of their files."""
 
-DATA_FILE = re.compile(rf"(?:{'|'.join(rf'{part}-[0-9a-f]{{16}}[.]{kind}' for part, kind in PARTS.items())})")
+INDEXES = {"ann": "faiss"}
+"""The index that a model may have besides, and the kind of its file."""
+
+
+def _names(parts: Mapping[str, str]) -> re.Pattern[str]:
+    return re.compile(rf"(?:{'|'.join(rf'{part}-[0-9a-f]{{16}}[.]{kind}' for part, kind in parts.items())})")
+
+
+INDEX_FILE = _names(INDEXES)
+"""Names of index files."""
+DATA_FILE = _names({**PARTS, **INDEXES})
 """Names of data files; nothing that is called otherwise is ours."""
 
 _CHECKSUM = '"crc32": "{}"'
@@ -68,18 +79,6 @@ def manifest_text(content: Mapping[str, Any]) -> bytes:
     return _with_checksum(text, "0" * 8, checksum(text))
 
 
-def checksum(*parts: bytes | memoryview) -> str:
-    """CRC-32 as eight hexadecimal digits.
-
-    >>> checksum(b"taste", b"space") == checksum(b"tastespace")
-    True
-    """
-    total = 0
-    for part in parts:
-        total = zlib.crc32(part, total)
-    return f"{total:08x}"
-
-
 def _with_checksum(text: bytes, old: str, new: str) -> bytes:
     """The text with another checksum of its own: that is the first in it."""
     return text.replace(_CHECKSUM.format(old).encode(), _CHECKSUM.format(new).encode(), 1)
@@ -88,7 +87,7 @@ def _with_checksum(text: bytes, old: str, new: str) -> bytes:
 def read_text(folder: Path) -> bytes:
     """The bytes of a directory's model.json, or an error that says what is there instead."""
     try:
-        return (folder / NAME).read_bytes()
+        return read_regular(folder / NAME)
     except FileNotFoundError:
         pass
     except NotADirectoryError:

@@ -12,14 +12,15 @@ import fcntl
 import logging
 import os
 import secrets
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tastespace.atomic import atomic_write, flush
+from tastespace.atomic import atomic_write, flush, written_name
 from tastespace.errors import ModelFileError
-from tastespace.store.manifest import DATA_FILE, FORMAT, NAME, PARTS, checksum, manifest_text
+from tastespace.store.checksums import crc32_of
+from tastespace.store.manifest import DATA_FILE, FORMAT, INDEXES, NAME, PARTS, manifest_text
+from tastespace.store.regular_files import read_regular
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +30,14 @@ _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def write_model(
-    folder: Path, parts: Mapping[str, Iterable[bytes | memoryview]], content: Mapping[str, Any]
+    folder: Path,
+    parts: Mapping[str, Iterable[bytes | memoryview]],
+    content: Mapping[str, Any],
+    index: tuple[memoryview, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Write a model: the bytes of its ``parts`` and the ``content`` of model.json, which gets the table of files.
 
-    Gives the table back.
+    ``index`` is the bytes of an index and what is said of it. Gives the table back.
     """
     made: list[Path] = []
     try:
@@ -44,11 +48,14 @@ def write_model(
             save = _Save(folder)
             try:
                 files = {part: save.write_part(part, chunks) for part, chunks in parts.items()}
-                save.commit(manifest_text({**content, "files": files}))
+                extra = {}
+                if index is not None:
+                    extra = {"index": {**save.write_part("ann", [index[0]]), "about": dict(index[1])}}
+                save.commit(manifest_text({**content, **extra, "files": files}))
             except BaseException:
                 save.undo()
                 raise
-            save.delete_old({entry["name"] for entry in files.values()})
+            save.delete_old({entry["name"] for entry in (*files.values(), *extra.values())})
     except BaseException as problem:
         for path in made:
             with contextlib.suppress(OSError):  # only those that are still empty
@@ -68,7 +75,7 @@ class _Save:
 
     def write_part(self, part: str, chunks: Iterable[bytes | memoryview]) -> dict[str, Any]:
         """Write one data file; gives its line of the table."""
-        name = f"{part}-{self._token}.{PARTS[part]}"
+        name = f"{part}-{self._token}.{ {**PARTS, **INDEXES}[part] }"
         size, crc = self._write(name, chunks)
         return {"name": name, "bytes": size, "crc32": f"{crc:08x}"}
 
@@ -94,7 +101,7 @@ class _Save:
                 for first in range(0, len(chunk), _PIECE):
                     piece = memoryview(chunk)[first : first + _PIECE]
                     file.write(piece)
-                    size, crc = size + len(piece), zlib.crc32(piece, crc)
+                    size, crc = size + len(piece), crc32_of(piece, before=crc)
         return size, crc
 
     def undo(self) -> None:
@@ -121,9 +128,9 @@ class _Save:
             log.warning("%s: files of an earlier save could not be deleted: %s", self._folder, problem)
 
 
-def check_files(folder: Path, files: Mapping[str, Any], checked: Iterable[str]) -> None:
-    """All data files are there in full size, and the bytes of the ``checked`` parts are those that were written."""
-    for part, entry in files.items():
+def check_sizes(folder: Path, files: Mapping[str, Any]) -> None:
+    """All data files are there in full size."""
+    for entry in files.values():
         path = folder / entry["name"]
         try:
             size = path.stat().st_size
@@ -137,19 +144,6 @@ def check_files(folder: Path, files: Mapping[str, Any], checked: Iterable[str]) 
                 f"{path} has {size:,} bytes, {entry['bytes']:,} were written: it was cut off or changed. "
                 "Copy the whole directory again, or save the model again."
             )
-        if part in checked and _checksum_of(path) != entry["crc32"]:
-            raise ModelFileError(
-                f"{path} is damaged: its checksum differs from the one it was written with. Restore a copy, or save "
-                "the model again."
-            )
-
-
-def _checksum_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return checksum(*iter(lambda: file.read(_PIECE), b""))
-    except OSError as problem:
-        raise ModelFileError(f"{path} cannot be read ({problem.strerror or problem}).") from problem
 
 
 def _make(folder: Path, made: list[Path]) -> None:
@@ -184,7 +178,7 @@ def require_free(folder: Path) -> None:
     entries = {path.name: path for path in folder.iterdir()}
     if NAME in entries:
         # A damaged model may be written over: it is enough that this was one.
-        foreign = [] if f'"{FORMAT}"'.encode() in entries[NAME].read_bytes() else [NAME]
+        foreign = [] if f'"{FORMAT}"'.encode() in read_regular(entries[NAME]) else [NAME]
     else:
         foreign = sorted(name for name, path in entries.items() if not _is_ours(path))
     if foreign:
@@ -200,9 +194,9 @@ def _is_file(path: Path) -> ModelFileError:
 
 def _is_ours(path: Path) -> bool:
     """Whether this is a data file, or a temporary file of `atomic_write` that a killed save left."""
-    temporary = path.name.startswith(".") and path.name.endswith(".partial")
-    name = path.name[1:].removesuffix(".partial") if temporary else path.name
-    return (DATA_FILE.fullmatch(name) is not None or (temporary and name == NAME)) and path.is_file()
+    written = written_name(path.name)
+    name = path.name if written is None else written
+    return (DATA_FILE.fullmatch(name) is not None or (written == NAME)) and path.is_file()
 
 
 def _explain(folder: Path, problem: OSError) -> str:

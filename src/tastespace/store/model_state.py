@@ -16,7 +16,8 @@ from typing import Any
 
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ModelFileError, ParameterError, nearest
-from tastespace.models import Recommender, create, registry
+from tastespace.models import Recommender, create, is_registered, registry
+from tastespace.models.stored_values import require_stored
 from tastespace.store.json_values import Tensors, decode, encode
 
 _NOT_LEARNED = ("train_", "valid_")
@@ -96,13 +97,13 @@ def encode_model(model: Recommender, where: str, tensors: Tensors | None) -> dic
 
 
 def decode_model(
-    value: Mapping[str, Any], tensors: Mapping[str, Any], where: str, train: Interactions | None
+    value: Mapping[str, Any], tensors: Mapping[str, Any], where: str, train: Interactions | None, deep: bool = True
 ) -> Recommender:
     """The model that `encode_model` was given; fitted where it was and ``train``, its training data, is given."""
     cls = find_class(value["$model"], where)
     if train is None or "learned" not in value:
         return _new_model(cls, value["parameters"], where)
-    return rebuild(cls, value["parameters"], train, value["learned"], tensors, where)
+    return rebuild(cls, value["parameters"], train, value["learned"], tensors, where, deep)
 
 
 def _learned(model: Recommender) -> dict[str, Any]:
@@ -124,16 +125,45 @@ def rebuild(
     encoded: Mapping[str, Any],
     tensors: Mapping[str, Any],
     where: str,
+    deep: bool = True,
 ) -> Recommender:
-    """A fitted model from what `encode_parameters` and `encode_learned` gave."""
+    """A fitted model from what `encode_parameters` and `encode_learned` gave; ``deep`` looks for NaN in its arrays."""
     # A member of a blend may not use the weights that others use.
     own = train if cls.uses_weights or train.weights is None else train.without_weights()
     model = _new_model(cls, parameters, where)
-    learned = {name: decode(value, tensors, f"{where}: {name}", own) for name, value in encoded.items()}
+    learned = {name: decode(value, tensors, f"{where}: {name}", own, deep) for name, value in encoded.items()}
     with _as_stored(cls, where):
         model.train_, model.valid_ = own, None
+        _require_learned(model, learned, where, deep)
         _set_learned(model, learned)
     return model
+
+
+def _require_learned(model: Recommender, learned: Mapping[str, Any], where: str, deep: bool) -> None:
+    """Raise unless all of it may become part of the model: what it declares, and nothing that replaces its methods."""
+    cls, is_ours = type(model), is_registered(type(model))
+    declared = model._stored(learned) if _declares(cls) else None
+    if declared is not None:
+        require_stored(f"{where}: {cls.__name__}", declared, learned, model.train_, deep, more=not is_ours)
+    if hasattr(model, "_restore"):
+        return
+    for name in learned:
+        existing = getattr(cls, name, None)
+        is_learned = name.isidentifier() and name.endswith("_") and not name.startswith("_")
+        if not is_learned or name in _NOT_LEARNED or callable(existing) or isinstance(existing, property):
+            raise ModelFileError(
+                f"{where} holds {name!r} as learned by {cls.__name__}: expected names that end in an underscore and "
+                "are no methods. The file was not written by save."
+            )
+
+
+def _declares(cls: type[Recommender]) -> bool:
+    """Whether what a class declares is what it stores: a subclass may store something else than the class it is of."""
+    declares, stores = (
+        next((at for at, one in enumerate(cls.__mro__) if name in vars(one)), len(cls.__mro__))
+        for name in ("_stored", "_learned")
+    )
+    return declares <= stores
 
 
 def _new_model(cls: type[Recommender], parameters: Mapping[str, Any], where: str) -> Recommender:
@@ -155,6 +185,8 @@ def _as_stored(cls: type[Recommender], where: str) -> Iterator[None]:
     """Say of any error that the model could not be made again: a class outside the registry may fail in any way."""
     try:
         yield
+    except ModelFileError:  # says what is wrong already
+        raise
     except Exception as problem:
         raise ModelFileError(
             f"{where}: {cls.__name__} could not be made again from what was stored "

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.errors import ModelFileError
+from tastespace.store.checksums import require_checksum
+from tastespace.store.regular_files import open_regular
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -70,13 +72,19 @@ def safetensors_chunks(tensors: Mapping[str, NDArray[Any]]) -> Iterator[bytes | 
             yield array.reshape(-1).view(np.uint8).data
 
 
-def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of a safetensors file, read-only and backed by the file itself."""
+def map_tensors(path: Path, crc32: str | None = None) -> dict[str, NDArray[Any]]:
+    """All arrays of a safetensors file, read-only and backed by the file itself.
+
+    Where the checksum ``crc32`` of the whole file is given, the file is read and compared with it.
+    """
+    flags = mmap.MAP_SHARED | (0 if crc32 is None else getattr(mmap, "MAP_POPULATE", 0))
     try:
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with open_regular(path) as file:
+            mapped = mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ)
     except (OSError, ValueError) as problem:  # an empty file cannot be mapped
         raise ModelFileError(f"{path}: cannot be opened ({problem}).") from problem
+    if crc32 is not None:
+        require_checksum(path, mapped, crc32)
     header, start = _header(path, mapped)
     tensors: dict[str, NDArray[Any]] = {}
     spans = []

@@ -1,0 +1,156 @@
+"""Ctrl-C, by a real SIGINT to a process that is in the middle of its work."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import tastespace as ts
+from tastespace.interrupts import interrupt_ends_task, interruptible, interrupts_end_task
+
+LIMIT = 6.0  # seconds from SIGINT to the end; 1 on a machine with nothing else to do
+
+COMMAND = """
+import sys
+import tastespace.cli.inference_commands, tastespace.cli.fit, tastespace.cli.saved_model_commands
+from tastespace.cli.app import main
+print("ready", file=sys.stderr, flush=True)
+main()
+"""
+
+
+def stopped(code: str, *arguments: str, after: float | Path) -> tuple[int, float, str, str]:
+    """Exit code, seconds from SIGINT to the end, and both outputs of a program that was stopped.
+
+    The signal is sent ``after`` so many seconds, or when that file is there.
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # where the tests run in the background
+    )
+    assert child.stderr is not None
+    assert child.stderr.readline() == "ready\n"
+    if isinstance(after, Path):
+        until = time.monotonic() + 60
+        while not after.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+    else:
+        time.sleep(after)
+    assert child.poll() is None, "it was done before the signal: give it more to do"
+    child.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    out, err = child.communicate(timeout=120)
+    return child.returncode, time.monotonic() - start, out, err
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose lists of all users take half a minute, and its data."""
+    folder = tmp_path_factory.mktemp("big")
+    town = ts.synthetic.multi_interest(n_users=30_000, n_items=9_000, n_interactions=160_000, seed=1).interactions
+    town.to_frame().write_parquet(folder / "clicks.parquet")
+    model = ts.CML(dim=512, epochs=1, n_negatives=1, anchor=0.0).fit(town, progress=False)
+    model.save(folder / "model")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("out", ["parquet", "csv", "jsonl", None])
+def test_lists_of_all_users_stop_and_write_nothing(big: Path, tmp_path: Path, out: str | None) -> None:
+    files = [] if out is None else ["--out", str(tmp_path / f"lists.{out}")]
+    code, seconds, printed, err = stopped(COMMAND, "recommend", str(big / "model"), *files, after=2.0)
+    assert (code, printed) == (130, "")
+    assert seconds < LIMIT
+    assert "interrupted" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_verbs_of_python_raise_keyboard_interrupt(big: Path, tmp_path: Path) -> None:
+    code = """
+    import os, sys, tastespace as ts
+    model = ts.load(sys.argv[1])
+    data = model.train_
+    print("ready", file=sys.stderr, flush=True)
+    verbs = {
+        "evaluate": lambda: ts.evaluate(model, data, seen=[data.subset(data.indices < 0)], metrics=["NDCG@10"]),
+        "recommend": lambda: model.recommend(k=5),
+        "recommend_to": lambda: model.recommend_to(sys.argv[3]),
+        "ease": lambda: ts.EASE().fit(data),
+    }
+    try:
+        verbs[sys.argv[2]]()
+    except KeyboardInterrupt:
+        print("KeyboardInterrupt", file=sys.stderr, flush=True)
+        os._exit(130)  # the exit of Python may wait for a thread of BLAS
+    """
+    for verb in ("evaluate", "recommend", "recommend_to", "ease"):
+        code_, seconds, _, err = stopped(code, str(big / "model"), verb, str(tmp_path / "x.csv"), after=1.5)
+        assert "KeyboardInterrupt" in err, verb
+        assert code_ == 130, verb
+        assert seconds < LIMIT, verb
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_fit_ends_without_a_second_training(tmp_path: Path, existing: bool) -> None:
+    out = tmp_path / "m"
+    if existing:
+        data = ts.synthetic.multi_interest(n_users=30, n_items=20, n_interactions=200).interactions
+        ts.EASE().fit(data).save(out)
+    checkpoint = tmp_path / "run.safetensors"
+    code, seconds, printed, err = stopped(
+        COMMAND, "fit", "town", "--model", "dpcml", "--set", "epochs=100000", "--set", "patience=0",
+        "--set", "dim=8", "--set", "n_negatives=1", "--threads", "1",
+        "--set", f"checkpoint={checkpoint}", "--set", "checkpoint_epochs=1", "--out", str(out), after=checkpoint,
+    )  # fmt: skip
+    assert (code, printed) == (130, "")
+    assert seconds < LIMIT
+    message = " ".join(err.split())
+    assert ("is the model from before" if existing else "was not written") in message
+    assert f"goes on from the checkpoint {checkpoint}" in message
+    assert "saved" not in message
+    assert out.exists() == existing
+    assert not (tmp_path / "run-final.safetensors").exists()
+    if existing:
+        assert isinstance(ts.load(out), ts.EASE)
+
+
+def test_training_as_a_step_of_a_larger_task_ends_the_task() -> None:
+    data = ts.synthetic.multi_interest(n_users=30, n_items=20, n_interactions=200).interactions
+
+    def press(row: dict[str, object]) -> None:
+        raise KeyboardInterrupt
+
+    model = ts.CML(dim=4, epochs=5)
+    assert model.fit(data, callbacks=[press]).stopped_ == "interrupted"
+    with interrupts_end_task(), pytest.raises(KeyboardInterrupt):
+        model.fit(data, callbacks=[press])
+    assert not interrupt_ends_task()
+    model._callbacks = ()
+
+    class Pressed(ts.CML):
+        def fit(self, train, valid=None, progress=None, callbacks=()):
+            return super().fit(train, valid, progress, [press])
+
+    with pytest.raises(KeyboardInterrupt):
+        ts.models.Blend([Pressed(dim=4, epochs=5), ts.EASE()]).fit(data)
+
+
+def test_interruptible_gives_results_errors_and_works_in_other_threads() -> None:
+    assert interruptible(lambda: 3) == 3
+    with pytest.raises(ValueError, match="no"):
+        interruptible(lambda: (_ for _ in ()).throw(ValueError("no")))
+    seen: list[str] = []
+    thread = threading.Thread(target=lambda: interruptible(lambda: seen.append(threading.current_thread().name)))
+    thread.start()
+    thread.join()
+    assert seen == [thread.name]
