@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.cpp native/*.hpp)
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow services lint bench page sanitize fuzz torture clean
 
 demo: $(VENV)/.core
 	$(BIN)/tastespace demo
@@ -15,6 +15,10 @@ test: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -q -m slow
+
+# PostgreSQL and Chromium, which some tests need; without them these tests skip. Needs root.
+services:
+	.ci/install-services
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -31,7 +35,23 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/sparse_ease.py large
 	$(BIN)/python benchmarks/mixing.py
 	$(BIN)/python benchmarks/tastes.py
+	$(BIN)/python benchmarks/serving.py
 	for what in torch implicit scaling memory large; do $(BIN)/python benchmarks/training.py $$what || exit 1; done
+
+# Outside of continuous integration, each within 20 minutes on two idle cores (docs/reliability.md).
+sanitize: $(VENV)/.test
+	$(BIN)/python native/tests/sanitize.py
+
+fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz --minutes 20 --seed $(or $(SEED),0)
+
+torture: $(VENV)/.test
+	$(BIN)/python -m tests.torture --kills 200 --minutes 20 --seed $(or $(SEED),0)
+
+# The page is committed as it is built; this builds it again after a change below page/.
+page:
+	npm ci --prefix page --no-audit --no-fund
+	npm run build --prefix page
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -49,9 +69,9 @@ $(VENV)/.core: $(VENV)/.created $(NATIVE)
 # torch first and by its exact version: a range would take the newest build, with gigabytes for graphics cards.
 $(VENV)/.test: $(VENV)/.created $(NATIVE)
 	$(BIN)/pip install --disable-pip-version-check -q torch==2.13.0
-	$(BIN)/pip install --disable-pip-version-check -q -e ".[test]"
+	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,spark]"
 	touch $@ $(VENV)/.core
 
 $(VENV)/.bench: $(VENV)/.test
-	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,bench]"
+	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,spark,bench]"
 	touch $@

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tastespace.atomic import atomic_write
+from tastespace.atomic import atomic_write, written_name
 
 
 def test_the_new_content_replaces_the_old(tmp_path: Path) -> None:
@@ -20,9 +22,10 @@ def test_the_new_content_replaces_the_old(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["file.txt"]
 
 
-def test_the_temporary_file_is_in_the_same_folder_under_one_name(tmp_path: Path) -> None:
+def test_the_temporary_file_is_in_the_same_folder_under_a_name_of_its_own(tmp_path: Path) -> None:
     with atomic_write(tmp_path / "file.txt") as temporary:
-        assert temporary == tmp_path / ".file.txt.partial"
+        assert temporary.parent == tmp_path
+        assert written_name(temporary.name) == "file.txt"
         temporary.write_text("x")
 
 
@@ -56,11 +59,39 @@ def test_a_failing_rename_leaves_the_old_file(tmp_path: Path, monkeypatch: pytes
     assert [file.name for file in tmp_path.iterdir()] == ["file.txt"]
 
 
-def test_what_a_killed_process_left_is_taken_over(tmp_path: Path) -> None:
-    (tmp_path / ".file.txt.partial").write_text("left over, longer than what follows")
-    with atomic_write(tmp_path / "file.txt") as temporary:
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tastespace.atomic import atomic_write
+with atomic_write(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    (tmp_path / ".file.txt.partial").write_text("of an earlier version")
+    others = [".other.txt.partial", ".file.txt.00000000-1-00000000.partial", "notes.partial"]
+    for name in others:  # another file, another machine, not ours
+        (tmp_path / name).write_text("keep")
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert len(list(tmp_path.iterdir())) == 5
+    with atomic_write(path) as temporary:
         temporary.write_text("new")
-    assert (tmp_path / "file.txt").read_text() == "new"
+    assert path.read_text() == "new"
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([*others, "file.txt"])
+
+
+def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    with atomic_write(path) as first:
+        first.write_text("first")
+        with atomic_write(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+        assert first.read_text() == "first"
+    assert path.read_text() == "first"
     assert [file.name for file in tmp_path.iterdir()] == ["file.txt"]
 
 

@@ -13,6 +13,7 @@ SOURCE = Path(tastespace.__file__).parent
 ALLOWED = {
     "cold_start": "data/ splits off cold-start users and items, evaluation/ measures models on them",
     "datasets": "data/datasets/ holds the named data sets, cli/datasets.py is the command that lists them",
+    "serve": "serve/ is the server, cli/serve.py the command that starts it",
     "paper": "paper/ holds the experiments, cli/paper.py the commands that run them",
 }
 

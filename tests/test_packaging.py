@@ -33,6 +33,8 @@ def test_sdist_and_wheel_are_complete_and_install(tmp_path):
     assert "tastespace/py.typed" in inside
     assert "tastespace/_native/__init__.pyi" in inside
     assert "tastespace/paper/parameters.json" in inside
+    assert {"tastespace/serve/page/index.html", "tastespace/serve/page/widget.js"} <= set(inside)
+    assert any(name.startswith("tastespace/serve/page/static/page-") for name in inside)
     assert any(name.startswith("tastespace/_native/generic.") and name.endswith(".so") for name in inside)
 
     run(sys.executable, "-m", "venv", tmp_path / "venv")

@@ -39,8 +39,16 @@ class TrainingError(TastespaceError, RuntimeError):
     """Training cannot go on: it diverged, or its checkpoint does not fit."""
 
 
+class ClusterError(TastespaceError, RuntimeError):
+    """A cluster cannot be reached or used, or a run on it cannot go on."""
+
+
 class ModelFileError(TastespaceError):
     """A saved model cannot be written or read: missing, foreign, damaged, of a newer format, or a full disk."""
+
+
+class ForkError(TastespaceError, RuntimeError):
+    """Something that needs threads of the parent process was called in a forked child, where it would never return."""
 
 
 class NotFittedError(TastespaceError, AttributeError):

@@ -28,10 +28,18 @@ class Extra:
 EXTRAS = {
     "frames": Extra(("pandas>=2.1", "pyarrow>=15"), "pandas and pyarrow frames as input and output"),
     "plots": Extra(("matplotlib>=3.8",), "pictures: taste map, shelves, trade-off curve"),
-    "ann": Extra(("faiss-cpu>=1.8",), "export of item vectors as a faiss index"),
+    "ann": Extra(("faiss-cpu>=1.8",), "approximate search in large catalogs (index='ann'), export as a faiss index"),
     "neural": Extra(("torch>=2.2",), "models that learn with torch"),
     "tune": Extra(("optuna>=4",), "search for parameters of the paper's methods"),
     "paper": Extra(("jinja2>=3.1", "matplotlib>=3.8"), "the report of the paper's tables and figures"),
+    "serve": Extra(
+        ("starlette>=0.40", "uvicorn>=0.30", "httptools>=0.6", "uvloop>=0.19", "msgspec>=0.18", "httpx>=0.27"),
+        "the HTTP server and its client",
+    ),
+    "postgresql": Extra(("psycopg[binary]>=3.1",), "feedback of the server in PostgreSQL"),
+    "notebook": Extra(("anywidget>=0.9",), "the page as a widget in notebooks"),
+    "cluster": Extra(("dask>=2024.8", "distributed>=2024.8"), "training and lists on a Dask cluster"),
+    "spark": Extra(("pyspark>=3.5",), "lists of a saved model in Spark"),
     "bench": Extra(("implicit>=0.7.2", "torch>=2.2"), "the other libraries that benchmarks compare with"),
 }
 

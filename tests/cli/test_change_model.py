@@ -1,4 +1,4 @@
-"""`tastespace profile` and `attributes`."""
+"""`tastespace profile`, `attributes` and `index`."""
 
 import json
 import shutil
@@ -118,3 +118,25 @@ def test_errors_of_attributes_leave_the_model_as_it_is(error_of, path, frame, fl
     assert (path / "model.json").read_bytes() == before
     shutil.rmtree(path)
     assert "no such directory" in error_of("attributes", path, "bad.parquet")
+
+
+def test_an_index_is_stored_with_the_model_and_searched(run, stdout_of, path):
+    said = stdout_of("index", path, "--kind", "ann", "--threads", 1)
+    assert "index of 50 items" in said
+    assert "finds 100.0 % of the 100 best" in said
+    found = ts.store.inspect(path)
+    assert found["metrics"] == {"NDCG@10": 0.5}
+    assert found["index"]["kind"] == "ann"
+    assert stdout_of("recommend", path, "u03", "--index", "ann") == stdout_of("recommend", path, "u03")
+    stdout_of("recommend", path, "-k", 5, "--index", "ann", "--out", "all.parquet")
+    assert pl.read_parquet("all.parquet").equals(ts.load(path).recommend(k=5))
+    assert "ann" in stdout_of("inspect", path, "--format", "table")
+    (path / found["index"]["name"]).write_bytes(b"cut off")
+    again = run("recommend", path, "u03", "--index", "ann")
+    assert again.out == stdout_of("recommend", path, "u03")
+    assert "A new index is built" in " ".join(again.err.split())
+
+
+def test_other_indexes_are_refused(error_of, path, shop):
+    assert "kind='flat': expected one of 'ann'" in error_of("index", path, "--kind", "flat")
+    assert "index='flat': expected one of 'exact', 'ann'" in error_of("recommend", path, "u03", "--index", "flat")

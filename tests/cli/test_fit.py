@@ -158,7 +158,7 @@ def test_the_final_model_learns_for_as_long_as_the_first_was_best(fit, monkeypat
 
     monkeypatch.setattr(ts.CML, "fit", watch)
     # A learning rate at which later epochs are worse, so that the best one is not the last.
-    model, _ = fit("--model", "cml", "--set", "dim=4", "--set", "epochs=12", "--set", "learning_rate=3.0")
+    model, _ = fit("--model", "cml", "--set", "dim=4", "--set", "epochs=12", "--set", "learning_rate=6.0")
     first, last = fitted
     assert first.best_epoch_ < 12
     assert last.epochs == model.epochs == first.best_epoch_

@@ -4,6 +4,7 @@ import datetime as dt
 import io
 import json
 import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -155,3 +156,29 @@ def test_links_stay_links_and_devices_stay_devices(tmp_path):
         write_file(pipe, b"rows")
         assert reader.result(timeout=10) == b"rows"
     assert pipe.is_fifo()
+
+
+LIMITED = """
+import resource, sys
+from tastespace.cli.app import main
+limit = int(sys.argv.pop(1))
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # as on a full disk: the first bytes are written
+main()
+"""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_does_not_fit_on_the_disk_is_an_error(shop, tmp_path, unbuffered):
+    for command in (["recommend", str(shop.model), "-k", "40"], ["explain", str(shop.model), "u07", "i03"]):
+        with (tmp_path / "rows").open("wb") as file:
+            done = subprocess.run(
+                [sys.executable, "-c", LIMITED, "100", *command],
+                stdout=file,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"},
+                timeout=120,
+            )
+        assert done.returncode == 2, done.stderr
+        assert "error: File too large." in done.stderr

@@ -63,8 +63,9 @@ def test_data_goes_to_stdout_and_messages_to_stderr(shop):
     assert shop.fitting.returncode == 0, shop.fitting.stderr
     assert shop.fitting.stdout == ""
     output = shop.fitting.stderr.splitlines()
-    rows = [line.split()[0] for line in output]
-    assert [rows[0], rows[1], rows[-1]] == ["clicks.parquet:", "on", "saved"]
+    rows = [line.split()[0] for line in output]  # six epochs are few: a warning says so
+    assert (rows[0], rows[-1]) == ("clicks.parquet:", "saved")
+    assert "on" in rows
     table = shop.fitting.stderr
     assert all(name in table for name in ("MostPopular", "EASE", "NDCG@10"))  # what the figures compare with
     assert "\x1b" not in shop.fitting.stderr

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace import Interactions, split
+from tastespace.data.split_parts import position_by
 from tastespace.errors import DataError, ParameterError
 
 
@@ -191,3 +192,42 @@ def test_the_inner_split_holds_out_a_fifth_rounded_down(town):
     assert not (rest.matrix.multiply(held_out.matrix)).nnz
     again, other = split.inner(town.interactions, seed=3), split.inner(town.interactions, seed=4)
     assert again[1].fingerprint() == held_out.fingerprint() != other[1].fingerprint()
+
+
+def by_lexsort(data, keys):
+    """Places within histories, the long way."""
+    order = np.lexsort((np.arange(data.n_interactions), keys, data.row_of_each()))
+    position = np.empty(data.n_interactions, dtype=np.int64)
+    position[order] = np.arange(data.n_interactions) - np.repeat(data.offsets[:-1], data.user_counts)
+    return position
+
+
+@given(st.integers(0, 2**64 - 1), st.sampled_from([(0.6, 0.2, 0.2), (0.5, 0.5), (0.1, 0.2, 0.3, 0.4)]))
+def test_per_user_gives_the_parts_of_a_sort_of_all_interactions(timed, seed, ratios):
+    """The parts of every seed are those of earlier versions, which sorted all interactions at once."""
+    position = by_lexsort(timed, np.random.default_rng(seed).random(timed.n_interactions))
+    counts, first = timed.user_counts, np.zeros(timed.n_users, dtype=np.int64)
+    expected = np.full(timed.n_interactions, len(ratios) - 1)
+    for number, share in enumerate(ratios[:-1]):
+        size = counts * round(10 * share) // 10
+        low, high = np.repeat(first, counts), np.repeat(first + size, counts)
+        expected[(position >= low) & (position < high)] = number
+        first += size
+    for number, part in enumerate(split.per_user(timed, ratios, seed=seed)):
+        wanted = timed.subset(expected == number)
+        np.testing.assert_array_equal(part.offsets, wanted.offsets)
+        np.testing.assert_array_equal(part.indices, wanted.indices)
+        np.testing.assert_array_equal(part.timestamps, wanted.timestamps)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+def test_positions_follow_the_keys_with_ties_by_item(timed, kind):
+    random = np.random.default_rng(3)
+    keys = random.integers(-3, 4, timed.n_interactions).astype(kind)
+    if kind is np.int64:
+        keys[::7] += 2**62  # differences that floating point would lose
+        keys[::14] += 1
+    else:
+        keys[::5], keys[::7], keys[::11] = -0.0, np.inf, -np.inf
+        keys[::13] = np.nan  # last, as NumPy sorts them
+    np.testing.assert_array_equal(position_by(timed, keys), by_lexsort(timed, keys))

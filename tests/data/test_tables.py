@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from tastespace import Interactions
+from tastespace.cli.arguments import TextFlags, read_attributes
 from tastespace.data.tables import open_file
 from tastespace.errors import DataError
 
@@ -171,3 +172,13 @@ def test_pandas_times_in_seconds_are_ids_too():
     data = Interactions.from_frame(pd.DataFrame({"user": days, "item": ["a", "b", "b"]}))
     assert data.n_users == 2
     assert data.items_of(data.users[0]) == ["a", "b"]
+
+
+def test_long_values_and_unnamed_columns_in_messages(tmp_path):
+    (tmp_path / "long.csv").write_text("user,item,time\na,b,2024-01-01\na,c," + "x" * 100_000 + "\n")
+    with pytest.raises(DataError, match="cannot be used as timestamps") as caught:
+        Interactions.from_file(tmp_path / "long.csv", timestamp="time")
+    assert len(str(caught.value)) < 1_000
+    (tmp_path / "unnamed.csv").write_bytes("u::0::::z\n1::2::3::4\n".encode("shift_jis"))
+    with pytest.raises(DataError, match="Give every column a name of its own"):
+        read_attributes(tmp_path / "unnamed.csv", "user", "item", TextFlags(encoding="shift_jis"))

@@ -25,6 +25,9 @@ class GivenScores(Recommender):
         self.table_ = np.asarray(table, dtype=np.float32)
         return self
 
+    def can_serve(self, users: Any) -> Any:
+        return np.ones(len(users), dtype=bool)  # whatever their history
+
     def score_block(self, users: Any) -> Any:
         self.blocks.append(len(users))
         return self.table_[users]
@@ -39,6 +42,9 @@ class GivenVectors(Recommender):
     def with_vectors(self, space: VectorSpace) -> GivenVectors:
         self.space_ = space
         return self
+
+    def can_serve(self, users: Any) -> Any:
+        return np.ones(len(users), dtype=bool)  # whatever their history
 
     def vectors(self) -> VectorSpace:
         return self.space_

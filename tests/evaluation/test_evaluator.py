@@ -134,9 +134,10 @@ def test_nan_scores_of_vectors_are_found_too(small, with_vectors):
 @pytest.mark.parametrize(("n_users", "n_items", "n_vectors"), [(2, 5, 2), (3, 4, 3), (3, 5, 4), (3, 5, 2)])
 def test_vectors_of_other_sizes_than_the_data_are_refused(small, with_vectors, n_users, n_items, n_vectors):
     _, train, test = small
-    space = VectorSpace(np.ones((n_vectors, 2), np.float32), np.arange(n_users + 1), np.ones((n_items, 2), np.float32))
-    with pytest.raises(DataError, match="expected 3 users and 5 items"):
-        evaluate(with_vectors(train, space), test, k=2)
+    given = np.ones((n_vectors, 2), np.float32), np.arange(n_users + 1), np.ones((n_items, 2), np.float32)
+    message = "expected 3 users and 5 items" if n_vectors == n_users else "the number of user vectors"
+    with pytest.raises(DataError, match=message):
+        evaluate(with_vectors(train, VectorSpace(*given)), test, k=2)
 
 
 def test_scores_of_another_shape_are_refused(small, scored):

@@ -249,6 +249,9 @@ class RankedByOthers(Recommender):
     def _fit(self, train, valid, progress):
         pass
 
+    def can_serve(self, users):
+        return np.ones(len(users), dtype=bool)
+
     def score_block(self, users):
         return self.table_[users]
 

@@ -317,7 +317,7 @@ def test_users_with_one_item_with_none_and_with_all(anchor, caplog):
     assert model.skipped_positives_ == (2 + 6 if anchor == 1 else 6)
     assert ("2 positives of users who have one item were skipped" in caplog.text) == (anchor == 1)
     assert np.isfinite(model.user_vectors_).all()
-    assert len(model.recommend([0, 2], k=10)) == 5 + 6
+    assert len(model.recommend([0, 2], k=10, on_unknown="popular")) == 5 + 6
     np.testing.assert_allclose(np.linalg.norm(model.user_vectors_, axis=1), 1, rtol=1e-5)
 
 

@@ -475,7 +475,7 @@ def test_a_huge_learning_rate_stops_with_epoch_quantity_and_hint(parts, optimize
     assert not model.is_fitted
 
 
-def test_divergence_keeps_the_last_good_checkpoint(parts, tmp_path, monkeypatch):
+def test_divergence_keeps_what_was_learned_and_the_last_good_checkpoint(parts, tmp_path, monkeypatch, caplog):
     train, _, _ = parts
     settings = {"dim": 8, "n_interests": 2, "epochs": 4}
     whole = DPCML(**settings).fit(train)
@@ -489,8 +489,11 @@ def test_divergence_keeps_the_last_good_checkpoint(parts, tmp_path, monkeypatch)
 
     settings |= {"checkpoint": str(tmp_path / "c"), "checkpoint_epochs": 1}
     monkeypatch.setattr(DpcmlTrainer, "train_epoch", spoil)
-    with pytest.raises(TrainingError, match=r"diverged in epoch 3: .*items.* The last good checkpoint is"):
-        DPCML(**settings).fit(train)
+    model = DPCML(**settings).fit(train)
+    assert (model.stopped_, len(model.history_)) == ("diverged", 2)
+    assert model.diagnostics_[0]["kind"] == "diverged"
+    assert "diverged in epoch 3: 'items' became NaN" in caplog.text
+    assert same_vectors(model, DPCML(**settings | {"checkpoint": None, "epochs": 2}).fit(train))
     monkeypatch.undo()
     assert same_vectors(DPCML(**settings).fit(train), whole)
 
@@ -642,7 +645,8 @@ def test_partial_fit_with_the_checkpoint_of_the_first_fit(old_and_new, tmp_path)
 def test_users_with_a_single_item_and_with_none():
     model = DPCML(dim=4, n_interests="adaptive", epochs=3).fit(from_rows([[0], [1], [], [0, 2, 3]], 6))
     assert np.diff(model.user_offsets_).tolist() == [3, 3, 3, 3]
-    assert len(model.recommend([0, 2], k=10)) == 5 + 6
+    assert len(model.recommend([0, 2], k=10, on_unknown="popular")) == 5 + 6
+    assert len(model.recommend([0, 2], k=10, on_unknown="skip")) == 5
 
 
 @pytest.mark.parametrize("sampler", ["unis", "pops", "2sts", "hars", "ndihars", "dihars"])

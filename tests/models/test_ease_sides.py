@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
 import tastespace
-from tastespace import EASE, Interactions, split
+from tastespace import EASE, Interactions, load, split
 from tastespace.errors import DataError, ParameterError
-from tastespace.models import ease_sides
+from tastespace.models import baselines, ease_sides
 from tastespace.recipe.searches import families
 
 KINDS = ("ones", "weights", "heavy weights")
@@ -234,3 +237,75 @@ def test_both_sides_give_the_same_figures_on_real_data(dataset_dir):
     assert_close(*(model.score_block(users) for model in models))
     figures = [tastespace.evaluate(m, valid, seen=[train], metrics=["NDCG@10"])["NDCG@10"] for m in models]
     assert figures[0] == pytest.approx(figures[1], abs=1e-5)
+
+
+def test_a_model_in_double_precision_is_saved_and_opened(tmp_path):
+    frame = pl.DataFrame({"user": [1, 1, 2, 2, 3], "item": [*"abcde"], "rating": [1, 2, 3, 4, 5]})
+    model = EASE(side="users").fit(Interactions.from_frame(frame, weight="rating"))
+    assert model.inverse_.dtype == np.float64
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").score_block(np.arange(3)), model.score_block(np.arange(3)))
+
+
+# ---- many items: single precision, where that is enough ------------------------------------------------------
+
+
+@pytest.fixture
+def large_from_100(monkeypatch):
+    """Matrices of 100 rows are large ones."""
+    monkeypatch.setattr(baselines, "LARGE", 100)
+    monkeypatch.setattr(baselines, "_BYTES_IN_SINGLE", (4.2, 0))
+    monkeypatch.setattr(ease_sides, "LARGE", 100)
+    monkeypatch.setattr(ease_sides, "_GRAM_ROWS", 48)
+
+
+@pytest.mark.usefixtures("large_from_100")
+@pytest.mark.parametrize("regularization", [5.0, 300.0])
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_single_precision_gives_the_scores_of_numpy(kind, regularization, caplog):
+    data = random_data(kind, 400, 130)
+    model = EASE(regularization, threads=2).fit(data)
+    assert model.weights_.dtype == np.float32
+    assert model.weights_.flags.c_contiguous
+    expected = by_numpy(data, regularization)
+    assert_close(model.weights_, expected)
+    assert not model.weights_.diagonal().any()
+    users = np.arange(data.n_users)
+    assert_close(model.score_block(users), data.matrix.toarray().astype(np.float64) @ expected)
+    assert not caplog.text
+    again = EASE(regularization, threads=1).fit(data)
+    np.testing.assert_array_equal(again.weights_, model.weights_)
+
+
+@pytest.mark.usefixtures("large_from_100")
+def test_where_single_precision_is_not_enough_double_is_taken(caplog):
+    data = random_data("heavy weights", 400, 130)
+    matrix = data.matrix.astype(np.float64)
+    doubled = Interactions.from_scipy(sp.hstack([data.matrix, data.matrix[:, :40]]).tocsr(), weight=True)  # twins
+    assert ease_sides.single_item_weights(matrix, 1e6, 1) is not None
+    with caplog.at_level(logging.WARNING):
+        model = EASE(1e-3, threads=1, side="items").fit(doubled)
+    assert "cannot be computed precisely in single precision" in caplog.text
+    scores = model.score_block(np.arange(400))
+    expected = doubled.matrix.toarray().astype(np.float64) @ by_numpy(doubled, 1e-3)
+    assert_close(scores, expected, 1e-3)
+    assert ease_sides.single_item_weights(doubled.matrix.astype(np.float64), 1e-3, 1) is None
+    with pytest.raises(DataError, match="GB"):  # single would do with less
+        EASE(1e-3, threads=1, side="items", memory_limit_gb=6 * 170**2 / 1e9).fit(doubled)
+
+
+@pytest.mark.usefixtures("large_from_100")
+def test_the_user_side_is_inverted_block_by_block_too():
+    data = random_data("ones", 120, 200)
+    expected = data.matrix.toarray().astype(np.float64) @ by_numpy(data, 20.0)
+    assert_close(EASE(20.0, threads=2, side="users").fit(data).score_block(np.arange(120)), expected)
+
+
+@pytest.mark.usefixtures("large_from_100")
+def test_single_precision_ranks_as_double_does():
+    town = tastespace.synthetic.multi_interest(n_users=500, n_items=300, n_interactions=12_000, seed=2).interactions
+    train, _, test = split.per_user(town, seed=0)
+    single = tastespace.evaluate(EASE(50.0, threads=1).fit(train), test, seen=train)["NDCG@10"]
+    exact = EASE(50.0, threads=1).fit(train)
+    exact.weights_ = ease_sides.item_weights(train.matrix.astype(np.float64), 50.0, 1)
+    assert abs(single - tastespace.evaluate(exact, test, seen=train)["NDCG@10"]) < 1e-4

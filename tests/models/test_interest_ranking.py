@@ -112,7 +112,7 @@ def test_vectors_that_do_not_fit_the_data_are_refused(town):
 
 def test_the_kernel_needs_a_weight_for_each_vector():
     space = on_a_grid(0, 2, 5, [2, 1])
-    with pytest.raises(ValueError, match="differ in length"):
+    with pytest.raises(ValueError, match="weights: expected 3 values"):
         _native.mix_with_vectors(
             *space.for_scoring(), np.array([0, 1], dtype=np.int32), np.ones(2), *no_items(2), 1.0, 10, 3, 1
         )

@@ -3,7 +3,10 @@
 One row a model in each table; tests of one model are in its own file.
 """
 
+from dataclasses import replace
+
 import numpy as np
+import polars as pl
 import pytest
 
 import tastespace as ts
@@ -129,6 +132,46 @@ def test_a_resumed_run_ends_in_the_same_bits(town, tmp_path, name):
         np.testing.assert_array_equal(resumed.weights_[part], array)
     users = np.arange(20)
     np.testing.assert_array_equal(resumed.score_block(users), whole.score_block(users))
+
+
+# ---- threads -----------------------------------------------------------------------------------------------
+
+# Batches so large that torch would divide its sums among threads: these models gave other bits then.
+DIVIDED = {
+    "lrml": {"epochs": 1},
+    "cml+dn": {"layers": (128, 64), "latent": {"epochs": 1}, "epochs": 2},
+    "mgmf+dn": {"layers": (128, 64), "latent": {"epochs": 1}, "epochs": 2},
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_the_same_bits_for_every_number_of_threads_and_after_resuming(tmp_path, name):
+    data = ts.synthetic.multi_interest(n_users=300, n_items=200, n_interactions=6000, seed=3).interactions
+    kinds = pl.DataFrame({"item": data.items.series, "kind": ["abcdefg"[i % 7] for i in range(200)]})
+    data = replace(data, item_attributes=kinds)
+    parameters, path = DIVIDED[name], str(tmp_path / "run")
+    one = create(name, **parameters, threads=1).fit(data)
+    stopped = create(name, **parameters, threads=4, checkpoint=path, checkpoint_epochs=1)
+    stopped.fit(data, callbacks=[lambda row: False])
+    four = create(name, **parameters, threads=4, checkpoint=path).fit(data)
+    assert four.deterministic_threads
+    for part, array in one.weights_.items():
+        np.testing.assert_array_equal(four.weights_[part], array)
+
+
+def test_all_threads_where_asked_for(town):
+    import torch
+
+    seen = []
+    model = create("gmf", dim=4, epochs=1, threads=3, deterministic=False)
+    model.fit(town.interactions, callbacks=[lambda row: seen.append(torch.get_num_threads())])
+    create("gmf", dim=4, epochs=1, threads=3).fit(
+        town.interactions, callbacks=[lambda row: seen.append(torch.get_num_threads())]
+    )
+    assert seen == [3, 1]
+    assert not model.deterministic_threads
+    with pytest.raises(ts.errors.ParameterError, match="deterministic"):
+        create("gmf", deterministic="yes").fit(town.interactions)
 
 
 # ---- what comes out ----------------------------------------------------------------------------------------

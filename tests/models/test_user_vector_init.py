@@ -6,7 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from tastespace import Interactions, _native
-from tastespace.models.user_vector_init import extend_user_vectors
+from tastespace.models import user_vector_init
+from tastespace.models.user_vector_init import extend_user_vectors, spread_over_items
 from tastespace.models.vector_space import VectorSpace
 
 SPHERE = _native.Region.SPHERE
@@ -36,3 +37,27 @@ def test_new_users_are_not_copied():
     old = VectorSpace(np.empty((0, 2), np.float32), np.array([0]), users)
     offsets, n_old = np.array([0, 1, 2]), np.zeros(2, int)
     assert len(extend_user_vectors(old, none, n_old, train, users, users, offsets, SPHERE, 1.0)) == 0
+
+
+def test_vectors_of_new_users_are_spread_over_their_items(monkeypatch):
+    """Against a loop over users, and whatever the number of users at once."""
+    rng = np.random.default_rng(0)
+    matrix = (rng.random((30, 40)) < 0.3).astype(int)
+    matrix[3], matrix[3, 5] = 0, 1  # one item, two vectors
+    train = Interactions.from_scipy(sp.csr_array(matrix))
+    items = rng.normal(0, 0.1, (40, 6)).astype(np.float32)
+    counts = rng.integers(1, 4, 30)
+    counts[3] = 2
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    expected = []
+    for user in range(30):
+        own = items[np.flatnonzero(matrix[user])].astype(np.float64)
+        chosen = [int(((own - own.mean(axis=0)) ** 2).sum(axis=1).argmin())]
+        while len(chosen) < counts[user]:
+            gaps = ((own[:, None] - own[chosen]) ** 2).sum(axis=2).min(axis=1)
+            chosen.append(int(gaps.argmax()))
+        expected += list(own[chosen])
+    for at_once in (1, 25, 10_000):
+        monkeypatch.setattr(user_vector_init, "_PAST_AT_ONCE", at_once)
+        found = spread_over_items(items, train, offsets, _native.Region.BALL, 1.0)
+        np.testing.assert_allclose(found, expected, atol=1e-6)

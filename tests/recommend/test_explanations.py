@@ -189,11 +189,11 @@ def test_no_past_item_is_named_where_all_of_them_lower_the_score():
     assert found.rank == 1
 
 
-def test_a_user_without_a_past_has_no_past_items_to_name():
+def test_a_user_without_a_past_has_no_explanations():
     data = taken({"ann": "ab", "bob": "bc", "cid": "a"}, "abc")
     model = EASE(threads=1).fit(data.subset(np.arange(data.n_interactions) < 4))
-    found = model.explain("cid", "b")
-    assert (found.because, found.beside, found.rank) == ([], [], 2)
+    with pytest.raises(UnknownIdError, match="'cid': cold-start users"):
+        model.explain("cid", "b")
 
 
 def test_a_blend_shows_interest_distance_and_past_items(dpcml, ease):

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toy_models import Given, assert_best, by_vector, in_order, lists_of, own_vectors, past_rows, space_of, taken
 
+from tastespace import DPCML, Interactions, load
+from tastespace.data.ids import IdMap
 from tastespace.errors import DataError
 from tastespace.models import VectorSpace
 from tastespace.recommend.scoring import ScoringIndex
+from tastespace.store.model_state import encode_learned
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -174,3 +183,111 @@ def test_vectors_that_do_not_fit_the_data_are_refused():
     model = Given(space_of([[[0.0]]], [[0.0], [1.0]])).fit(taken({"ann": "a", "bob": "b"}, "ab"))
     with pytest.raises(DataError, match=r"Given.vectors gave 1 users .* expected 2 users"):
         ScoringIndex(model).top_k(np.array([0], dtype=np.int32), 1)  # at once, not when the lists are read
+
+
+# ---- what is computed once -------------------------------------------------------------------------------------------
+
+
+def answers(model, user, item):
+    """All kinds of answers about one user and one item, as plain values."""
+    lists = model.recommend(user, k=5), model.recommend(user, k=5, filter=np.arange(model.train_.n_items) % 2 == 0)
+    shelves = [(shelf.items, shelf.scores, shelf.name) for shelf in model.shelves(user, k=3)]
+    new = model.recommend_for([model.train_.items_of(user)], k=4)
+    similar = model.similar_items(item, k=4)
+    return [frame.rows() for frame in (*lists, new, similar)], shelves, model.explain(user, item).to_dict()
+
+
+def copied(model):
+    """The same model with arrays of its own, of which nothing has been computed."""
+    other = copy.copy(model)
+    other.user_vectors_, other.item_vectors_ = model.user_vectors_.copy(), model.item_vectors_.copy()
+    other.user_offsets_ = model.user_offsets_.copy()
+    return other
+
+
+def test_answers_follow_every_change_of_the_model(shop):
+    model = DPCML(dim=6, n_interests=3, epochs=3, seed=0, threads=1).fit(shop)
+    user, item = shop.users[7], shop.items[3]
+
+    def check():
+        first, again = answers(model, user, item), answers(model, user, item)
+        assert first == again == answers(copied(model), user, item)
+        return first
+
+    seen = [check()]
+    model.fit(shop)
+    assert check() == seen[0]  # the same seed
+    model.set_params(seed=1).fit(shop)
+    seen.append(check())
+    model.partial_fit(Interactions.from_frame(pl.DataFrame({"user": [user], "item": [shop.items[80]]}), part=True))
+    seen.append(check())
+    model.item_vectors_ = model.item_vectors_[::-1]
+    seen.append(check())
+    model.user_vectors_ = np.ascontiguousarray(model.user_vectors_[:, ::-1])
+    seen.append(check())
+    names = pl.DataFrame({"item": shop.items.series, "title": [f"new {i}" for i in range(shop.n_items)]})
+    model.set_item_attributes(names)
+    seen.append(check())
+    assert all(one != other for one, other in itertools.pairwise(seen))
+    assert model.explain(user, item).title == "new 3"
+
+
+def test_vectors_of_a_model_that_answered_are_read_only(shop):
+    model = DPCML(dim=6, n_interests=2, epochs=1, seed=0, threads=1).fit(shop)
+    model.item_vectors_[0] += 0.01  # before the first answer
+    model.recommend(shop.users[0])
+    for array in (model.item_vectors_, model.user_vectors_):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+
+
+def test_a_saved_model_gives_the_same_answers(shop, tmp_path):
+    model = DPCML(dim=6, n_interests=2, epochs=2, seed=0, threads=1).fit(shop)
+    before = answers(model, shop.users[5], shop.items[4])
+    model.save(tmp_path / "shop.model")
+    loaded = load(tmp_path / "shop.model")
+    assert answers(loaded, shop.users[5], shop.items[4]) == before
+    assert encode_learned(model)[0].keys() == encode_learned(copied(model))[0].keys()  # nothing else is stored
+
+
+def test_threads_that_ask_at_once_get_the_same_answers(shop):
+    model = DPCML(dim=6, n_interests=3, epochs=2, seed=0, threads=1).fit(shop)
+    users = [shop.users[row] for row in range(24)]
+    expected = [answers(copied(model), user, shop.items[3]) for user in users[:4]]
+    lists = copied(model).recommend(users, k=6).rows()
+    with ThreadPoolExecutor(8) as pool:  # the first answers of this model
+        found = list(pool.map(lambda at: answers(model, users[at % 4], shop.items[3]), range(32)))
+        one_by_one = list(pool.map(lambda user: model.recommend(user, k=6).rows(), users))
+    assert found == expected * 8
+    assert [row for rows in one_by_one for row in rows] == lists
+
+
+def test_an_answer_for_one_user_takes_no_memory_that_grows_with_the_users():
+    n_users, n_items, random = 200_000, 40, np.random.default_rng(0)
+    offsets = np.arange(n_users + 1, dtype=np.int64)
+    indices = np.repeat(random.integers(0, n_items, n_users // 1000, dtype=np.int32), 1000)
+    model = DPCML(dim=2, n_interests=1, seed=0, threads=1)
+    ids = (IdMap(pl.Series(np.arange(n)), kind) for n, kind in ((n_users, "user"), (n_items, "item")))
+    model.train_, model.valid_, model.n_interests_ = Interactions(*ids, offsets, indices), None, 1
+    model.user_offsets_ = offsets.copy()
+    model.user_vectors_ = random.random((n_users, 2), dtype=np.float32) - 0.5
+    model.item_vectors_ = random.random((n_items, 2), dtype=np.float32) - 0.5
+    mask = np.arange(n_items) % 2 == 0
+    asked = {
+        "recommend": lambda: model.recommend(7, k=5),
+        "all items": lambda: model.recommend(7, k=5, exclude_seen=False),
+        "filter": lambda: model.recommend(7, k=5, filter=mask),
+        "few": lambda: model.recommend(7, k=5, items=[1, 2]),
+        "proportional": lambda: model.recommend(7, k=5, mix="proportional"),
+        "shelves": lambda: model.shelves(7),
+        "similar_items": lambda: model.similar_items(3),
+        "explain": lambda: model.explain(7, 3),
+        "recommend_for": lambda: model.recommend_for([[1, 2, 3]]),
+    }
+    for name, ask in asked.items():
+        ask()
+        tracemalloc.start()
+        ask()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < n_users, name  # less than a byte for each user

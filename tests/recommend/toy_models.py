@@ -30,6 +30,9 @@ class Given(Recommender):
     def score_block(self, users):
         return super().score_block(users) if self.scores is None else self.scores[users]
 
+    def can_serve(self, users):
+        return np.ones(len(users), dtype=bool)  # what is given does not come from a history
+
 
 class Blend(Recommender):
     """A model that ranks by other scores than its vectors: their scores plus a given table ``(n_users, n_items)``."""

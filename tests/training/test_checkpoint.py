@@ -129,7 +129,7 @@ def test_files_of_others_are_refused(tmp_path):
     with pytest.raises(TrainingError, match="no readable checkpoint"):
         read_checkpoint(path)
     save_file(ARRAYS, path, metadata={"tastespace-checkpoint": json.dumps({"format": 99})})
-    with pytest.raises(TrainingError, match=r"checkpoint format 99, this version reads 2"):
+    with pytest.raises(TrainingError, match=r"checkpoint format 99, this version reads 3"):
         read_checkpoint(path)
     with pytest.raises(TrainingError, match="no readable checkpoint"):
         read_checkpoint(tmp_path)
@@ -138,7 +138,7 @@ def test_files_of_others_are_refused(tmp_path):
 # ---- resuming ----------------------------------------------------------------------------------------------
 
 RUNS = {
-    "dihars, adagrad, mean, early stop": {"sampler": "dihars", "n_interests": "adaptive", "average": 4, "patience": 3},
+    "dihars, adagrad, mean, early stop": {"sampler": "dihars", "n_interests": "adaptive", "average": 4, "patience": 4},
     "hars, adam, cosine": {"sampler": "hars", "optimizer": "adam", "learning_rate": 0.01, "schedule": "cosine"},
     "pops, sgd, linear": {"sampler": "pops", "optimizer": "sgd", "schedule": "linear", "average": 1, "n_interests": 2},
 }
@@ -344,3 +344,18 @@ def test_a_checkpoint_holds_no_pickle(tmp_path, parts):
     DPCML(dim=4, epochs=1, sampler="dihars", checkpoint=str(tmp_path / "c")).fit(parts[0])
     arrays = load_file(tmp_path / "c")
     assert {"users", "items", "gamma"} <= set(arrays)
+
+
+def test_no_mutation_of_a_single_byte_is_accepted(tmp_path):
+    path = tmp_path / "run.ckpt"
+    metadata = {"history": [{"epoch": 1, "loss": 0.5}], "best_score": 0.25, "validations_without_improvement": 3}
+    write_checkpoint(path, ARRAYS, metadata)
+    assert read_checkpoint(path)[1] == metadata
+    content, rng = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(500):
+        at, value = int(rng.integers(len(content))), int(rng.integers(1, 256))
+        changed = bytearray(content)
+        changed[at] ^= value
+        path.write_bytes(changed)
+        with pytest.raises(TrainingError):
+            read_checkpoint(path)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -85,3 +89,41 @@ def test_serial_seconds_are_part_of_all_seconds():
     totals = DpcmlKernel(ts.DPCML(dim=4, n_interests=2), TRAIN).learn()
     assert 0 < totals.serial_seconds < totals.seconds
     assert (totals + _native.DpcmlTotals()).seconds == totals.seconds
+
+
+OUT_OF_MEMORY = """
+import re, resource, sys
+from pathlib import Path
+import numpy as np
+import tastespace as ts
+from tastespace import _native
+sys.path.insert(0, {folder!r})
+from reference import BprKernel, DpcmlKernel
+import scipy.sparse as sp
+
+n_items = 1 << 24  # a sampler's memory is 64 MB
+train = ts.Interactions.from_scipy(sp.csr_array((np.ones(3), ([0, 0, 1], [0, 5, 7])), shape=(2, n_items)))
+dpcml = DpcmlKernel(ts.DPCML(dim=1, n_interests=1, optimizer="sgd"), train)
+bpr = BprKernel(train, dim=1)
+size = int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) << 10
+resource.setrlimit(resource.RLIMIT_AS, (size + (32 << 20), size + (32 << 20)))
+fold = dict(seed=1, epochs=1, average=1, threads=1)
+for name, kernel in (("dpcml", dpcml), ("bpr", bpr)):
+    means = np.zeros_like(kernel.state.user_vectors)
+    arguments = kernel.data, kernel.state, kernel.settings
+    for call in (
+        lambda: getattr(_native, f"train_{{name}}")(*arguments, seed=1, epoch=0, first=0, last=3, threads=1),
+        lambda: getattr(_native, f"fold_in_{{name}}")(*arguments, mean_user_vectors=means, **fold),
+    ):
+        try:
+            call()
+        except MemoryError:
+            print("MemoryError")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_that_runs_out_inside_a_kernel_is_an_error_of_python():
+    program = OUT_OF_MEMORY.format(folder=str(Path(__file__).parent))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["MemoryError"] * 4, done.stderr

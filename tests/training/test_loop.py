@@ -161,28 +161,36 @@ def test_ctrl_c_in_a_callback():
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_loss_that_diverges_stops_with_epoch_quantity_and_hint(loss, tmp_path):
-    path = tmp_path / "good"
-    with pytest.raises(TrainingError) as caught:
-        run(Counter(losses={4: loss}), checkpoint=path, checkpoint_epochs=1)
-    message = str(caught.value)
-    assert "diverged in epoch 4: the loss became NaN or infinite" in message
-    assert "Lower learning_rate" in message
-    assert f"last good checkpoint is {path}" in message
+@pytest.mark.parametrize("scores", [None, [0.1, 0.3, 0.2, 0, 0, 0]])
+def test_a_loss_that_diverges_keeps_what_was_learned_before(loss, scores, tmp_path, caplog):
+    path, kept = tmp_path / "good", 3 if scores is None else 2
+    outcome = run(Counter(losses={4: loss}), scores, checkpoint=path, checkpoint_epochs=1)
+    assert (outcome.stopped, len(outcome.history), outcome.best_epoch) == ("diverged", 3, kept)
+    assert outcome.result["value"] == [kept]
+    (found,) = outcome.diagnostics
+    assert (found["kind"], found["epoch"], found["kept_epoch"]) == ("diverged", 4, kept)
+    assert "diverged in epoch 4: the loss became NaN or infinite. Lower learning_rate." in found["message"]
+    assert f"The model is that of epoch {kept}." in caplog.text
     seen = []
-    outcome = run(checkpoint=path, callbacks=[lambda row: seen.append(row["epoch"])])
+    outcome = run(checkpoint=path, scores=scores, callbacks=[lambda row: seen.append(row["epoch"])])
     assert seen == [4, 5, 6]
-    assert outcome.result["value"] == [6]
 
 
-def test_vectors_that_diverge_are_named():
+def test_a_large_model_that_diverges_goes_back_to_its_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr("tastespace.training.loop._MOST_KEPT", 0)
+    outcome = run(Counter(losses={6: math.nan}), checkpoint=tmp_path / "c", checkpoint_epochs=2)
+    assert (outcome.stopped, len(outcome.history), outcome.result["value"]) == ("diverged", 4, [4])
+    with pytest.raises(TrainingError, match="diverged in epoch 6"):
+        run(Counter(losses={6: math.nan}))
+
+
+def test_a_first_epoch_that_diverges_is_an_error():
     class Explodes(Counter):
         def train_epoch(self, epoch, tick):
-            if epoch == 2:
-                self.value[:] = np.inf
+            self.value[:] = np.inf
             return super().train_epoch(epoch, tick)
 
-    with pytest.raises(TrainingError, match=r"diverged in epoch 3: .*value.* became NaN or infinite\. Lower learn"):
+    with pytest.raises(TrainingError, match=r"diverged in epoch 1: .*value.* became NaN or infinite\. Lower learn"):
         run(Explodes())
 
 
@@ -283,3 +291,28 @@ def test_bad_settings(settings, words):
 
 def test_numpy_numbers_are_numbers():
     assert len(run(epochs=np.int64(3), patience=np.int64(0)).history) == 3
+
+
+def test_files_that_cannot_be_written_do_not_end_the_training(tmp_path, caplog):
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    outcome = run(log_file=str(blocked / "run.csv"), checkpoint=str(blocked / "run.ckpt"), checkpoint_epochs=2)
+    assert outcome.result["value"].tolist() == [6.0]
+    assert {one["kind"] for one in outcome.diagnostics} == {"checkpoint-not-written", "log-not-written"}
+    assert caplog.text.count("training goes on") == 2  # once for each file
+    assert caplog.text.count("at the end of training: the ") == 2
+
+
+def test_a_failure_that_passes_is_not_said_at_the_end(tmp_path, monkeypatch):
+    from tastespace.training import loop
+
+    fails, write = [True, False, False], loop.write_checkpoint
+
+    def sometimes(*given):
+        if fails.pop(0):
+            raise OSError(28, "No space left on device")
+        write(*given)
+
+    monkeypatch.setattr(loop, "write_checkpoint", sometimes)
+    assert run(checkpoint=str(tmp_path / "run.ckpt"), checkpoint_epochs=2).diagnostics == []
+    assert (tmp_path / "run.ckpt").exists()

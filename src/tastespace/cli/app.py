@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
 import sys
+import threading
 import warnings
-from typing import TYPE_CHECKING, Annotated
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 import tastespace
 from tastespace.cli.lazy import LazyCommand, lazy_group
 from tastespace.errors import ParameterError, TastespaceError
+from tastespace.interrupts import interrupts_end_task
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from tastespace.terminal import Console
 
 # Each command: where it is, an example, and the first line of its docstring. In the order of the help.
 COMMANDS = [
@@ -48,9 +52,21 @@ COMMANDS = [
         "Draw a user's taste map: all items in the plane, the interests, the history, the recommendations.",
     ),
     LazyCommand(
+        "explore_command:explore", "explore shop.model ann bob --out page.html",
+        "Write a page of some users that needs no server: shelves, map, sliders and explanations in one file.",
+    ),
+    LazyCommand(
         "inference_commands:explain", "explain shop.model ann jam", "Why an item has its rank for a user.",
     ),
     LazyCommand("inference_commands:similar", "similar shop.model jam", "Items like an item, or users like a user."),
+    LazyCommand(
+        "serve:serve", "serve shop.model --port 8000",
+        "Serve a saved model over HTTP: lists, shelves, explanations, feedback, and a page at /.",
+    ),
+    LazyCommand(
+        "serve:serve_token", "serve-token shop --scope read --scope feedback --tokens tokens.json",
+        "Make a token for the server and print it; the file keeps only its hash.",
+    ),
     LazyCommand(
         "change_model:profile", "profile shop.model ann --mute 2 --boost 1=2",
         "What a user has muted and boosted for good: show it, or change it in the model file.",
@@ -58,6 +74,10 @@ COMMANDS = [
     LazyCommand(
         "change_model:attributes", "attributes shop.model items.parquet --id sku",
         "Replace the item attributes of a saved model (titles, categories, stock, ...) without a new fit.",
+    ),
+    LazyCommand(
+        "change_model:index", "index shop.model --kind ann",
+        "Build an index of the items and store it with the model, for recommend --index.",
     ),
     LazyCommand(
         "saved_model_commands:evaluate", "evaluate shop.model later.parquet --user who --item what",
@@ -119,6 +139,10 @@ def common(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the library does to stderr.")] = False,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(help="Import this module first: models of its classes may then be opened.", metavar="MODULE"),
+    ] = None,
 ) -> None:
     """Recommendations for people with more than one taste."""
     from rich.logging import RichHandler
@@ -127,6 +151,13 @@ def common(
     logger = logging.getLogger("tastespace")
     logger.handlers = [handler]
     logger.setLevel(logging.INFO if verbose else logging.WARNING)
+    for module in trust or ():
+        try:
+            import_module(module)
+        except Exception as problem:  # it may fail in any way
+            raise ParameterError(
+                f"--trust {module}: it cannot be imported ({problem}). Is it on PYTHONPATH?"
+            ) from problem
 
 
 _RENAMED_FLAGS = {("demo", "--person"): "--user", ("tune", "--record"): "--journal"}
@@ -141,11 +172,23 @@ def _refuse_old_flags(arguments: list[str]) -> None:
 def main() -> None:
     """Run the command line; our own errors end in one message on stderr and exit code 2."""
     warnings.showwarning = _warn  # type: ignore[assignment]
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be valid text
+    _use_whole_writes()
+    try:
+        _run()
+    except OSError as problem:
+        if isinstance(problem, BrokenPipeError):
+            _leave_quietly()
+        named = f"{problem.filename}: " if problem.filename else ""
+        _print("[bold red]error:[/]", f"{named}{problem.strerror or problem}.")
+        _drop_output()
+        sys.exit(2)
+
+
+def _run() -> None:
     try:
         _refuse_old_flags(sys.argv[1:])
-        app(prog_name="tastespace")  # so that completion works however the program was started
+        with interrupts_end_task():
+            app(prog_name="tastespace")  # so that completion works however the program was started
     except TastespaceError as problem:
         _print("[bold red]error:[/]", problem)
         sys.exit(2)
@@ -154,17 +197,35 @@ def main() -> None:
 
         _print("[bold red]error:[/]", f"out of memory: {available_gb():.3g} GB are free.")
         sys.exit(2)
-    except OSError as problem:
-        if isinstance(problem, BrokenPipeError):
-            _leave_quietly()
-        named = f"{problem.filename}: " if problem.filename else ""
-        _print("[bold red]error:[/]", f"{named}{problem.strerror or problem}.")
-        sys.exit(2)
     except SystemExit as leaving:
+        if isinstance(leaving.__context__, KeyboardInterrupt) or leaving.code == _INTERRUPTED:
+            _print("[bold red]interrupted:[/]", _interrupted_message(leaving))
+            _end(_INTERRUPTED)
         # Click turns a closed pipe into exit code 1; that the reader of our output has left (| head) is no error.
         if isinstance(leaving.__context__, BrokenPipeError) or not _flushed():
             _leave_quietly()
         raise
+
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+def _interrupted_message(leaving: BaseException) -> str:
+    """What the command has said of its files (the text of its KeyboardInterrupt), or that nothing is half written."""
+    cause: BaseException | None = leaving
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return str(cause or "") or "stopped; files are there as a whole or as they were before."
+
+
+def _end(code: int) -> NoReturn:
+    """Exit, without cleaning up under a thread that Ctrl-C has left alone (`tastespace.interrupts`)."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    if any(thread.name.startswith("tastespace") for thread in threading.enumerate()):
+        os._exit(code)
+    sys.exit(code)
 
 
 def _warn(message: Warning | str, *_: object) -> None:
@@ -179,7 +240,7 @@ def _print(label: str, message: object) -> None:
 
 
 def _stderr(soft_wrap: bool = False) -> Console:
-    from rich.console import Console
+    from tastespace.terminal import Console
 
     return Console(stderr=True, soft_wrap=soft_wrap)
 
@@ -194,5 +255,25 @@ def _flushed() -> bool:
 
 def _leave_quietly() -> None:
     """End without the complaint that Python makes when it cannot flush standard output."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop_output()
     sys.exit(0)
+
+
+def _drop_output() -> None:
+    """What standard output could not take is not tried again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _use_whole_writes() -> None:
+    """Make standard output write all it is given, or raise.
+
+    Without a buffer (PYTHONUNBUFFERED, python -u) a file of a full disk takes the first bytes of a text, and Python
+    drops the rest without a word.
+    """
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return
+    if isinstance(sys.stdout.buffer, io.RawIOBase):
+        whole = io.BufferedWriter(sys.stdout.buffer)
+        sys.stdout = io.TextIOWrapper(whole, encoding=sys.stdout.encoding, line_buffering=True, newline="")
+    sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be valid text

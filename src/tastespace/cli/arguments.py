@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 import typer
-from rich.console import Console
 
 from tastespace.data.attributes import aligned_attributes, title_column
-from tastespace.data.ids import IdMap, is_valid_text
+from tastespace.data.ids import IdMap, parse_ids, parsed
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import open_file, to_polars
 from tastespace.data.text_encoding import find_encoding
@@ -23,6 +22,7 @@ from tastespace.errors import DataError, ParameterError, nearest, require_path
 from tastespace.models import Recommender
 from tastespace.recommend.interest_labels import Labeler
 from tastespace.store import load
+from tastespace.terminal import Console
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -258,16 +258,6 @@ def _split_ids(where: str, line: str, delimiter: str) -> list[str]:
     return [field.strip() for field in fields if field.strip()]
 
 
-def parse_ids(ids: IdMap, texts: list[str]) -> list[Any]:
-    """Ids given as text in the type of the model's, which may be numbers or dates."""
-    for one in texts:
-        if not is_valid_text(one):
-            raise ParameterError(f"the id {one!r} is no valid text: its bytes are not UTF-8.")
-    typed = _parsed(pl.Series("id", texts, dtype=pl.String), ids.series.dtype)
-    # What cannot be converted stays text, so that the error names it as it was given.
-    return [text if value is None else value for text, value in zip(texts, typed.to_list(), strict=True)]
-
-
 def parse_known(ids: IdMap, texts: list[str], on_unknown: str) -> list[Any]:
     """As `parse_ids`; an unknown id is an error if ``on_unknown`` is ``"error"``, else it is left out."""
     typed = parse_ids(ids, texts)
@@ -304,17 +294,8 @@ def _cast(ids: IdMap, column: pl.Series) -> pl.Series:
     kind = ids.series.dtype
     if kind == pl.String and column.dtype.is_integer():
         return column.cast(pl.String)
-    typed = _parsed(column, kind) if column.dtype == pl.String else column
+    typed = parsed(column, kind) if column.dtype == pl.String else column
     return column if typed.null_count() else typed
-
-
-def _parsed(texts: pl.Series, kind: Any) -> pl.Series:
-    """Texts as values of this type, null where that is impossible."""
-    if kind == pl.Boolean:
-        return texts.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
-    if isinstance(kind, (pl.Date, pl.Datetime, pl.Time)):
-        return texts.str.strptime(kind, strict=False)
-    return texts.cast(kind, strict=False)
 
 
 def replace_by_titles(frame: pl.DataFrame, train: Interactions, columns: tuple[str, ...]) -> pl.DataFrame:

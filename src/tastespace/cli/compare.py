@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tastespace.cli.arguments import (
     DateFormatOption,
@@ -45,6 +44,7 @@ from tastespace.evaluation.cross_validation import Fitter
 from tastespace.models import Recommender, registry
 from tastespace.models.seeded import create_seeded
 from tastespace.recipe import fit as default_recipe
+from tastespace.terminal import Console
 
 RECIPE = "recipe"
 """Name of the default recipe among the models."""

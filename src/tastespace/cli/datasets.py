@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
 from tastespace.cli.output import FORMAT_HELP, Format, is_table_output, print_rows
 from tastespace.data import datasets as named
+from tastespace.terminal import Console
 
 
 def datasets(

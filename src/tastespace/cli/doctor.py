@@ -7,7 +7,6 @@ import platform
 import re
 from importlib.metadata import PackageNotFoundError, version
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -16,6 +15,7 @@ from tastespace import _native, threads
 from tastespace.data.datasets.cache import cache_root
 from tastespace.data.datasets.file_sources import user_folders
 from tastespace.extras import EXTRAS
+from tastespace.terminal import Console
 
 _CORE = (
     "numpy", "scipy", "polars", "narwhals", "safetensors", "threadpoolctl", "typer", "rich", "pooch", "platformdirs",

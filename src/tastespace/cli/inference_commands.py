@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 import polars as pl
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from tastespace.cli.arguments import (
@@ -20,7 +19,6 @@ from tastespace.cli.arguments import (
     TextFlags,
     add_titles,
     open_model,
-    parse_ids,
     parse_known,
     print_users_without_rows,
     read_histories,
@@ -30,14 +28,16 @@ from tastespace.cli.arguments import (
 from tastespace.cli.flag_errors import errors_in_flags
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output, show
 from tastespace.data.attributes import item_titles
+from tastespace.data.ids import parse_ids
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
 from tastespace.models import Recommender
+from tastespace.recommend.frame_stream import STREAMED
 from tastespace.recommend.rerank import rerank as rerank_lists
 from tastespace.recommend.rules import Rules
 from tastespace.recommend.shelves import Shelf
-from tastespace.recommend.topk import STREAMED
+from tastespace.terminal import Console, write_text
 
 Number = TypeVar("Number", int, float)
 _Format = Annotated[Format, typer.Option(help=FORMAT_HELP)]
@@ -80,7 +80,9 @@ def recommend(
     filter: _Filter = None,
     items: Annotated[list[str] | None, typer.Option("--item", help="Only among these items; may be repeated.")] = None,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Recommend items that a user has, too.")] = False,
-    on_unknown: Annotated[str, typer.Option(help="Unknown users: error, skip or popular.")] = "error",
+    on_unknown: Annotated[
+        str, typer.Option(help="Unknown users and those without a history: error, skip or popular.")
+    ] = "error",
     rerank: Annotated[
         str | None, typer.Option(help="Choose the k from a longer list for diversity: dd, pd, mmr, dpp or calibrated.")
     ] = None,
@@ -107,6 +109,9 @@ def recommend(
     format: _Format = Format.auto,
     out: _Out = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
+    index: Annotated[
+        str, typer.Option(help="exact: compare all items; ann: search near each interest (tastespace index).")
+    ] = "exact",
 ) -> None:
     """The best items for some users, for all, or for users who are not in the model."""
     opened = open_model(model)
@@ -126,6 +131,7 @@ def recommend(
         "boost": by_interest("--boost", boost or [], float, "2=1.5"),
         "rules": None if rules is None else _read_rules(rules, train),
         "threads": threads,
+        "index": index,
     }
     shown_titles = title_column or titles
     if (mute or boost) and len(users or given_histories) != 1 and features is None:
@@ -169,9 +175,12 @@ def recommend(
         found = rerank_lists(found, opened, rerank, k, weight)
     frame = to_polars(found)[0]
     if features is None and not include_seen:
-        asked: Iterable[Any] = train.users.series if wanted is None else [one for one in wanted if one in train.users]
+        asked: Iterable[Any]
         if given_histories:
             asked = range(len(given_histories)) if on_unknown == "error" else ()
+        else:
+            served = set(train.users.take(np.flatnonzero(opened.can_serve(np.arange(train.n_users)))))
+            asked = [one for one in (train.users.series if wanted is None else wanted) if one in served]
         print_users_without_rows(frame, asked, {"--filter": filter, "--item": items, "--mute": mute})
     if shown_titles:
         frame = _with_titles(frame, train, shown_titles)
@@ -300,7 +309,7 @@ def explain(
     if words or wording is not None:
         sentence = opened.explain(user_id, item_id, k, words=True, wording=wording)
         if format in (Format.auto, Format.table):
-            typer.echo(sentence)
+            write_text(f"{sentence}\n")
         else:
             emit(pl.DataFrame({"user": [user_id], "item": [item_id], "words": [sentence]}), format)
         return
@@ -308,7 +317,7 @@ def explain(
     if is_table_output(format):
         Console().print(escape(str(found)), highlight=False)
     elif format in (Format.auto, Format.json):
-        sys.stdout.write(json.dumps(found.to_dict(), indent=1, default=str, ensure_ascii=False) + "\n")
+        write_text(json.dumps(found.to_dict(), indent=1, default=str, ensure_ascii=False) + "\n")
     else:
         plain = found.to_dict()
         for name in ("beside", "because"):

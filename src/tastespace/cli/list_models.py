@@ -22,9 +22,10 @@ def models(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.au
 
 
 def _show(found: list[recommenders.ModelInfo]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from tastespace.terminal import Console
 
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for title in (

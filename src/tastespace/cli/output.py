@@ -11,13 +11,14 @@ from typing import Any
 
 import polars as pl
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tastespace.atomic import atomic_write
+from tastespace.data.formula_safe import formula_safe
 from tastespace.errors import DataError, ParameterError
+from tastespace.terminal import Console, neutralized
 
 
 class Format(str, Enum):
@@ -28,10 +29,17 @@ class Format(str, Enum):
     json = "json"
     jsonl = "jsonl"
     csv = "csv"
+    csv_safe = "csv-safe"
     parquet = "parquet"
 
 
-FORMAT_HELP = "table: formatted text; json, jsonl, csv, parquet: rows; auto: table on a terminal, else csv."
+FORMAT_HELP = (
+    "table: formatted text; json, jsonl, csv, parquet: rows; csv-safe: csv in which no text is a formula for a "
+    "spreadsheet; auto: table on a terminal, else csv."
+)
+
+
+_ENDINGS = (Format.json, Format.jsonl, Format.csv, Format.parquet)
 
 
 def is_table_output(format: Format, out: Path | None = None) -> bool:
@@ -47,7 +55,7 @@ def print_rows(rows: Sequence[dict[str, Any]], format: Format) -> None:
 def emit(frame: pl.DataFrame, format: Format, out: Path | None = None) -> None:
     """A frame for a program, on standard output or in a file whose name says the format."""
     if out is not None and format is Format.auto:
-        endings = {f".{kind.value}": kind for kind in Format if kind not in (Format.auto, Format.table)}
+        endings = {f".{kind.value}": kind for kind in Format if kind in _ENDINGS}
         if out.suffix not in endings:
             raise ParameterError(f"--out {out}: expected a name that ends in {', '.join(endings)}, or --format.")
         format = endings[out.suffix]
@@ -57,7 +65,7 @@ def emit(frame: pl.DataFrame, format: Format, out: Path | None = None) -> None:
     if out is None:
         if format is Format.parquet and sys.stdout.isatty():
             raise ParameterError("--format parquet is for files and pipes, not for a terminal: give --out or use >.")
-        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.write(neutralized(text.decode()).encode() if sys.stdout.isatty() else text)
         sys.stdout.buffer.flush()
         return
     try:
@@ -86,6 +94,8 @@ def _encoded(frame: pl.DataFrame, format: Format) -> bytes:
         buffer = io.BytesIO()
         frame.write_parquet(buffer)
         return buffer.getvalue()
+    if format is Format.csv_safe:
+        frame = formula_safe(frame)
     lists = [pl.col(c.name).cast(pl.List(pl.String)).list.join("|") for c in frame if c.dtype == pl.List]
     return frame.with_columns(lists).write_csv().encode()
 

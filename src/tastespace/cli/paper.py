@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import polars as pl
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -21,6 +20,7 @@ from tastespace.cli.config import configured
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output, require_writable, show, write_file
 from tastespace.data.datasets.cache import cache_root
 from tastespace.errors import ParameterError, nearest
+from tastespace.terminal import Console
 
 if TYPE_CHECKING:
     from tastespace.paper.dataset_statistics import StatisticsTable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from tastespace.recipe import RecipeReport
+from tastespace.terminal import Console
 
 
 def print_recipe(report: RecipeReport, console: Console) -> None:

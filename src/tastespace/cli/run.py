@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tastespace.cli.arguments import (
@@ -38,6 +37,7 @@ from tastespace.cli.table_flags import (
 )  # fmt: skip
 from tastespace.cli.tune import one_source
 from tastespace.errors import ParameterError
+from tastespace.terminal import Console
 
 
 def run(

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 import polars as pl
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tastespace import store
@@ -36,6 +35,7 @@ from tastespace.evaluation import METRICS, TASTE_METRICS, Report
 from tastespace.evaluation import evaluate as measure
 from tastespace.evaluation.protocols import find_protocol
 from tastespace.models import Recommender
+from tastespace.terminal import Console
 
 _TASTES_AT = 20  # length of list of the metrics for users with several tastes
 

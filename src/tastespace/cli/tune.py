@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tastespace.cli.arguments import (
     DateFormatOption,
@@ -42,6 +41,7 @@ from tastespace.cli.table_flags import (
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
 from tastespace.models import create
+from tastespace.terminal import Console
 from tastespace.tuning import TuneResult
 from tastespace.tuning import tune as search
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tastespace.cli.arguments import (
     DateFormatOption,
@@ -28,12 +28,21 @@ from tastespace.models import Blend, Recommender
 from tastespace.models.updating import begin_update
 from tastespace.models.updating import update as updated
 from tastespace.store.model_directory import require_free
+from tastespace.terminal import Console
 
 
 def update(
     model: ModelArgument,
-    data: Annotated[Path, typer.Argument(help="A Parquet, CSV or TSV file of new interactions.")],
     out: Annotated[Path, typer.Option(help="Directory of the updated model; may be that of the model itself.")],
+    data: Annotated[
+        Path | None, typer.Argument(help="A Parquet, CSV or TSV file of new interactions; not with --feedback.")
+    ] = None,
+    feedback: Annotated[
+        str | None, typer.Option(help="Learn what a server has stored: a file of SQLite, or postgresql://...")
+    ] = None,
+    new_items: Annotated[
+        bool, typer.Option("--new-items", help="With --feedback: learn items, too, that the model's catalog lacks.")
+    ] = False,
     user: User = None,
     item: Item = None,
     rating: Rating = None,
@@ -57,11 +66,26 @@ def update(
     New users and items may be among them. DPCML, CML, BPR, ALS and blends of them go on from what they have learned:
     training visits the new interactions and a share of the old ones. Other models are fitted again, which is printed.
     What stands at --out stays until the updated model is complete.
+
+    With --feedback the new interactions are those that a server has stored since; what a model has learned of them is
+    noted in the store, so that nothing counts twice. Events on items that are not in the model's catalog are left out
+    unless --new-items is given.
     """
     require_free(out)
+    if (data is None) == (feedback is None):
+        raise ParameterError("expected a file of new interactions, or --feedback, and not both.")
+    if new_items and feedback is None:
+        raise ParameterError("--new-items goes with --feedback: new items of a file are always learned. Leave it out.")
     messages = Console(stderr=True, soft_wrap=True)  # standard output stays empty
     opened = open_model(model)
-    require_half_life(half_life, timestamp, opened)
+    require_half_life(half_life, timestamp if feedback is None else "time", opened)  # feedback has times
+
+    def say(text: str) -> None:
+        messages.print(text, highlight=False, markup=False)
+
+    if feedback is not None:
+        _learn_feedback(opened, model, feedback, new_items, out, half_life, say)
+        return
     read = load_table(
         str(data),
         user,
@@ -79,22 +103,64 @@ def update(
         TextFlags(delimiter, no_header, encoding, date_format),
         part=True,
     )
-    new = cast_ids(read, opened.train_)
+    _learn(opened, cast_ids(read, opened.train_), str(data), out, half_life, say)
+
+
+def _learn_feedback(
+    opened: Recommender,
+    model: Path,
+    location: str,
+    new_items: bool,
+    out: Path,
+    half_life: str | None,
+    say: Callable[[str], None],
+) -> None:
+    """Learn what a feedback store holds and the model does not know, and note in the store how far it has learned."""
+    from tastespace.serve.feedback_store import open_store
+    from tastespace.serve.feedback_training import feedback_for
+    from tastespace.serve.model_checksum import model_checksum
+
+    if "://" not in location and not Path(location).exists():
+        raise ParameterError(f"--feedback {location}: there is no such file. Give the --store of the server.")
+    store = open_store(location)
+    try:
+        found = feedback_for(store, opened, model_checksum(model), new_items)
+        say(f"feedback: {found.n_events:,} events that the model has not learned")
+        if found.n_other:
+            say(f"note: {found.n_other:,} of them have blank ids, or ids of other types than the model: left out")
+        if found.n_new_items:
+            say(f"note: {found.n_new_items:,} of them have items that are not in the catalog and are left out; "
+                "--new-items learns them")  # fmt: skip
+        if found.data is None:
+            opened.save(out)
+            say(f"kept as it was, saved to {out}")
+        else:
+            _learn(opened, found.data, "feedback", out, half_life, say)
+        store.note_learned(model_checksum(out), found.last)
+    finally:
+        store.close()
+
+
+def _learn(
+    opened: Recommender,
+    new: Interactions,
+    source: str,
+    out: Path,
+    half_life: str | None,
+    say: Callable[[str], None],
+) -> None:
+    """Update the model with new interactions, save it, and say what was done."""
     if half_life is not None:
         new = _with_half_life(new, opened.train_, half_life)
-
-    def say(text: str) -> None:
-        messages.print(text, highlight=False, markup=False)
-
     start = time.perf_counter()
     found = begin_update(opened, new)  # None: nothing is new, and a warning says so
-    say(f"{data}: {new!r}")
+    say(f"{source}: {new!r}")
     later = opened if found is None else updated(opened, new)
     seconds = time.perf_counter() - start
     if found is None:
         say(f"added nothing: all {new.n_interactions:,} interactions were known")
     else:
-        repeated = f", {read.cleaning.duplicates:,} rows repeated in the file" if read.cleaning.duplicates else ""
+        repeated = f", {new.cleaning.duplicates:,} rows repeated in the file" if new.cleaning.duplicates else ""
         say(f"added {found}{repeated}")
         again = _fitted_again(opened)
         if again:

@@ -10,6 +10,7 @@ import polars as pl
 from tastespace.data.ids import IdMap, id_series
 from tastespace.data.tables import to_polars
 from tastespace.errors import DataError, nearest
+from tastespace.threads import require_polars
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -29,6 +30,7 @@ def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: s
             f"the {kind} attributes have no column {names} to join by; their columns are "
             f"{', '.join(map(repr, given.columns))}."
         )
+    require_polars(f"a table of {kind} attributes")
     given = given.rename({key: kind}).with_columns(id_series(given[key], key).alias(kind))
     repeated = given[kind].is_duplicated()
     if repeated.any():

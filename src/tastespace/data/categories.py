@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tastespace.data.attributes import TITLES
 from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.threads import require_polars
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 _NAMES = ("genres", "genre", "categories", "category")
@@ -64,6 +65,7 @@ def item_categories(column: pl.Series) -> Categories:
     >>> genres.of([0, 2])
     [['Action', 'Comedy'], []]
     """
+    require_polars("the categories of items")
     pairs = category_rows(column).unique()
     names = pairs["name"].unique().sort()
     codes = names.search_sorted(pairs["name"]).to_numpy()

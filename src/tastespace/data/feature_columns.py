@@ -38,6 +38,14 @@ class Column:
     vocabulary: list[str] = field(default_factory=list)
     """Values, tags or words, ascending."""
 
+    def require_plain(self) -> None:
+        """Raise unless all fields have the types that they had when the column was learned."""
+        numbers = all(isinstance(one, (int, float)) and abs(one) < np.inf for one in (self.mean, self.scale))
+        words = isinstance(self.vocabulary, list) and all(isinstance(one, str) for one in self.vocabulary)
+        texts = isinstance(self.name, str) and isinstance(self.holds, str) and self.kind in KINDS
+        if not (numbers and words and texts):
+            raise DataError(f"the column {str(self.name)[:40]!r} is not one that an encoder has learned.")
+
     @property
     def width(self) -> int:
         """Number of features."""

@@ -197,8 +197,13 @@ class FeatureEncoder:
     def from_plain(cls, plain: Mapping[str, Any]) -> FeatureEncoder:
         """The encoder that `to_plain` wrote down."""
         encoder = cls(**plain["settings"])
-        encoder._sizes = plain["sizes"]
+        sizes = plain["sizes"]
+        if sizes is not None and not (isinstance(sizes, list) and all(type(size) is float for size in sizes)):
+            raise DataError(f"the sizes of the features are {str(sizes)[:40]!r}, expected numbers.")
+        encoder._sizes = sizes
         encoder._columns = [Column(**column) for column in plain["parts"]]
+        for column in encoder._columns:
+            column.require_plain()
         return encoder
 
 

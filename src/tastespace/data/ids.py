@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.errors import DataError, UnknownIdError, nearest
+from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
+from tastespace.threads import has_polars
 
 _MAX_IDS = 2**31 - 1
+_FEW = 64  # so many ids are looked up one by one
 _FITS_INT64 = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 
 
@@ -58,18 +61,49 @@ class IdMap:
 
     def take(self, indices: NDArray[np.integer[Any]]) -> pl.Series:
         """The ids at ``indices``, shape ``(n,)``."""
-        return self._ids.gather(pl.Series(np.ascontiguousarray(indices), dtype=pl.UInt32))
+        return rows_at(self._ids, indices)
 
     def find(self, externals: Iterable[Any] | pl.Series) -> NDArray[np.int64]:
         """Index of each id, -1 where it is unknown. Shape ``(n,)``."""
         given = externals if isinstance(externals, (pl.Series, np.ndarray)) else list(externals)
+        if isinstance(given, list) and len(given) == 1 and self._is_plain(given[0]):
+            return np.array([self._find_one(given[0])], dtype=np.int64)
         wanted = self._as_own_type(given)
         if not len(self) or wanted is None:
             return np.full(len(given), -1, dtype=np.int64)
+        if not has_polars() or (len(given) <= _FEW and not wanted.dtype.is_temporal()):
+            return self._find_few(wanted)  # Python's times have no nanoseconds
         at = self._ids.search_sorted(wanted.fill_null(self._ids[0])).to_numpy().astype(np.int64)
         at[at == len(self)] = 0
-        same = (self._ids.gather(pl.Series(at, dtype=pl.UInt32)) == wanted).fill_null(False)
+        same = (rows_at(self._ids, at) == wanted).fill_null(False)
         return np.where(same.to_numpy(), at, -1)
+
+    def _is_plain(self, external: Any) -> bool:
+        """Whether this is text or a whole number, as all ids are: then one is found without a column of it."""
+        own = self._ids.dtype
+        return (type(external) is str and own == pl.String) or (type(external) is int and own.is_integer())
+
+    def _find_one(self, external: str | int) -> int:
+        at = bisect_left(self._ids, external)  # text in the order of its characters, as in polars
+        return at if at < len(self) and self._ids[at] == external else -1
+
+    def _find_few(self, wanted: pl.Series) -> NDArray[np.int64]:
+        """Index of each id, -1 where it is unknown, without the threads of polars."""
+        if fits_numpy(self._ids.dtype) and not wanted.null_count():
+            own, sought = self._ids.to_numpy(), wanted.to_numpy()
+            at = np.searchsorted(own, sought)
+            at[at == len(own)] = 0
+            return np.where(own[at] == sought, at, -1).astype(np.int64)
+        return np.array(
+            [self._find_value(wanted, at, value) for at, value in enumerate(wanted.to_list())], dtype=np.int64
+        )
+
+    def _find_value(self, wanted: pl.Series, place: int, value: Any) -> int:
+        if value is None:
+            return -1
+        at = bisect_left(self._ids, value)
+        here = slice(at, at + 1)
+        return at if at < len(self) and self._ids[here].equals(wanted[place : place + 1]) else -1
 
     def index_of(self, externals: Iterable[Any] | pl.Series) -> NDArray[np.int64]:
         """Index of each id; an unknown one is an error that offers the nearest known ids."""
@@ -79,8 +113,9 @@ class IdMap:
             unknown = [given[int(i)] for i in np.flatnonzero(found < 0)]
             raise UnknownIdError(
                 f"{len(unknown)} of {len(given)} {self._kind} ids are unknown, the first is "
-                f"{unknown[0]!r} ({type(unknown[0]).__name__}); known are {len(self):,} ids such as "
-                f"{self._ids[0]!r}." + nearest(unknown[0], self._ids.head(100_000).to_list())
+                f"{unknown[0]!r} ({type(unknown[0]).__name__}); known are {len(self):,} ids"
+                f"{f' such as {self._ids[0]!r}' if len(self) else ''}."
+                + nearest(unknown[0], self._ids.head(100_000).to_list())
             )
         return found
 
@@ -97,7 +132,8 @@ class IdMap:
         if (given.dtype.is_numeric() and own.is_numeric()) or given.dtype == pl.Null:
             cast = given.cast(own, strict=False)
             # 3.5 must not become 3: an id that changes by the round trip is unknown.
-            return pl.select(pl.when(cast.cast(given.dtype, strict=False) == given).then(cast)).to_series()
+            none = pl.Series("", [None], dtype=own).new_from_index(0, len(cast))
+            return cast.zip_with(cast.cast(given.dtype, strict=False) == given, none) if len(cast) else cast
         if given.dtype.is_temporal() and own.is_temporal():
             return given.cast(own, strict=False)
         if given.dtype in (pl.Categorical, pl.Enum) and own == pl.String:
@@ -114,6 +150,15 @@ class IdMap:
         return None if own is None else own[0]
 
 
+def rows_at(values: pl.Series, indices: NDArray[np.integer[Any]]) -> pl.Series:
+    """The values at ``indices``, shape ``(n,)``; for few of them many times faster than `gather`, which plans a query.
+
+    >>> rows_at(pl.Series(["a", "b", "c"]), np.array([2, 0])).to_list()
+    ['c', 'a']
+    """
+    return values[pl.Series(np.ascontiguousarray(indices), dtype=pl.UInt32)]
+
+
 def encode(column: pl.Series, kind: str) -> tuple[IdMap, NDArray[np.int32]]:
     """Distinct values of an id column (no nulls) and each row's index among them.
 
@@ -126,6 +171,14 @@ def encode(column: pl.Series, kind: str) -> tuple[IdMap, NDArray[np.int32]]:
     if column.dtype in _FITS_INT64:
         found, codes = _native.encode_ids(column.cast(pl.Int64).to_numpy())
         return IdMap(pl.Series(found).cast(column.dtype), kind), codes
+    if not has_polars() or (len(column) <= _FEW and not column.dtype.is_temporal()):
+        values = column.to_list()
+        known = {value: code for code, value in enumerate(sorted(set(values)))}
+        try:
+            ids = IdMap(pl.Series(column.name, list(known), dtype=column.dtype), kind)
+        except pl.exceptions.PolarsError as problem:  # a damaged file may hold values that are not of its own type
+            raise DataError(f"the {kind} ids are not all {column.dtype}: {str(problem)[:200]}.") from problem
+        return ids, np.array([known[value] for value in values], dtype=np.int32)
     distinct = column.unique().sort()
     if len(distinct) > _MAX_IDS:
         raise DataError(f"{len(distinct):,} distinct {kind} ids: at most {_MAX_IDS:,} fit.")
@@ -158,15 +211,20 @@ def id_series(values: Any, name: str) -> pl.Series:
     return series
 
 
+_PLAIN_TYPES = {int, str}
+
+
 def plain_series(name: str, values: Iterable[Any]) -> pl.Series:
     """A polars Series from Python or NumPy values; mixed types are an error with an example of each."""
     if isinstance(values, np.ndarray) and values.dtype != object:
         return pl.Series(name, np.ascontiguousarray(values))
-    listed: Sequence[Any] = [_plain(value) for value in values]
+    listed: Sequence[Any] = values if isinstance(values, list) else list(values)
     kinds: dict[type, Any] = {}
-    for value in listed:
-        if value is not None and type(value) not in kinds:
-            kinds[type(value)] = value
+    if len(set(map(type, listed)) - _PLAIN_TYPES) or len(set(map(type, listed))) > 1:  # else all are of one plain type
+        listed = [_plain(value) for value in listed]
+        for value in listed:
+            if value is not None and type(value) not in kinds:
+                kinds[type(value)] = value
     if len(kinds) > 1 and not all(issubclass(kind, int) and kind is not bool for kind in kinds):
         examples = ", ".join(f"{value!r} ({kind.__name__})" for kind, value in list(kinds.items())[:3])
         raise DataError(f"column {name!r} mixes types: {examples}. Turn them into one type first.")
@@ -209,3 +267,22 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.datetime64):
         return value.astype("datetime64[us]").item()
     return value.item() if isinstance(value, np.generic) else value
+
+
+def parse_ids(ids: IdMap, texts: list[str]) -> list[Any]:
+    """Ids given as text in the type of the model's, which may be numbers or dates."""
+    for one in texts:
+        if not is_valid_text(one):
+            raise ParameterError(f"the id {one!r} is no valid text: its bytes are not UTF-8.")
+    typed = parsed(pl.Series("id", texts, dtype=pl.String), ids.series.dtype)
+    # What cannot be converted stays text, so that the error names it as it was given.
+    return [text if value is None else value for text, value in zip(texts, typed.to_list(), strict=True)]
+
+
+def parsed(texts: pl.Series, kind: Any) -> pl.Series:
+    """Texts as values of this type, null where that is impossible."""
+    if kind == pl.Boolean:
+        return texts.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
+    if isinstance(kind, (pl.Date, pl.Datetime, pl.Time)):
+        return texts.str.strptime(kind, strict=False)
+    return texts.cast(kind, strict=False)

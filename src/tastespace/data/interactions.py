@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tastespace.checks import renamed_arguments
 from tastespace.data.ids import IdMap, fits_numpy
+from tastespace.data.interactions_checks import require_consistent
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError
 
@@ -85,6 +86,10 @@ class Interactions:
     """Library in which frames go back to the caller."""
     cleaning: Cleaning = field(default_factory=Cleaning)
     """What building from a table dropped."""
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together."""
+        require_consistent(self)
 
     # ---- building ---------------------------------------------------------------------------------------
 
@@ -189,6 +194,8 @@ class Interactions:
         date_format: str | None = None,
         part: bool = False,
         threads: int = 0,
+        spill: str | Path | None = None,
+        memory: int | str = "1GB",
     ) -> Interactions:
         """Build from a Parquet, CSV or TSV file; arguments as in `from_frame`.
 
@@ -197,9 +204,21 @@ class Interactions:
         header has the columns ``column_1``, ``column_2``, ..., which may be given by their numbers (``user=1``). Text
         is read as UTF-8, UTF-16 and UTF-32 are recognized; name others in ``encoding``, such as ``"cp1252"``. Ids in
         text become whole numbers only where that loses nothing (007 stays text).
+
+        A folder stands for the Parquet files in it and below it, in the order of their names; in a partitioned folder
+        (``day=2024-12-31/0.parquet``) what the names of subfolders say are columns too.
+
+        Args:
+            spill: A folder of its own in which the table is built, for tables larger than memory. Rows are sorted in
+                passes that hold a part of them, and the arrays are mapped files; the result is the same. Only ids stay
+                in memory. `tastespace.data.spilled_files.open_spilled` opens the folder again.
+            memory: With ``spill``, what the passes may take besides the ids: bytes, or text such as ``"500MB"``. A text
+                file is parsed as a whole, so that a large one is better written as Parquet.
         """
+        from tastespace.data.tables import files_of
+
         return cls.from_files(
-            [path],
+            files_of(path),
             user=user,
             item=item,
             rating=rating,
@@ -219,6 +238,8 @@ class Interactions:
             date_format=date_format,
             part=part,
             threads=threads,
+            spill=spill,
+            memory=memory,
         )
 
     @classmethod
@@ -245,6 +266,8 @@ class Interactions:
         date_format: str | None = None,
         part: bool = False,
         threads: int = 0,
+        spill: str | Path | None = None,
+        memory: int | str = "1GB",
     ) -> Interactions:
         """Build from several files, one after the other; arguments as in `from_file`.
 
@@ -272,10 +295,22 @@ class Interactions:
         # A column of times may be that of ratings or weights, which are numbers.
         dates = {columns["timestamp"]} - {columns["rating"], columns["weight"], None}
         paths = matching_files(pattern) if isinstance(pattern, (str, Path)) else pattern
-        table = open_files(
-            paths, delimiter, header, (columns["user"], columns["item"]), others, encoding, sorted(dates, key=str)
-        )
-        return build(table, options, catalog, item_attributes, user_attributes)
+        ids = (columns["user"], columns["item"])
+        reading: dict[str, Any] = {
+            "delimiter": delimiter,
+            "header": header,
+            "ids": ids,
+            "others": others,
+            "encoding": encoding,
+            "dates": sorted(dates, key=str),
+        }
+        if spill is None:
+            return build(open_files(paths, **reading), options, catalog, item_attributes, user_attributes)
+        from tastespace.data.file_chunks import FileChunks
+        from tastespace.data.spilled_builder import build_spilled
+
+        files = FileChunks(paths, columns, **reading)
+        return build_spilled(files, options, spill, memory, catalog, item_attributes, user_attributes)
 
     @classmethod
     @renamed_arguments(keep_weights="weight")
@@ -378,10 +413,12 @@ class Interactions:
             raise DataError(
                 f"keep has shape {mask.shape}, expected one value for each of {self.n_interactions:,} rows."
             )
-        kept_before = np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
+        kind = np.int32 if self.n_interactions < 2**31 else np.int64
+        kept_before = np.zeros(self.n_interactions + 1, dtype=kind)
+        np.cumsum(mask, out=kept_before[1:])
         return replace(
             self,
-            offsets=kept_before[self.offsets],
+            offsets=kept_before[self.offsets].astype(np.int64),
             indices=self.indices[mask],
             weights=None if self.weights is None else self.weights[mask],
             timestamps=None if self.timestamps is None else self.timestamps[mask],

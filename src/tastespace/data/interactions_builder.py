@@ -19,7 +19,7 @@ from tastespace.data.ids import IdMap, encode, id_series, plain_series
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.data.tables import Table, require_columns
 from tastespace.errors import DataError, ParameterError
-from tastespace.threads import available, resolve_threads
+from tastespace.threads import require_polars, resolve_threads
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -72,6 +72,7 @@ def build(
     user_attributes: IntoFrame | None = None,
 ) -> Interactions:
     """`Interactions` from a table."""
+    require_polars("reading a table of interactions")
     require_columns(
         table,
         {role: getattr(options, role) for role in ("user", "item", "rating", "weight", "timestamp")},
@@ -79,18 +80,19 @@ def build(
     if not len(table.read(options.user)):
         raise DataError(f"{table.name} has no rows. Expected one row per interaction.")
     keep = _rows_above(table, options)
-    users, user_codes = encode(_ids(table, options.user, keep), "user")
-    items, item_codes = encode(_ids(table, options.item, keep), "item")
+    users, user_codes = encode(read_ids(table, options.user, keep), "user")
+    items, item_codes = encode(read_ids(table, options.item, keep), "item")
     n_read = len(user_codes) if keep is None else len(keep)
     if catalog is not None:
-        items, item_codes = _to_catalog(items, item_codes, catalog)
+        items, place = catalog_of(items, catalog)
+        item_codes = place[item_codes]
 
-    data, n_repeats = _merge(table, options, keep, users, items, user_codes, item_codes)
+    data, n_repeats = merge_repeats(table, options, keep, users, items, user_codes, item_codes)
     del user_codes, item_codes
     cleaning = Cleaning(rows=n_read, below_min_rating=n_read - int(keep.sum()) if keep is not None else 0)
     data = replace(data, backend=table.backend, cleaning=replace(cleaning, duplicates=n_repeats))
     data = drop_rare(data, options.min_user, options.min_item, options.core, keep_items=catalog is not None)
-    _require_size(data, 1 if options.part else 2)
+    require_size(data, 1 if options.part else 2)
     log.info("%s: %s", table.name, data.cleaning)
     return replace(
         data,
@@ -118,13 +120,13 @@ def build_from_scipy(matrix: Any, users: Any, items: Any, weight: bool) -> Inter
     item_ids, item_place = _ids_of_axis(items, n_items, "item")
     rows = user_place[coo.row[taken]]
     columns = item_place[coo.col[taken]]
-    offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, n_users, available())
+    offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, n_users, resolve_threads(0))
     weights = None
     if weight:
         weights = _single_precision(np.add.reduceat(coo.data[taken].astype(np.float64)[sources], starts[:-1]))
     cleaning = Cleaning(rows=len(rows), duplicates=len(rows) - len(indices))
     data = Interactions(user_ids, item_ids, offsets, indices, weights, cleaning=cleaning)
-    _require_size(data, 2)
+    require_size(data, 2)
     return data
 
 
@@ -152,11 +154,7 @@ def drop_rare(data: Interactions, min_user: int, min_item: int, core: bool, keep
             keep &= counts[side] >= minimum
             dropped[name] += here - int(keep.sum())
             if here and not keep.any():
-                raise DataError(
-                    f"{name.removeprefix('by_')}={minimum} drops everything: {here:,} interactions were left and "
-                    f"no {'user' if side is rows else 'item'} has more than "
-                    f"{int(counts.max()):,} of them{' (k-core)' if core else ''}. Lower it."
-                )
+                raise drops_everything(name, minimum, here, int(counts.max()), core)
         if not core or int(keep.sum()) == before:
             break
     cleaning = replace(
@@ -167,11 +165,19 @@ def drop_rare(data: Interactions, min_user: int, min_item: int, core: bool, keep
     return _without_empty(replace(data.subset(keep), cleaning=cleaning), keep_items)
 
 
+def drops_everything(name: str, minimum: int, n_left: int, most: int, core: bool) -> DataError:
+    """The error of a filter, ``by_min_user`` or ``by_min_item``, that leaves nothing of ``n_left`` interactions."""
+    return DataError(
+        f"{name.removeprefix('by_')}={minimum} drops everything: {n_left:,} interactions were left and no "
+        f"{name.removeprefix('by_min_')} has more than {most:,} of them{' (k-core)' if core else ''}. Lower it."
+    )
+
+
 def _rows_above(table: Table, options: BuildOptions) -> NDArray[np.bool_] | None:
     """Which rows reach the rating threshold; None where there is no threshold."""
     if options.rating is None:
         return None
-    ratings = _numbers(table, options.rating)
+    ratings = read_numbers(table, options.rating)
     if options.min_rating is None:
         return None
     keep = ratings >= options.min_rating
@@ -183,7 +189,8 @@ def _rows_above(table: Table, options: BuildOptions) -> NDArray[np.bool_] | None
     return keep
 
 
-def _ids(table: Table, column: str, keep: NDArray[np.bool_] | None) -> pl.Series:
+def read_ids(table: Table, column: str, keep: NDArray[np.bool_] | None) -> pl.Series:
+    """An id column without nulls, of the rows that are kept."""
     series = table.read(column)
     if series.null_count():
         first = int(series.is_null().arg_true()[0])
@@ -195,7 +202,8 @@ def _ids(table: Table, column: str, keep: NDArray[np.bool_] | None) -> pl.Series
     return series if keep is None else series.filter(pl.Series(keep))
 
 
-def _numbers(table: Table, column: str) -> NDArray[np.float64]:
+def read_numbers(table: Table, column: str) -> NDArray[np.float64]:
+    """A column of finite numbers."""
     series = table.read(column)
     if not series.dtype.is_numeric():
         raise DataError(f"{table.name}: column {column!r} has type {series.dtype}, expected numbers.")
@@ -208,7 +216,8 @@ def _numbers(table: Table, column: str) -> NDArray[np.float64]:
     return series.cast(pl.Float64).to_numpy()
 
 
-def _times(table: Table, column: str, date_format: str | None) -> NDArray[np.int64] | NDArray[np.float64]:
+def read_times(table: Table, column: str, date_format: str | None) -> NDArray[np.int64] | NDArray[np.float64]:
+    """A column of times: whole numbers and dates as int64, other numbers as float64."""
     series = table.read(column)
     if series.null_count():
         first = int(series.is_null().arg_true()[0])
@@ -223,12 +232,13 @@ def _times(table: Table, column: str, date_format: str | None) -> NDArray[np.int
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as problem:
         raise DataError(
             f"{table.name}: column {column!r} of type {series.dtype} cannot be used as timestamps "
-            f"({str(problem).splitlines()[0]}). Expected numbers, dates, or dates as text such as 2024-12-31 23:59:59."
+            f"({str(problem).splitlines()[0][:200]}). Expected numbers, dates, or dates as text such as "
+            "2024-12-31 23:59:59."
         ) from problem
-    return _numbers(table, column)
+    return read_numbers(table, column)
 
 
-def _merge(
+def merge_repeats(
     table: Table,
     options: BuildOptions,
     keep: NDArray[np.bool_] | None,
@@ -246,9 +256,9 @@ def _merge(
         offsets, indices, sources, starts = _native.build_csr_with_sources(rows, columns, len(users), n_threads)
         times = weights = None
         if options.timestamp:
-            times = _in_csr_order(_times(table, options.timestamp, options.date_format), keep, sources)
+            times = _in_csr_order(read_times(table, options.timestamp, options.date_format), keep, sources)
         if options.weight:
-            weights = _in_csr_order(_numbers(table, options.weight), keep, sources)
+            weights = _in_csr_order(read_numbers(table, options.weight), keep, sources)
         latest = _latest(times, starts)
         if weights is not None:
             merge = {"sum": np.add.reduceat, "max": np.maximum.reduceat}.get(options.duplicates)
@@ -288,8 +298,8 @@ def _latest(times: NDArray[Any] | None, starts: NDArray[np.int64]) -> NDArray[np
     return last
 
 
-def _to_catalog(items: IdMap, codes: NDArray[np.int32], catalog: Any) -> tuple[IdMap, NDArray[np.int32]]:
-    """The id map of a given catalog, with the codes moved to it."""
+def catalog_of(items: IdMap, catalog: Any) -> tuple[IdMap, NDArray[np.int32]]:
+    """The id map of a given catalog, and the place of each item in it."""
     given = id_series(catalog if isinstance(catalog, pl.Series) else plain_series("catalog", catalog), "item")
     whole = IdMap(given.unique().sort(), "item")
     position = whole.find(items.series)
@@ -299,7 +309,7 @@ def _to_catalog(items: IdMap, codes: NDArray[np.int32], catalog: Any) -> tuple[I
             f"{int((position < 0).sum()):,} items of the interactions are not in the catalog, the first is "
             f"{unknown!r}. Expected every item in catalog=."
         )
-    return whole, position.astype(np.int32)[codes]
+    return whole, position.astype(np.int32)
 
 
 def _without_empty(data: Interactions, keep_items: bool) -> Interactions:
@@ -334,7 +344,8 @@ def _ids_of_axis(given: Any, n: int, kind: str) -> tuple[IdMap, NDArray[np.int32
     return ids, codes
 
 
-def _require_size(data: Interactions, least: int) -> None:
+def require_size(data: Interactions, least: int) -> None:
+    """Raise unless there are at least so many users and items."""
     for n, kind in ((data.n_users, "user"), (data.n_items, "item")):
         if n < least:
             why = f", since recommendations come from comparing {kind}s" if least > 1 else ""

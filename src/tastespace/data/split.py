@@ -41,14 +41,12 @@ def per_user(data: Interactions, ratios: Sequence[float] = (0.6, 0.2, 0.2), *, s
     shares = check_ratios(ratios)
     counts = data.user_counts
     position = _shuffled_position(data, seed)
-    part = np.full(data.n_interactions, len(shares) - 1, dtype=np.int8)
+    part = np.zeros(data.n_interactions, dtype=np.int8)
     first = np.zeros(data.n_users, dtype=np.int64)
-    for number, share in enumerate(shares[:-1]):
+    for share in shares[:-1]:
         # Whole-number arithmetic: floor(0.6 * 5) must be 3 although 0.6 * 5 may be 2.9999999999999996.
-        size = counts * share.numerator // share.denominator
-        low, high = np.repeat(first, counts), np.repeat(first + size, counts)
-        part[(position >= low) & (position < high)] = number
-        first += size
+        first += counts * share.numerator // share.denominator
+        part += position >= np.repeat(first.astype(np.int32), counts)
     return parts_of(data, part, len(shares))
 
 
@@ -151,7 +149,7 @@ def folds(data: Interactions, n: int = 5, *, seed: int = 0) -> list[tuple[Intera
     """
     require_whole("n", n, 2)
     # Counted from the user, so that short histories are in different folds.
-    fold = (_shuffled_position(data, seed) + data.row_of_each()) % n
+    fold = (_shuffled_position(data, seed) + data.row_of_each().astype(np.int64)) % n
     pairs = [(data.subset(fold != number), data.subset(fold == number)) for number in range(n)]
     if any(not train.n_interactions or not test.n_interactions for train, test in pairs):
         raise DataError(f"{data!r} cannot be divided into {n} folds with something in each. Choose fewer.")
@@ -221,7 +219,7 @@ def by_column(
     return parts_of(data, number[at], len(parts))
 
 
-def _shuffled_position(data: Interactions, seed: int) -> NDArray[np.int64]:
+def _shuffled_position(data: Interactions, seed: int) -> NDArray[np.int32]:
     """A random position 0 ... n_u - 1 for each of a user's interactions; every order is equally likely."""
     return position_by(data, _rng(seed).random(data.n_interactions))
 

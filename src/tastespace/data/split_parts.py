@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
+from tastespace.threads import resolve_threads
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +30,11 @@ def is_pair(split: Any) -> bool:
     return isinstance(split, Sequence) and len(split) == 2 and all(isinstance(one, Interactions) for one in split)
 
 
-def position_by(data: Interactions, keys: NDArray[Any]) -> NDArray[np.int64]:
+def position_by(data: Interactions, keys: NDArray[Any]) -> NDArray[np.int32]:
     """Place 0 ... n_u - 1 of each interaction in its user's history, ordered by these keys; ties by item."""
-    order = np.lexsort((np.arange(data.n_interactions), keys, data.row_of_each()))
-    position = np.empty(data.n_interactions, dtype=np.int64)
-    position[order] = np.arange(data.n_interactions) - np.repeat(data.offsets[:-1], data.user_counts)
-    return position
+    is_whole = np.issubdtype(keys.dtype, np.integer)
+    values: Any = np.ascontiguousarray(keys, dtype=np.int64 if is_whole else np.float64)
+    return _native.row_positions(np.ascontiguousarray(data.offsets), values, resolve_threads(0))
 
 
 def check_ratios(ratios: Sequence[float]) -> list[Fraction]:

@@ -103,7 +103,7 @@ def multi_interest(
 
     sampler = _ItemSampler(item_category, popularity, n_categories)
     users, items = _choose(rng, quota, sampler, offsets, wanted, weights, noise)
-    row_starts, indices = _native.build_csr(users, items, n_users, threads.available())
+    row_starts, indices = _native.build_csr(users, items, n_users, threads.resolve_threads(0))
     attributes = pl.DataFrame(
         {
             "item": np.arange(n_items, dtype=np.int64),

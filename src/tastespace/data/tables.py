@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tastespace.checks import is_whole
 from tastespace.data.ids import plain_series
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 # Damaged Parquet files: polars may also panic, or fail to decode text.
+_MOST_NAMED = 20  # files, in one error
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError)
 
 
@@ -82,13 +85,20 @@ class FrameTable:
             values = self._frame.get_column(column).to_list()
             return pl.Series(column, [None if value is None else str(value) for value in values])
 
+    def values(self, column: str) -> list[Any]:
+        """One column as Python values, of whatever types, such as lists."""
+        return list(self._frame.get_column(column).to_list())
+
     def row(self, position: int) -> str:
         """Rows of a frame count from 0."""
         return f"row {position}"
 
 
 class ParquetTable:
-    """A Parquet file, each column decoded by itself."""
+    """A Parquet file, each column decoded by itself.
+
+    A file of a partitioned folder, such as ``clicks/day=2024-12-31/0.parquet``, has the columns that its path names.
+    """
 
     backend = "polars"
 
@@ -98,17 +108,52 @@ class ParquetTable:
         try:
             # An open file, because polars takes a path such as a[1].parquet for a pattern.
             with path.open("rb") as file:
-                self.columns = list(pl.read_parquet_schema(file))
+                self._types = dict(pl.read_parquet_schema(file))
         except _UNREADABLE as problem:
             raise _unreadable(path, "Parquet file", problem) from problem
+        named = (part.partition("=") for part in path.parent.parts)
+        self._of_path = {name: value for name, equals, value in named if equals and name and name not in self._types}
+        self.columns = [*self._types, *self._of_path]
 
     def read(self, column: str) -> pl.Series:
         """One column."""
+        if column in self._of_path:
+            return self._constant(column, self.n_rows())
         try:
             with self._path.open("rb") as file:
                 return pl.read_parquet(file, columns=[column]).to_series()
         except _UNREADABLE as problem:
             raise _unreadable(self._path, "Parquet file", problem) from problem
+
+    def read_rows(self, columns: Sequence[str], first: int, n_rows: int) -> pl.DataFrame:
+        """Some rows of some columns."""
+        own = [column for column in columns if column not in self._of_path]
+        try:
+            found = self._scan().select(own).slice(first, n_rows).collect()
+        except _UNREADABLE as problem:
+            raise _unreadable(self._path, "Parquet file", problem) from problem
+        if len(found) != n_rows:
+            raise DataError(f"{self.name} changed while it was read: expected {n_rows:,} rows, found {len(found):,}.")
+        return pl.DataFrame([found[c] if c in self._types else self._constant(c, n_rows) for c in columns])
+
+    def n_rows(self) -> int:
+        """How many rows the file says that it has."""
+        try:
+            return int(self._scan().select(pl.len()).collect().item())
+        except _UNREADABLE as problem:
+            raise _unreadable(self._path, "Parquet file", problem) from problem
+
+    def type_of(self, column: str) -> pl.DataType:
+        """The type of a column."""
+        return self._types[column] if column in self._types else self._constant(column, 1).dtype
+
+    def _scan(self) -> pl.LazyFrame:
+        return pl.scan_parquet(self._path, glob=False, hive_partitioning=False)
+
+    def _constant(self, column: str, n_rows: int) -> pl.Series:
+        text = unquote(self._of_path[column])
+        value = int(text) if text.isdecimal() and str(int(text)) == text else text
+        return pl.Series(column, [value]).new_from_index(0, n_rows)
 
     def row(self, position: int) -> str:
         """Rows of a Parquet file count from 0."""
@@ -129,13 +174,8 @@ class JoinedTable:
         """One column of all tables; text where it is text in one of them."""
         parts = [table.read(column) for table in self._tables]
         self._lengths = [len(part) for part in parts]
-        if any(part.dtype == pl.String for part in parts):
-            parts = [part.cast(pl.String) for part in parts]
-        try:
-            return pl.concat([part.to_frame(column) for part in parts], how="vertical_relaxed").to_series()
-        except pl.exceptions.PolarsError as problem:
-            types = ", ".join(f"{part.dtype} in {table.name}" for part, table in zip(parts, self._tables, strict=True))
-            raise DataError(f"column {column!r} has types that do not fit together: {types}.") from problem
+        kind = common_type(column, [part.dtype for part in parts], [table.name for table in self._tables])
+        return pl.concat([part.cast(kind).to_frame(column) for part in parts]).to_series()
 
     def row(self, position: int) -> str:
         """The row in its own file."""
@@ -156,14 +196,57 @@ def open_files(
     dates: Sequence[str] = (),
 ) -> Table:
     """The tables of one or more files as one; arguments as in `open_file`."""
+    tables = open_each(paths, delimiter, header, ids, others, encoding, dates)
+    return tables[0] if len(tables) == 1 else JoinedTable(tables)
+
+
+def open_each(
+    paths: Sequence[str | Path],
+    delimiter: str | None = None,
+    header: bool | None = None,
+    ids: Sequence[str] = (),
+    others: Sequence[str] = (),
+    encoding: str | None = None,
+    dates: Sequence[str] = (),
+) -> list[Table]:
+    """The tables of one or more files; the error names all files that cannot be read. Arguments as in `open_file`."""
     if isinstance(paths, (str, Path)) or not isinstance(paths, Sequence) or not paths:
         raise ParameterError(f"expected a list of one or more files, given {paths!r}.")
-    tables = [open_file(path, delimiter, header, ids, others, encoding, dates) for path in paths]
-    if len(tables) == 1:
-        return tables[0]
-    for table in tables:
-        require_columns(table, {name: name for name in (*ids, *others)})
-    return JoinedTable(tables)
+    tables: list[Table] = []
+    problems: list[DataError] = []
+    for path in paths:
+        try:
+            tables.append(open_file(path, delimiter, header, ids, others, encoding, dates))
+            if len(paths) > 1:
+                require_columns(tables[-1], {name: name for name in (*ids, *others)})
+        except DataError as problem:
+            problems.append(problem)
+    raise_all(problems)
+    return tables
+
+
+def raise_all(problems: Sequence[DataError]) -> None:
+    """Raise one error for several files, which names all of them; nothing where there is none."""
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        shown = "\n".join(f"  {problem}" for problem in problems[:_MOST_NAMED])
+        more = f"\n  and {len(problems) - _MOST_NAMED:,} more" if len(problems) > _MOST_NAMED else ""
+        raise DataError(f"{len(problems):,} files cannot be read:\n{shown}{more}")
+
+
+def common_type(column: str, types: Sequence[pl.DataType], names: Sequence[str]) -> pl.DataType:
+    """The type that holds the values of a column of several files: text where it is text in one of them."""
+    kinds = [pl.String() if kind in (pl.Categorical, pl.Enum) else kind for kind in types]
+    if any(kind == pl.String for kind in kinds):
+        return pl.String()
+    try:
+        return pl.concat([pl.Series(column, [], dtype=kind).to_frame() for kind in kinds], how="vertical_relaxed")[
+            column
+        ].dtype
+    except pl.exceptions.PolarsError as problem:
+        given = ", ".join(f"{kind} in {name}" for kind, name in zip(types, names, strict=True))
+        raise DataError(f"column {column!r} has types that do not fit together: {given}.") from problem
 
 
 def open_file(
@@ -202,6 +285,27 @@ def open_file(
 def is_pattern(path: str | Path) -> bool:
     """Whether the name holds characters of patterns: ``*``, ``?`` or ``[``."""
     return any(one in str(path) for one in "*?[")
+
+
+def files_of(path: str | Path) -> list[Path]:
+    """The files that a name stands for: itself or, of a folder, the Parquet files in it and in its subfolders."""
+    whole = require_path(path)
+    if not whole.is_dir():
+        return [whole]
+    found = sorted(
+        file
+        for ending in ("*.parquet", "*.pq")
+        for file in whole.rglob(ending)
+        if file.is_file() and not any(part.startswith((".", "_")) for part in file.relative_to(whole).parts)
+    )
+    if not found:
+        raise DataError(f"{path}: this is a folder without Parquet files, expected a file or a folder of them.")
+    return found
+
+
+def named_files(file: str | Path) -> list[Path]:
+    """The files that a name stands for: a file, a folder of Parquet files, or a pattern."""
+    return files_of(file) if require_path(file).exists() or not is_pattern(file) else matching_files(file)
 
 
 def matching_files(pattern: str | Path) -> list[Path]:
@@ -243,6 +347,24 @@ def to_polars(frame: IntoFrame) -> tuple[pl.DataFrame, str]:
     """Any frame as polars, with the name of the library it came from."""
     table = FrameTable(frame)
     return pl.DataFrame([table.read_any(name).alias(name) for name in table.columns]), table.backend
+
+
+def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Frames with the same columns as one, without the threads of polars.
+
+    >>> stacked([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]})])["a"].to_list()
+    [1, 2]
+    """
+    whole = frames[0].clone()
+    for frame in frames[1:]:
+        whole.vstack(frame, in_place=True)
+    return whole
+
+
+def reordered(frame: pl.DataFrame, order: NDArray[np.int64]) -> pl.DataFrame:
+    """The rows of a frame in this order, without the threads of polars."""
+    at = pl.Series(order, dtype=pl.UInt32)
+    return pl.DataFrame([column.gather(at) for column in frame])
 
 
 def from_polars(frame: pl.DataFrame, backend: str) -> Any:

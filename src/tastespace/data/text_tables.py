@@ -16,6 +16,7 @@ import polars as pl
 
 from tastespace.data.text_encoding import UTF_8, encoding_problem, find_encoding, recognized_encoding
 from tastespace.errors import DataError, ParameterError
+from tastespace.memory import available_gb
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,11 @@ class TextTable:
         if self._frame is None:
             with self._raw_errors():
                 self._frame = self._parse()
+        if column not in self._frame.columns:
+            raise DataError(
+                f"{self.name}: column {column!r} cannot be read; the header is {shown_names(self.columns)}. Give every "
+                "column a name of its own."
+            )
         found = self._frame.get_column(column)
         return _lossless_numbers(found) if column in self._ids else found
 
@@ -195,7 +201,7 @@ class TextTable:
         return self._path.open(newline="", encoding=self._encoding, errors=errors)
 
     def _bytes(self) -> bytes:
-        return gzip.decompress(self._path.read_bytes()) if self._is_gzip else self._path.read_bytes()
+        return _unpacked(self._path) if self._is_gzip else self._path.read_bytes()
 
     def _first_bytes(self, n: int = 4096) -> bytes:
         with gzip.open(self._path) if self._is_gzip else self._path.open("rb") as file:
@@ -203,7 +209,7 @@ class TextTable:
 
     def _source(self) -> Path | io.BytesIO:
         """What polars reads: the file itself, or its text in UTF-8 where it is written in another encoding."""
-        if self._encoding == UTF_8 and self.name.isprintable():
+        if self._encoding == UTF_8 and self.name.isprintable() and not self._is_gzip:
             return self._path
         if self._encoding == UTF_8:  # polars does not open every name that the file system has
             return io.BytesIO(self._bytes())
@@ -293,6 +299,19 @@ def _limited(file: IO[str], n: int) -> Iterator[str]:
         if not line:
             return
         yield line
+
+
+def _unpacked(path: Path) -> bytes:
+    """A gzip file's content where it fits into half of the memory that is free: a few kilobytes can be terabytes."""
+    most = int(available_gb() * 5e8)
+    with gzip.open(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise DataError(
+            f"{path}: unpacks to more than {most / 1e9:.3g} GB, half of the memory that is free. Unpack it and split "
+            "it, or give it as Parquet."
+        )
+    return content
 
 
 def _is_gzip(path: Path) -> bool:

@@ -103,6 +103,10 @@ class ItemSubset(Recommender):
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         """The model is fitted already."""
 
+    def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """The users whom the model can serve: their histories may hold other items."""
+        return self.model.can_serve(users)
+
     def vectors(self) -> VectorSpace | None:
         """The model's vectors, with these items only."""
         space = self.model.vectors()

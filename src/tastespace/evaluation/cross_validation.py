@@ -18,6 +18,7 @@ from tastespace.evaluation.cross_validation_table import CrossValidation, Result
 from tastespace.evaluation.evaluator import evaluate
 from tastespace.evaluation.metrics import columns_for
 from tastespace.evaluation.protocols import FULL
+from tastespace.interrupts import interrupts_end_task
 from tastespace.models import Blend, Recommender, name_of
 from tastespace.models.base import TrainingData, as_interactions
 from tastespace.models.seeded import create_seeded
@@ -166,6 +167,7 @@ class _Runs:
             self._note(f"{name} was stopped by the time limit before its training had ended.")
         self.results.setdefault(name, []).append(Result(found, seconds))
 
+    @interrupts_end_task()
     def _fitted(
         self, name: str, model: Recommender | Fitter, train: Interactions, minutes: float | None
     ) -> tuple[Recommender, bool]:

@@ -60,9 +60,12 @@ def evaluate(
             the attributes that the model was fitted with.
         on_unknown: Test users and items that the model has never seen: ``"error"`` (default), ``"skip"`` them,
             or count them as ``"zero"``: never found, and an unknown user with enough test items for the protocol
-            scores 0. Metrics by category and of diversity leave unknown users out.
+            scores 0. Metrics by category and of diversity leave unknown users out. Users of the model without a
+            training history whom it cannot serve (`Recommender.can_serve`) get no list either: they score 0 with
+            ``"zero"``, else they are left out, and the report says how many they are.
         only: ``"warm"`` measures users with interactions in the model's training data only, ``"cold"`` those without,
-            whose lists do not come from a history; by default both. The report has the numbers of both either way.
+            whose lists do not come from a history; by default both. The report has the numbers of both either way, and
+            `Report.by_history` the metrics of both apart.
         threads: 0 means all cores; the metrics do not depend on it.
 
     Returns:
@@ -117,13 +120,41 @@ def evaluate(
     n_warm, n_cold = int(is_warm.sum()), int((~is_warm).sum()) + known.n_unknown_users
     if only is not None:
         evaluated, known = _only(only, evaluated, is_warm, known)
+    evaluated, known, n_unserved = _served(model, evaluated, known, test_lists[0], on_unknown)
     ranker = BlockRanker(model, *excluded, *test_lists, longest, n_threads)
     results = _Accumulator(columns, inputs)
     for block in ranker.blocks(evaluated):
         results.add(block)
         del block  # frees its scores before the next block allocates its own
     report = results.report(evaluated, known, time.perf_counter() - start)
-    return replace(report, n_warm=n_warm, n_cold=n_cold)
+    is_cold = np.concatenate([model.train_.user_counts[evaluated] == 0, np.ones(known.n_unknown_users, dtype=bool)])
+    return replace(report, n_warm=n_warm, n_cold=n_cold, is_cold=is_cold, n_unserved=n_unserved)
+
+
+def _served(
+    model: Recommender, evaluated: NDArray[np.int32], known: Aligned, offsets: NDArray[np.int64], on_unknown: str
+) -> tuple[NDArray[np.int32], Aligned, int]:
+    """The users whom the model can serve; the others are treated as unknown ones. Also how many are left out."""
+    can_serve = model.can_serve(evaluated)
+    if can_serve.all():
+        return evaluated, known, 0
+    others = evaluated[~can_serve]
+    if on_unknown == "zero":
+        # The test set may hold ids of a wider type, such as 64 bits against 32.
+        parts = [one.alias("user").to_frame() for one in (model.train_.users.take(others), known.unknown_users)]
+        counts = (offsets[others + 1] - offsets[others] + known.n_unknown[others], known.unknown_user_counts)
+        known = replace(
+            known,
+            unknown_users=pl.concat(parts, how="vertical_relaxed")["user"],
+            unknown_user_counts=np.concatenate(counts),
+        )
+        return evaluated[can_serve], known, 0
+    if not can_serve.any() and not known.n_unknown_users:
+        raise DataError(
+            f"none of the {len(others):,} users to measure has interactions in the training data: cold-start users, "
+            "for whom the model has no lists. on_unknown='zero' counts them as 0."
+        )
+    return evaluated[can_serve], known, len(others)
 
 
 def _only(

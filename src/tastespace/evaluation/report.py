@@ -52,6 +52,10 @@ class Report:
     """Users with test items who have a training history, and"""
     n_cold: int | None = None
     """those who have none, whether `evaluate` measured both or ``only`` one kind; None: not known."""
+    is_cold: NDArray[np.bool_] | None = None
+    """Which of `users` have no training history; None: not known."""
+    n_unserved: int = 0
+    """Users without a training history whom the model cannot serve: they are not among `users`."""
 
     def __post_init__(self) -> None:
         without = [name for name in self.metrics if name not in self.units]
@@ -78,17 +82,40 @@ class Report:
             per_user={name: scale[name] * values for name, values in self.per_user.items()},
         )
 
+    def by_history(self) -> dict[str, Report]:
+        """The metrics of users with a training history (``"warm"``) and of those without (``"cold"``) apart.
+
+        Only kinds that `users` has. Metrics of all lists together, such as coverage, are left out.
+        """
+        is_cold = np.zeros(len(self.users), dtype=bool) if self.is_cold is None else self.is_cold
+        found = {}
+        for name, chosen in (("warm", ~is_cold), ("cold", is_cold)):
+            if chosen.any():
+                values = {metric: of_all[chosen] for metric, of_all in self.per_user.items()}
+                counted = {metric: one[~np.isnan(one)] for metric, one in values.items()}
+                found[name] = replace(
+                    self,
+                    metrics={metric: float(one.mean()) if len(one) else np.nan for metric, one in counted.items()},
+                    n_users={metric: len(one) for metric, one in counted.items()},
+                    users=self.users.filter(pl.Series(chosen)),
+                    per_user=values,
+                    is_cold=is_cold[chosen],
+                )
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; a metric that no user counts for is None."""
         return {
             "model": self.model,
             "protocol": self.protocol,
-            "metrics": {name: None if np.isnan(value) else value for name, value in self.metrics.items()},
+            "metrics": _plain(self.metrics),
             "units": dict(self.units),
             "n_users": dict(self.n_users),
             "seconds": self.seconds,
             "n_warm": self.n_warm,
             "n_cold": self.n_cold,
+            "n_unserved": self.n_unserved,
+            "by_history": {name: _plain(one.metrics) for name, one in self.by_history().items()},
         }
 
     def to_frame(self, *, per_user: bool = False) -> Any:
@@ -119,12 +146,22 @@ class Report:
 
     @property
     def history_note(self) -> list[str]:
-        """One line on users without a training history, where there are any."""
+        """Lines on users without a training history, where there are any: how many, and both kinds apart."""
         if not self.n_cold:
             return []
-        n_warm, measured = self.n_warm or 0, len(self.users)
-        counted = "both" if measured == n_warm + self.n_cold else "the former" if measured == n_warm else "the latter"
-        return [f"  {n_warm:,} users with and {self.n_cold:,} without a training history: {counted} are in the means"]
+        apart = self.by_history()
+        if self.n_unserved:
+            counted = f"{self.n_unserved:,} of the latter get no list from this model and are in no mean"
+        elif len(apart) == 2:
+            counted = "both are in the means"
+        else:
+            counted = "the former are in the means" if "warm" in apart else "the latter are in the means"
+        lines = [f"  {self.n_warm or 0:,} users with and {self.n_cold:,} without a training history: {counted}"]
+        if len(apart) == 2:
+            for title, kind in (("with", "warm"), ("without", "cold")):
+                values = ", ".join(f"{name} {value:.4f}" for name, value in apart[kind].metrics.items())
+                lines.append(f"    {title}: {values}")
+        return lines
 
     def __rich__(self) -> Table:
         table = Table(title=f"{self.model}, protocol {self.protocol!r}", title_justify="left")
@@ -136,6 +173,11 @@ class Report:
             digits = 2 if self.units[name] == PERCENT else 4
             table.add_row(name, f"{value:.{digits}f}", self.units[name], f"{self.n_users[name]:,}")
         return table
+
+
+def _plain(metrics: dict[str, float]) -> dict[str, float | None]:
+    """Metrics for JSON, which has no NaN."""
+    return {name: None if np.isnan(value) else value for name, value in metrics.items()}
 
 
 def require_same_units(reports: Sequence[Report], metrics: Sequence[str]) -> None:

@@ -93,7 +93,17 @@ _MODELS = {
 _BLEND_OF = "blend:"
 _NAME_OF_CLASS = {entry.class_name: name for name, entry in _MODELS.items()}
 
-__all__ = ["ModelInfo", "Recommender", "VectorSpace", "create", "name_of", "registry", "table", *_NAME_OF_CLASS]
+__all__ = [
+    "ModelInfo",
+    "Recommender",
+    "VectorSpace",
+    "create",
+    "is_registered",
+    "name_of",
+    "registry",
+    "table",
+    *_NAME_OF_CLASS,
+]
 
 
 @dataclass(frozen=True)
@@ -153,8 +163,18 @@ def name_of(cls: type[Recommender]) -> str:
     >>> name_of(EASE)
     'ease'
     """
+    return _NAME_OF_CLASS[cls.__name__] if is_registered(cls) else cls.__name__
+
+
+def is_registered(cls: type[Recommender]) -> bool:
+    """Whether a class is one of the registry; imports no other.
+
+    >>> from tastespace.models import EASE
+    >>> is_registered(EASE)
+    True
+    """
     name = _NAME_OF_CLASS.get(cls.__name__)
-    return name if name is not None and _load(name) is cls else cls.__name__
+    return name is not None and _load(name) is cls
 
 
 def _member_names(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from tastespace import _native
 from tastespace.checks import require_nonnegative_weights, require_number, require_seed, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import TrainingError
+from tastespace.interrupts import interruptible
 from tastespace.models.base import Recommender
+from tastespace.models.stored_values import Declared, Numbers
 from tastespace.models.updating import begin_update, carried_over, require_same_dimension
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
@@ -146,14 +149,17 @@ class ALS(Recommender):
         vectors: NDArray[np.float32],
     ) -> None:
         """Improve the vectors of some rows of one side, in place, with those of the other side fixed."""
-        _native.als_half_step(
-            **rows,
-            fixed=fixed,
-            gram=_gram(fixed).astype(np.float32),
-            regularization=regularization,
-            n_steps=_CG_STEPS,
-            vectors=vectors,
-            threads=resolve_threads(self.threads),
+        gram = _gram(fixed).astype(np.float32)
+        interruptible(
+            lambda: _native.als_half_step(
+                **rows,
+                fixed=fixed,
+                gram=gram,
+                regularization=regularization,
+                n_steps=_CG_STEPS,
+                vectors=vectors,
+                threads=resolve_threads(self.threads),
+            )
         )
 
     def _regularization(
@@ -172,6 +178,12 @@ class ALS(Recommender):
         for name in ("alpha", "frequency_power"):
             require_number(name, getattr(self, name), least=0.0)
         require_seed(self.seed)
+
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {
+            "user_vectors_": Numbers("float32", ("users", "dim")),
+            "item_vectors_": Numbers("float32", ("items", "dim")),
+        }
 
     def vectors(self) -> VectorSpace:
         """The learned vectors."""

@@ -71,20 +71,31 @@ class _Autoencoder(NeuralRecommender):
         return self.dim
 
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
-        # Rows of the tables "in" and "out" belong to items.
+        found: Arrays = {}
+        for name, shape in self._tables(train).items():
+            limit = (6.0 / sum(shape)) ** 0.5
+            found[name] = random.uniform(-limit, limit, shape).astype(np.float32)
+            found[f"{name}_bias"] = np.zeros(self._n_biases(name, shape), dtype=np.float32)
+        return found
+
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for name, shape in self._tables(train).items():
+            found |= {name: shape, f"{name}_bias": (self._n_biases(name, shape),)}
+        return found
+
+    def _n_biases(self, name: str, shape: tuple[int, int]) -> int:
+        return shape[1] if name == "in" else shape[0]
+
+    def _tables(self, train: Interactions) -> dict[str, tuple[int, int]]:
+        """Shapes of the layers; rows of the tables "in" and "out" belong to items."""
         shapes = {
             "in": (train.n_items, self.n_hidden or self._codes()),
             "out": (train.n_items, self.n_hidden or self.dim),
         }
         if self.n_hidden:
             shapes |= {"encode": (self._codes(), self.n_hidden), "decode": (self.n_hidden, self.dim)}
-        found: Arrays = {}
-        for name, shape in shapes.items():
-            limit = (6.0 / sum(shape)) ** 0.5
-            found[name] = random.uniform(-limit, limit, shape).astype(np.float32)
-            biases = shape[1] if name == "in" else shape[0]
-            found[f"{name}_bias"] = np.zeros(biases, dtype=np.float32)
-        return found
+        return shapes
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
         require_nonnegative_weights(type(self).__name__, train.weights)

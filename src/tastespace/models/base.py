@@ -6,7 +6,7 @@ import copy
 import inspect
 import logging
 from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -18,10 +18,12 @@ from tastespace.data.concat import concat
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, NotFittedError, ParameterError, TrainingError, nearest
+from tastespace.interrupts import interruptible
 from tastespace.memory import available_gb
 from tastespace.models.fit_memory import require_memory_to_fit
 from tastespace.models.inference import InferenceMixin
 from tastespace.models.parameter_names import require_known
+from tastespace.models.stored_values import Declared
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
 
@@ -88,6 +90,8 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     valid_: Interactions | None
     """Validation data that `fit` was given, if any."""
     _popularity_source: Interactions | None = None
+    _fits_in_one_call: ClassVar[bool] = False
+    """Whether `_fit` is a few long calls (of LAPACK, SciPy, one kernel) that Ctrl-C cannot stop."""
 
     def fit(self: Self, train: TrainingData, valid: TrainingData | None = None, progress: bool | None = None) -> Self:
         """Learn from ``train``; ``valid`` is used for early stopping, in models that have it.
@@ -119,13 +123,21 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
             )
         require_memory_to_fit(self, data)
         try:
-            self._fit(data, held_out, progress)
+            if self._fits_in_one_call:
+                learned = copy.copy(self)  # after Ctrl-C its thread goes on for a while
+                interruptible(lambda: learned._fit(data, held_out, progress))
+                self.__dict__ = learned.__dict__
+            elif self._cluster is not None:
+                self._fit_on_cluster(data, held_out, progress)
+            else:
+                self._fit(data, held_out, progress)
         except MemoryError as problem:
             raise TrainingError(
                 f"{self!r} needs more memory for {data!r} than there is ({available_gb():.3g} GB are free): lower the "
                 "parameters that make it large, or drop rare users and items (min_user=, min_item=)."
             ) from problem
         self._drop_profiles()
+        self._stored_index = None
         self.train_, self.valid_ = data, held_out
         return self
 
@@ -160,6 +172,14 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         if "threads" in vars(self):
             resolve_threads(vars(self)["threads"])
 
+    def _stored(self, learned: Mapping[str, Any]) -> Declared | None:
+        """What a model file must hold of what was learned, by name (`tastespace.models.stored_values`).
+
+        ``learned`` is what was found in a file; parameters and `train_` are set. None: no declaration, so that whatever
+        the file holds is taken.
+        """
+        return None
+
     @abstractmethod
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         """Learn; sets the attributes that end in an underscore."""
@@ -174,6 +194,20 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         if space is None:
             raise TypeError(f"{type(self).__name__} defines neither score_block nor vectors")
         return space.scores(users)
+
+    def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Whether the model has learned something of the users at these indices, shape ``(len(users),)``.
+
+        Users without a training history (cold-start users) have random vectors or scores of 0, which say nothing of
+        them. Models whose lists do not depend on a history, or come from features where there is none, serve them too.
+
+        >>> from tastespace import EASE, split, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> EASE().fit(town.subset(town.row_of_each() != 7)).can_serve(np.array([6, 7])).tolist()
+        [True, False]
+        """
+        found: NDArray[np.bool_] = self.train_.user_counts[users] > 0
+        return found
 
     @property
     def popularity_source(self) -> Interactions:

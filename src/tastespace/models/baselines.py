@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -15,12 +16,14 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError
 from tastespace.memory import available_gb
 from tastespace.models.base import Recommender
-from tastespace.models.ease_sides import UserSide, item_weights
+from tastespace.models.ease_sides import LARGE, UserSide, item_weights, single_item_weights
+from tastespace.models.stored_values import REAL, TRUTH, Declared, Numbers, Sparse
 from tastespace.threads import resolve_threads
 
 log = logging.getLogger(__name__)
 
 _BYTES_PER_PAIR = 12  # a matrix of doubles while it is inverted, and the result in single precision
+_BYTES_IN_SINGLE = (4.2, 16_000)  # per pair of items and per item: one matrix, and what is worked on at once
 _SIDES = ("auto", "items", "users")
 
 
@@ -44,10 +47,17 @@ class MostPopular(Recommender):
             sums = np.bincount(train.indices, weights=train.weights, minlength=train.n_items)
             self.item_scores_ = sums.astype(np.float32)
 
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {"item_scores_": Numbers("float32", ("items",))}
+
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The same row for every user."""
         self.require_fitted()
         return np.tile(self.item_scores_, (len(users), 1))
+
+    def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """All users: the list depends on no history."""
+        return np.ones(len(users), dtype=bool)
 
     def _fold_in(self, histories: Interactions) -> MostPopular:
         return copy.copy(self)
@@ -64,8 +74,8 @@ class EASE(Recommender):
 
     Args:
         regularization: lambda > 0; larger means smoother. 50 suits Steam-200k, several hundred MovieLens.
-        memory_limit_gb: Refuse to fit where more is needed (12 bytes per pair of items, or of users); by default three
-            quarters of the memory that is available when `fit` is called.
+        memory_limit_gb: Refuse to fit where more is needed (12 bytes per pair of items, or of users; less than half
+            from 8,000 items on); by default three quarters of the memory that is available when `fit` is called.
         threads: For the linear algebra; 0 means all cores.
         side: Which inverse is computed: of the ``"items"``, of the ``"users"``, or ``"auto"``, of the fewer. The
             scores are the same up to rounding. Weights that are huge beside the regularization can make the side of the
@@ -81,6 +91,7 @@ class EASE(Recommender):
     """
 
     uses_weights = True
+    _fits_in_one_call = True
     weights_: NDArray[np.float32]
     """B, shape ``(n_items, n_items)``; only where the side of the items was taken, as what follows for the users."""
     inverse_: NDArray[np.floating[Any]]
@@ -127,6 +138,17 @@ class EASE(Recommender):
             return
         if by_users:
             self._require_other_side(train)
+        if train.n_items >= LARGE:
+            weights = single_item_weights(matrix, self.regularization, n_threads)
+            if weights is not None:
+                self.weights_ = weights
+                return
+            log.warning(
+                "EASE with regularization=%r cannot be computed precisely in single precision; double precision takes "
+                "more time and memory.",
+                self.regularization,
+            )
+            self._require_memory(train, by_users=False, in_single=False)
         self.weights_ = item_weights(matrix, self.regularization, n_threads)
 
     def _require_other_side(self, train: Interactions) -> None:
@@ -140,10 +162,11 @@ class EASE(Recommender):
         log.warning("%s Taking the side of the items, which needs more time and memory.", problem)
         self._require_memory(train, by_users=False)
 
-    def _require_memory(self, train: Interactions, by_users: bool) -> None:
-        needed = {
-            side: _BYTES_PER_PAIR * n**2 / 1e9 for side, n in (("users", train.n_users), ("items", train.n_items))
-        }
+    def _require_memory(self, train: Interactions, by_users: bool, in_single: bool = True) -> None:
+        n = train.n_items
+        needed = {"users": _BYTES_PER_PAIR * train.n_users**2 / 1e9, "items": _BYTES_PER_PAIR * n**2 / 1e9}
+        if in_single and n >= LARGE:
+            needed["items"] = (_BYTES_IN_SINGLE[0] * n**2 + _BYTES_IN_SINGLE[1] * n) / 1e9
         side, other = ("users", "items") if by_users else ("items", "users")
         limit = 0.75 * available_gb() if self.memory_limit_gb is None else self.memory_limit_gb
         if needed[side] > limit:
@@ -161,6 +184,21 @@ class EASE(Recommender):
         if not hasattr(self, "inverse_"):
             return None
         return UserSide(self.inverse_, self.diagonal_, self.by_item_, self.regularization_)
+
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        if "weights_" in learned:
+            return {"weights_": Numbers("float32", ("items", "items"))}
+        # Users who are folded in are not those that it was solved for.
+        n = "solved" if learned.get("folded_in_") is True else "users"
+        # Small ones of weighted data are kept in double precision.
+        precision = "float64" if getattr(learned.get("inverse_"), "dtype", None) == np.float64 else "float32"
+        return {
+            "inverse_": Numbers(precision, (n, n)),
+            "diagonal_": Numbers("float64", ("items",)),
+            "by_item_": Sparse("items", n),
+            "regularization_": REAL,
+            "folded_in_": TRUTH,
+        }
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X B for the rows of these users."""

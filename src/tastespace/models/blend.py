@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from tastespace.models.blend_members import (
 from tastespace.models.blend_weights import CandidateScores, add_standardized, best_weights
 from tastespace.models.dpcml import DPCML
 from tastespace.models.sparse_ease import SparseEASE
+from tastespace.models.stored_values import Declared, Models, Numbers, Plain
 from tastespace.models.updating import begin_update, fitted_again, update
 from tastespace.models.vector_space import VectorSpace
 
@@ -205,6 +206,13 @@ class Blend(Recommender):
 
     # ---- scores --------------------------------------------------------------------------------------------
 
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {
+            "members_": Models("members"),
+            "weights_": Numbers("float64", ("members",)),
+            "recipe_": Plain((dict, type(None)), optional=True),
+        }
+
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The weighted sum of the members' standardized scores."""
         self.require_fitted()
@@ -213,6 +221,11 @@ class Blend(Recommender):
             if weight > 0:
                 add_standardized(total, member, float(weight), users, self.threads)
         return self._balanced(total, users)
+
+    def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Users with a history, and others whom every member with a weight can serve."""
+        members = [one for one, weight in zip(self.members_, self.weights_, strict=True) if weight > 0]
+        return super().can_serve(users) | np.all([one.can_serve(users) for one in members], axis=0)
 
     def _balanced(self, total: NDArray[np.float32], users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The scores with `balance` added, in place."""

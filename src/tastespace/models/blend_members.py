@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tastespace.checks import require_number
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
+from tastespace.interrupts import interrupts_end_task
 from tastespace.models.base import Recommender
 
 _SUM_TOLERANCE = 1e-6
@@ -97,6 +98,7 @@ def require_same_data(members: Sequence[Recommender]) -> None:
             )
 
 
+@interrupts_end_task()
 def fitted_member(
     member: Recommender, train: Interactions, valid: Interactions | None, progress: bool | None
 ) -> Recommender:

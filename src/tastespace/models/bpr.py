@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.checks import require_choice, require_number, require_whole
+from tastespace.computed_once import writable
 from tastespace.data.added import Added
 from tastespace.data.interactions import Interactions
 from tastespace.models.new_item_init import place_at_items_of_users
-from tastespace.models.trained_base import TrainedRecommender
+from tastespace.models.partition_trained import PartitionTrained
+from tastespace.models.stored_values import Declared, Numbers, optimizer_means_of
 from tastespace.models.updating import (
     N_OLD,
     Update,
@@ -42,13 +44,14 @@ from tastespace.training.native_trainer import (
     optimizer_state,
 )
 from tastespace.training.update_visits import UpdateVisits
+from tastespace.training.user_blocks import filled
 
 _FOLD_IN_EPOCHS = 50  # enough for the vectors to converge
 _FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BPR(TrainedRecommender):
+class BPR(PartitionTrained):
     """Matrix factorization with the BPR criterion (Rendle et al., "BPR: Bayesian Personalized Ranking from Implicit
     Feedback", UAI 2009).
 
@@ -88,12 +91,10 @@ class BPR(TrainedRecommender):
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
         random = np.random.default_rng(self.seed)
-        users, items = (
-            random.normal(0.0, 0.1 / np.sqrt(self.dim), (n, self.dim)).astype(np.float32)
-            for n in (train.n_users, train.n_items)
-        )
+        users = self._random_vectors(random, train.n_users, self.spill)
+        items = self._random_vectors(random, train.n_items)
         bias = np.zeros(len(items), dtype=np.float32)
-        self._train(train, valid, progress, self._kernel_state(users, items, bias))
+        self._train(train, valid, progress, self._kernel_state(users, items, bias, self.spill))
 
     def partial_fit(
         self,
@@ -160,6 +161,11 @@ class BPR(TrainedRecommender):
             fill_optimizer(optimizer, side, means, learned, rows[learned], np.flatnonzero(rows < 0))
         return state
 
+    def _random_vectors(self, random: np.random.Generator, n: int, spill: str | None = None) -> NDArray[np.float32]:
+        """Initial vectors: normal with variance 0.01 / dim, shape ``(n, dim)``."""
+        scale = 0.1 / np.sqrt(self.dim)
+        return filled(spill, (n, self.dim), lambda shape: random.normal(0.0, scale, shape))
+
     def _train(
         self,
         train: Interactions,
@@ -176,6 +182,8 @@ class BPR(TrainedRecommender):
             resolve_threads(self.threads),
             0 if update is None else self._n_epochs(),
             None if update is None else update.visits,
+            self.users_at_once,
+            self.spill,
         )
         data = _native.BprData(offsets=train.offsets, positives=train.indices)
         result = self._run_loop(
@@ -194,13 +202,17 @@ class BPR(TrainedRecommender):
         )
 
     def _kernel_state(
-        self, users: NDArray[np.float32], items: NDArray[np.float32], bias: NDArray[np.float32]
+        self,
+        users: NDArray[np.float32],
+        items: NDArray[np.float32],
+        bias: NDArray[np.float32],
+        spill: str | None = None,
     ) -> _native.BprState:
         return _native.BprState(
             user_vectors=users,
             item_vectors=items,
             bias=bias,
-            user_optimizer=optimizer_state(self.optimizer, users),
+            user_optimizer=optimizer_state(self.optimizer, users, spill),
             item_optimizer=optimizer_state(self.optimizer, items),
             bias_optimizer=optimizer_state(self.optimizer, bias),
         )
@@ -215,6 +227,7 @@ class BPR(TrainedRecommender):
 
     def _check(self) -> None:
         super()._check()
+        self._check_user_blocks(checkpoint=self.checkpoint)
         for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
             require_choice(name, getattr(self, name), choices)
         for name in ("dim", "block_size", "average"):
@@ -222,6 +235,15 @@ class BPR(TrainedRecommender):
         require_number("learning_rate", self.learning_rate, above=0.0)
         for name in ("regularization", "bias_regularization"):
             require_number(name, getattr(self, name), least=0.0)
+
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {
+            **super()._stored(learned),
+            "user_vectors_": Numbers("float32", ("users", "dim")),
+            "item_vectors_": Numbers("float32", ("items", "dim")),
+            "item_bias_": Numbers("float32", ("items",)),
+            "optimizer_means_": optimizer_means_of("users"),
+        }
 
     def vectors(self) -> VectorSpace:
         """The learned vectors and biases."""
@@ -232,8 +254,7 @@ class BPR(TrainedRecommender):
     def _fold_in(self, histories: Interactions) -> BPR:
         """Vectors of new users, learned with the model's own loss and the items fixed."""
         self._check()
-        # A loaded model's arrays are mapped for reading only.
-        items, bias = (np.require(a, requirements=["C", "W"]) for a in (self.item_vectors_, self.item_bias_))
+        items, bias = writable(self.item_vectors_), writable(self.item_bias_)
         users = np.zeros((histories.n_users, items.shape[1]), dtype=np.float32)
         state = _native.BprState(
             user_vectors=users,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tastespace.data.categories import category_column, item_categories, require
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
+from tastespace.models.stored_values import Declared, Numbers, Sparse
 
 _LEAST = 1e-6  # what a score of 0 counts as in a logarithm
 
@@ -68,6 +70,9 @@ class CategoryPopular(Recommender):
         without = (np.diff(known.indptr) == 0).astype(np.float32)
         return sp.csr_array(sp.hstack([known, without[:, None]]), dtype=np.float32)
 
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {"popularity_": Numbers("float32", ("items",)), "membership_": Sparse("items", "categories")}
+
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Shares of the users times the popularity within each category."""
         self.require_fitted()
@@ -85,6 +90,10 @@ class CategoryPopular(Recommender):
         rest = _LEAST * self.popularity_ / self.popularity_.sum()
         scores = np.asarray((within @ shares.T).T) + rest
         return np.ascontiguousarray(np.log(scores + _LEAST * _LEAST) if self.logarithm else scores, dtype=np.float32)
+
+    def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """All users: without a history, the popular items of all categories."""
+        return np.ones(len(users), dtype=bool)
 
     def _fold_in(self, histories: Interactions) -> CategoryPopular:
         return copy.copy(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +17,9 @@ from tastespace.data.append_ids import append_ids, new_ids
 from tastespace.data.feature_columns import Kind
 from tastespace.data.features import FeatureEncoder, content_for, encode_new, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
+from tastespace.errors import ModelFileError
 from tastespace.models.base import Recommender, TrainingData
+from tastespace.models.stored_values import Declared, Named, Numbers, Sparse, Unchecked
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,10 @@ class ContentKNN(Recommender):
         scores[~scores.any(axis=1)] = self.popularity_source.item_counts
         return scores
 
+    def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """All users: without a history by their features, without those by popularity."""
+        return np.ones(len(users), dtype=bool)
+
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Content similarities of the items at these rows to all items."""
         items = self.contents_["item"]
@@ -208,6 +215,15 @@ class ContentKNN(Recommender):
 
     # ---- the model file ------------------------------------------------------------------------------------
 
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {
+            "encoders_": Unchecked(),
+            "contents_": Named({"user": Sparse("users", "user_features"), "item": Sparse("items", "item_features")}),
+            "feature_weights_": Named({side: Numbers("float32", (f"{side}_features",)) for side in ("user", "item")}),
+            "item_weights_": Sparse("users", "items"),
+            "is_cold_": Numbers("bool", ("users",)),
+        }
+
     def _learned(self) -> dict[str, Any]:
         plain = {side: encoder.to_plain() for side, encoder in self.encoders_.items()}
         names = ("contents_", "feature_weights_", "item_weights_", "is_cold_")
@@ -216,4 +232,10 @@ class ContentKNN(Recommender):
     def _restore(self, learned: dict[str, Any]) -> None:
         for name, value in learned.items():
             setattr(self, name, value)
-        self.encoders_ = {side: FeatureEncoder.from_plain(plain) for side, plain in learned["encoders_"].items()}
+        self.encoders_ = {side: FeatureEncoder.from_plain(learned["encoders_"][side]) for side in ("user", "item")}
+        for side, encoder in self.encoders_.items():
+            if encoder.n_features != self.contents_[side].shape[1]:
+                raise ModelFileError(
+                    f"ContentKNN: its encoder of {side}s gives {encoder.n_features} features, its contents have "
+                    f"{self.contents_[side].shape[1]}. Save the model again, or restore a copy."
+                )

@@ -34,6 +34,9 @@ class _PairwiseMF(NeuralRecommender):
         super()._check()
         require_number("regularization", self.regularization, least=0.0)
 
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        return {"users": (train.n_users, self.dim), "items": (train.n_items, self.dim)}
+
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {
             "users": random.normal(0, 0.1, (train.n_users, self.dim)).astype(np.float32),

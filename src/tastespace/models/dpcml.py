@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -24,11 +24,14 @@ from tastespace.checks import (
     require_spread,
     require_whole,
 )
+from tastespace.computed_once import computed_once, writable
 from tastespace.data.interactions import Interactions
+from tastespace.data.mapped_arrays import new_zeros, row_blocks
 from tastespace.errors import ParameterError
 from tastespace.models.dpcml_update import starting_state
 from tastespace.models.interest_search import AUTO, fit_with_best_number
-from tastespace.models.trained_base import TrainedRecommender
+from tastespace.models.partition_trained import PartitionTrained
+from tastespace.models.stored_values import OPTIONAL_WHOLE, Declared, Numbers, Offsets, Plain, optimizer_means_of
 from tastespace.models.updating import (
     N_OLD,
     Update,
@@ -64,6 +67,7 @@ from tastespace.training.samplers import (
     popularity_weights,
 )
 from tastespace.training.update_visits import UpdateVisits
+from tastespace.training.user_blocks import filled
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +85,7 @@ _FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPCML(TrainedRecommender):
+class DPCML(PartitionTrained):
     """Diversity-promoting collaborative metric learning.
 
     d(u, v) is the smallest squared distance between item v and one of user u's vectors. The score is ``-d(u, v)``, so
@@ -222,8 +226,8 @@ class DPCML(TrainedRecommender):
             self._take_learned(fit_with_best_number(self, train, valid, progress, self._callbacks))
             return
         vector_offsets = self._vector_offsets(interests_per_user(train.user_counts, *self._interest_rule()))
-        users, items = self._random_vectors(int(vector_offsets[-1]), train.n_items)
-        state = self._kernel_state(train, users, items)
+        users, items = self._random_vectors(int(vector_offsets[-1]), train.n_items, self.spill)
+        state = self._kernel_state(train, users, items, self.spill)
         self._train(train, valid, progress, vector_offsets, state)
 
     def partial_fit(
@@ -298,6 +302,8 @@ class DPCML(TrainedRecommender):
             resolve_threads(self.threads),
             0 if update is None else self._n_epochs(),
             None if update is None else update.visits,
+            self.users_at_once,
+            self.spill,
         )
         kind = DpcmlTrainer if state.anchors is None else AnchoredTrainer
         trainer = kind(train, self._kernel_data(train, vector_offsets), state, self._kernel_settings(), run)
@@ -351,7 +357,7 @@ class DPCML(TrainedRecommender):
         self._check()
         region = self._user_region()
         vector_offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
-        items = np.require(self.item_vectors_, requirements=["C", "W"])  # a loaded model's are read-only
+        items = writable(self.item_vectors_)
         data, settings = self._kernel_data(histories, vector_offsets, self.train_), self._kernel_settings()
         threads = resolve_threads(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1
         model = copy.copy(self)
@@ -396,6 +402,20 @@ class DPCML(TrainedRecommender):
             )
         return model
 
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {
+            **super()._stored(learned),
+            "n_negatives_": OPTIONAL_WHOLE,
+            "user_offsets_": Offsets("users", "vectors"),
+            "user_vectors_": Numbers("float32", ("vectors", "dim")),
+            "item_vectors_": Numbers("float32", ("items", "dim")),
+            "n_interests_": Plain((int, str), optional=True),
+            "skipped_positives_": OPTIONAL_WHOLE,
+            "optimizer_means_": optimizer_means_of("vectors"),
+            "free_vectors_": Numbers("float32", ("vectors", "dim"), optional=True),
+            "assignments_": Numbers("int32", ("interactions",), least=-1, below="vectors", optional=True),
+        }
+
     def vectors(self) -> VectorSpace:
         """The learned vectors."""
         if not hasattr(self, "item_vectors_"):
@@ -423,38 +443,44 @@ class DPCML(TrainedRecommender):
         """User ``u`` has the rows ``vector_offsets[u]:vector_offsets[u + 1]`` of the user vectors."""
         return np.concatenate([[0], np.cumsum(n_vectors)]).astype(np.int64)
 
-    def _random_vectors(self, n_user_vectors: int, n_items: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _random_vectors(
+        self, n_user_vectors: int, n_items: int, spill: str | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Initial vectors: the paper's N(0, 0.01^2) for users and N(0, 1/d) for items, projected to their regions.
 
         On the sphere that is a uniform direction.
         """
         rng = np.random.default_rng(self.seed)
-        users = 0.01 * rng.standard_normal((n_user_vectors, self.dim))
-        items = rng.standard_normal((n_items, self.dim)) * self.radius / np.sqrt(self.dim)
+        scale = np.sqrt(self.dim)
+        users = filled(spill, (n_user_vectors, self.dim), lambda shape: 0.01 * rng.standard_normal(shape))
+        items = filled(None, (n_items, self.dim), lambda shape: rng.standard_normal(shape) * self.radius / scale)
         user_region, item_region = _REGIONS[self.geometry]
-        return (
-            project(users.astype(np.float32), user_region, self.radius),
-            project(items.astype(np.float32), item_region, self.radius),
-        )
+        return project(users, user_region, self.radius), project(items, item_region, self.radius)
 
-    def _initial_gamma(self, train: Interactions) -> NDArray[np.float32]:
+    def _initial_gamma(self, train: Interactions, spill: str | None = None) -> NDArray[np.float32]:
         """Thresholds of DiHarS, one per positive; -1: set by the first step. Empty for other samplers."""
         differentiable = self._sampler().rule is _native.Sampler.DIFFERENTIABLE
-        gamma = np.full(train.n_interactions if differentiable else 0, -1.0, dtype=np.float32)
-        if self.gamma == "random":
-            # The paper starts gamma at random without saying how; a violation's size is of the order of the margin.
-            gamma[:] = np.random.default_rng([self.seed, 1]).uniform(0, self.margin, len(gamma))
+        gamma: NDArray[np.float32] = new_zeros(spill, train.n_interactions if differentiable else 0, np.float32)
+        # The paper starts gamma at random without saying how; a violation's size is of the order of the margin.
+        rng = np.random.default_rng([self.seed, 1])
+        for rows in row_blocks(gamma):
+            n = rows.stop - rows.start
+            gamma[rows] = rng.uniform(0, self.margin, n) if self.gamma == "random" else -1.0
         return gamma
 
     def _kernel_state(
-        self, train: Interactions, users: NDArray[np.float32], items: NDArray[np.float32]
+        self,
+        train: Interactions,
+        users: NDArray[np.float32],
+        items: NDArray[np.float32],
+        spill: str | None = None,
     ) -> _native.DpcmlState:
-        """The state of a run that starts at these vectors."""
+        """The state of a run that starts at these vectors; ``spill`` is where arrays of the users' size are kept."""
         return _native.DpcmlState(
             user_vectors=users,
             item_vectors=items,
-            gamma=self._initial_gamma(train),
-            user_optimizer=optimizer_state(self.optimizer, users),
+            gamma=self._initial_gamma(train, spill),
+            user_optimizer=optimizer_state(self.optimizer, users, spill),
             item_optimizer=optimizer_state(self.optimizer, items),
             anchors=new_anchors(train.n_interactions, len(users), items) if self.anchor > 0 else None,
         )
@@ -470,7 +496,10 @@ class DPCML(TrainedRecommender):
         user_weight = (reference.n_interactions / (reference.n_users * np.maximum(counts, 1))).astype(np.float32)
         keep, other = UNIFORM
         if kind.by_popularity:
-            keep, other = alias_table(popularity_weights(reference, self.popularity_power))
+            power = self.popularity_power
+            keep, other = computed_once(
+                reference, ("alias table", power), lambda: alias_table(popularity_weights(reference, power))
+            )
         n_hard = np.empty(0, dtype=np.int64)
         if kind.uses_beta:
             n_hard = n_beta(np.maximum(1, train.n_items - counts), self.beta)
@@ -530,6 +559,7 @@ class DPCML(TrainedRecommender):
 
     def _check(self) -> None:
         super()._check()
+        self._check_user_blocks(checkpoint=self.checkpoint, anchor=self.anchor)
         self._sampler()
         for name, choices in (
             ("geometry", _REGIONS),

@@ -8,15 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tastespace.errors import DataError
+from tastespace.models.blocked_inverse import blocked_inverse
+from tastespace.models.lapack import inverse_in_place
 
-_THREADED_ROWS = 12_000
+LARGE = 8_000
+"""Rows from which matrices are inverted block by block, for items in single precision where that suffices."""
 _STRIP = 1024  # columns that are worked on at once, to avoid a second full matrix of doubles
+_GRAM_ROWS = 256  # rows of a product of sparse matrices, which may be dense, at once
 _NUMBERS_AT_ONCE = 1_000_000  # doubles that a thread holds besides
 _USERS_AT_ONCE = 64  # users whose rows stay in the cache while the matrix passes by
 _LIMIT = 1e-4  # of errors of scores, relative to the largest score of a user
@@ -26,7 +29,54 @@ _CHECKED_USERS = 64
 
 def item_weights(matrix: sp.csr_array, regularization: float, threads: int) -> NDArray[np.float32]:
     """B = I - P / diag(P) with P the inverse of X'X + regularization * I, shape ``(n_items, n_items)``."""
-    return _weights_from_lower(_inverse(matrix.T @ matrix, regularization, threads))
+    return _weights_from_lower(_inverse(matrix.T.tocsr(), regularization, threads))
+
+
+def single_item_weights(matrix: sp.csr_array, regularization: float, threads: int) -> NDArray[np.float32] | None:
+    """`item_weights` in single precision, in the memory of the result; None where that is too imprecise.
+
+    That is measured: scores of some users, and the diagonal of P at some items, are improved by a step of iterative
+    refinement in double precision, and must not change by more than 1e-4 of the largest score.
+    """
+    lower = _gram(matrix.T.tocsr().astype(np.float32), threads)
+    lower[np.diag_indices_from(lower)] += np.float32(regularization)
+    if blocked_inverse(lower, threads):
+        return None
+    _mirror_lower(lower)
+    inverse = lower.T  # the same matrix, with contiguous rows
+    diagonal = inverse.diagonal().astype(np.float64)
+    if not (diagonal > 0).all() or not _is_precise(inverse, diagonal, matrix, regularization, threads):
+        return None
+
+    def divide(first: int, last: int) -> None:
+        inverse[first:last] /= -diagonal
+        inverse[np.arange(first, last), np.arange(first, last)] = 0.0
+
+    _in_parts(len(inverse), _GRAM_ROWS, threads, divide)
+    return inverse
+
+
+def _is_precise(
+    inverse: NDArray[np.float32],
+    diagonal: NDArray[np.float64],
+    matrix: sp.csr_array,
+    regularization: float,
+    threads: int,
+) -> bool:
+    """Whether scores x - x P / diag(P) of some users, and some of diag(P), are within the limit of better ones."""
+    n = len(inverse)
+    users = np.unique(np.linspace(0, matrix.shape[0] - 1, _CHECKED_USERS).astype(np.int64))
+    items = np.unique(np.linspace(0, n - 1, _CHECKED_USERS).astype(np.int64))
+    given = np.zeros((len(users) + len(items), n))
+    given[: len(users)] = matrix[users].toarray()
+    given[np.arange(len(users), len(given)), items] = 1.0
+    with threadpool_limits(threads):
+        found = (given.astype(np.float32) @ inverse).astype(np.float64)
+        rest = given - (matrix.T @ (matrix @ found.T)).T - regularization * found
+        change = (rest.astype(np.float32) @ inverse).astype(np.float64)
+    of_diagonal = change[np.arange(len(users), len(given)), items] / diagonal[items]
+    scores, changes = (given - found / diagonal)[: len(users)], (change / diagonal)[: len(users)]
+    return bool((np.abs(of_diagonal) <= _LIMIT).all()) and _agree(scores + changes, scores, _LIMIT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +104,7 @@ class UserSide:
         That happens where the regularization is tiny beside the eigenvalues of XX', as with large weights, and XX' is
         singular besides, as with users alike: large numbers cancel then. Two ways to the same scores tell.
         """
-        full = _inverse(matrix @ matrix.T, regularization, threads)
+        full = _inverse(matrix, regularization, threads)
         _mirror_lower(full)
         exact = full.T  # the same matrix, with contiguous rows
         by_item = matrix.T.tocsr()
@@ -130,22 +180,40 @@ class UserSide:
         return np.where(rows == item, 0.0, found).astype(np.float32)
 
 
-def _inverse(gram: sp.csr_array, regularization: float, threads: int) -> NDArray[np.float64]:
-    """The inverse of gram + regularization * I in its lower triangle; what is above the diagonal means nothing."""
-    # OpenBLAS 0.3.30 and 0.3.31 crash in their threaded Cholesky of large matrices (seen from 16,000 rows on).
-    with threadpool_limits(threads if gram.shape[0] <= _THREADED_ROWS else 1):
-        dense = gram.toarray(order="F")
-        dense[np.diag_indices_from(dense)] += regularization
-        # Cholesky and inversion in place: memory for one matrix of doubles.
-        factor, lower = scipy.linalg.cho_factor(dense, lower=True, overwrite_a=True, check_finite=False)
-        inverse, failed = scipy.linalg.lapack.dpotri(factor, lower=lower, overwrite_c=True)
+class NotInvertibleError(DataError, np.linalg.LinAlgError):
+    """The regularization is too small beside the data."""
+
+
+def _inverse(rows: sp.csr_array, regularization: float, threads: int) -> NDArray[np.float64]:
+    """The inverse of rows rows' + regularization * I in its lower triangle; what is above the diagonal means nothing.
+
+    In place: memory for one matrix of doubles.
+    """
+    dense = _gram(rows, threads)
+    dense[np.diag_indices_from(dense)] += regularization
+    if len(dense) >= LARGE:
+        failed = blocked_inverse(dense, threads)
+    else:
+        with threadpool_limits(threads):
+            failed = inverse_in_place(dense)
     if failed:
-        raise DataError(f"the matrix of EASE could not be inverted (LAPACK dpotri: {failed}); raise regularization.")
-    found: NDArray[np.float64] = inverse
-    return found
+        raise NotInvertibleError(f"the matrix of EASE could not be inverted (LAPACK: {failed}); raise regularization.")
+    return dense
 
 
-def _mirror_lower(matrix: NDArray[np.float64]) -> None:
+def _gram(rows: sp.csr_array, threads: int) -> NDArray[Any]:
+    """Rows rows', dense and in column order; a product of sparse matrices takes more memory where most is not 0."""
+    n, columns = rows.shape[0], rows.T.tocsr()
+    dense = np.empty((n, n), dtype=rows.dtype, order="F")
+
+    def multiply(first: int, last: int) -> None:
+        dense[:, first:last] = (rows[first:last] @ columns).toarray().T
+
+    _in_parts(n, _GRAM_ROWS, threads, multiply)
+    return dense
+
+
+def _mirror_lower(matrix: NDArray[np.floating[Any]]) -> None:
     """Copy the lower triangle to the upper one, in place."""
     n = len(matrix)
     for first in range(0, n, _STRIP):
@@ -170,7 +238,7 @@ def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:
     return weights
 
 
-def _agree(found: NDArray[np.float32], expected: NDArray[np.float32], limit: float) -> bool:
+def _agree(found: NDArray[np.floating[Any]], expected: NDArray[np.floating[Any]], limit: float) -> bool:
     """Whether scores differ by no more than this share of the largest one of their user."""
     gaps = np.abs(found - expected).max(axis=1)
     return bool((gaps <= limit * np.abs(expected).max(axis=1)).all())

@@ -52,7 +52,8 @@ def estimated_bytes(model: Recommender, train: Interactions) -> float:
     dim, n_interests = size("dim"), max(1.0, size("n_interests", 1))
     if getattr(model, "n_interests", None) in ("adaptive", "auto"):
         n_interests = max(4.0, size("min_interests"))
-    weights = (train.n_users * n_interests + train.n_items) * dim
+    n_users = train.n_users if getattr(model, "spill", None) is None else 0  # else user vectors are in files
+    weights = (n_users * n_interests + train.n_items) * dim
     weights += (train.n_items + dim) * size("n_hidden") + size("n_slots") * dim
     if hasattr(model, "iterations"):  # least squares: a dim x dim system
         weights += dim * dim

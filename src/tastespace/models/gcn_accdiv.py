@@ -79,6 +79,9 @@ class GCNAccDiv(NeuralRecommender):
             if getattr(self, f"{name}_order") > 3:
                 raise ParameterError(f"{name}_order={getattr(self, f'{name}_order')}: expected 1, 2 or 3 steps.")
 
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        return {"near": (self.near_order,), "far": (self.far_order,), "log_t": (1,)}
+
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {
             "near": np.zeros(self.near_order, dtype=np.float32),

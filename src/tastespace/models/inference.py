@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from tastespace.recommend.rules import Rules
     from tastespace.recommend.shelves import Shelf, Shelves
     from tastespace.recommend.wording import WordingLike
+    from tastespace.store.stored_index import StoredIndex
 
 Ids: TypeAlias = Hashable | Iterable[Hashable]
 """One id, or several in a list, array or series."""
-Filter: TypeAlias = str | pl.Expr | Callable[[Any], Any]
+Filter: TypeAlias = str | pl.Expr | pl.Series | NDArray[np.bool_] | Callable[[Any], Any]
 """Which items may be recommended, see `InferenceMixin.recommend`."""
 Mute: TypeAlias = int | Iterable[int] | Mapping[Any, int | Iterable[int]]
 """Numbers of interests to leave out, of the one user requested or by user id; see `InferenceMixin.recommend`."""
@@ -53,6 +54,17 @@ class InferenceMixin:
     has_interests: bool = False
     """Whether users have several vectors, so that a recommendation matches one of several interests."""
     _profiles: Profiles | None = None
+    _stored_index: StoredIndex | None = None
+    """The index file of the directory that the model was loaded from."""
+
+    _cluster: Any = None
+    _callbacks: Sequence[Any] = ()
+
+    def _fit_on_cluster(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        """`fit` on the cluster that it was given."""
+        from tastespace.cluster.cluster_fit import fit_on_cluster
+
+        fit_on_cluster(self, train, valid, self._cluster, progress, self._callbacks)
 
     @property
     def supports_fold_in(self) -> bool:
@@ -89,6 +101,7 @@ class InferenceMixin:
         profile: bool = True,
         titles: Titles = False,
         threads: int = 0,
+        index: str = "exact",
     ) -> Frame:
         """The best k items for each user, as a frame in the library that the data came from.
 
@@ -118,9 +131,12 @@ class InferenceMixin:
             exclude_seen: Leave out what the user had in training.
             items: Recommend only among these item ids.
             filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"`` (SQL),
-                a polars expression, or a function from the frame of attributes to one true or false per item.
-            on_unknown: What to do with unknown users: ``"error"``, ``"skip"``, or ``"popular"``: the most popular
-                items, with null scores.
+                a polars expression, or a function from the frame of attributes to one true or false per item. Or
+                these values themselves, in the order of ``train_.items``: an array of bool that is computed once takes
+                no time for each request.
+            on_unknown: What to do with unknown users, and with users without a training history whom the model cannot
+                serve (`Recommender.can_serve`): ``"error"``, ``"skip"``, or ``"popular"``: the most popular items, with
+                null scores. Where all users are requested, ``"error"`` leaves the latter out, with a note.
             mix: How interests share the list, see above. By default the plain list, or where ``diversity`` is given
                 ``"proportional"`` for models with interests and ``"calibrated"`` for others.
             diversity: Strength of the mix, from 0 (exactly the plain list) to 1 (the mix in its pure form, the default
@@ -137,6 +153,8 @@ class InferenceMixin:
                 use weights of interests, and give users who have some a proportional list where no mix is asked for.
             titles: Add a column ``title``, from the item attribute title or name, or from the one named here.
             threads: 0 means all cores.
+            index: ``"exact"`` compares a user with all items. ``"ann"`` looks near each of the user's vectors only, for
+                catalogs of hundreds of thousands of items: see `build_index`. What it finds has its exact score.
 
         >>> from tastespace import CML, DPCML, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -150,7 +168,7 @@ class InferenceMixin:
         from tastespace.recommend.topk import recommend
 
         request = Request(
-            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles
+            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles, index
         )
         return recommend(_recommender(self), users, request, on_unknown)
 
@@ -168,17 +186,21 @@ class InferenceMixin:
         rules: Rules | None = None,
         profile: bool = True,
         threads: int = 0,
+        index: str = "exact",
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """As `recommend`, in indices and arrays, without the cost of ids and frames.
 
-        Gives item indices and scores, both of shape ``(n, k)``; -1 and NaN where there are fewer candidates. An index
+        Gives item indices and scores, both of shape ``(n, k)``; -1 and NaN where there are fewer candidates, and for
+        users without a training history. An index
         is the place of an id in ``train_.users`` or ``train_.items``. Keys of ``mute`` and ``boost`` by user are
         indices of users, too.
         """
         from tastespace.recommend.request import Request
         from tastespace.recommend.topk import recommend_indices
 
-        request = Request(k, exclude_seen, None, None, threads, mix, diversity, column, mute, boost, rules, profile)
+        request = Request(
+            k, exclude_seen, None, None, threads, mix, diversity, column, mute, boost, rules, profile, index=index
+        )
         return recommend_indices(_recommender(self), rows, request)
 
     def recommend_to(
@@ -199,6 +221,7 @@ class InferenceMixin:
         profile: bool = True,
         titles: Titles = False,
         threads: int = 0,
+        index: str = "exact",
     ) -> int:
         """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; gives the number of rows.
 
@@ -209,7 +232,7 @@ class InferenceMixin:
         from tastespace.recommend.topk import recommend_to
 
         request = Request(
-            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles
+            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles, index
         )
         return recommend_to(_recommender(self), path, users, request)
 
@@ -409,6 +432,53 @@ class InferenceMixin:
         found = explain(_recommender(self), user, item, k, column=column)
         return explanation_words(_recommender(self), found, wording) if words else found
 
+    # ---- the page --------------------------------------------------------------------------------------------
+
+    def explore(self, user: Hashable | None = None, *, compare: Recommender | None = None) -> Any:
+        """A widget for notebooks: shelves, the map of the catalog, sliders and explanations (the `notebook` extra).
+
+        Args:
+            user: Who is shown first; others can be searched for.
+            compare: Another model of the same items, whose list can be shown beside.
+
+        >>> from tastespace import DPCML, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> DPCML(dim=8, epochs=2).fit(town).explore(7)  # doctest: +SKIP
+        """
+        from tastespace.explore.widget import explore
+
+        return explore(_recommender(self), user, compare=compare)
+
+    def save_page(
+        self,
+        path: str | Path,
+        users: Iterable[Hashable] | None = None,
+        *,
+        n_users: int = 5,
+        compare: Recommender | None = None,
+    ) -> Path:
+        """Write a page with shelves, map, sliders and explanations of some users: one .html file that needs no server.
+
+        It holds the ids, titles and places of all items, and the history and best items of each user, and loads nothing
+        from anywhere. Sliders and lists work as with a server; people who are not in the file need one.
+
+        Args:
+            path: An .html file.
+            users: User ids; None: ``n_users`` whose past is spread over several interests.
+            n_users: How many, where no users are named.
+            compare: Another model of the same users, whose list is shown beside.
+
+        >>> import tempfile
+        >>> from tastespace import DPCML, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> page = DPCML(dim=8, epochs=2).fit(town).save_page(Path(tempfile.mkdtemp()) / "town.html", users=[7])
+        >>> page.stat().st_size > 50_000
+        True
+        """
+        from tastespace.explore.saved_page import save_page
+
+        return save_page(_recommender(self), path, users, n_users=n_users, compare=compare)
+
     # ---- neighbors -----------------------------------------------------------------------------------------
 
     def similar_items(self, items: Ids, k: int = 10) -> Frame:
@@ -472,6 +542,7 @@ class InferenceMixin:
         rules: Rules | None = None,
         titles: Titles = False,
         threads: int = 0,
+        index: str = "exact",
     ) -> Frame:
         """Recommendations for users who were not in training, from their histories or their features.
 
@@ -488,7 +559,19 @@ class InferenceMixin:
         from tastespace.recommend.request import Request
 
         request = Request(
-            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, titles=titles
+            k,
+            exclude_seen,
+            items,
+            filter,
+            threads,
+            mix,
+            diversity,
+            column,
+            mute,
+            boost,
+            rules,
+            titles=titles,
+            index=index,
         )
         return recommend_for(_recommender(self), histories, request, on_unknown, features)
 
@@ -528,14 +611,37 @@ class InferenceMixin:
 
     # ---- files ---------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, metrics: Mapping[str, float] | Report | None = None) -> None:
+    def save(
+        self, path: str | Path, metrics: Mapping[str, float] | Report | None = None, index: str | None = None
+    ) -> None:
         """Write the model as a directory that `tastespace.load` opens; ``metrics``, such as a report, are kept with it.
 
-        A crash leaves the old model or the new one. The format is documented in docs/model-format.md.
+        ``index="ann"`` stores an index of the items with it, see `build_index`; one that the model has is stored in
+        any case. A crash leaves the old model or the new one. The format is documented in docs/model-format.md.
         """
+        from tastespace.recommend.ann_index import index_to_store
         from tastespace.store import save
 
-        save(_recommender(self), path, metrics)
+        save(_recommender(self), path, metrics, index_to_store(_recommender(self), index))
+
+    def build_index(self: Self, kind: str = "ann", threads: int = 0) -> Self:
+        """Build the index of the items that ``recommend(..., index="ann")`` searches, unless the model has it.
+
+        For models that rank by vectors; needs faiss (the ``ann`` extra). Items are clustered, and a search looks at the
+        clusters near each of a user's vectors, as many as find 99 of the 100 best items of a sample of users; what
+        was found is then ranked by its exact scores. `save` stores the index with the model, and a model that is loaded
+        maps it. Without `build_index`, the first request builds it. Below 5,000 items all of them are looked at.
+
+        >>> from tastespace import DPCML, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> model = DPCML(dim=8, epochs=2).fit(town).build_index("ann")
+        >>> model.recommend(7, index="ann").equals(model.recommend(7))
+        True
+        """
+        from tastespace.recommend.ann_index import build_index
+
+        build_index(_recommender(self), kind, threads)
+        return self
 
     def export(self, path: str | Path, kind: str = "npz") -> list[Path]:
         """Write item and user vectors for a vector index: ``"npz"``, ``"parquet"`` or ``"faiss"``; gives the files.

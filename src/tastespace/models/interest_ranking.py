@@ -44,7 +44,8 @@ class InterestRanker(BlockRanker):
         if space is None:
             raise ParameterError(f"{type(model).__name__} has no vectors, so users have no interests.")
         self._diversity = diversity
-        self._interest_vectors = self._vectors or self._among_candidates(self._checked(space))
+        self._interest_space = space
+        self._interest_vectors = self._vectors or self._checked(space)
 
     def mixed_blocks(
         self, users: NDArray[np.int32], weights: Weights, k: int | None = None
@@ -63,20 +64,18 @@ class InterestRanker(BlockRanker):
         self, users: NDArray[np.int32], weights: NDArray[np.float64], k: int
     ) -> tuple[Block, NDArray[np.int32]]:
         source: VectorSpace | NDArray[np.float32]
-        rest = (_DEPTH, k, self._threads)
+        rest = (self._diversity, _DEPTH, k, self._threads)
+        vectors = self._among_candidates(self._interest_space, self._interest_vectors, users)
+        rows, offsets, items, _, _ = self._lists_of(users)
         if self._space is not None:
             source = self._space
-            top, interests, nan_user = _native.mix_with_vectors(
-                *self._interest_vectors, users, weights, *self._excluded, self._diversity, *rest
-            )
+            top, interests, nan_user = _native.mix_with_vectors(*vectors, rows, weights, offsets, items, *rest)
         else:
             source = self._scores(users)
-            ranked = source if self._candidates is None else np.ascontiguousarray(source[:, self._candidates])
             top, interests, nan_user = _native.mix_with_scores(
-                *self._interest_vectors, ranked, users, weights, *self._excluded, self._diversity, *rest
+                *vectors, self._columns(source), rows, weights, offsets, items, *rest
             )
         self._require_numbers(users, nan_user)
-        if self._candidates is not None:
-            top = np.where(top >= 0, self._candidates[top], np.int32(-1))
+        top = self._item_rows(top)
         none = np.empty(0, dtype=np.int32)
         return Block(users, top, np.zeros(len(users), dtype=np.int64), none.reshape(0, 3), none, source), interests

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tastespace.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
+from tastespace.models.stored_values import Declared, Sparse
 from tastespace.threads import resolve_threads
 
 _PAIRS_AT_ONCE = 2_000_000  # pairs of items that a thread compares in one block: up to 100 MB
@@ -26,6 +27,7 @@ class ItemNeighbors(Recommender):
     """What models share that keep the most similar items of every item: a score is a sum over the user's items."""
 
     uses_weights = True
+    _fits_in_one_call = True
     n_neighbors: int
     threads: int
     similarity_: sp.csr_array
@@ -52,6 +54,9 @@ class ItemNeighbors(Recommender):
         kept, columns, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         self.similarity_ = sp.csr_array((kept, columns, offsets), shape=(n_items, n_items))
+
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {"similarity_": Sparse("items", "items")}
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X S for the rows of these users."""

@@ -51,6 +51,9 @@ class LightGCN(NeuralRecommender):
         require_whole("n_layers", self.n_layers)
         require_number("regularization", self.regularization, least=0.0)
 
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        return {"nodes": (train.n_users + train.n_items, self.dim)}
+
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {"nodes": random.normal(0, 0.1, (train.n_users + train.n_items, self.dim)).astype(np.float32)}
 

@@ -37,6 +37,9 @@ class HingeRecommender(NeuralRecommender):
         super()._check()
         require_number("margin", self.margin, above=0.0)
 
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        return {"users": (train.n_users, self.dim), "items": (train.n_items, self.dim)}
+
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {
             "users": in_ball(self._normal(random, train.n_users, self.dim)),
@@ -98,6 +101,10 @@ class SlotRecommender(DistanceRecommender):
         require_whole("n_slots", self.n_slots)
         if not isinstance(self.confine_memory, bool):
             raise ParameterError(f"confine_memory={self.confine_memory!r}: expected True or False.")
+
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        own = {"keys": (self.dim, self.n_slots), "memory": (self.n_slots, self.dim)}
+        return {**super()._weight_shapes(train), **own}
 
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         weights = super()._initial_weights(train, random)

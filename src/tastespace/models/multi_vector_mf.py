@@ -28,6 +28,9 @@ class _MultiVectorMF(NeuralRecommender):
         super()._check()
         require_whole("n_interests", self.n_interests)
 
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        return {"users": (train.n_users, self.n_interests * self.dim), "items": (train.n_items, self.dim)}
+
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         width = self.n_interests * self.dim  # a row holds the vectors of a user, one after the other
         return {
@@ -121,6 +124,9 @@ class MGMF(_MultiVectorMF):
     n_negatives: int = 4
     learning_rate: float = 3e-3
     weight_decay: float = 1e-5
+
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        return {**super()._weight_shapes(train), "h": (self.dim,)}
 
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {**super()._initial_weights(train, random), "h": np.ones(self.dim, dtype=np.float32)}

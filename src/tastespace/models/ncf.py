@@ -46,6 +46,9 @@ class GMF(NeuralRecommender):
     learning_rate: float = 3e-3
     weight_decay: float = 1e-5
 
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        return {"users": (train.n_users, self.dim), "items": (train.n_items, self.dim), "h": (self.dim,)}
+
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {
             "users": random.normal(0, 0.01, (train.n_users, self.dim)).astype(np.float32),
@@ -98,6 +101,21 @@ class MLP(NeuralRecommender):
                 f"n_layers={self.n_layers}: a tower of dim={self.dim} units, halved from layer to layer, has no unit "
                 f"left in its last layer. Take n_layers={int(self.dim).bit_length()} or fewer, or a larger dim."
             )
+
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        sizes = [self.dim >> level for level in range(self.n_layers)]
+        found: dict[str, tuple[int, ...]] = {
+            "mlp_users": (train.n_users, self.dim),
+            "mlp_items": (train.n_items, self.dim),
+            "w1_users": (sizes[0], self.dim),
+            "w1_items": (sizes[0], self.dim),
+            "b1": (sizes[0],),
+            "h": (sizes[-1],),
+            "b": (1,),
+        }
+        for level, (wide, narrow) in enumerate(pairwise(sizes), start=2):
+            found |= {f"w{level}": (narrow, wide), f"b{level}": (narrow,)}
+        return found
 
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         sizes = [self.dim >> level for level in range(self.n_layers)]
@@ -164,6 +182,10 @@ class NeuMF(MLP):
     >>> NeuMF(dim=8, epochs=2).fit(town).recommend([7], k=3)["rank"].to_list()
     [1, 2, 3]
     """
+
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        own = {"users": (train.n_users, self.dim), "items": (train.n_items, self.dim), "h_gmf": (self.dim,)}
+        return {**super()._weight_shapes(train), **own}
 
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         return {

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace.computed_once import computed_once
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import ScoringVectors, VectorSpace
 
 _USERS_PER_BLOCK = 4096
 _SCORES_PER_BLOCK = 8_000_000  # 32 MB of float32
+_FEW_USERS = 16  # for whom all items are scored and some left out: to choose the vectors of candidates takes longer
+_FEW_CANDIDATES = 1 / 16  # share of all items below which their vectors are chosen for the fewest users, too
+_PRODUCTS_PER_BLOCK = 1_000_000_000  # multiplications in one call, some tenths of a second: Ctrl-C waits for its end
+_FEWEST_USERS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,37 +93,28 @@ class BlockRanker:
         self._candidates = candidates
         self._space = model.vectors()
         self._vectors = None if self._space is None else self._checked(self._space)
-        if candidates is not None:
-            self._excluded = _among(self._excluded, candidates, model.train_.n_items)
-            if self._vectors is not None:
-                self._vectors = self._among_candidates(self._vectors)
-
-    def _among_candidates(self, vectors: ScoringVectors) -> ScoringVectors:
-        at = self._candidates
-        return vectors if at is None else vectors._replace(items=vectors.items[at], item_terms=vectors.item_terms[at])
+        self._packed: _native.PackedItems | None = None
 
     def _checked(self, space: VectorSpace) -> ScoringVectors:
         """Arguments of the kernels, which do not check sizes and numbers: a model's mistakes must be found here."""
         train, name = self._model.train_, type(self._model).__name__
         given, expected = (len(space.user_offsets) - 1, len(space.item_vectors)), (train.n_users, train.n_items)
-        misfit = space.user_offsets[-1] != len(space.user_vectors) or (np.diff(space.user_offsets) < 0).any()
-        if given != expected or misfit:
+        if given != expected or not space.has_valid_offsets:
             raise DataError(
                 f"{name}.vectors gave {given[0]:,} users (who own {space.user_offsets[-1]:,} of "
                 f"{len(space.user_vectors):,} vectors) and {given[1]:,} items, expected {expected[0]:,} users and "
                 f"{expected[1]:,} items as in its training data."
             )
-        vectors = space.for_scoring()
-        # Squares that overflow, or a NaN bias: both would vanish in the maximum over a user's vectors.
-        users, items = np.flatnonzero(~np.isfinite(vectors.user_terms)), np.flatnonzero(np.isnan(vectors.item_terms))
-        if space.metric == "l2":
-            items = np.flatnonzero(~np.isfinite(vectors.item_terms))
-        if len(users):
-            owner = train.users[int(np.searchsorted(space.user_offsets, users[0], side="right")) - 1]
-            raise DataError(f"{name} gave a NaN score for user {owner!r}: its vectors are too large to be squared.")
-        if len(items):
-            raise DataError(f"{name} gave NaN scores for item {train.items[int(items[0])]!r}. Did training diverge?")
-        return vectors
+        if space.metric == "l2":  # squares that overflow would vanish in the maximum over a user's vectors
+            users = computed_once(space.user_vectors, "too large", lambda: _not_finite(space.user_terms))
+            if len(users):
+                owner = train.users[int(np.searchsorted(space.user_offsets, users[0], side="right")) - 1]
+                raise DataError(f"{name} gave a NaN score for user {owner!r}: its vectors are too large to be squared.")
+            items = computed_once(space.item_vectors, "too large", lambda: _not_finite(space.item_terms))
+            if len(items):
+                item = train.items[int(items[0])]
+                raise DataError(f"{name} gave NaN scores for item {item!r}. Did training diverge?")
+        return space.for_scoring()
 
     def blocks(self, users: NDArray[np.int32], k: int | None = None) -> Iterator[Block]:
         """The blocks of these users, in order; lists of another length where k is given."""
@@ -129,30 +125,88 @@ class BlockRanker:
     @property
     def _block_size(self) -> int:
         if self._space is not None:
-            return _USERS_PER_BLOCK
+            space = self._space
+            per_user = len(space.user_vectors) / max(1, len(space.user_offsets) - 1) * space.item_vectors.size
+            return int(min(_USERS_PER_BLOCK, max(_FEWEST_USERS, _PRODUCTS_PER_BLOCK / max(1.0, per_user))))
         return max(1, min(_USERS_PER_BLOCK, _SCORES_PER_BLOCK // self._model.train_.n_items))
 
     def _block(self, users: NDArray[np.int32], k: int) -> Block:
         source: VectorSpace | NDArray[np.float32]
         if self._vectors is not None and self._space is not None:
             source = self._space
-            test_ranks, top, nan_user = _native.rank_with_vectors(
-                *self._vectors, users, *self._excluded, *self._test, k, self._threads
-            )
+            few = _FEW_CANDIDATES * self._model.train_.n_items
+            if self._candidates is None or (len(users) <= _FEW_USERS and len(self._candidates) >= few):
+                test_ranks, top, nan_user = _native.rank_with_vectors(
+                    *self._vectors, users, *self._excluded, *self._test, k, self._threads, self._allowed
+                )
+            else:
+                vectors = self._among_candidates(self._space, self._vectors, users)
+                lists = self._lists_of(users)
+                test_ranks, top, nan_user = _native.rank_with_vectors(*vectors, *lists, k, self._threads)
+                top = self._item_rows(top)
         else:
             source = self._scores(users)
-            ranked = source if self._candidates is None else np.ascontiguousarray(source[:, self._candidates])
             test_ranks, top, nan_user = _native.rank_with_scores(
-                ranked, users, *self._excluded, *self._test, k, self._threads
+                self._columns(source), *self._lists_of(users), k, self._threads
             )
-        if self._candidates is not None:
-            top = np.where(top >= 0, self._candidates[top], np.int32(-1))
+            top = self._item_rows(top)
         self._require_numbers(users, nan_user)
-        starts_of_user, items = self._test
-        n_test = starts_of_user[users + 1] - starts_of_user[users]
-        starts = np.cumsum(n_test) - n_test
-        at = np.repeat(starts_of_user[users] - starts, n_test) + np.arange(int(n_test.sum()))
-        return Block(users, top, n_test, test_ranks, items[at], source)
+        starts, items = self._test
+        n_test = starts[users + 1] - starts[users]
+        return Block(users, top, n_test, test_ranks, items[ranges(starts[users], n_test)], source)
+
+    # ---- among candidates: the kernels see them as the only items, and the users of a block as the only users --------
+
+    @cached_property
+    def _allowed(self) -> NDArray[np.uint8] | None:
+        """1 for each candidate, 0 for other items; None where all are candidates."""
+        if self._candidates is None:
+            return None
+        allowed = np.zeros(self._model.train_.n_items, dtype=np.uint8)
+        allowed[self._candidates] = 1
+        return allowed
+
+    @cached_property
+    def _position(self) -> NDArray[np.int32]:
+        """Position of each item among the candidates, -1 for others."""
+        assert self._candidates is not None
+        position = np.full(self._model.train_.n_items, -1, dtype=np.int32)
+        position[self._candidates] = np.arange(len(self._candidates), dtype=np.int32)
+        return position
+
+    def _lists_of(
+        self, users: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+        """Rows of these users, and the items excluded and tested for them as offsets and items."""
+        if self._candidates is None:
+            return users, *self._excluded, *self._test
+        offsets, items = self._excluded
+        counts = offsets[users + 1] - offsets[users]
+        found = self._position[items[ranges(offsets[users], counts)]]
+        before = np.concatenate([[0], np.cumsum(found >= 0, dtype=np.int64)])
+        own = before[np.concatenate([[0], np.cumsum(counts)])]
+        return np.arange(len(users), dtype=np.int32), own, found[found >= 0], *no_items(len(users))
+
+    def _among_candidates(
+        self, space: VectorSpace, vectors: ScoringVectors, users: NDArray[np.int32]
+    ) -> ScoringVectors:
+        """The vectors of these users and of the candidates."""
+        if self._candidates is None:
+            return vectors
+        if self._packed is None:
+            self._packed = space.packed(self._candidates)
+        counts = vectors.offsets[users + 1] - vectors.offsets[users]
+        at = ranges(vectors.offsets[users], counts)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return ScoringVectors(vectors.users[at], vectors.user_terms[at], offsets, self._packed, vectors.scale)
+
+    def _columns(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The scores of the candidates."""
+        return scores if self._candidates is None else np.ascontiguousarray(scores[:, self._candidates])
+
+    def _item_rows(self, top: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Positions among the candidates as rows of items."""
+        return top if self._candidates is None else np.where(top >= 0, self._candidates[top], np.int32(-1))
 
     def _require_numbers(self, users: NDArray[np.int32], nan_user: int) -> None:
         """Raise if a kernel found a NaN score; ``nan_user`` is the user's position."""
@@ -174,18 +228,23 @@ class BlockRanker:
         return scores
 
 
-def _among(
-    lists: tuple[NDArray[np.int64], NDArray[np.int32]], candidates: NDArray[np.int32], n_items: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Lists of items as positions among the candidates; other items are left out."""
-    position = np.full(n_items, -1, dtype=np.int32)
-    position[candidates] = np.arange(len(candidates), dtype=np.int32)
-    offsets, items = lists
-    found = position[items]
-    kept_before = np.concatenate([[0], np.cumsum(found >= 0, dtype=np.int64)])
-    return kept_before[offsets], found[found >= 0]
+def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``starts[0], starts[0] + 1, ...`` of each length in turn, as one array.
+
+    >>> ranges(np.array([10, 0]), np.array([2, 3])).tolist()
+    [10, 11, 0, 1, 2]
+    """
+    return np.arange(int(counts.sum())) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
 
 
+@lru_cache(maxsize=8)
 def no_items(n_users: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """An empty list for every user, as offsets and items."""
-    return np.zeros(n_users + 1, dtype=np.int64), np.empty(0, dtype=np.int32)
+    """An empty list for every user, as offsets and items that nobody may change."""
+    offsets, items = np.zeros(n_users + 1, dtype=np.int64), np.empty(0, dtype=np.int32)
+    offsets.flags.writeable = items.flags.writeable = False
+    return offsets, items
+
+
+def _not_finite(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Where values are NaN or infinite."""
+    return np.flatnonzero(~np.isfinite(values))

@@ -52,6 +52,16 @@ class RecNet(NeuralRecommender):
         if self.embedding_share > 1:
             raise ParameterError(f"embedding_share={self.embedding_share!r}: expected a number from 0 to 1.")
 
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]]:
+        return {
+            "users": (train.n_users, self.dim),
+            "items": (train.n_items, self.dim),
+            "from_user": (self.dim, self.n_hidden),
+            "from_item": (self.dim, self.n_hidden),
+            "bias": (self.n_hidden,),
+            "out": (self.n_hidden,),
+        }
+
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         inner, outer = np.sqrt(6 / (2 * self.dim + self.n_hidden)), np.sqrt(6 / (self.n_hidden + 1))
         return {

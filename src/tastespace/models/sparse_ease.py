@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.memory import available_gb
 from tastespace.models.base import Recommender
+from tastespace.models.stored_values import Declared, Sparse
 from tastespace.threads import resolve_threads
 
 _BYTES_PER_ENTRY = 8  # of a row of the Gram matrix: an item and a number
@@ -51,6 +53,7 @@ class SparseEASE(Recommender):
     """
 
     uses_weights = True
+    _fits_in_one_call = True
     coefficients_: sp.csr_array
     """Row i holds what an interaction with item i adds to the scores of others, float32, ``(n_items, n_items)``."""
 
@@ -78,19 +81,22 @@ class SparseEASE(Recommender):
             scale = (counts / counts.mean()) ** self.user_power
             by_user = sp.csr_array(sp.diags_array(scale) @ by_user, dtype=np.float32)
         by_item = by_user.tocsc()
-        offsets, sources, values = _native.fit_item_regression(
-            user_offsets=by_user.indptr.astype(np.int64),
-            items=by_user.indices.astype(np.int32),
-            user_values=by_user.data,
-            item_offsets=by_item.indptr.astype(np.int64),
-            users=by_item.indices.astype(np.int32),
-            item_values=by_item.data,
-            n_neighbors=self.n_neighbors,
-            row_length=self._row_length(train.n_items),
-            regularization=self.regularization,
-            self_weight=self.dropout / (1.0 - self.dropout),
-            threads=resolve_threads(self.threads),
-        )
+        try:
+            offsets, sources, values = _native.fit_item_regression(
+                user_offsets=by_user.indptr.astype(np.int64),
+                items=by_user.indices.astype(np.int32),
+                user_values=by_user.data,
+                item_offsets=by_item.indptr.astype(np.int64),
+                users=by_item.indices.astype(np.int32),
+                item_values=by_item.data,
+                n_neighbors=self.n_neighbors,
+                row_length=self._row_length(train.n_items),
+                regularization=self.regularization,
+                self_weight=self.dropout / (1.0 - self.dropout),
+                threads=resolve_threads(self.threads),
+            )
+        except ValueError as problem:  # weights whose products are beyond the numbers of 32 bits
+            raise DataError(f"SparseEASE cannot learn from {train!r}: {problem}") from problem
         by_target = sp.csc_array((values, sources, offsets), shape=(train.n_items, train.n_items))
         self.coefficients_ = by_target.tocsr()
 
@@ -120,6 +126,9 @@ class SparseEASE(Recommender):
                 "memory_limit_gb."
             )
         return min(length, n_items, max(_MAX_ROW_LENGTH, n_neighbors))
+
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {"coefficients_": Sparse("items", "items")}
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X B for the rows of these users."""

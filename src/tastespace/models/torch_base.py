@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -17,10 +17,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.checks import require_choice, require_number, require_whole
+from tastespace.checks import require_choice, require_number, require_whole, shortened
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
+from tastespace.errors import ParameterError, TrainingError
 from tastespace.extras import missing
+from tastespace.models.stored_values import Declared, Named, Unchecked, weights_of
 from tastespace.models.trained_base import TrainedRecommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.threads import resolve_threads
@@ -64,7 +65,6 @@ class _Weights(TrainedRecommender):
     """State of a fitted neural model; no dataclass, because annotations of those are parameters."""
 
     extra: ClassVar[str | None] = "neural"
-    deterministic_threads: ClassVar[bool] = False  # torch's matrix products round differently for other numbers
     weights_: dict[str, NDArray[Any]]
     """All learned arrays."""
     _scoring_tensors: tuple[Any, Any] = (None, None)
@@ -89,12 +89,24 @@ class NeuralRecommender(_Weights):
     """Negatives drawn uniformly for each positive, anew in every epoch."""
     device: str = "cpu"
     """``"cpu"``, ``"cuda"`` or another device of torch."""
+    deterministic: bool = True
+    """The same seed gives the same bits for every number of ``threads``: torch computes with one thread, because its
+    sums depend on how they are divided among several. False takes all threads, and last bits differ from run to run."""
 
     # ---- what a model writes -------------------------------------------------------------------------------
 
     @abstractmethod
     def _initial_weights(self, train: Interactions, random: np.random.Generator) -> Arrays:
         """Weights before training, float32."""
+
+    def _weight_shapes(self, train: Interactions) -> dict[str, tuple[int, ...]] | None:
+        """Shapes of `weights_`, for the check of model files; None: any."""
+        return None
+
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        shapes = self._weight_shapes(self.train_)
+        any_weights = Named(Unchecked())
+        return {**super()._stored(learned), "weights_": any_weights if shapes is None else weights_of(shapes)}
 
     def _prepare(self, train: Interactions, torch: Any) -> Tensors:
         """Fixed tensors that the loss or the scores need, such as a graph; not saved, created again after loading."""
@@ -143,6 +155,11 @@ class NeuralRecommender(_Weights):
             tensors = [self._tensor(torch, array) for array in (mine[keep], items[part][keep], drawn)]
             yield Batch(tensors[0], tensors[1], tensors[2], self._random(torch, epoch, first))
 
+    @property
+    def deterministic_threads(self) -> bool:  # type: ignore[override]
+        """Whether the number of threads changes no bit."""
+        return self.deterministic
+
     # ---- learning ------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -154,6 +171,8 @@ class NeuralRecommender(_Weights):
         require_choice("optimizer", self.optimizer, ("adam", "adagrad", "sgd"))
         if not isinstance(self.device, str):
             raise ParameterError(f"device={self.device!r}: expected the name of a device, such as 'cpu'.")
+        if not isinstance(self.deterministic, bool):
+            raise ParameterError(f"deterministic={shortened(self.deterministic)}: expected True or False.")
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         torch = require_torch(type(self).__name__)
@@ -190,12 +209,18 @@ class NeuralRecommender(_Weights):
 
     @contextmanager
     def _on_threads(self, torch: Any) -> Iterator[None]:
+        """The threads of torch, and on other devices its deterministic algorithms where it has them."""
         before = torch.get_num_threads()
-        torch.set_num_threads(resolve_threads(self.threads))
+        choice = (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())
+        n_threads = resolve_threads(self.threads)
+        torch.set_num_threads(1 if self.deterministic else n_threads)
+        if self.deterministic and self.device != "cpu":
+            torch.use_deterministic_algorithms(True, warn_only=True)
         try:
             yield
         finally:
             torch.set_num_threads(before)
+            torch.use_deterministic_algorithms(choice[0], warn_only=choice[1])
 
     def _tensor(self, torch: Any, array: NDArray[Any]) -> Any:
         """An array on the model's device; indices become 64 bits wide."""
@@ -282,6 +307,10 @@ class _TorchTrainable:
         for name, weight in self._weights.items():
             prefix = f"optimizer.{name}."
             kept = {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
+            if any(array.size != 1 and array.shape != tuple(weight.shape) for array in kept.values()):
+                raise TrainingError(
+                    f"the checkpoint does not fit this run: the optimizer's state of {name!r} has another shape."
+                )
             self._optimizer.state[weight] = {k: torch.tensor(a, device=weight.device) for k, a in kept.items()}
 
     def result(self) -> Arrays:

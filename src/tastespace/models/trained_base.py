@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,8 +16,12 @@ from numpy.typing import NDArray
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender, TrainingData
+from tastespace.models.fit_diagnostics import below_popular, collapsed_vectors
+from tastespace.models.stored_values import DIAGNOSTICS, HISTORY, OPTIONAL_WHOLE, TEXT, WHOLE, Declared
 from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Arrays, Callback, Loop, LoopSettings, Trainable
+
+log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="TrainedRecommender")
 
@@ -27,6 +32,7 @@ _NOT_IN_CHECKPOINT_IDENTITY = (
     "checkpoint_minutes",
     "log_file",
     "max_minutes",
+    "spill",
     "threads",
 )
 
@@ -43,8 +49,14 @@ class TrainedRecommender(LoopSettings, Recommender):
     """The epoch that `fit` kept: updates (`partial_fit`) set `history_` and `best_epoch_`, not this."""
     n_epochs_: int
     """Epochs of `fit` and of all updates."""
+    diagnostics_: list[dict[str, Any]]
+    """What is wrong with the last fit, one dict each with ``kind`` and ``message``; empty where nothing was found.
+
+    Kinds: ``"below-popular"`` (worse on validation data than the most popular items), ``"collapsed-users"`` and
+    ``"collapsed-items"`` (vectors nearly equal), ``"checkpoint-not-written"``, ``"log-not-written"``. Saved with the
+    model."""
     stopped_: str
-    """Why training ended: ``"finished"``, ``"early"``, ``"time"``, ``"callback"`` or ``"interrupted"``."""
+    """Why it ended: ``"finished"``, ``"early"``, ``"time"``, ``"callback"``, ``"interrupted"`` or ``"diverged"``."""
 
     def fit(
         self: Self,
@@ -63,7 +75,18 @@ class TrainedRecommender(LoopSettings, Recommender):
         Ctrl-C stops within a second and leaves a usable model.
         """
         self._callbacks = tuple(callbacks)
-        return super().fit(train, valid, progress)
+        self.diagnostics_ = []
+        super().fit(train, valid, progress)
+        found = [*below_popular(self, self._best_monitored()), *collapsed_vectors(self)]
+        for one in found:
+            log.warning("%s: %s", type(self).__name__, one["message"])
+        self.diagnostics_ += found
+        return self
+
+    def _best_monitored(self) -> float | None:
+        """The monitored metric of the epoch that was kept; None without validation data."""
+        values = [row[self.monitor] for row in self.history_ if self.monitor in row]
+        return max(values, default=None)
 
     def _check(self) -> None:
         super()._check()
@@ -78,8 +101,18 @@ class TrainedRecommender(LoopSettings, Recommender):
         for name in ("checkpoint", "log_file"):
             path = getattr(self, name)
             if path is not None:
-                again.set_params(**{name: str(Path(path).with_stem(f"{Path(path).stem}-final"))})
+                again.set_params(**{name: str(with_final(path))})
         return again
+
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {
+            "fit_epochs_": OPTIONAL_WHOLE,
+            "n_epochs_": OPTIONAL_WHOLE,
+            "history_": HISTORY,
+            "best_epoch_": WHOLE,
+            "stopped_": TEXT,
+            "diagnostics_": DIAGNOSTICS,
+        }
 
     def _fit_epochs(self) -> int:
         """The epoch that `fit` kept, also after updates."""
@@ -125,6 +158,7 @@ class TrainedRecommender(LoopSettings, Recommender):
         self.fit_epochs_ = outcome.best_epoch if update_epochs is None else self._fit_epochs()
         self.n_epochs_ = n_before + len(outcome.history)
         self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
+        self.diagnostics_ = outcome.diagnostics
         return outcome.result
 
     def _checkpoint_identity(
@@ -141,6 +175,11 @@ class TrainedRecommender(LoopSettings, Recommender):
         identity["valid"] = None if valid is None else valid.fingerprint()
         return identity
 
+    def _monitored_metric(self, train: Interactions) -> str:
+        """`monitor`, with a list that is no longer than the catalog."""
+        name, _, k = self.monitor.partition("@")
+        return f"{name}@{min(int(k), train.n_items)}" if k else name
+
     def _validator(
         self, train: Interactions, valid: Interactions | None, model_of: Callable[[Arrays], Recommender | VectorSpace]
     ) -> Callable[[Arrays], float] | None:
@@ -153,8 +192,7 @@ class TrainedRecommender(LoopSettings, Recommender):
             return None
         held_out = valid
         self._check_metric(self.monitor, self.monitor_protocol)
-        name, _, k = self.monitor.partition("@")
-        metric = f"{name}@{min(int(k), train.n_items)}" if k else name  # a catalog may have fewer items than k
+        metric = self._monitored_metric(train)
 
         def validate(result: Arrays) -> float:
             found = model_of(result)
@@ -168,6 +206,15 @@ class TrainedRecommender(LoopSettings, Recommender):
             return value
 
         return validate
+
+
+def with_final(path: str | Path) -> Path:
+    """The name of a file of the second fit, to all of the data.
+
+    >>> with_final("run.csv").name
+    'run-final.csv'
+    """
+    return Path(path).with_stem(f"{Path(path).stem}-final")
 
 
 class VectorModel(Recommender):

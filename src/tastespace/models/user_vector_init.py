@@ -10,6 +10,8 @@ from tastespace.data.interactions import Interactions
 from tastespace.models.vector_space import VectorSpace
 from tastespace.training.native_trainer import project
 
+_PAST_AT_ONCE = 4_000  # items whose vectors stay in the cache
+
 
 def spread_over_items(
     items: NDArray[np.float32],
@@ -23,15 +25,38 @@ def spread_over_items(
     The first at the item nearest to the mean of the history, each next one at the item farthest from those before.
     """
     users = np.empty((int(offsets[-1]), items.shape[1]), dtype=np.float32)
-    for row in range(histories.n_users):
-        own = items[histories.indices[histories.offsets[row] : histories.offsets[row + 1]]]
-        at = np.square(own - own.mean(axis=0)).sum(axis=1).argmin()
-        distances = np.full(len(own), np.inf, dtype=np.float32)
-        for new in range(offsets[row], offsets[row + 1]):
-            users[new] = own[at]
-            distances = np.minimum(distances, np.square(own - own[at]).sum(axis=1))
-            at = distances.argmax()
+    n_past = np.diff(histories.offsets)
+    first = 0
+    while first < histories.n_users:  # as many users at once as fit into the cache, at least one
+        last = int(np.searchsorted(histories.offsets, histories.offsets[first] + _PAST_AT_ONCE, side="right")) - 1
+        last = max(first + 1, last)
+        own = items[histories.indices[histories.offsets[first] : histories.offsets[last]]]
+        _spread(own, n_past[first:last], offsets[first : last + 1], users)
+        first = last
     return project(users, region, radius)
+
+
+def _spread(
+    own: NDArray[np.float32], n_past: NDArray[np.int64], offsets: NDArray[np.int64], users: NDArray[np.float32]
+) -> None:
+    """`spread_over_items` of some users, whose items are ``own``, one user after the other."""
+    starts, owner = np.cumsum(n_past) - n_past, np.repeat(np.arange(len(n_past)), n_past)
+    means = np.add.reduceat(own, starts, axis=0) / n_past.astype(np.float32)[:, None]
+    to_mean = np.square(own - means[owner]).sum(axis=1)
+    at = _first_where(to_mean == np.minimum.reduceat(to_mean, starts)[owner], owner)
+    distances = np.full(len(own), np.inf, dtype=np.float32)
+    n_vectors = np.diff(offsets)
+    for number in range(int(n_vectors.max(initial=0))):
+        some = n_vectors > number
+        users[offsets[:-1][some] + number] = own[at[some]]
+        distances = np.minimum(distances, np.square(own - own[at][owner]).sum(axis=1))
+        at = _first_where(distances == np.maximum.reduceat(distances, starts)[owner], owner)
+
+
+def _first_where(found: NDArray[np.bool_], owner: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Position of the first true value of each owner, all of whom have one."""
+    where = np.flatnonzero(found)
+    return where[np.unique(owner[where], return_index=True)[1]]
 
 
 def extend_user_vectors(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace.computed_once import computed_once, freeze, is_frozen
+from tastespace.data.mapped_arrays import all_finite
 from tastespace.errors import DataError
 from tastespace.threads import resolve_threads
+
+_FEW_PAIRS = 2000  # whose scores one thread computes before another has started
 
 
 class ScoringVectors(NamedTuple):
@@ -24,10 +29,8 @@ class ScoringVectors(NamedTuple):
     """Shape ``(n_vectors,)``."""
     offsets: NDArray[np.int64]
     """User ``u`` owns the rows ``offsets[u]:offsets[u + 1]`` of `users`."""
-    items: NDArray[np.float32]
-    """Shape ``(n_items, dim)``."""
-    item_terms: NDArray[np.float32]
-    """Shape ``(n_items,)``."""
+    items: _native.PackedItems
+    """All items, or those of a choice, with their terms."""
     scale: float
 
 
@@ -57,35 +60,104 @@ class VectorSpace:
         item_bias: NDArray[np.float32] | None = None,
     ) -> VectorSpace:
         """A space in which each user has one vector: row u of ``user_vectors`` is that of user u."""
-        offsets = np.arange(len(user_vectors) + 1, dtype=np.int64)
-        return cls(user_vectors, offsets, item_vectors, metric, item_bias)
+        return cls(user_vectors, _one_each(len(user_vectors)), item_vectors, metric, item_bias)
 
     def __post_init__(self) -> None:
+        self._require_shapes()
         for name in ("user_vectors", "item_vectors"):
+            if is_frozen(getattr(self, name)) or all_finite(getattr(self, name)):  # frozen: was looked at before
+                continue
             bad = np.flatnonzero(~np.isfinite(getattr(self, name)).all(axis=1))
-            if len(bad):
-                raise DataError(
-                    f"{name}: {len(bad):,} rows hold NaN or infinite values, the first is row {bad[0]}. "
-                    "Training diverged; lower the learning rate."
-                )
-        if self.item_bias is not None and not np.isfinite(self.item_bias).all():
+            raise DataError(
+                f"{name}: {len(bad):,} rows hold NaN or infinite values, the first is row {bad[0]}. "
+                "Training diverged; lower the learning rate."
+            )
+        if self.item_bias is None or is_frozen(self.item_bias):
+            return
+        if not np.isfinite(self.item_bias).all():
             raise DataError("item_bias holds NaN or infinite values; expected a finite number per item.")
+
+    def freeze(self) -> VectorSpace:
+        """The same space, whose arrays are read-only from now on: what scoring computes from them is computed once.
+
+        For the vectors of a fitted model, of which one list after the other is asked; see `tastespace.computed_once`.
+        """
+        for array in (self.user_vectors, self.user_offsets, self.item_vectors, self.item_bias):
+            if array is not None:
+                freeze(array)
+        return self
+
+    @property
+    def has_valid_offsets(self) -> bool:
+        """Whether the offsets share all vectors out among the users."""
+        offsets = self.user_offsets
+        ascending = computed_once(offsets, "ascending", lambda: bool((np.diff(offsets) >= 0).all()))
+        return ascending and int(offsets[-1]) == len(self.user_vectors)
+
+    def _require_shapes(self) -> None:
+        """Raise where arrays do not fit together: the kernels would read outside of them."""
+        users, items, offsets = self.user_vectors, self.item_vectors, self.user_offsets
+        if users.ndim != 2 or items.ndim != 2 or users.shape[1] != items.shape[1]:
+            raise DataError(
+                f"user_vectors have the shape {users.shape} and item_vectors {items.shape}; expected rows of the same "
+                "length, the dimension of the space."
+            )
+        if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or not len(offsets):
+            raise DataError(
+                f"user_offsets is {offsets.dtype} of shape {offsets.shape}, expected whole numbers in a row."
+            )
+        if offsets[0] != 0 or not self.has_valid_offsets:
+            raise DataError(
+                f"user_offsets go from {offsets[0]:,} to {offsets[-1]:,}, expected numbers that ascend from 0 to "
+                f"{len(users):,}, the number of user vectors."
+            )
+        if self.item_bias is not None and self.item_bias.shape != (len(items),):
+            raise DataError(
+                f"item_bias has the shape {self.item_bias.shape}, expected ({len(items)},): one number per item."
+            )
 
     def for_scoring(self) -> ScoringVectors:
         """The vectors as the ranking kernels take them."""
-        users = np.ascontiguousarray(self.user_vectors, dtype=np.float32)
-        items = np.ascontiguousarray(self.item_vectors, dtype=np.float32)
+        return ScoringVectors(
+            np.ascontiguousarray(self.user_vectors, dtype=np.float32),
+            self.user_terms,
+            self.user_offsets,
+            self._packed,
+            2.0 if self.metric == "l2" else 1.0,
+        )
+
+    @property
+    def user_terms(self) -> NDArray[np.float32]:
+        """What each user vector adds to its scores: minus its square, or nothing. Shape ``(n_vectors,)``."""
         if self.metric == "l2":
-            user_terms, item_terms = (
-                -np.einsum("ij,ij->i", users, users),
-                -np.einsum("ij,ij->i", items, items),
-            )
-            scale = 2.0
-        else:
-            user_terms = np.zeros(len(users), dtype=np.float32)
-            bias = np.zeros(len(items)) if self.item_bias is None else self.item_bias
-            item_terms, scale = np.ascontiguousarray(bias, dtype=np.float32), 1.0
-        return ScoringVectors(users, user_terms, self.user_offsets, items, item_terms, scale)
+            return computed_once(self.user_vectors, "minus squares", lambda: _minus_squares(self.user_vectors))
+        return computed_once(self.user_vectors, "zeros", lambda: np.zeros(len(self.user_vectors), dtype=np.float32))
+
+    @property
+    def item_terms(self) -> NDArray[np.float32]:
+        """What each item adds to its scores: minus its square, or its bias. Shape ``(n_items,)``."""
+        if self.metric == "l2":
+            return computed_once(self.item_vectors, "minus squares", lambda: _minus_squares(self.item_vectors))
+        bias = np.zeros(len(self.item_vectors)) if self.item_bias is None else self.item_bias
+        return np.ascontiguousarray(bias, dtype=np.float32)
+
+    @property
+    def _packed(self) -> _native.PackedItems:
+        if self.metric == "l2":
+            return computed_once(self.item_vectors, "packed by distance", self.packed)
+        if self.item_bias is None:
+            return computed_once(self.item_vectors, "packed by product", self.packed)
+        if not is_frozen(self.item_bias):
+            return self.packed()
+        bias = self.item_bias  # held with what was computed from it, so that no other array has its number
+        return computed_once(self.item_vectors, ("packed by product", id(bias)), lambda: (bias, self.packed()))[1]
+
+    def packed(self, rows: NDArray[np.integer[Any]] | None = None) -> _native.PackedItems:
+        """The items at these rows, by default all, in the order in which the kernels read them."""
+        vectors, terms = self.item_vectors, self.item_terms
+        if rows is not None:
+            vectors, terms = vectors[rows], terms[rows]
+        return _native.PackedItems(np.ascontiguousarray(vectors, dtype=np.float32), terms)
 
     def scores(self, users: NDArray[np.integer[Any]], threads: int = 0) -> NDArray[np.float32]:
         """Scores of all items, shape ``(len(users), n_items)``: for blocks of users."""
@@ -105,6 +177,8 @@ class VectorSpace:
         Distances are taken from the differences themselves, so that an item at a user's vector has distance 0.
         """
         bias = np.empty(0, dtype=np.float32) if self.item_bias is None else self.item_bias
+        if len(items) < _FEW_PAIRS:
+            threads = 1
         return _native.pair_scores(
             np.ascontiguousarray(self.user_vectors, dtype=np.float32),
             self.user_offsets,
@@ -115,3 +189,16 @@ class VectorSpace:
             items=np.ascontiguousarray(items, dtype=np.int32),
             threads=threads,
         )
+
+
+@lru_cache(maxsize=4)
+def _one_each(n_users: int) -> NDArray[np.int64]:
+    """Offsets of users with one vector each."""
+    offsets = np.arange(n_users + 1, dtype=np.int64)
+    freeze(offsets)
+    return offsets
+
+
+def _minus_squares(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    rows = np.ascontiguousarray(vectors, dtype=np.float32)
+    return -np.einsum("ij,ij->i", rows, rows)

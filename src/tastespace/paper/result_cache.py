@@ -41,7 +41,7 @@ MODEL_VERSIONS: dict[str, int] = {"als": 2, "sparse-ease": 2}
 the metrics that it reaches."""
 RENAMED_PARAMETERS: dict[str, str] = {}
 """Present name of a parameter -> its name in the keys of results that were kept before it was renamed."""
-_ADDED_PARAMETERS: dict[str, Any] = {"anchor": 0.0, "side": "auto"}
+_ADDED_PARAMETERS: dict[str, Any] = {"anchor": 0.0, "side": "auto", "deterministic": True}
 """Parameter that a model got later -> the value that changes nothing: with it, results from before keep their keys."""
 _WITHOUT_EFFECT = ("checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file")
 """Parameters that do not change what is learned."""

@@ -19,7 +19,6 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
@@ -27,6 +26,7 @@ from tastespace.errors import DatasetError, TastespaceError
 from tastespace.memory import available_gb
 from tastespace.paper.result_cache import PlannedRun, ResultCache, RunResult
 from tastespace.paper.runs import execute
+from tastespace.terminal import Console
 from tastespace.threads import resolve_threads
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,9 @@ from tastespace.recipe.trials import Trial, best_of_families
 _LEAST_WEIGHT = 0.04  # below, a member is left out
 _BALANCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _VALUES_AT_ONCE = 8_000_000  # 32 MB
-_COST = 0.005  # share of NDCG@10 and of R@20 each that balance may take
+_COST = 0.005  # share of NDCG@10 and of R@20 each that balance may take in any case
+_COST_OF_LEAD = 0.5  # share of the blend's lead over its best member that it may take instead, where that is more
+_MOST_COST = 0.02
 _LOSS = 0.002  # of the objective that may be given for fewer members
 
 
@@ -60,7 +62,7 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     alone = [scores.accuracy(own) for own in scores.scores]
     single = max(range(len(best)), key=lambda at: alone[at].plain)
     weights = _without_small(compared, best_weights(compared), alone[single])
-    total, balance = minorities.balanced(scores, weights)
+    total, balance = minorities.balanced(scores, weights, alone[single])
     members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
     without = _best_of(scores.of_members(one), compared.of_members(one), minorities) if one else None
     return Choice(
@@ -80,7 +82,8 @@ def _best_of(scores: CandidateScores, compared: CandidateScores, minorities: _Mi
     weights = best_weights(compared)
     if minorities.balance_by == "interests":
         return scores.mixed(weights)
-    return minorities.balanced(scores, weights)[0]
+    alone = [scores.accuracy(own) for own in scores.scores]
+    return minorities.balanced(scores, weights, max(alone, key=lambda one: one.plain))[0]
 
 
 def _minority_p(scores: CandidateScores, total: NDArray[np.float32], without: NDArray[np.float32]) -> float | None:
@@ -151,25 +154,40 @@ class _Minorities:
         """The scores with this balance."""
         return total if self._logs is None else total + np.float32(balance) * self._logs
 
-    def balanced(self, scores: CandidateScores, weights: NDArray[np.float64]) -> tuple[NDArray[np.float32], float]:
-        """The scores of a blend with the balance that suits it best, and that balance."""
+    def balanced(
+        self, scores: CandidateScores, weights: NDArray[np.float64], member: Accuracy
+    ) -> tuple[NDArray[np.float32], float]:
+        """The scores of a blend with the balance that suits it best, and that balance.
+
+        ``member`` are the figures of the best member alone.
+        """
         total = scores.mixed(weights)
-        balance = self.best_balance(scores, total)
+        balance = self.best_balance(scores, total, member)
         return self.with_balance(total, balance), balance
 
-    def best_balance(self, scores: CandidateScores, total: NDArray[np.float32]) -> float:
+    def best_balance(self, scores: CandidateScores, total: NDArray[np.float32], member: Accuracy) -> float:
         """The balance with the highest minority recall that costs little NDCG@10 and little R@20."""
         if self._logs is None:
             return 0.0
         plain = scores.accuracy(total)
         found = {balance: scores.accuracy(self.with_balance(total, balance)) for balance in _BALANCES}
-        allowed = [balance for balance, figures in found.items() if _keeps(figures, plain)]
+        floor = member if self.balance_by == "categories" else plain  # interests are one member's own account
+        allowed = [balance for balance, figures in found.items() if _keeps(figures, plain, floor)]
         return max(allowed, key=lambda balance: (found[balance].minority, -balance))
 
 
-def _keeps(figures: Accuracy, plain: Accuracy) -> bool:
-    least = 1 - _COST
-    return figures.ndcg >= least * plain.ndcg and figures.recall >= least * plain.recall
+def _keeps(figures: Accuracy, plain: Accuracy, member: Accuracy) -> bool:
+    """Whether a balanced blend keeps enough of its accuracy without balance and of its lead over the best member."""
+    return figures.ndcg >= _least(plain.ndcg, member.ndcg) and figures.recall >= _least(plain.recall, member.recall)
+
+
+def _least(plain: float, member: float) -> float:
+    """
+    >>> round(_least(0.2, 0.2), 4), round(_least(0.2, 0.194), 4), round(_least(0.2, 0.1), 4)
+    (0.199, 0.197, 0.196)
+    """
+    cost = max(_COST, _COST_OF_LEAD * (1 - member / plain)) if plain else _COST
+    return (1 - min(cost, _MOST_COST)) * plain
 
 
 def _picked(rows: NDArray[Any], items: NDArray[np.int32]) -> NDArray[Any]:

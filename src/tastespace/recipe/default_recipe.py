@@ -15,6 +15,7 @@ from tastespace.data import split
 from tastespace.data.categories import category_column, item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
+from tastespace.interrupts import interrupts_end_task
 from tastespace.models import Blend, MostPopular, SparseEASE
 from tastespace.models.base import TrainingData
 from tastespace.models.table_data import interactions_from
@@ -34,6 +35,7 @@ _TOO_SHORT = "Histories are too short to hold anything out"
 _NONE_FITTED = "No model of the trials could be fitted (the log says why)"
 
 
+@interrupts_end_task()
 def fit(
     data: TrainingData,
     *,
@@ -53,7 +55,8 @@ def fit(
     families are tried (linear, factorization, metric learning with one and with several vectors per user), and their
     best ones are blended, with the weights that rank the held-out items best; the blend is not worse there than its
     best member. Where users have several interests, the smaller ones get more weight as far as that costs no more than
-    0.5 % of NDCG@10 and of R@20. Then everything is fitted again to all of the data.
+    0.5 % of NDCG@10 and of R@20; where items have categories up to half of the blend's lead over its best member, at
+    most 2 %. Then everything is fitted again to all of the data.
 
     Args:
         data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
@@ -161,8 +164,9 @@ def _messages(progress: bool | None) -> Iterator[Callable[[str], None]]:
     if not (sys.stderr.isatty() if progress is None else progress):
         yield lambda text: log.info("%s", text)
         return
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from tastespace.terminal import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:  # a file: a line for each message

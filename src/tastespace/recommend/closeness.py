@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.computed_once import computed_once, freeze
 from tastespace.models.vector_space import VectorSpace
 
 Rows = NDArray[np.integer[Any]]
@@ -14,8 +15,13 @@ Rows = NDArray[np.integer[Any]]
 
 def items_as_queries(space: VectorSpace, items: Rows) -> VectorSpace:
     """These items as queries with one vector each, against all items: by distance, or by cosine."""
-    vectors = space.item_vectors if space.metric == "l2" else _unit(space.item_vectors)
+    vectors = item_directions(space)
     return VectorSpace.single(vectors[items], vectors, space.metric)
+
+
+def item_directions(space: VectorSpace) -> NDArray[np.float32]:
+    """What items are compared by, shape ``(n_items, dim)``: vectors, of length 1 where inner products are compared."""
+    return space.item_vectors if space.metric == "l2" else _unit(space.item_vectors)
 
 
 class UserCloseness:
@@ -44,4 +50,11 @@ class UserCloseness:
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    """The same directions with a length of 1, computed once for vectors that do not change."""
+    return computed_once(vectors, "unit", lambda: _normalized(vectors))
+
+
+def _normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    unit: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    freeze(unit)
+    return unit

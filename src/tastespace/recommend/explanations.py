@@ -12,8 +12,9 @@ from tastespace.checks import require_k
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.recommend.interest_labels import Labeler
-from tastespace.recommend.request import row_of
+from tastespace.recommend.request import require_history, row_of
 from tastespace.recommend.scoring import ScoringIndex
+from tastespace.recommend.shelves_html import text_html
 from tastespace.recommend.user_interests import user_interests
 
 PastItems = list[tuple[Any, str, float]]
@@ -56,6 +57,10 @@ class Explanation:
             found[name] = [dict(zip(("item", "title", value), one, strict=True)) for one in getattr(self, name)]
         return found
 
+    def _repr_html_(self) -> str:
+        """The lines of the text, for notebooks."""
+        return text_html(str(self))
+
     def __str__(self) -> str:
         parts = [f"rank {self.rank}"]
         if self.interest is not None:
@@ -83,6 +88,7 @@ def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str
     model.require_fitted()
     index, train = ScoringIndex(model, threads=1), model.train_
     row, at = row_of(train.users, user), row_of(train.items, item)
+    require_history(model, row, "explanations")
     contributions = model.evidence(row, at)
     if contributions is None and index.interest_space is None:
         raise ParameterError(

@@ -51,11 +51,14 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
             return [_npz(path, model, space.metric, items, users, owner, interest)]
         path.mkdir(parents=True, exist_ok=True)
         written = [path / "items.parquet", path / "users.parquet", path / "about.json"]
-        with atomic_write(written[0]) as temporary:
-            pl.DataFrame([train.items.series.alias("item"), _column(items)]).write_parquet(temporary)
-        with atomic_write(written[1]) as temporary:
+        with (
+            atomic_write(written[0]) as temporary,
+            temporary.open("wb") as file,
+        ):  # polars takes no name that is not UTF-8
+            pl.DataFrame([train.items.series.alias("item"), _column(items)]).write_parquet(file)
+        with atomic_write(written[1]) as temporary, temporary.open("wb") as file:
             columns = [train.users.take(owner).alias("user"), pl.Series("interest", interest), _column(users)]
-            pl.DataFrame(columns).write_parquet(temporary)
+            pl.DataFrame(columns).write_parquet(file)
         about = {"metric": space.metric, "dim": items.shape[1], "items": len(items), "user_vectors": len(users)}
         with atomic_write(written[2]) as temporary:
             temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -119,6 +122,6 @@ def _faiss(faiss: Any, path: Path, metric: str, items: NDArray[np.float32]) -> P
     try:
         with atomic_write(path) as temporary:
             faiss.write_index(index, str(temporary))
-    except RuntimeError as problem:  # how faiss says that a file cannot be opened
+    except (RuntimeError, TypeError) as problem:  # how faiss says that a file cannot be opened, or is no UTF-8
         raise OSError(str(problem)) from problem
     return path

@@ -12,13 +12,14 @@ import polars as pl
 from tastespace import _native
 from tastespace.checks import require_on_unknown
 from tastespace.data.features import content_frame, content_ids, is_matrix, rows_for
-from tastespace.data.ids import IdMap, id_series, plain_series
+from tastespace.data.ids import IdMap, encode, id_series, plain_series
 from tastespace.data.interactions import Interactions
-from tastespace.data.tables import from_polars, to_polars
+from tastespace.data.tables import from_polars, reordered, stacked, to_polars
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.recommend.request import Request, RequestedUsers, as_list
 from tastespace.recommend.topk import TopKLists
+from tastespace.threads import require_polars
 
 Model = TypeVar("Model", bound=Recommender)
 _EXAMPLES = 3
@@ -53,7 +54,7 @@ def recommend_for(
     if features is not None:
         new, given = _from_features(model, histories, features, on_unknown)
         requested = RequestedUsers(given, new.train_.users.index_of(given).astype(np.int32))
-        return from_polars(pl.concat(TopKLists(new, request).frames(requested)), new.train_.backend)
+        return from_polars(stacked(list(TopKLists(new, request).frames(requested))), new.train_.backend)
     _require_histories(histories)
     known, empty, given = _read(model.train_, histories, on_unknown)
     if len(empty) and on_unknown == "error":
@@ -69,10 +70,12 @@ def recommend_for(
         parts.append(TopKLists(model, request).popular(empty))
     if not parts:
         parts = [pl.DataFrame(schema=TopKLists(model, request).schema(known.users.series))]
-    frame = pl.concat(parts)
-    order = given.to_frame("user").with_row_index("__at")
-    frame = frame.join(order, on="user", how="left").sort("__at", "rank").drop("__at")
-    return from_polars(frame, known.backend)
+    frame = stacked(parts)
+    if given.equals(known.users.series):  # in this order already
+        return from_polars(frame, known.backend)
+    everybody, place = encode(given, "user")
+    order = np.argsort(place)[everybody.find(frame["user"])]  # place in the request of the user of each row
+    return from_polars(reordered(frame, np.lexsort((frame["rank"].to_numpy(), order))), known.backend)
 
 
 def folded(model: Model, histories: Interactions) -> Model:
@@ -87,6 +90,7 @@ def folded(model: Model, histories: Interactions) -> Model:
 
 def _from_features(model: Model, histories: Any, features: Any, on_unknown: str) -> tuple[Model, pl.Series]:
     """The model for new users with features, and their ids in the order in which they were given."""
+    require_polars("features=")
     known = with_history = None
     if histories is not None:
         known, _, with_history = _read(model.train_, histories, "skip" if on_unknown == "popular" else on_unknown)
@@ -179,10 +183,11 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
     if not len(frame):
         raise DataError("histories is empty: expected at least one user.")
     named = id_series(frame["user"], "user")
-    users = named.unique().sort()
-    wanted = frame["item"].drop_nulls()
-    rows = (train.items.index_of if on_unknown == "error" else train.items.find)(wanted)
-    owners = users.search_sorted(named.filter(frame["item"].is_not_null())).to_numpy()
+    everybody, codes = encode(named, "user")
+    users, taken = everybody.series, frame["item"]
+    given = ~taken.is_null().to_numpy() if taken.null_count() else np.ones(len(taken), dtype=bool)
+    rows = (train.items.index_of if on_unknown == "error" else train.items.find)(taken.filter(pl.Series(given)))
+    owners = codes[given]
     has_items = np.zeros(len(users), dtype=bool)
     has_items[owners[rows >= 0]] = True
     number = (np.cumsum(has_items) - 1)[owners[rows >= 0]].astype(np.int32)
@@ -199,7 +204,8 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
         user_attributes=None,
         backend=backend,
     )
-    return known, users.filter(pl.Series(~has_items)), named.unique(maintain_order=True)
+    first = np.sort(np.unique(codes, return_index=True)[1])
+    return known, users.filter(pl.Series(~has_items)), named.gather(pl.Series(first, dtype=pl.UInt32))
 
 
 def _from_lists(histories: Any) -> pl.DataFrame:

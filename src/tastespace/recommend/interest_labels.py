@@ -11,10 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.computed_once import computed_once
 from tastespace.data.attributes import title_column
 from tastespace.data.categories import Categories, category_column, item_categories
+from tastespace.data.ids import rows_at
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, nearest
+from tastespace.models.ranking import ranges
 
 _Rows: TypeAlias = NDArray[np.integer[Any]]
 
@@ -42,7 +45,9 @@ class Labeler:
                 f"the items have no attribute {column!r}; they have {', '.join(map(repr, known)) or 'none'}."
                 + nearest(column, known)
             )
-        self._column = column if column is not None else category_column(self._frame)
+        self._column = column
+        if column is None and self._frame is not None:
+            self._column = computed_once(self._frame, "category column", lambda: category_column(self._frame))
 
     def labels(self, items: Sequence[_Rows], support: Sequence[_Rows] | None = None) -> list[str | None]:
         """A name such as "Film-Noir, Crime" for each of one user's lists of items, where one fits; no name twice.
@@ -66,8 +71,12 @@ class Labeler:
         if self._categories is None or not len(items[at]):
             return []
         membership, counts = self._categories.membership, self._popularity_source.item_counts
-        share = np.asarray(membership[items[at]].mean(axis=0)).ravel()
+        starts = membership.indptr[items[at]].astype(np.int64)
+        own = membership.indices[ranges(starts, membership.indptr[items[at] + 1] - starts)]
+        share = np.bincount(own, minlength=membership.shape[1]) / len(items[at])
         frequent = np.flatnonzero(share >= _PART)
+        if not len(frequent):
+            return []
         frequent = frequent[np.argsort(-share[frequent], kind="stable")]
         columns = membership[:, frequent].toarray() > 0
         others = [rows for other, rows in enumerate(items) if other != at and len(rows)]
@@ -89,12 +98,11 @@ class Labeler:
 
     def titles(self, rows: _Rows) -> list[str]:
         """Titles of these items where there are any, else their ids."""
-        at = pl.Series(np.ascontiguousarray(rows), dtype=pl.UInt32)
         ids = [str(item) for item in self._train.items.take(rows).to_list()]
         column = title_column(self._frame)
         if column is None or self._frame is None:
             return ids
-        names = self._frame[column].gather(at).cast(pl.String, strict=False).to_list()
+        names = rows_at(self._frame[column], rows).cast(pl.String, strict=False).to_list()
         return [name or item for name, item in zip(names, ids, strict=True)]
 
     @cached_property
@@ -102,5 +110,6 @@ class Labeler:
         """The items' categories; None where there are none."""
         if self._column is None or self._frame is None:
             return None
-        categories = item_categories(self._frame[self._column])
+        values = self._frame[self._column]
+        categories = computed_once(self._frame, ("categories", self._column), lambda: item_categories(values))
         return categories if categories.names else None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.models.interest_ranking import InterestRanker
-from tastespace.models.ranking import Block, BlockRanker, no_items
+from tastespace.models.ranking import Block, BlockRanker, no_items, ranges
 from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.calibrated_lists import CategorySets, calibrated_lists, pool_relevance
 from tastespace.recommend.interest_choices import InterestChoices
@@ -51,8 +51,8 @@ def past_matches(index: ScoringIndex, users: NDArray[np.int32]) -> PastMatches:
     train, vectors = index.train, index.interest_vectors.user_offsets
     n_past = train.offsets[users + 1] - train.offsets[users]
     position = np.repeat(np.arange(len(users)), n_past)
-    at = np.arange(len(position)) + np.repeat(train.offsets[users] - (np.cumsum(n_past) - n_past), n_past)
-    closeness, interests = index.nearest_interests(users[position], train.indices[at])
+    past = train.indices[ranges(train.offsets[users], n_past)]
+    closeness, interests = index.nearest_interests(users[position], past)
     first = np.concatenate([[0], np.cumsum(vectors[users + 1] - vectors[users])])
     rows = first[position] + interests
     counts = np.bincount(rows, minlength=first[-1])
@@ -115,17 +115,18 @@ class MixedLists:
         """Per user of the model, the items that must not be in the list: seen ones, those of muted interests."""
         train = self._index.train
         offsets, items = (train.offsets, train.indices) if self._exclude_seen else no_items(train.n_users)
+        muted_rows = sorted(row for row, muted in choices.muted.items() if muted)
+        if not muted_rows:
+            return offsets, items
         counts = np.diff(offsets)
         parts, done = [], 0
-        for row in sorted(row for row, muted in choices.muted.items() if muted):
+        for row in muted_rows:
             everything = np.arange(train.n_items, dtype=np.int32)
             _, nearest = self._index.nearest_interests(np.full(train.n_items, row), everything)
             left_out = np.isin(nearest, list(choices.muted[row]))
             left_out[items[offsets[row] : offsets[row + 1]]] = True
             parts += [items[done : offsets[row]], everything[left_out]]
             counts[row], done = int(left_out.sum()), offsets[row + 1]
-        if not parts:
-            return offsets, items
         return np.concatenate([[0], np.cumsum(counts)]), np.concatenate([*parts, items[done:]])
 
     def _weights(
@@ -178,14 +179,14 @@ class MixedLists:
         for start in range(0, len(rows), _USERS_AT_ONCE):
             users = np.ascontiguousarray(rows[start : start + _USERS_AT_ONCE])
             n_vectors = space.user_offsets[users + 1] - space.user_offsets[users]
-            own = space.user_vectors[_ranges(space.user_offsets[users], n_vectors)].astype(np.float64)
+            own = space.user_vectors[ranges(space.user_offsets[users], n_vectors)].astype(np.float64)
             inverse = interest_scales(past_matches(self._index, users)) ** -self._mix.diversity
             queries = np.column_stack([2 * own, -np.ones(len(own)), -np.einsum("ij,ij->i", own, own)])
             first = np.concatenate([[0], np.cumsum(n_vectors)])
             scaled = VectorSpace((queries * inverse[:, None]).astype(np.float32), first, extended, "dot")
             n_out = offsets[users + 1] - offsets[users]
             own_offsets = np.concatenate([[0], np.cumsum(n_out)])
-            own_items = np.ascontiguousarray(left_out[_ranges(offsets[users], n_out)])
+            own_items = np.ascontiguousarray(left_out[ranges(offsets[users], n_out)])
             top = self._top(scaled, own_offsets, own_items, k)
             query, place = np.nonzero(top >= 0)
             found = top[query, place]
@@ -254,11 +255,6 @@ def interest_scales(past: PastMatches) -> NDArray[np.float64]:
     known = (past.counts > 0) & (total > 0)[owner]
     own = np.where(known, -past.closeness / np.maximum(1, past.counts), mean)
     return np.maximum(own, _FLOOR * mean)
-
-
-def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``starts[0], starts[0] + 1, ...`` of each length in turn, as one array."""
-    return np.arange(int(counts.sum())) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
 
 
 def block_of(users: NDArray[np.int32], source: VectorSpace | None = None) -> Block:

@@ -14,7 +14,7 @@ from tastespace.data.tables import from_polars
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
-from tastespace.recommend.request import as_list
+from tastespace.recommend.request import as_list, require_history
 from tastespace.recommend.scoring import ScoringIndex, TopK, require_interest_space
 
 
@@ -32,6 +32,8 @@ def similar_users(model: Recommender, users: Any, k: int = 10) -> Any:
     k = require_k(k)
     space = require_interest_space(model, "similar users")
     rows = _rows(model.train_.users, users, "user")
+    for row in rows[~model.can_serve(rows)][:1]:
+        require_history(model, int(row), "similar users")
     return _frame(model, model.train_.users, "user", rows, ScoringIndex(model).similar_users(rows, k), space)
 
 

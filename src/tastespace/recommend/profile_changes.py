@@ -8,7 +8,7 @@ from tastespace.errors import DataError
 from tastespace.models.base import Recommender
 from tastespace.models.profiles import Profile
 from tastespace.recommend.interest_choices import checked_boost, checked_mute
-from tastespace.recommend.request import row_of
+from tastespace.recommend.request import require_history, row_of
 from tastespace.recommend.scoring import require_interest_space
 
 
@@ -49,5 +49,6 @@ def _of(model: Recommender, user: Any) -> tuple[Any, int, Profile]:
     """The user's id as the model has it, the number of interests, and the profile so far."""
     offsets = require_interest_space(model, "interests to mute or boost").user_offsets
     row = row_of(model.train_.users, user)
+    require_history(model, row, "interests to mute or boost")
     key = model.train_.users[row]
     return key, int(offsets[row + 1] - offsets[row]), model.profiles.get(key, Profile())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,15 @@ from tastespace.checks import require_on_unknown, shortened
 from tastespace.data.ids import plain_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars
-from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
+from tastespace.models.base import Recommender
 from tastespace.models.inference import Filter
 from tastespace.recommend.filter_text import require_plain_condition
 from tastespace.recommend.rule_tables import RuleTables
 from tastespace.recommend.rules import Rules
+from tastespace.threads import require_polars
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Request:
     profile: bool = False
     """Whether the users' profiles apply; those who only evaluate or reorder lists leave them out."""
     titles: bool | str = False
+    index: str = "exact"
 
 
 def as_list(ids: Any) -> Any:
@@ -56,17 +62,33 @@ def as_list(ids: Any) -> Any:
 
 @dataclass(frozen=True)
 class RequestedUsers:
-    """The users of a request in its order: their ids, and their rows, -1 for those that are not in the model."""
+    """The users of a request in its order: their ids, and their rows, -1 for those whom the model cannot serve."""
 
     ids: pl.Series
     rows: NDArray[np.int32]
 
 
-def requested_users(train: Interactions, users: Any, on_unknown: str) -> RequestedUsers:
-    """The users requested; None means all."""
+def requested_users(model: Recommender, users: Any, on_unknown: str) -> RequestedUsers:
+    """The users requested; None means all.
+
+    Users without a training history are treated as unknown ones, unless the model can serve them. Where all users are
+    requested they are left out, with a note.
+    """
+    train = model.train_
     require_on_unknown(on_unknown)
     if users is None:
-        return RequestedUsers(train.users.series, np.arange(train.n_users, dtype=np.int32))
+        rows = np.arange(train.n_users, dtype=np.int32)
+        without = np.flatnonzero(~model.can_serve(rows))
+        rows[without] = -1
+        if len(without) and on_unknown == "error":
+            log.warning(
+                "%s of %s users have no training history and get no list, the first is %r. on_unknown='popular' gives "
+                "them the most popular items.",
+                f"{len(without):,}",
+                f"{train.n_users:,}",
+                train.users[int(without[0])],
+            )
+        return RequestedUsers(train.users.series, rows)
     wanted = as_list(users)
     if not len(wanted):
         raise DataError("the list of users is empty; leave users out for all users.")
@@ -76,13 +98,34 @@ def requested_users(train: Interactions, users: Any, on_unknown: str) -> Request
             return RequestedUsers(train.users.series[:0], np.empty(0, dtype=np.int32))
     find = train.users.index_of if on_unknown == "error" else train.users.find
     rows = find(wanted).astype(np.int32)
-    ids = train.users.take(np.maximum(rows, 0))
-    if (rows < 0).any():
+    if not (rows < 0).any():
+        ids = train.users.take(rows)
+    else:
         ids = wanted if isinstance(wanted, pl.Series) else plain_series("user", list(wanted))
         if ids.dtype.is_integer() and train.users.series.dtype.is_integer():
             own = ids.cast(train.users.series.dtype, strict=False)  # as in lists without unknown users
             ids = own if own.null_count() == ids.null_count() else ids
+    known = np.flatnonzero(rows >= 0)
+    without = known[~model.can_serve(rows[known])]
+    if len(without) and on_unknown == "error":
+        raise _without_history(train, rows[without], len(rows), "on_unknown='skip' leaves them out.")
+    rows[without] = -1
     return RequestedUsers(ids, rows)
+
+
+def require_history(model: Recommender, row: int, what: str) -> None:
+    """Raise unless the model can serve the user at this row; ``what`` is what needs that, such as shelves."""
+    if not model.can_serve(np.array([row]))[0]:
+        raise _without_history(model.train_, np.array([row]), 1, f"They have no {what}.")
+
+
+def _without_history(train: Interactions, rows: NDArray[Any], n_requested: int, advice: str) -> UnknownIdError:
+    """The error of requests for cold-start users."""
+    return UnknownIdError(
+        f"{len(rows)} of {n_requested} users have no interactions in the training data, the first is "
+        f"{train.users[int(rows[0])]!r}: cold-start users, of whom the model has learned nothing. {advice} "
+        "recommend(on_unknown='popular') gives them the most popular items, recommend_for lists from a history."
+    )
 
 
 def row_of(ids: Any, wanted: Any) -> int:
@@ -135,6 +178,9 @@ def _requested_rows(train: Interactions, items: Any, filter: Filter | None) -> N
 
 
 def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
+    if isinstance(filter, np.ndarray) and filter.dtype == np.bool_ and filter.shape == (train.n_items,):
+        return filter
+    require_polars("filter=")
     frame = attribute_frame(train)
     known = f"the columns of the items are {', '.join(map(repr, frame.columns))}."
     try:
@@ -143,14 +189,16 @@ def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
         if isinstance(filter, (str, pl.Expr)):
             expression = pl.sql_expr(filter) if isinstance(filter, str) else filter
             kept = frame.select(expression.alias("kept")).to_series()
+        elif isinstance(filter, (pl.Series, np.ndarray)):
+            kept = filter if isinstance(filter, pl.Series) else pl.Series("kept", filter)
         elif callable(filter):
             given = filter(from_polars(frame, train.backend))
             given = frame.select(given.alias("kept")).to_series() if isinstance(given, pl.Expr) else given
             kept = given if isinstance(given, pl.Series) else pl.Series("kept", np.asarray(given))
         else:
             raise ParameterError(
-                f'filter={filter!r}: expected a condition such as "year >= 1990", a polars expression, or a function '
-                f"from the frame of item attributes to one true or false per item; {known}"
+                f'filter={filter!r}: expected a condition such as "year >= 1990", a polars expression, a function from '
+                f"the frame of item attributes to one true or false per item, or an array of these; {known}"
             )
     except (KeyError, AttributeError, TypeError, IndexError) as problem:
         raise DataError(f"filter={_shown(filter)} failed on the items: {problem!r}; {known}") from problem

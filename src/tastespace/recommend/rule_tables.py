@@ -16,6 +16,7 @@ from tastespace.data.categories import item_categories
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.recommend.rules import Rules, seconds
+from tastespace.threads import require_polars
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ def rule_tables(train: Interactions, rules: Any, k: int) -> RuleTables | None:
         raise ParameterError(
             f"rules={rules!r}: expected tastespace.Rules(...), or Rules.from_file(path) for rules in a TOML file."
         )
+    require_polars("rules=")
     unknown: dict[str, list[Any]] = {}
     reader = _Reader(train, unknown)
     pins = reader.pins(rules)

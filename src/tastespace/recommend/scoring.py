@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -33,6 +33,14 @@ from tastespace.threads import resolve_threads
 ItemLists = tuple[NDArray[np.int64], NDArray[np.int32]]
 """A list of item rows per user, as offsets and rows."""
 Scores = Callable[[Rows], NDArray[np.float32]]
+
+
+class Ranker(Protocol):
+    """What finds lists: `BlockRanker`, or a search that does not look at all items."""
+
+    def blocks(self, users: NDArray[np.int32], k: int | None = None) -> Iterator[Block]:
+        """The lists of these users, in blocks; of another length than it was made for where k is given."""
+
 
 _DEEPER = 8  # how much longer a list gets where one group of interests found too few items in it
 
@@ -119,11 +127,17 @@ def require_interest_space(model: Recommender, what: str) -> VectorSpace:
     return require_vectors(model, what) if space is None else space
 
 
+def frozen(space: VectorSpace | None) -> VectorSpace | None:
+    """The same vectors, read-only from now on, where there are any."""
+    return None if space is None else space.freeze()
+
+
 class ScoringIndex:
     """Scores and ranks of a fitted model, for every kind of list.
 
-    It only reads the model and keeps nothing but references to its arrays: make a new one when these are replaced
-    (`fit`, `partial_fit`).
+    It takes no time to make one. What depends on all users or all items (that vectors are finite, their squares, the
+    items in the order of the kernels) is computed with the first list and kept with the model's arrays, which are
+    read-only from then on (`VectorSpace.freeze`); a model that learns has new ones. Threads may share a model.
 
     >>> from tastespace import CML, synthetic
     >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -137,16 +151,17 @@ class ScoringIndex:
         self.model = model
         self.train = model.train_
         self.threads = resolve_threads(threads)
+        _ = self.interest_space  # frozen before anything is computed from it
 
     @cached_property
     def space(self) -> VectorSpace | None:
         """The model's vectors; None for models without any."""
-        return self.model.vectors()
+        return frozen(self.model.vectors())
 
     @cached_property
     def interest_space(self) -> VectorSpace | None:
         """The vectors that tell which interest an item matches; None for models without any."""
-        return self.model.interest_space() if self.space is None else self.space
+        return frozen(self.model.interest_space()) if self.space is None else self.space
 
     @property
     def interest_vectors(self) -> VectorSpace:
@@ -179,13 +194,11 @@ class ScoringIndex:
             excluded = (self.train.offsets, self.train.indices) if exclude_seen else no_items(self.train.n_users)
         return self.ranked(self.ranker(k, excluded, candidates), users)
 
-    def ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> BlockRanker:
+    def ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> Ranker:
         """What finds the lists of `top_k`; vectors that make no sense are an error."""
         return BlockRanker(self.model, *excluded, *no_items(self.train.n_users), k, self.threads, candidates)
 
-    def ranked(
-        self, ranker: BlockRanker, users: NDArray[np.int32], k: int | None = None
-    ) -> Iterator[tuple[Block, TopK]]:
+    def ranked(self, ranker: Ranker, users: NDArray[np.int32], k: int | None = None) -> Iterator[tuple[Block, TopK]]:
         """The lists of `top_k` from a `ranker`, of another length where k is given."""
         return ((block, self.matched(block.users, self._scored(block))) for block in ranker.blocks(users, k))
 
@@ -312,7 +325,7 @@ class ScoringIndex:
 
     def similar_items(self, items: Rows, k: int) -> TopK:
         """The k items closest to each of these: by distance, by cosine, or as the model itself compares items."""
-        space = self.model.item_space()
+        space = frozen(self.model.item_space())
         if space is None:
             return self._lists(lambda at: self._item_scores(items[at]), self.train.items, [[row] for row in items], k)
         return self._lists(items_as_queries(space, items), self.train.items, [[row] for row in items], k)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -13,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace.checks import require_k
+from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
@@ -29,6 +31,7 @@ from tastespace.recommend.request import candidate_rows
 from tastespace.recommend.rule_tables import rule_tables
 from tastespace.recommend.ruled_lists import ruled_shelves
 from tastespace.recommend.rules import Rules
+from tastespace.recommend.shelves_html import shelf_html, shelves_html
 from tastespace.recommend.user_interests import UserInterests, user_interests
 from tastespace.recommend.wording import Wording, WordingLike
 
@@ -74,6 +77,10 @@ class Shelf:
         titles = list(dict.fromkeys(self.because_titles))[:2]
         return self.wording.shelf_name(titles) if titles else f"interest {self.interest}"
 
+    def _repr_html_(self) -> str:
+        """A row of cards, for notebooks."""
+        return shelf_html(self.name, self.weight, self.because_titles if self.label else [], self.titles)
+
     def __str__(self) -> str:
         return f"{self.name} ({100 * self.weight:.0f} %): {', '.join(self.titles)}"
 
@@ -100,6 +107,10 @@ class Shelves:
 
     def __str__(self) -> str:
         return "\n".join([f"shelves of {self.user}", *(f"  {shelf}" for shelf in self.shelves)])
+
+    def _repr_html_(self) -> str:
+        """A row of cards for each shelf, for notebooks."""
+        return shelves_html(self.user, (shelf._repr_html_() for shelf in self.shelves))
 
     def to_frame(self, titles: bool = False) -> Any:
         """One row per item: user, shelf (from 1), interest, weight, label, item, rank, score (and distance).
@@ -135,8 +146,9 @@ class Shelves:
             "score": pl.Float32,
             "distance": pl.Float32,
         }
-        frame = pl.DataFrame(rows, schema=schema, orient="row").drop([] if titles else ["title"])
-        return from_polars(frame if self.has_distances else frame.drop("distance"), self.backend)
+        shown = {"title": titles, "distance": self.has_distances}
+        columns = [one for one in pl.DataFrame(rows, schema=schema, orient="row") if shown.get(one.name, True)]
+        return from_polars(pl.DataFrame(columns), self.backend)
 
 
 def shelves(
@@ -178,29 +190,46 @@ def shelves(
         lists = ruled_shelves(view.index, view.row, groups, sizes, tables, exclude_seen, candidates)
     found = []
     labels = view.labels(labeler, groups, [rows for rows, _ in lists])
-    for group, label, (rows, scores) in zip(groups, labels, lists, strict=True):
+    past = [view.past_of(group)[:_BECAUSE] for group in groups]
+    # Of all shelves at once: to look up a few items costs as much as to look up one.
+    shown = np.concatenate([rows for rows, _ in lists])
+    closeness, interests = view.index.nearest_interests(np.full(len(shown), view.row), shown)
+    named = _Named(train, labeler, [*(rows for rows, _ in lists), *past])
+    first = 0
+    for at, (group, label, (rows, scores)) in enumerate(zip(groups, labels, lists, strict=True)):
+        here = slice(first, first + len(rows))
+        first += len(rows)
         if not len(rows):
             continue
-        past = view.past_of(group)[:_BECAUSE]
-        closeness, own_interests = view.index.nearest_interests(np.full(len(rows), view.row), rows)
         shelf = Shelf(
             interest=group[0],
             interests=tuple(sorted(group)),
             weight=float(view.weights[group].sum()),
             label=label,
-            items=train.items.take(rows).to_list(),
+            items=named.ids[at],
             scores=scores.tolist(),
-            because=train.items.take(past).to_list(),
-            titles=labeler.titles(rows),
-            because_titles=labeler.titles(past),
-            distances=(-closeness).tolist() if view.index.has_distances else None,
+            because=named.ids[len(groups) + at],
+            titles=named.titles[at],
+            because_titles=named.titles[len(groups) + at],
+            distances=(-closeness[here]).tolist() if view.index.has_distances else None,
             wording=words,
-            item_interests=own_interests.tolist(),
+            item_interests=interests[here].tolist(),
         )
         found.append(shelf)
     found = _with_different_names(found)
     kinds = train.users.series.dtype, train.items.series.dtype
     return Shelves(train.users[view.row], found, view.index.has_distances, train.backend, *kinds)
+
+
+class _Named:
+    """Ids and titles of the items of several lists."""
+
+    def __init__(self, train: Interactions, labeler: Labeler, lists: list[NDArray[np.int32]]) -> None:
+        rows = np.concatenate(lists)
+        ids, titles = train.items.take(rows).to_list(), labeler.titles(rows)
+        ends = np.cumsum([0, *map(len, lists)]).tolist()
+        self.ids = [ids[start:end] for start, end in pairwise(ends)]
+        self.titles = [titles[start:end] for start, end in pairwise(ends)]
 
 
 def _with_different_names(found: list[Shelf]) -> list[Shelf]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +12,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from polars.io.plugins import register_io_source
 
 from tastespace.atomic import atomic_write
 from tastespace.checks import is_whole, require_k
 from tastespace.data.attributes import item_titles
-from tastespace.data.tables import from_polars
+from tastespace.data.ids import rows_at
+from tastespace.data.tables import from_polars, reordered, stacked
 from tastespace.errors import DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.profiles import Profiles
+from tastespace.recommend.ann_lists import scoring_index
+from tastespace.recommend.frame_stream import STREAMED, write_frames
 from tastespace.recommend.interest_choices import (
     InterestChoices,
     interest_choices,
@@ -32,12 +35,14 @@ from tastespace.recommend.mix_options import Mix, boosted_mix, resolve_mix
 from tastespace.recommend.request import Request, RequestedUsers, candidate_rows, requested_users
 from tastespace.recommend.rule_tables import rule_tables
 from tastespace.recommend.ruled_lists import RuledLists, apply_rules, pin_lists
-from tastespace.recommend.scoring import Lists, ScoringIndex, merged, require_interest_space
+from tastespace.recommend.scoring import Lists, merged, require_interest_space
+from tastespace.threads import require_polars
 
-STREAMED = {".parquet": "sink_parquet", ".csv": "sink_csv", ".jsonl": "sink_ndjson"}
-"""Files that `recommend_to` writes, and how."""
+log = logging.getLogger(__name__)
+
 _MUTED_AT_ONCE = 50_000_000  # items of users with muted interests
 _USERS_AT_ONCE = 4096
+_EXACT_MIXES = ("proportional", "scaled")
 
 
 class TopKLists:
@@ -45,7 +50,7 @@ class TopKLists:
 
     def __init__(self, model: Recommender, request: Request) -> None:
         self._model = model
-        self._index = ScoringIndex(model, request.threads)
+        self._index = scoring_index(model, request.threads, request.index)
         train = model.train_
         self._tables = rule_tables(train, request.rules, require_k(request.k))
         self._candidates = candidate_rows(train, request.items, request.filter, self._tables)
@@ -55,6 +60,8 @@ class TopKLists:
         self._profiles = model.profiles if request.profile else Profiles()
         self._exclude_seen = request.exclude_seen
         self._mix = resolve_mix(self._index, request)
+        if request.index == "ann" and self._mix.name in _EXACT_MIXES:
+            log.warning("index='ann': mix=%r needs the distances to all items; they are all compared", self._mix.name)
         self._boosted_mix = boosted_mix(self._mix, request)
         self._lists = self._mixed(self._mix)
         self._titles = item_titles(train.item_attributes, request.titles) if request.titles else None
@@ -131,7 +138,7 @@ class TopKLists:
             at = known[first : first + len(block.users)]
             first += len(block.users)
             columns = [
-                ids.gather(pl.Series(at[found.query], dtype=pl.UInt32)).alias("user"),
+                rows_at(ids, at[found.query]).alias("user"),
                 *self._item_columns(found.rows),
                 pl.Series("rank", found.rank),
                 pl.Series("score", found.scores),
@@ -147,16 +154,19 @@ class TopKLists:
         ids = self._model.train_.items.take(rows).alias("item")
         if self._titles is None:
             return [ids]
-        return [ids, self._titles.gather(pl.Series(rows, dtype=pl.UInt32)).alias("title")]
+        return [ids, rows_at(self._titles, rows).alias("title")]
 
     def popular(self, users: pl.Series) -> pl.DataFrame:
         """The most popular items, for users who are not in the model: their scores are null."""
         best = self._most_popular()
-        lists = pl.DataFrame(self._item_columns(best)).with_columns(
-            pl.Series("rank", np.arange(1, len(best) + 1, dtype=np.int32)),
-            *(pl.lit(None, dtype=kind).alias(name) for name, kind in self._value_columns().items()),
-        )
-        return users.alias("user").to_frame().join(lists, how="cross")
+        n = len(users) * len(best)
+        columns = [
+            users.gather(pl.Series(np.repeat(np.arange(len(users)), len(best)), dtype=pl.UInt32)).alias("user"),
+            *self._item_columns(np.tile(best, len(users))),
+            pl.Series("rank", np.tile(np.arange(1, len(best) + 1, dtype=np.int32), len(users))),
+            *(pl.Series(name, [None], dtype=kind).new_from_index(0, n) for name, kind in self._value_columns().items()),
+        ]
+        return pl.DataFrame(columns)
 
     def _most_popular(self) -> NDArray[np.int32]:
         """Rows of the k most popular items that the request and the rules allow."""
@@ -186,18 +196,18 @@ class TopKLists:
 def recommend(model: Recommender, users: Any, request: Request, on_unknown: str = "error") -> Any:
     """`Recommender.recommend`."""
     lists = TopKLists(model, request)
-    requested = requested_users(model.train_, users, on_unknown)
+    requested = requested_users(model, users, on_unknown)
     unknown = np.flatnonzero(requested.rows < 0)
     if len(unknown) and on_unknown == "popular":
         # By position in the request, because a user may be in it twice; ids come in when all are in order.
         numbered = RequestedUsers(pl.Series(np.arange(len(requested.rows))), requested.rows)
-        parts = [*lists.frames(numbered), lists.popular(pl.Series(unknown))]
-        found = pl.concat(parts).sort("user", maintain_order=True)
-        found = found.with_columns(requested.ids.gather(found["user"]).alias("user"))
-        return from_polars(found, model.train_.backend)
+        found = stacked([*lists.frames(numbered), lists.popular(pl.Series(unknown))])
+        found = reordered(found, np.argsort(found["user"].to_numpy(), kind="stable"))
+        ids = requested.ids.gather(found["user"].cast(pl.UInt32)).alias("user")
+        return from_polars(pl.DataFrame([ids, *found.get_columns()[1:]]), model.train_.backend)
     parts = list(lists.frames(requested))
     empty = pl.DataFrame(schema=lists.schema(requested.ids))
-    return from_polars(pl.concat(parts) if parts else empty, model.train_.backend)
+    return from_polars(stacked(parts) if parts else empty, model.train_.backend)
 
 
 def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -216,10 +226,11 @@ def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[
         )
     top = np.full((len(wanted), request.k), -1, dtype=np.int32)
     scores = np.full(top.shape, np.nan, dtype=np.float32)
-    first = 0
-    for block, found in lists.blocks(wanted.astype(np.int32)):
-        top[first + found.query, found.rank - 1] = found.rows
-        scores[first + found.query, found.rank - 1] = found.scores
+    served, first = np.flatnonzero(model.can_serve(wanted)), 0
+    for block, found in lists.blocks(wanted[served].astype(np.int32)):
+        at = served[first + found.query]
+        top[at, found.rank - 1] = found.rows
+        scores[at, found.rank - 1] = found.scores
         first += len(block.users)
     return top, scores
 
@@ -240,22 +251,13 @@ def recommend_to(model: Recommender, path: str | Path, users: Any, request: Requ
     path = require_path(path)
     if path.suffix not in STREAMED:
         raise ParameterError(f"{path}: expected a name that ends in {', '.join(STREAMED)}.")
+    require_polars("recommend_to")
     lists = TopKLists(model, request)
-    requested = requested_users(model.train_, users, "error")
+    requested = requested_users(model, users, "error")
     frames = lists.frames(requested)  # a model whose vectors make no sense is an error before anything is written
-    written = 0
-
-    def source(with_columns: Any, predicate: Any, n_rows: Any, batch_size: Any) -> Iterator[pl.DataFrame]:
-        nonlocal written
-        for frame in frames:
-            written += len(frame)
-            yield frame
-
-    streamed = register_io_source(io_source=source, schema=lists.schema(requested.ids))
     try:
         # An open file, not its name: after an error polars may still create the file that it was to write.
         with atomic_write(path) as temporary, temporary.open("wb") as file:
-            getattr(streamed, STREAMED[path.suffix])(file, maintain_order=True)
+            return write_frames(frames, lists.schema(requested.ids), file, path.suffix)
     except (OSError, pl.exceptions.PolarsError) as problem:
         raise DataError(f"{path} could not be written: {str(problem).splitlines()[0]}") from problem
-    return written

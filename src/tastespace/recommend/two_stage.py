@@ -93,6 +93,10 @@ class TwoStage(Recommender):
             _put_in_front(scores, query, rows)
         return out
 
+    def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """The users whom the first stage can serve."""
+        return self.model_.can_serve(users)
+
     def item_space(self) -> VectorSpace | None:
         """The first stage's vectors."""
         self.require_fitted()

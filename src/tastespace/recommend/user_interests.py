@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tastespace.models.base import Recommender
 from tastespace.recommend.interest_labels import Labeler
-from tastespace.recommend.request import row_of
+from tastespace.recommend.request import require_history, row_of
 from tastespace.recommend.scoring import ScoringIndex, require_interest_space
 
 _LABELED = 20  # items of an interest, besides the past ones, that help to name it
@@ -75,5 +75,6 @@ def user_interests(model: Recommender, user: Any, what: str) -> UserInterests:
     require_interest_space(model, what)
     index = ScoringIndex(model, threads=1)  # to start threads takes longer than to rank for one user
     row = row_of(model.train_.users, user)
+    require_history(model, row, what)
     past = index.seen(row)
     return UserInterests(index, row, past, index.interest_scores(row, past))

@@ -8,20 +8,27 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.checks import is_whole, require_seed, require_whole, shortened
+from tastespace.data.mapped_arrays import all_finite
 from tastespace.errors import ParameterError, TrainingError, require_path
-from tastespace.training.checkpoint import read_checkpoint, write_checkpoint
+from tastespace.interrupts import interrupt_ends_task
+from tastespace.training.checkpoint import (
+    read_checkpoint,
+    require_run_metadata,
+    require_same_arrays,
+    write_checkpoint,
+)
 from tastespace.training.progress import EpochBar
 
 log = logging.getLogger(__name__)
 
+_MOST_KEPT = 256 << 20  # bytes of learned state that are copied after each epoch
 Arrays = dict[str, NDArray[Any]]
 Callback = Callable[[dict[str, Any]], object]
 """Called after every epoch with its row of the history; returning False stops the training."""
@@ -101,7 +108,13 @@ class Outcome:
     best_epoch: int
     """Number of the epoch whose vectors were kept, counted from 1."""
     stopped: str
-    """``"finished"``, ``"early"``, ``"time"``, ``"callback"`` or ``"interrupted"``."""
+    """``"finished"``, ``"early"``, ``"time"``, ``"callback"``, ``"interrupted"`` or ``"diverged"``."""
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+    """What went wrong without losing what was learned: files that could not be written, an epoch that diverged."""
+
+
+class _DivergedError(Exception):
+    """The loss or what is learned is not finite any more."""
 
 
 class Loop:
@@ -138,9 +151,11 @@ class Loop:
         self._progress = progress
         self._history: list[dict[str, Any]] = []
         self._best: Arrays = {}
+        self._last_good: Arrays = {}
         self._best_score = -math.inf
         self._best_epoch = 0
         self._validations_without_improvement = 0
+        self._diagnostics: dict[str, dict[str, Any]] = {}
         self._saved_at = time.monotonic()
 
     def run(self) -> Outcome:
@@ -155,7 +170,13 @@ class Loop:
                     break
                 try:
                     go_on = self._one_epoch(epoch, bar)
+                except _DivergedError as problem:
+                    self._keep_last_good(epoch, str(problem))
+                    stopped = "diverged"
+                    break
                 except KeyboardInterrupt:
+                    if interrupt_ends_task():
+                        raise
                     log.warning("interrupted in epoch %d; the model keeps what it has learned so far", epoch + 1)
                     stopped = "interrupted"
                     break
@@ -164,14 +185,19 @@ class Loop:
                     break
                 minutes = self._settings.max_minutes
                 if minutes is not None and time.monotonic() - began > 60 * minutes:
-                    log.warning("stopped after epoch %d: max_minutes=%g", epoch + 1, minutes)
+                    log.info("stopped after epoch %d: max_minutes=%g", epoch + 1, minutes)
                     stopped = "time"
                     break
         if stopped == "finished" and self._out_of_patience():
             stopped = "early"
+        diagnostics = list(self._diagnostics.values())
+        for one in diagnostics:
+            log.warning("at the end of training: %s", one["message"])
         if self._best:
-            return Outcome(self._history, self._best, self._best_epoch, stopped)
-        return Outcome(self._history, self._trainable.result(), len(self._history), stopped)
+            return Outcome(self._history, self._best, self._best_epoch, stopped, diagnostics)
+        if stopped == "diverged":
+            return Outcome(self._history, self._last_good, len(self._history), stopped, diagnostics)
+        return Outcome(self._history, self._trainable.result(), len(self._history), stopped, diagnostics)
 
     def _one_epoch(self, epoch: int, bar: EpochBar) -> bool:
         start = time.perf_counter()
@@ -188,6 +214,8 @@ class Loop:
         self._write_log()
         answers = [callback(dict(row)) for callback in self._callbacks]
         self._maybe_checkpoint(epoch)
+        if self._validate is None and epoch + 1 < self._settings.epochs:
+            self._keep_copy()
         return not any(answer is False for answer in answers)
 
     def _validate_epoch(self, epoch: int) -> float:
@@ -207,14 +235,29 @@ class Loop:
     def _require_finite(self, epoch: int, row: dict[str, Any]) -> None:
         bad = "the loss" if not math.isfinite(row["loss"]) else None
         for name, array in self._trainable.state().items():
-            if bad is None and not np.isfinite(array).all():
+            if bad is None and not all_finite(array):
                 bad = f"{name!r}"
         if bad is not None:
-            where = self._settings.checkpoint
-            kept = f" The last good checkpoint is {where}." if where and Path(where).exists() else ""
-            raise TrainingError(
-                f"training diverged in epoch {epoch + 1}: {bad} became NaN or infinite. Lower learning_rate.{kept}"
+            raise _DivergedError(
+                f"training diverged in epoch {epoch + 1}: {bad} became NaN or infinite. Lower learning_rate."
             )
+
+    def _keep_copy(self) -> None:
+        """Keep what was learned so far, in case the next epoch diverges; a large model relies on its checkpoint."""
+        if sum(array.nbytes for array in self._trainable.state().values()) <= _MOST_KEPT:
+            self._last_good = self._trainable.result()
+
+    def _keep_last_good(self, epoch: int, message: str) -> None:
+        """The epoch diverged: go back to what was learned before, or raise where that is nothing."""
+        path = self._settings.checkpoint
+        if not self._best and not self._last_good and path is not None and Path(path).exists():
+            self._resume()
+            self._last_good = self._trainable.result()
+        if not self._history or not (self._best or self._last_good):
+            raise TrainingError(message)
+        kept = self._best_epoch if self._best else len(self._history)
+        message = f"{message} The model is that of epoch {kept}."
+        self._diagnostics["diverged"] = {"kind": "diverged", "epoch": epoch + 1, "kept_epoch": kept, "message": message}
 
     # ---- checkpoints and logs ------------------------------------------------------------------------------
 
@@ -224,6 +267,7 @@ class Loop:
         if path is None or not Path(path).exists():
             return 0
         arrays, metadata = read_checkpoint(Path(path))
+        require_run_metadata(path, metadata)
         own, stored = self._identity, metadata["identity"]
         for name in dict.fromkeys([*own, *stored]):
             if own.get(name) != stored.get(name):
@@ -232,8 +276,12 @@ class Loop:
                     f"{own.get(name)!r}. Delete the file, give another path, or restore the setting."
                 )
         state = {name: array for name, array in arrays.items() if not name.startswith("best.")}
+        require_same_arrays(path, state, self._trainable.state())
+        best = {name.removeprefix("best."): a for name, a in arrays.items() if name.startswith("best.")}
+        if best or metadata["best_epoch"]:
+            require_same_arrays(path, best, self._trainable.result())
         self._trainable.load_state({**self._trainable.state(), **state})
-        self._best = {name.removeprefix("best."): a for name, a in arrays.items() if name.startswith("best.")}
+        self._best = best
         self._history = metadata["history"]
         self._best_score, self._best_epoch = metadata["best_score"], metadata["best_epoch"]
         if self._best_score is None:
@@ -260,23 +308,40 @@ class Loop:
             "best_epoch": self._best_epoch,
             "validations_without_improvement": self._validations_without_improvement,
         }
-        write_checkpoint(Path(settings.checkpoint), arrays, metadata)
+        try:
+            write_checkpoint(Path(settings.checkpoint), arrays, metadata)
+        except OSError as problem:
+            self._not_written("checkpoint", settings.checkpoint, epoch + 1, problem)
+        else:
+            self._diagnostics.pop("checkpoint", None)  # an older one that failed does not matter now
         self._saved_at = time.monotonic()
+
+    def _not_written(self, what: str, path: str, epoch: int, problem: OSError) -> None:
+        """Training goes on where a file cannot be written, so that nothing learned is lost; said now and at the end."""
+        message = f"the {what} {path} could not be written after epoch {epoch} ({problem.strerror or problem})"
+        if what not in self._diagnostics:
+            log.warning("%s; training goes on", message)
+        self._diagnostics[what] = {"kind": f"{what}-not-written", "epoch": epoch, "message": f"{message}."}
 
     def _write_log(self) -> None:
         """The whole history again: short, and right after a resumed run too."""
         if self._settings.log_file is None:
             return
         path = Path(self._settings.log_file)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", newline="", encoding="utf-8") as file:
-            if path.suffix == ".csv":
-                columns = list(dict.fromkeys(name for row in self._history for name in row))
-                writer = csv.DictWriter(file, columns)
-                writer.writeheader()
-                writer.writerows(self._history)
-            else:
-                file.writelines(json.dumps(row) + "\n" for row in self._history)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w", newline="", encoding="utf-8") as file:
+                if path.suffix == ".csv":
+                    columns = list(dict.fromkeys(name for row in self._history for name in row))
+                    writer = csv.DictWriter(file, columns)
+                    writer.writeheader()
+                    writer.writerows(self._history)
+                else:
+                    file.writelines(json.dumps(row) + "\n" for row in self._history)
+        except OSError as problem:
+            self._not_written("log", self._settings.log_file, len(self._history), problem)
+        else:
+            self._diagnostics.pop("log", None)
 
 
 def _json_round_trip(identity: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.data.interactions import Interactions
+from tastespace.data.mapped_arrays import is_mapped, new_zeros, release, row_blocks
 from tastespace.training.loop import Arrays
 from tastespace.training.update_visits import UpdateVisits
+from tastespace.training.user_blocks import user_blocks
 
 Schedule = Literal["constant", "linear", "cosine"]
 SCHEDULES = ("constant", "linear", "cosine")
@@ -61,6 +63,10 @@ class TrainingSettings:
     """Epochs that went before, in a fit and its updates: random numbers go on from there."""
     visits: UpdateVisits | None = None
     """Which positives an epoch goes through; None: all."""
+    users_at_once: int | None = None
+    """Users whose positives are visited together (`tastespace.training.user_blocks`); None: all of them."""
+    spill: str | None = None
+    """Folder of what is as large as the user vectors; None: memory."""
 
 
 class NativeTrainer(ABC, Generic[Totals]):
@@ -71,14 +77,14 @@ class NativeTrainer(ABC, Generic[Totals]):
 
     def __init__(
         self,
-        n_positives: int,
+        train: Interactions,
         data: _native.DpcmlData | _native.BprData,
         settings: _native.DpcmlSettings | _native.BprSettings,
         learned: Arrays,
         optimizers: dict[str, _native.OptimizerState],
         run: TrainingSettings,
     ) -> None:
-        self._n_positives, self._data = n_positives, data
+        self._offsets, self._n_positives, self._data = train.offsets, train.n_interactions, data
         self._block_size, self._optimizer = settings.block_size, settings.optimizer
         n_negatives = settings.n_negatives if isinstance(settings, _native.DpcmlSettings) else 1
         per_call = min(_POSITIVES_PER_CALL, _SCORES_PER_CALL // (1 + n_negatives))
@@ -89,8 +95,15 @@ class NativeTrainer(ABC, Generic[Totals]):
             self._state |= {f"{side}_{part}": array for part, array in optimizer_arrays(state).items()}
         self._has_mean = False
         self._means: Arrays = (
-            {} if run.average <= 1 else {f"mean_{name}": array.copy() for name, array in learned.items()}
+            {} if run.average <= 1 else {f"mean_{name}": self._copy(array) for name, array in learned.items()}
         )
+
+    def _copy(self, array: NDArray[Any]) -> NDArray[Any]:
+        """A copy in memory or, of a mapped array, in another file."""
+        copied = new_zeros(self._run.spill if is_mapped(array) else None, array.shape, array.dtype)
+        for rows in row_blocks(array, copied):
+            copied[rows] = array[rows]
+        return copied
 
     def _before_epoch(self) -> None:
         """What is computed at the start of an epoch: nothing, unless a subclass says so."""
@@ -111,28 +124,58 @@ class NativeTrainer(ABC, Generic[Totals]):
         """One pass over all positives; ``tick(done, loss)`` is called after each call of the kernel."""
         self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
         self._before_epoch()
-        step = self._positives_per_call
         totals = self._zero_totals()
         number = self._run.first_epoch + epoch
-        n_positives = self._n_positives
-        if self._run.visits is not None:
-            visited = self._run.visits.of_epoch(number)
-            n_positives = len(visited)
-            self._data.visit(visited)
-        for first in range(0, n_positives, step):
-            last = min(n_positives, first + step)
-            totals = totals + self._train_range(number, first, last)
-            tick(last - first, totals.loss / max(1, totals.n_steps))
+        for n_positives in self._visits_of(number):
+            for first in range(0, n_positives, self._positives_per_call):
+                last = min(n_positives, first + self._positives_per_call)
+                totals = totals + self._train_range(number, first, last)
+                tick(last - first, totals.loss / max(1, totals.n_steps))
+        self.end_epoch(epoch)
+        return self._log_row(totals)
+
+    def train_share(self, epoch: int, share: int, n_shares: int) -> dict[str, float]:
+        """One of ``n_shares`` equal parts of an epoch's order; gives sums: loss, steps, what a row of the log needs.
+
+        After the last share of an epoch call `end_epoch`.
+        """
+        self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
+        totals = self._zero_totals()
+        end = self._n_positives * (share + 1) // n_shares
+        for first in range(self._n_positives * share // n_shares, end, self._positives_per_call):
+            totals = totals + self._train_range(epoch, first, min(end, first + self._positives_per_call))
+        return {name: value * totals.n_steps for name, value in self._log_row(totals).items()} | {
+            "n_steps": totals.n_steps
+        }
+
+    def end_epoch(self, epoch: int) -> None:
+        """Take the epoch into the running means."""
         self._has_mean = True
         for name, mean in self._means.items():
-            mean += (self._learned[name.removeprefix("mean_")] - mean) / min(epoch + 1, self._run.average)
-        return self._log_row(totals)
+            learned = self._learned[name.removeprefix("mean_")]
+            for rows in row_blocks(mean, learned):
+                mean[rows] += (learned[rows] - mean[rows]) / min(epoch + 1, self._run.average)
+        release(*self.state().values())
+
+    def _visits_of(self, number: int) -> Iterator[int]:
+        """Tell the kernel which positives it goes through, once or block after block; gives how many."""
+        if self._run.visits is not None:
+            visited = self._run.visits.of_epoch(number)
+            self._data.visit(visited)
+            yield len(visited)
+        elif self._run.users_at_once is None or self._run.users_at_once >= len(self._offsets) - 1:
+            yield self._n_positives
+        else:
+            for _, _, visited in user_blocks(self._offsets, self._run.users_at_once, self._run.seed, number):
+                self._data.visit(visited)
+                yield len(visited)
+                release(*self.state().values())
 
     def result(self) -> Arrays:
         """What is learned as the model would use it now: new arrays."""
         # Interrupted in the first epoch there is no mean yet, only values that have begun to change.
         means = self._means if self._has_mean else {}
-        return {name: means.get(f"mean_{name}", array).copy() for name, array in self._learned.items()}
+        return {name: self._copy(means.get(f"mean_{name}", array)) for name, array in self._learned.items()}
 
     def state(self) -> Arrays:
         """Everything that another epoch depends on (views, not copies)."""
@@ -158,7 +201,7 @@ class DpcmlTrainer(NativeTrainer[_native.DpcmlTotals]):
     ) -> None:
         learned: Arrays = {"users": state.user_vectors, "items": state.item_vectors}
         optimizers = {"user": state.user_optimizer, "item": state.item_optimizer}
-        super().__init__(train.n_interactions, data, settings, learned, optimizers, run)
+        super().__init__(train, data, settings, learned, optimizers, run)
         self._state["gamma"] = state.gamma
         self._arguments = data, state, settings
         self._regions = {"users": settings.user_region, "items": settings.item_region}
@@ -204,7 +247,7 @@ class BprTrainer(NativeTrainer[_native.BprTotals]):
     ) -> None:
         learned: Arrays = {"users": state.user_vectors, "items": state.item_vectors, "bias": state.bias}
         optimizers = {"user": state.user_optimizer, "item": state.item_optimizer, "bias": state.bias_optimizer}
-        super().__init__(train.n_interactions, data, settings, learned, optimizers, run)
+        super().__init__(train, data, settings, learned, optimizers, run)
         self._arguments = data, state, settings
 
     def _zero_totals(self) -> _native.BprTotals:
@@ -227,23 +270,25 @@ def project(rows: NDArray[np.float32], region: _native.Region, radius: float) ->
     >>> project(np.array([[3, 4], [0.3, 0.4]], dtype=np.float32), _native.Region.BALL, 1.0).tolist()[0]
     [0.6000000238418579, 0.800000011920929]
     """
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    outside = (norms > radius) if region is _native.Region.BALL else (norms > 0)
-    np.divide(rows, norms / radius, out=rows, where=outside)
+    for block in row_blocks(rows):
+        part = rows[block]
+        norms = np.linalg.norm(part, axis=1, keepdims=True)
+        outside = (norms > radius) if region is _native.Region.BALL else (norms > 0)
+        np.divide(part, norms / radius, out=part, where=outside)
     return rows
 
 
-def optimizer_state(optimizer: str, values: NDArray[np.float32]) -> _native.OptimizerState:
-    """Zeros for the rows of ``values``; what the optimizer does not need is empty.
+def optimizer_state(optimizer: str, values: NDArray[np.float32], spill: str | None = None) -> _native.OptimizerState:
+    """Zeros for the rows of ``values``, in files below ``spill`` where it is given; what is not needed is empty.
 
     >>> state = optimizer_state("adagrad", np.ones((3, 2), np.float32))
     >>> state.first.shape, state.second.shape, state.steps.shape
     ((3, 2), (0,), (0,))
     """
     return _native.OptimizerState(
-        first=np.zeros(0 if optimizer == "sgd" else values.shape, dtype=np.float32),
-        second=np.zeros(values.shape if optimizer == "adam" else 0, dtype=np.float32),
-        steps=np.zeros(len(values) if optimizer == "adam" else 0, dtype=np.int32),
+        first=new_zeros(spill, 0 if optimizer == "sgd" else values.shape, np.float32),
+        second=new_zeros(spill, values.shape if optimizer == "adam" else 0, np.float32),
+        steps=new_zeros(spill, len(values) if optimizer == "adam" else 0, np.int32),
     )
 
 

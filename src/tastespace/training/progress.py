@@ -15,8 +15,9 @@ class EpochBar:
     """Epochs done, the loss, the monitored metric and positives per second."""
 
     def __init__(self, epochs: int, first: int, n_positives: int, wanted: bool | None) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from tastespace.terminal import Console
 
         visible = sys.stderr.isatty() if wanted is None else wanted
         self._progress = Progress(

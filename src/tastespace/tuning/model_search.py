@@ -195,7 +195,7 @@ class _Progress:
     def __init__(self, wanted: bool | None, metric: str, space: Space) -> None:
         self._print: Callable[[str], None] | None = None
         if sys.stderr.isatty() if wanted is None else wanted:
-            from rich.console import Console
+            from tastespace.terminal import Console
 
             console = Console(stderr=True)
             self._print = lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tastespace.errors import DatasetError
 
@@ -95,9 +96,20 @@ def run_pip(arguments: Sequence[str], timeout: float) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
+class _KeepsTls(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but never from an encrypted address to one that is not."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """The request to follow with."""
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise DatasetError(f"the server redirects to {newurl}, which is not encrypted")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _download_once(url: str, target: Path, timeout: float, progress: bool) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "tastespace"})
-    with urllib.request.urlopen(request, timeout=timeout) as answer, target.open("wb") as file:
+    opener = urllib.request.build_opener(_KeepsTls)
+    with opener.open(request, timeout=timeout) as answer, target.open("wb") as file:
         length = answer.headers.get("Content-Length")
         expected = int(length) if length and length.isdigit() else None
         received, started = 0, time.monotonic()
@@ -123,8 +135,9 @@ def _bar(label: str, total: int | None, wanted: bool) -> Iterator[Callable[[int]
     if not wanted:
         yield lambda size: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from tastespace.terminal import Console
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:

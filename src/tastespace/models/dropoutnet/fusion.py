@@ -209,13 +209,17 @@ class FusionRecommender(FusionParameters, NeuralRecommender):
                 share = self.dropout if self.warm_vectors == "fused" else 1.0
                 own = self._fusion_network(side).population_statistics(weights, preference, content, share)
                 blocks = [np.arange(at, min(n, at + _BLOCK)) for at in range(0, n, _BLOCK)]
-                parts = [
-                    self._final_vectors(
-                        {**weights, **own}, side, self._content[side][rows],
-                        None if side in dropped else self._preference(weights, fixed, side, rows),
-                    )
-                    for rows in blocks
-                ]  # fmt: skip
+                without = np.flatnonzero(train.user_counts == 0) if side == "user" else np.empty(0, dtype=np.int64)
+                parts = []
+                for rows in blocks:
+                    given = None if side in dropped else self._preference(weights, fixed, side, rows)
+                    vectors = self._final_vectors({**weights, **own}, side, self._content[side][rows], given)
+                    cold = rows[np.isin(rows, without)]
+                    if len(cold) and self._content[side].shape[1]:  # nothing was learned of their preference
+                        vectors[cold - rows[0]] = self._final_vectors(
+                            {**weights, **own}, side, self._content[side][cold]
+                        )
+                    parts.append(vectors)
                 setattr(self, f"{side}_vectors_", torch.cat(parts).reshape(-1, self.dim).cpu().numpy())
                 statistics |= own
         return statistics
@@ -235,6 +239,10 @@ class FusionRecommender(FusionParameters, NeuralRecommender):
         return VectorSpace(self.user_vectors_, offsets, self.item_vectors_, self._metric)
 
     # ---- cold-start users and items ------------------------------------------------------------------------
+
+    def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Users with a history and, where users have features, all others: their vectors come from these."""
+        return super().can_serve(users) | (self.encoders_["user"].n_features > 0)
 
     def add_items(self: Self, features: Any, ids: Any = None) -> Self:
         """Add items without interactions, with the vectors that their content gives; nothing is trained.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,16 +14,32 @@ from numpy.typing import NDArray
 from tastespace.data.features import FeatureEncoder, content_for, encoder_for, learn_content
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
+from tastespace.interrupts import interrupts_end_task
 from tastespace.models.base import Recommender, TrainingData
 from tastespace.models.dropoutnet.fusion import SIDES, FusionRecommender
 from tastespace.models.dropoutnet.networks import find_extractor
 from tastespace.models.inference import load_if_path
+from tastespace.models.stored_values import (
+    DIAGNOSTICS,
+    HISTORY,
+    OPTIONAL_WHOLE,
+    REAL,
+    TEXT,
+    WHOLE,
+    Declared,
+    Named,
+    Numbers,
+    Unchecked,
+    require_stored,
+    weights_of,
+)
 from tastespace.models.torch_base import Batch, Tensors, require_torch
 from tastespace.training.loop import Arrays, Callback
 from tastespace.training.shared_negatives import SharedNegatives, in_runs
 
 Self = TypeVar("Self", bound="DropoutNet")
 _METRICS = {"l2": "distances", "dot": "inner products"}
+_LATER = ("fit_epochs_", "n_epochs_", "diagnostics_")  # models stored by earlier versions have none of them
 _RUN = 4  # consecutive positives of a user in a batch: the user's networks run once for them
 
 
@@ -136,7 +152,8 @@ class DropoutNet(FusionRecommender):
         self, train: Interactions, valid: Interactions | None, progress: bool | None, latent: Any
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Vectors of the pre-trained model."""
-        model = self._latent_model().fit(train, valid, progress) if latent is None else load_if_path(latent)
+        with interrupts_end_task():  # a network on top of half a model is no model
+            model = self._latent_model().fit(train, valid, progress) if latent is None else load_if_path(latent)
         if not isinstance(model, Recommender):
             raise ParameterError(
                 f"fit(latent=...) was given a {type(model).__name__}, expected a fitted model or the path of a saved "
@@ -297,13 +314,37 @@ class DropoutNet(FusionRecommender):
 
     # ---- the model file ------------------------------------------------------------------------------------
 
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {
+            "weights_": Unchecked(),  # their shapes follow from the encoders, see _restore
+            "preference_scales_": Named(dict.fromkeys(SIDES, REAL)),
+            "user_vectors_": Numbers("float32", (self.train_.n_users * self._n_vectors, self.dim)),
+            "item_vectors_": Numbers("float32", ("items", self.dim)),
+            "fit_epochs_": OPTIONAL_WHOLE,
+            "n_epochs_": OPTIONAL_WHOLE,
+            "history_": HISTORY,
+            "best_epoch_": WHOLE,
+            "stopped_": TEXT,
+            "diagnostics_": DIAGNOSTICS,
+            "encoders_": Unchecked(),
+        }
+
     def _learned(self) -> dict[str, Any]:
         arrays = ("weights_", "preference_scales_", "user_vectors_", "item_vectors_")
-        training = ("history_", "best_epoch_", "fit_epochs_", "n_epochs_", "stopped_")
+        training = ("history_", "best_epoch_", "stopped_")
+        names = (*arrays, *training, *(name for name in _LATER if hasattr(self, name)))
         encoders = {side: encoder.to_plain() for side, encoder in self.encoders_.items()}
-        return {name: getattr(self, name) for name in (*arrays, *training)} | {"encoders_": encoders}
+        return {name: getattr(self, name) for name in names} | {"encoders_": encoders}
 
     def _restore(self, learned: dict[str, Any]) -> None:
         for name, value in learned.items():
             setattr(self, name, value)
-        self.encoders_ = {side: FeatureEncoder.from_plain(plain) for side, plain in learned["encoders_"].items()}
+        self.encoders_ = {side: FeatureEncoder.from_plain(learned["encoders_"][side]) for side in SIDES}
+        shapes: dict[str, tuple[int, ...]] = {}
+        for side in SIDES:
+            shapes |= self._fusion_network(side).weight_shapes()
+            extractor, n_features = find_extractor(getattr(self, f"{side}_extractor")), self.encoders_[side].n_features
+            for name, array in extractor.initial_weights(n_features, np.random.default_rng(0)).items():
+                shapes[f"{side}_extract_{name}"] = array.shape
+        found = {"weights_": learned["weights_"]}
+        require_stored(type(self).__name__, {"weights_": weights_of(shapes)}, found, self.train_, deep=True)

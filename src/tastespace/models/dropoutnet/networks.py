@@ -85,6 +85,21 @@ class FusionNetwork:
         weights["bias"] = np.zeros((c, 1, self.dim))
         return {f"{self.side}_{name}": array.astype(np.float32) for name, array in weights.items()}
 
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the weights and of `population_statistics`."""
+        c, widths = self.n_vectors, self.layers
+        shapes: dict[str, tuple[int, ...]] = {
+            "preference": (c, self.dim, widths[0]),
+            "content": (self.n_features, c * widths[0]),
+            "out": (c, widths[-1], self.dim),
+            "bias": (c, 1, self.dim),
+        }
+        for level, width in enumerate(widths, start=1):
+            if level > 1:
+                shapes[f"layer{level}"] = (c, widths[level - 2], width)
+            shapes |= {f"{name}{level}": (c, 1, width) for name in ("scale", "shift", "mean", "deviation")}
+        return {f"{self.side}_{name}": shape for name, shape in shapes.items()}
+
     def fuse(self, weights: Tensors, preference: Any, content: Any, normalize: Normalizer) -> Any:
         """Vectors of shape ``(n, C, dim)`` from preference ``(n, C, dim)`` and content.
 

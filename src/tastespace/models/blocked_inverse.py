@@ -1,0 +1,112 @@
+"""The inverse of a large symmetric matrix, in place, in single or double precision, with all cores.
+
+The threaded Cholesky decomposition of OpenBLAS 0.3.30 and 0.3.31 crashes from about 16,000 rows on. Here the matrix is
+inverted block by block (the sweep operator of Gauss and Jordan), which is n^3 operations as well, nearly all of them in
+matrix products of one thread each; threads take the next product when they are done. So the result does not depend on
+their number, and a thread that another program holds up delays the others by one product.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.linalg.cython_blas
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from tastespace.models.lapack import capsule_address, inverse_in_place
+
+Floats = TypeVar("Floats", np.float32, np.float64)
+_BLOCK = 512  # rows that are eliminated at once; the products with the pivot take 2 n^2 times this number
+_TILE = 512  # columns of one product
+
+
+def blocked_inverse(matrix: NDArray[Floats], threads: int, block: int = _BLOCK) -> int:
+    """Replace the lower triangle of a symmetric, positive definite matrix by that of its inverse.
+
+    The matrix is square, in column order; what is above the diagonal means nothing before and after. Gives 0, or the
+    row (from 1) in which it was found not to be positive definite.
+
+    >>> matrix = np.asfortranarray(np.diag([4.0, 16.0, 2.0]).astype(np.float32))
+    >>> blocked_inverse(matrix, threads=1, block=2), matrix.diagonal().tolist()
+    (0, [0.25, 0.0625, 0.5])
+    """
+    assert matrix.flags.f_contiguous
+    n = len(matrix)
+    column = np.empty((n, min(n, block)), dtype=matrix.dtype, order="F")
+    product = np.empty_like(column)
+    with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
+        for first in range(0, n, block):
+            last = min(n, first + block)
+            width: int = last - first
+            pivot: NDArray[Any]
+            failed, pivot = _inverse_of_pivot(matrix[first:last, first:last])
+            if failed:
+                return first + failed
+            column[:first, :width] = matrix[first:last, :first].T
+            column[first:last, :width] = 0
+            column[last:, :width] = matrix[last:, first:last]
+
+            def multiply(start: int, pivot: NDArray[Any] = pivot, width: int = width) -> None:
+                rows = slice(start, min(n, start + _TILE))
+                _add_product(product[rows, :width], column[rows, :width], pivot, add=False)
+
+            def eliminate(start: int, width: int = width) -> None:
+                end = min(n, start + _TILE)
+                _add_product(matrix[start:, start:end], product[start:, :width], column[start:end, :width].T, add=True)
+
+            for work in (multiply, eliminate):
+                list(pool.map(work, range(0, n, _TILE)))
+            matrix[first:last, :first] = product[:first, :width].T
+            matrix[first:last, first:last] = -pivot
+            matrix[last:, first:last] = product[last:, :width]
+        list(pool.map(lambda start: _negate(matrix[start:, start : start + _TILE]), range(0, n, _TILE)))
+    return 0
+
+
+def _inverse_of_pivot(block: NDArray[Floats]) -> tuple[int, NDArray[Floats]]:
+    """The inverse of a small block whose lower triangle is given, computed in double precision."""
+    exact = np.asfortranarray(block, dtype=np.float64)
+    if exact is block:
+        exact = exact.copy(order="F")
+    failed = inverse_in_place(exact) if np.isfinite(exact.diagonal()).all() else 1
+    lower = np.tril(exact)
+    return failed, np.asfortranarray(lower + np.tril(exact, -1).T, dtype=block.dtype)
+
+
+def _negate(columns: NDArray[Any]) -> None:
+    np.negative(columns, out=columns)
+
+
+def _add_product(out: NDArray[Floats], left: NDArray[Floats], right: NDArray[Floats], add: bool) -> None:
+    """``out = left @ right``, or with ``add`` ``out -= left @ right``; column order, ``right`` may be transposed.
+
+    By the routine that SciPy gives to Cython, because ctypes releases Python's lock, and without a copy of ``out``.
+    """
+    kind = ctypes.c_float if out.dtype == np.float32 else ctypes.c_double
+    transposed = right.strides[0] != right.itemsize
+    m, n, k = (ctypes.c_int(size) for size in (out.shape[0], out.shape[1], left.shape[1]))
+    steps = [
+        ctypes.c_int(max(1, one.strides[1] // one.itemsize)) for one in (left, right.T if transposed else right, out)
+    ]
+    factors = [kind(-1.0 if add else 1.0), kind(1.0 if add else 0.0)]
+    by = ctypes.byref
+    _routine("sgemm" if kind is ctypes.c_float else "dgemm")(
+        b"N", b"T" if transposed else b"N", by(m), by(n), by(k), by(factors[0]), left.ctypes.data, by(steps[0]),
+        right.ctypes.data, by(steps[1]), by(factors[1]), out.ctypes.data, by(steps[2]),
+    )  # fmt: skip
+
+
+@cache
+def _routine(name: str) -> Callable[..., None]:
+    """``name(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)``."""
+    whole, text, address = ctypes.POINTER(ctypes.c_int), ctypes.c_char_p, ctypes.c_void_p
+    number = ctypes.POINTER(ctypes.c_float if name == "sgemm" else ctypes.c_double)
+    rest = (number, address, whole, address, whole, number, address, whole)
+    kind = ctypes.CFUNCTYPE(None, text, text, whole, whole, whole, *rest)
+    return kind(capsule_address(scipy.linalg.cython_blas, name))

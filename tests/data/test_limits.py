@@ -1,0 +1,46 @@
+"""What is unpacked and fetched has limits."""
+
+import gzip
+import zipfile
+
+import pytest
+
+from tastespace import Interactions
+from tastespace.data.datasets import fetch, file_sources
+from tastespace.data.datasets.catalog import DATASETS
+from tastespace.data.datasets.file_sources import Archive
+from tastespace.errors import DataError, DatasetError
+
+
+def test_a_gzip_file_that_unpacks_to_more_than_memory_is_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "clicks.csv.gz"
+    path.write_bytes(gzip.compress(b"user,item\n2,3\n" + b"1,2\n" * 100_000))
+    assert Interactions.from_file(path).n_interactions == 2
+    monkeypatch.setattr("tastespace.data.text_tables.available_gb", lambda: 1e-4)  # 100 kB, of which half
+    with pytest.raises(DataError, match="unpacks to more than 5e-05 GB"):
+        Interactions.from_file(path)
+
+
+def test_archives_have_limits(tmp_path, monkeypatch):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("big.csv", bytes(5_000_000))
+        archive.writestr("../../small.csv", b"1")
+    assert Archive(path).read("small.csv") == b"1"  # read, and never written anywhere
+    monkeypatch.setattr(file_sources, "MOST_BYTES", 1_000_000)
+    with pytest.raises(DataError, match="would be 0 GB, at most"):
+        Archive(path).read("big.csv")
+    monkeypatch.setattr(file_sources, "MOST_MEMBERS", 1)
+    with pytest.raises(DataError, match="more than 1 files"):
+        Archive(path).read("small.csv")
+
+
+def test_downloads_are_encrypted():
+    addresses = [one.url for entry in DATASETS.values() for one in entry.remotes if hasattr(one, "url")]
+    assert addresses
+    assert all(address.startswith("https://") for address in addresses)
+    request = fetch.urllib.request.Request("https://example.org/a.zip")
+    with pytest.raises(DatasetError, match="not encrypted"):
+        fetch._KeepsTls().redirect_request(request, None, 302, "", {}, "http://example.org/a.zip")
+    follow = fetch._KeepsTls().redirect_request(request, None, 302, "", {}, "https://example.org/b.zip")
+    assert follow.full_url == "https://example.org/b.zip"

@@ -1,0 +1,220 @@
+"""The kernels read memory as their arguments say: every size, offset and index is checked before."""
+
+import numpy as np
+import pytest
+
+from tastespace import Interactions, _native, synthetic
+from tastespace.errors import DataError
+from tastespace.models import Recommender, SparseEASE, VectorSpace
+
+
+def space_arguments(**changes):
+    """Two users with three vectors, four items, and the users asked for."""
+    found = {
+        "user_vectors": np.ones((3, 2), np.float32),
+        "vector_terms": np.zeros(3, np.float32),
+        "vector_offsets": np.array([0, 1, 3]),
+        "items": _native.PackedItems(np.ones((4, 2), np.float32), np.zeros(4, np.float32)),
+        "scale": 1.0,
+        "users": np.array([0, 1], np.int32),
+    }
+    return found | changes
+
+
+BAD_SPACES = [
+    ({"user_vectors": np.ones((3, 50), np.float32)}, "user_vectors: expected 2 values"),
+    ({"vector_terms": np.zeros(1, np.float32)}, "vector_terms: expected 3"),
+    ({"vector_offsets": np.array([-(10**6), 1, 3])}, "vector_offsets: expected numbers that ascend from 0 to 3"),
+    ({"vector_offsets": np.array([0, 10**6, 3])}, "vector_offsets"),
+    ({"vector_offsets": np.array([0, 1, 10**6])}, "vector_offsets"),
+    ({"users": np.array([2], np.int32)}, r"users: expected indices within 0 \.\.\. 1, given 2 at position 0"),
+    ({"users": np.array([0, -1], np.int32)}, "given -1 at position 1"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_SPACES)
+def test_vectors_of_every_kernel(change, message):
+    given = space_arguments(**change)
+    n = len(given["users"])
+    none = {"excluded_offsets": np.zeros(3, np.int64), "excluded_items": np.empty(0, np.int32)}
+    test = {"test_offsets": np.zeros(3, np.int64), "test_items": np.empty(0, np.int32)}
+    mix = {"weights": np.ones(3), "diversity": 0.5, "depth": 3, "k": 2}
+    for kernel, more in (
+        (_native.score_users, {}),
+        (_native.nearest_interests, {}),
+        (_native.rank_with_vectors, {**none, **test, "k": 2}),
+        (_native.mix_with_vectors, {**none, **mix}),
+        (_native.mix_with_scores, {**none, **mix, "scores": np.zeros((n, 4), np.float32)}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kernel(**given, **more, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"excluded_items": np.array([4], np.int32)}, r"excluded_items: expected indices within 0 \.\.\. 3, given 4"),
+        ({"excluded_items": np.array([-5], np.int32)}, "excluded_items"),
+        ({"excluded_offsets": np.array([0, 1, 9])}, "excluded_offsets"),
+        ({"test_items": np.array([99], np.int32)}, "test_items"),
+        ({"test_offsets": np.array([5, 1, 1])}, "test_offsets"),
+        ({"users": np.array([0, 7], np.int32)}, "users"),
+        ({"scores": np.zeros((1, 4), np.float32)}, "scores: expected 2 values"),
+        ({"k": -1}, "k: expected 0 or more"),
+    ],
+)
+def test_lists_of_a_ranking(change, message):
+    given = {
+        "scores": np.zeros((2, 4), np.float32),
+        "users": np.array([0, 1], np.int32),
+        "excluded_offsets": np.array([0, 1, 1]),
+        "excluded_items": np.array([2], np.int32),
+        "test_offsets": np.array([0, 1, 1]),
+        "test_items": np.array([1], np.int32),
+        "k": 2,
+        "threads": 1,
+    }
+    assert _native.rank_with_scores(**given)[1].tolist() == [[0, 1], [0, 1]]
+    with pytest.raises(ValueError, match=message):
+        _native.rank_with_scores(**given | change)
+
+
+def test_items_need_one_term_each():
+    with pytest.raises(ValueError, match="terms: expected 4 values"):
+        _native.PackedItems(np.ones((4, 2), np.float32), np.zeros(1, np.float32))
+
+
+def test_a_user_without_vectors_has_an_empty_mix():
+    given = space_arguments(vector_offsets=np.array([0, 0, 3]))
+    top, interests, _ = _native.mix_with_scores(
+        **given,
+        scores=np.zeros((2, 4), np.float32),
+        weights=np.ones(3),
+        excluded_offsets=np.zeros(3, np.int64),
+        excluded_items=np.empty(0, np.int32),
+        diversity=0.5,
+        depth=3,
+        k=2,
+        threads=1,
+    )
+    assert top[0].tolist() == interests[0].tolist() == [-1, -1]
+    assert (top[1] >= 0).all()
+
+
+def test_pairs_lists_and_orders():
+    vectors, offsets = np.ones((3, 2), np.float32), np.array([0, 1, 3])
+    users, items, bias = np.array([0, 1], np.int32), np.array([0, 4], np.int32), np.zeros(1, np.float32)
+    with pytest.raises(ValueError, match="items: expected indices"):
+        _native.pair_scores(vectors, offsets, np.ones((4, 2), np.float32), True, bias[:0], users, items, 1)
+    with pytest.raises(ValueError, match="item_bias: expected 4"):
+        _native.pair_scores(vectors, offsets, np.ones((4, 2), np.float32), False, bias, users, users, 1)
+    with pytest.raises(ValueError, match="top: expected indices"):
+        _native.list_pair_distances(np.array([[9]], np.int32), vectors, np.array([1]), 1)
+    with pytest.raises(ValueError, match="scores: expected numbers, given NaN"):
+        _native.list_order(np.array([0, 2]), np.array([1, np.nan], np.float32), np.array([0, 1], np.int32), 1)
+    with pytest.raises(ValueError, match="offsets: expected numbers that ascend"):
+        _native.list_order(np.array([0, 5, 2]), np.ones(2, np.float32), np.array([0, 1], np.int32), 1)
+
+
+def test_negatives():
+    with pytest.raises(ValueError, match="positives: expected indices"):
+        _native.draw_negatives(
+            np.array([0, 1]), np.array([7], np.int32), 3, np.empty(0, np.float32), np.empty(0, np.int32),
+            np.zeros(1, np.int32), 2, 0, 0, 0, 1,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("relevance", [[np.nan, 0.5], [1.0, np.nan]])
+def test_calibrated_lists_refuse_nan(relevance):
+    given = {
+        "offsets": np.array([0, 2]),
+        "relevance": np.array(relevance),
+        "sets": np.zeros(2, np.int32),
+        "set_offsets": np.array([0, 1]),
+        "set_terms": np.zeros(1, np.int32),
+        "term_categories": np.zeros(1, np.int32),
+        "term_shares": np.ones(1),
+        "target": np.ones((1, 1)),
+        "weight": 0.5,
+        "smoothing": 0.01,
+        "k": 2,
+        "threads": 1,
+    }
+    with pytest.raises(ValueError, match="NaN"):
+        _native.calibrated_lists(**given)
+    with pytest.raises(ValueError, match="sets: expected indices"):
+        _native.calibrated_lists(**given | {"relevance": np.ones(2), "sets": np.array([0, 3], np.int32)})
+
+
+def test_crc32_is_that_of_zlib():
+    import zlib
+
+    data = np.random.default_rng(0).integers(0, 256, 5000, dtype=np.uint8)
+    for n in (0, 1, 7, 8, 15, 63, 64, 65, 127, 128, 144, 1000, 5000):
+        assert _native.crc32(data[:n]) == zlib.crc32(data[:n].tobytes())
+        assert _native.crc32(data[n:], _native.crc32(data[:n])) == zlib.crc32(data.tobytes())
+
+
+# ---- through the public interface --------------------------------------------------------------------------
+
+
+class Given(Recommender):
+    """A model whose vectors are given."""
+
+    def __init__(self, make=None):
+        self.make = make
+
+    def _fit(self, train, valid, progress):
+        """Nothing to learn."""
+
+    def vectors(self):
+        return self.make(self.train_)
+
+
+def space(train, *, dim=3, first=0, bias=None):
+    offsets = np.arange(train.n_users + 1)
+    offsets[0] = first
+    n_items = train.n_items
+    own = np.ones((train.n_users, dim), np.float32)
+    return VectorSpace(own, offsets, np.ones((n_items, 3), np.float32), "dot", None if bias is None else np.zeros(bias))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda train: space(train, dim=64), "rows of the same length"),
+        (lambda train: space(train, first=-5), "ascend from 0"),
+        (lambda train: space(train, bias=2), "one number per item"),
+    ],
+)
+def test_vectors_of_a_custom_model(make, message):
+    town = synthetic.multi_interest(n_users=20, n_items=15, n_interactions=100, seed=1).interactions
+    model = Given(make).fit(town)
+    with pytest.raises(DataError, match=message):
+        model.recommend(k=3)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_values_that_overflow_end_in_an_error(threads):
+    import scipy.sparse as sp
+
+    dense = np.random.default_rng(0).random((12, 8)).astype(np.float32)
+    huge = Interactions.from_scipy(sp.csr_array(dense * np.float32(1e30)), weight=True)
+    with pytest.raises(DataError, match="too large"):
+        SparseEASE(n_neighbors=3, threads=threads).fit(huge)  # once an endless loop, or the end of the process
+
+
+def test_half_steps_of_als():
+    given = {
+        "offsets": np.array([0, 1]),
+        "columns": np.array([5], np.int32),
+        "extra": np.ones(1, np.float32),
+        "fixed": np.ones((2, 3), np.float32),
+        "gram": np.eye(3, dtype=np.float32),
+        "regularization": np.ones(1, np.float32),
+        "n_steps": 1,
+        "vectors": np.zeros((1, 3), np.float32),
+        "threads": 1,
+    }
+    with pytest.raises(ValueError, match="columns: expected indices"):
+        _native.als_half_step(**given)
