@@ -27,7 +27,7 @@ main()
 def stopped(code: str, *arguments: str, after: float | Path) -> tuple[int, float, str, str]:
     """Exit code, seconds from SIGINT to the end, and both outputs of a program that was stopped.
 
-    The signal is sent ``after`` so many seconds, or when that file is there.
+    The signal is sent ``after`` so many seconds, when that file is there, or when that folder has a file.
     """
     child = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
@@ -40,8 +40,8 @@ def stopped(code: str, *arguments: str, after: float | Path) -> tuple[int, float
     assert child.stderr.readline() == "ready\n"
     if isinstance(after, Path):
         until = time.monotonic() + 60
-        while not after.exists() and time.monotonic() < until:
-            time.sleep(0.05)
+        while not (any(after.iterdir()) if after.is_dir() else after.exists()) and time.monotonic() < until:
+            time.sleep(0.01)
     else:
         time.sleep(after)
     assert child.poll() is None, "it was done before the signal: give it more to do"
@@ -53,11 +53,11 @@ def stopped(code: str, *arguments: str, after: float | Path) -> tuple[int, float
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose lists of all users take half a minute, and its data."""
+    """A model whose lists of all users take some seconds with one thread, and its data."""
     folder = tmp_path_factory.mktemp("big")
     town = ts.synthetic.multi_interest(n_users=30_000, n_items=9_000, n_interactions=160_000, seed=1).interactions
     town.to_frame().write_parquet(folder / "clicks.parquet")
-    model = ts.CML(dim=512, epochs=1, n_negatives=1, anchor=0.0).fit(town, progress=False)
+    model = ts.CML(dim=1024, epochs=1, n_negatives=1, anchor=0.0).fit(town, progress=False)
     model.save(folder / "model")
     return folder
 
@@ -66,7 +66,9 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("out", ["parquet", "csv", "jsonl", None])
 def test_lists_of_all_users_stop_and_write_nothing(big: Path, tmp_path: Path, out: str | None) -> None:
     files = [] if out is None else ["--out", str(tmp_path / f"lists.{out}")]
-    code, seconds, printed, err = stopped(COMMAND, "recommend", str(big / "model"), *files, after=2.0)
+    after = 0.5 if out is None else tmp_path  # a file: when the first bytes of its temporary one may be written
+    arguments = ["recommend", str(big / "model"), "--threads", "1", *files]
+    code, seconds, printed, err = stopped(COMMAND, *arguments, after=after)
     assert (code, printed) == (130, "")
     assert seconds < LIMIT
     assert "interrupted" in err
@@ -93,7 +95,7 @@ def test_verbs_of_python_raise_keyboard_interrupt(big: Path, tmp_path: Path) -> 
         os._exit(130)  # the exit of Python may wait for a thread of BLAS
     """
     for verb in ("evaluate", "recommend", "recommend_to", "ease"):
-        code_, seconds, _, err = stopped(code, str(big / "model"), verb, str(tmp_path / "x.csv"), after=1.5)
+        code_, seconds, _, err = stopped(code, str(big / "model"), verb, str(tmp_path / "x.csv"), after=0.4)
         assert "KeyboardInterrupt" in err, verb
         assert code_ == 130, verb
         assert seconds < LIMIT, verb
