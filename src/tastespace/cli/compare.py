@@ -8,33 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tastespace.cli.arguments import (
-    DateFormatOption,
-    DelimiterOption,
-    EncodingOption,
-    ItemsIdOption,
-    NoHeaderOption,
-    TextFlags,
-    print_notes,
-)
-from tastespace.cli.fit import load_table, require_half_life
+from tastespace.cli.arguments import print_notes
 from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output
-from tastespace.cli.table_flags import (
-    DataArgument,
-    HalfLife,
-    Item,
-    Items,
-    MinItem,
-    MinRating,
-    MinUser,
-    Rating,
-    Seed,
-    Threads,
-    Timestamp,
-    User,
-    Users,
-    Weight,
-)  # fmt: skip
+from tastespace.cli.table_flags import DEFAULT_TABLE, DataArgument, Seed, TableFlags, Threads, require_half_life
 from tastespace.cli.tune import one_source
 from tastespace.data import Interactions, split
 from tastespace.data.tables import to_polars
@@ -64,22 +40,7 @@ def compare(
     test_span: Annotated[str | None, typer.Option(help="With --timestamp: length of each window, such as 7d.")] = None,
     min_history: Annotated[int, typer.Option(help="Leave out users with fewer training interactions.")] = 1,
     reference: Annotated[str, typer.Option(help="Tested against: best, first, or a model's name.")] = "best",
-    user: User = None,
-    item: Item = None,
-    rating: Rating = None,
-    min_rating: MinRating = None,
-    weight: Weight = None,
-    timestamp: Timestamp = None,
-    half_life: HalfLife = None,
-    min_user: MinUser = 1,
-    min_item: MinItem = 1,
-    items: Items = None,
-    items_id: ItemsIdOption = None,
-    users: Users = None,
-    delimiter: DelimiterOption = None,
-    no_header: NoHeaderOption = False,
-    encoding: EncodingOption = None,
-    date_format: DateFormatOption = None,
+    table: TableFlags = DEFAULT_TABLE,
     seed: Seed = 0,
     threads: Threads = 0,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
@@ -93,25 +54,8 @@ def compare(
     """
     source = one_source(data, dataset)
     named = {name: _model(name, seed, threads) for name in _names(models)}
-    require_half_life(half_life, timestamp)
-    text = TextFlags(delimiter, no_header, encoding, date_format)
-    whole = load_table(
-        source,
-        user,
-        item,
-        rating,
-        min_rating,
-        weight,
-        timestamp,
-        min_user,
-        min_item,
-        items,
-        users,
-        threads,
-        items_id,
-        text,
-    )
-    whole = whole if half_life is None else whole.with_half_life(half_life)
+    require_half_life(table.half_life, table.timestamp)
+    whole = table.with_half_life(table.load(source, threads))
     messages = Console(stderr=True, soft_wrap=True)
     messages.print(f"{source}: {whole!r}", highlight=False, markup=False)
     print_notes(whole, messages)

@@ -11,25 +11,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from tastespace.cli.arguments import (
-    PLAIN_TEXT,
-    DateFormatOption,
-    DelimiterOption,
-    EncodingOption,
-    ItemsIdOption,
-    NoHeaderOption,
-    TextFlags,
-    parse_settings,
-    print_notes,
-    read_attributes,
-    read_items,
-)
+from tastespace.cli.arguments import parse_settings, print_notes
+from tastespace.cli.flag_groups import GroupUse
 from tastespace.cli.recipe_table import print_recipe
+from tastespace.cli.table_flags import DEFAULT_TABLE, TableFlags, require_half_life
 from tastespace.cluster.cluster_fit import ClusterOptions, fit_files, within
 from tastespace.cluster.model_parts import supported
-from tastespace.data import Interactions, datasets, split, synthetic
-from tastespace.data.durations import seconds_of
-from tastespace.data.tables import named_files
+from tastespace.data import Interactions, split
 from tastespace.errors import ParameterError, require_path
 from tastespace.evaluation import Report, evaluate
 from tastespace.evaluation.reference_models import reference_models
@@ -66,29 +54,16 @@ def fit(
     trials: Annotated[
         int | None, typer.Option(help="Models that the default recipe tries, instead of a time: always the same model.")
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Column of user ids; by default user.")] = None,
-    item: Annotated[str | None, typer.Option(help="Column of item ids; by default item.")] = None,
-    rating: Annotated[str | None, typer.Option(help="Column of ratings, for --min-rating.")] = None,
-    min_rating: Annotated[float | None, typer.Option(help="Keep rows with at least this rating.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of weights: play counts, hours, ...")] = None,
-    timestamp: Annotated[
-        str | None, typer.Option(help="Column of times: the last interactions are held out instead of random ones.")
-    ] = None,
-    half_life: Annotated[
-        str | None,
-        typer.Option(
-            help="With --timestamp and a --model that uses weights: old interactions weigh less, such as 90d."
+    table: Annotated[
+        TableFlags,
+        GroupUse(
+            help={
+                "timestamp": "Column of times: the last interactions are held out instead of random ones.",
+                "half_life": "With --timestamp and a --model that uses weights: old interactions weigh less, "
+                "such as 90d.",
+            }
         ),
-    ] = None,
-    min_user: Annotated[int, typer.Option(help="Drop users with fewer interactions.")] = 1,
-    min_item: Annotated[int, typer.Option(help="Drop items with fewer interactions.")] = 1,
-    items: Annotated[Path | None, typer.Option(help="File of item attributes: title, genres, ...")] = None,
-    items_id: ItemsIdOption = None,
-    users: Annotated[Path | None, typer.Option(help="File of user attributes: age, likes, ...")] = None,
-    delimiter: DelimiterOption = None,
-    no_header: NoHeaderOption = False,
-    encoding: EncodingOption = None,
-    date_format: DateFormatOption = None,
+    ] = DEFAULT_TABLE,
     set: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")] = None,
     params: Annotated[
         Path | None, typer.Option(help="File of parameters that `tastespace tune --out` wrote, in place of --model.")
@@ -135,14 +110,14 @@ def fit(
     require_free(out)  # bad arguments fail here, before hours of training
     messages = Console(stderr=True, soft_wrap=True)  # standard output stays empty
     parameters: dict[str, Any] = {}
-    require_half_life(half_life, timestamp)
+    require_half_life(table.half_life, table.timestamp)
     if params is not None:
         model, parameters = read_params(params, model)
     options = _cluster_options(cluster, partitions, rounds, cluster_storage)
     if options is not None and model is None:
         model = "dpcml"
     if model is None:
-        only_one = {"--set": set, "--valid": valid, "--half-life": half_life}
+        only_one = {"--set": set, "--valid": valid, "--half-life": table.half_life}
         _refuse("without --model", only_one, "it is for one model; name it with --model")
         check_arguments(minutes, trials, seed, threads)
     else:
@@ -153,37 +128,20 @@ def fit(
         is_spilled = spill is not None and options is None
         if is_spilled and issubclass(registry().get(model, Recommender), UserBlockSettings):
             parameters = {"spill": f"{spill}/vectors", "users_at_once": USERS_AT_ONCE} | parameters
-        require_half_life(half_life, timestamp, create_seeded(model, seed, threads, **parameters))
-    text = TextFlags(delimiter, no_header, encoding, date_format)
-    others = (rating, min_rating, weight, timestamp, items, users, spill, delimiter, encoding, date_format)
-    if options is not None and model is not None and valid == 0 and not any(others) and _are_parquet(data):
+        require_half_life(table.half_life, table.timestamp, create_seeded(model, seed, threads, **parameters))
+    is_plain = spill is None and table.given().keys() <= {"--user", "--item", "--min-user", "--min-item"}
+    if options is not None and model is not None and valid == 0 and is_plain and _are_parquet(data):
         chosen = supported(create_seeded(model, seed, threads, **parameters))
         with _nothing_written(out):
-            columns = {"user": user or "user", "item": item or "item", "min_user": min_user, "min_item": min_item}
-            fit_files(chosen, data, within(options, "final"), **columns)  # type: ignore[arg-type]
+            fit_files(
+                chosen, data, within(options, "final"), user=table.user or "user", item=table.item or "item",
+                min_user=table.min_user, min_item=table.min_item,
+            )  # fmt: skip
             chosen.save(out)
         messages.print(f"{', '.join(data)}: {chosen.train_!r}", highlight=False, markup=False)
         messages.print(f"saved {chosen!r} to {out}", highlight=False, markup=False)
         return
-    whole = load_table(
-        data,
-        user,
-        item,
-        rating,
-        min_rating,
-        weight,
-        timestamp,
-        min_user,
-        min_item,
-        items,
-        users,
-        threads,
-        items_id,
-        text,
-        spill=spill,
-        memory=memory,
-    )
-    whole = whole if half_life is None else whole.with_half_life(half_life)
+    whole = table.with_half_life(table.load(data, threads, spill=spill, memory=memory))
     messages.print(f"{', '.join(data)}: {whole!r}", highlight=False, markup=False)
     print_notes(whole, messages)
     if model is None:
@@ -224,97 +182,6 @@ def _refuse(when: str, flags: dict[str, Any], reason: str) -> None:
     for flag, value in flags.items():
         if value is not None and value != []:
             raise ParameterError(f"{flag} {when}: {reason}. Leave one of them out.")
-
-
-def require_half_life(half_life: str | None, timestamp: str | None, model: Recommender | None = None) -> None:
-    """Raise unless a half-life is a length of time, there are times that it is for, and the model uses weights."""
-    if half_life is None:
-        return
-    seconds_of(half_life, "--half-life")
-    if timestamp is None:
-        raise ParameterError(f"--half-life {half_life}: give --timestamp as well, the column of times.")
-    if model is not None and not model.uses_weights:
-        others = ", ".join(name for name, cls in registry().items() if cls.uses_weights)
-        raise ParameterError(
-            f"--half-life {half_life}: {type(model).__name__} does not use weights. Leave it out, or take a model that "
-            f"uses them: {others}."
-        )
-
-
-def load_table(
-    data: str | list[str],
-    user: str | None,
-    item: str | None,
-    rating: str | None,
-    min_rating: float | None,
-    weight: str | None,
-    timestamp: str | None,
-    min_user: int,
-    min_item: int,
-    items: Path | None,
-    users: Path | None,
-    threads: int,
-    items_id: str | None = None,
-    text: TextFlags = PLAIN_TEXT,
-    part: bool = False,
-    spill: Path | None = None,
-    memory: str = "1GB",
-) -> Interactions:
-    """The interactions of files or of a named data set; the arguments are the flags of `tastespace fit`.
-
-    ``part`` is for files of more interactions for the same model, which no named data set holds.
-    """
-    files = [data] if isinstance(data, str) else data
-    name = files[0]
-    is_name = not part and len(files) == 1 and (name == "town" or name in datasets.names())
-    if is_name and not require_path(name).exists():
-        flags = {
-            "--user": user,
-            "--item": item,
-            "--users": users,
-            "--items": items,
-            "--rating": rating,
-            "--min-rating": min_rating,
-            "--weight": weight,
-            "--timestamp": timestamp,
-            "--items-id": items_id,
-            "--delimiter": text.delimiter,
-            "--no-header": text.no_header or None,
-            "--encoding": text.encoding,
-            "--date-format": text.date_format,
-            "--spill": spill,
-        }
-        for flag, value in flags.items():
-            if value is not None:
-                raise ParameterError(
-                    f"{flag} {value}: {name} is a named data set and comes as it is; {flag} is for a file of your own."
-                )
-        named = synthetic.multi_interest(seed=0).interactions if name == "town" else datasets.load(name)
-        return named.filter(min_user=min_user, min_item=min_item)
-    if items_id is not None and items is None:
-        raise ParameterError(f"--items-id {items_id} is the column of ids in --items: give that file.")
-    user_column, item_column = text.column("--user", user, "user"), text.column("--item", item, "item")
-    assert user_column is not None
-    assert item_column is not None
-    user_key = user_column if isinstance(user_column, str) else "user"
-    return Interactions.from_files(
-        [path for file in files for path in named_files(file)],
-        user=user_column,
-        item=item_column,
-        rating=text.column("--rating", rating),
-        min_rating=min_rating,
-        weight=text.column("--weight", weight),
-        timestamp=text.column("--timestamp", timestamp),
-        min_user=min_user,
-        min_item=min_item,
-        user_attributes=None if users is None else read_attributes(users, user_key, "user", text),
-        item_attributes=None if items is None else read_items(items, item_column, items_id, text),
-        part=part,
-        threads=threads,
-        spill=None if spill is None else spill / "interactions",
-        memory=memory,
-        **text.for_reader(),
-    )
 
 
 def _cluster_options(

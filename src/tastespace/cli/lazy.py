@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tastespace.cli.config import configured
+from tastespace.cli.flag_groups import with_flag_groups
 
 
 class LazyCommand(TyperCommand):
@@ -27,7 +28,7 @@ class LazyCommand(TyperCommand):
             return typer.main.get_group(found)
         app = typer.Typer(rich_markup_mode="rich", add_completion=False)
         title = str(self.name)
-        app.command(title, epilog=f"Example: tastespace {self.example}")(configured(found, title))
+        app.command(title, epilog=f"Example: tastespace {self.example}")(configured(with_flag_groups(found), title))
         return typer.main.get_command(app)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:

@@ -10,31 +10,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tastespace.cli.arguments import (
-    DateFormatOption,
-    DelimiterOption,
-    EncodingOption,
-    ItemsIdOption,
-    NoHeaderOption,
-    TextFlags,
-    parse_settings,
-)
-from tastespace.cli.fit import load_table
+from tastespace.cli.arguments import parse_settings
+from tastespace.cli.flag_groups import GroupUse
 from tastespace.cli.output import Format, is_table_output, require_writable, write_file
-from tastespace.cli.table_flags import (
-    DataArgument,
-    Item,
-    Items,
-    MinItem,
-    MinRating,
-    MinUser,
-    Rating,
-    Settings,
-    Timestamp,
-    User,
-    Users,
-    Weight,
-)  # fmt: skip
+from tastespace.cli.table_flags import DEFAULT_TABLE, DataArgument, Settings, TableFlags
 from tastespace.cli.tune import one_source
 from tastespace.errors import ParameterError
 from tastespace.terminal import Console
@@ -48,21 +27,7 @@ def run(
     dataset: Annotated[str | None, typer.Option(help="The same as DATA.")] = None,
     model: Annotated[str | None, typer.Option(help="The same as --method.")] = None,
     set: Settings = None,
-    user: User = None,
-    item: Item = None,
-    rating: Rating = None,
-    min_rating: MinRating = None,
-    weight: Weight = None,
-    timestamp: Timestamp = None,
-    min_user: MinUser = 1,
-    min_item: MinItem = 1,
-    items: Items = None,
-    items_id: ItemsIdOption = None,
-    users: Users = None,
-    delimiter: DelimiterOption = None,
-    no_header: NoHeaderOption = False,
-    encoding: EncodingOption = None,
-    date_format: DateFormatOption = None,
+    table: Annotated[TableFlags, GroupUse(without=("half_life",))] = DEFAULT_TABLE,
     preset: Annotated[str | None, typer.Option(help="paper or default; without it the stored parameters.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
     split_seed: Annotated[int, typer.Option(help="Seed of the split, where none is published.")] = 0,
@@ -86,24 +51,8 @@ def run(
         raise ParameterError("give --method NAME, such as apa+dihars or ease, once; --model means the same.")
     name = str(method or model)
     parts = None
-    if Path(source).exists() or any(one is not None for one in (user, item, timestamp, items)):
-        text = TextFlags(delimiter, no_header, encoding, date_format)
-        whole = load_table(
-            source,
-            user,
-            item,
-            rating,
-            min_rating,
-            weight,
-            timestamp,
-            min_user,
-            min_item,
-            items,
-            users,
-            threads,
-            items_id,
-            text,
-        )
+    if Path(source).exists() or any(one is not None for one in (table.user, table.item, table.timestamp, table.items)):
+        whole = table.load(source, threads)
         parts = runs.parts_of_table(source, whole, split_seed)
     metrics = tuple(metric) if metric else runs.ACCURACY
     if json_file is not None:
@@ -126,11 +75,11 @@ def run(
         sys.stdout.write(json.dumps(result, indent=1) + "\n")
         return
     title = f"{result['method']} on {source}, protocol {protocol!r}, accuracy in {result['unit']}"
-    table = Table(title=title, title_justify="left")
+    shown = Table(title=title, title_justify="left")
     for name in result["metrics"]:
-        table.add_column(name, justify="right")
-    table.add_row(*(f"{value:.2f}" for value in result["metrics"].values()))
-    Console().print(table)
+        shown.add_column(name, justify="right")
+    shown.add_row(*(f"{value:.2f}" for value in result["metrics"].values()))
+    Console().print(shown)
     Console().print(
         f"[dim]{result['epochs']} epochs of {result['seconds_per_epoch']:.2f} s, {result['seconds']:.1f} s in all, "
         f"{result['peak_mb']:.0f} MB, seed {seed}[/]"

@@ -9,35 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from tastespace.cli.arguments import (
-    DateFormatOption,
-    DelimiterOption,
-    EncodingOption,
-    ItemsIdOption,
-    NoHeaderOption,
-    TextFlags,
-    parse_settings,
-    print_notes,
-)
-from tastespace.cli.fit import load_table, require_half_life
+from tastespace.cli.arguments import parse_settings, print_notes
 from tastespace.cli.output import Format, emit, is_table_output, require_writable
 from tastespace.cli.table_flags import (
+    DEFAULT_TABLE,
     DataArgument,
-    HalfLife,
-    Item,
-    Items,
-    MinItem,
-    MinRating,
-    MinUser,
-    Rating,
     Seed,
     Settings,
+    TableFlags,
     Threads,
-    Timestamp,
-    User,
-    Users,
-    Weight,
-)  # fmt: skip
+    require_half_life,
+)
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError
 from tastespace.models import create
@@ -62,22 +44,7 @@ def tune(
         typer.Option(help="File of the trials, with which a search goes on; by default beside --out, OUT.journal."),
     ] = None,
     set: Settings = None,
-    user: User = None,
-    item: Item = None,
-    rating: Rating = None,
-    min_rating: MinRating = None,
-    weight: Weight = None,
-    timestamp: Timestamp = None,
-    half_life: HalfLife = None,
-    min_user: MinUser = 1,
-    min_item: MinItem = 1,
-    items: Items = None,
-    items_id: ItemsIdOption = None,
-    users: Users = None,
-    delimiter: DelimiterOption = None,
-    no_header: NoHeaderOption = False,
-    encoding: EncodingOption = None,
-    date_format: DateFormatOption = None,
+    table: TableFlags = DEFAULT_TABLE,
     seed: Seed = 0,
     threads: Threads = 0,
     format: Annotated[
@@ -126,29 +93,13 @@ def tune(
         raise ParameterError(
             "--store, --params-file and --trial-minutes are for --method; for --model give --out FILE."
         )
-    require_half_life(half_life, timestamp, create(model, **settings))  # mistakes are refused before the data is read
+    created = create(model, **settings)  # mistakes are refused before the data is read
+    require_half_life(table.half_life, table.timestamp, created)
     journal = out.with_name(f"{out.name}.journal") if journal is None and out is not None else journal
     for flag, path in (("--out", out), ("--journal", journal)):
         if path is not None:
             require_writable(flag, path, keep=False)
-    text = TextFlags(delimiter, no_header, encoding, date_format)
-    whole = load_table(
-        source,
-        user,
-        item,
-        rating,
-        min_rating,
-        weight,
-        timestamp,
-        min_user,
-        min_item,
-        items,
-        users,
-        threads,
-        items_id,
-        text,
-    )
-    whole = whole if half_life is None else whole.with_half_life(half_life)
+    whole = table.with_half_life(table.load(source, threads))
     messages = Console(stderr=True, soft_wrap=True)
     messages.print(f"{source}: {whole!r}", highlight=False, markup=False)
     print_notes(whole, messages)
@@ -160,25 +111,7 @@ def tune(
         result.save(out)
     _show(result, format, messages)
     if out is not None:
-        table = {
-            "--user": user,
-            "--item": item,
-            "--rating": rating,
-            "--min-rating": min_rating,
-            "--weight": weight,
-            "--timestamp": timestamp,
-            "--half-life": half_life,
-            "--min-user": None if min_user == 1 else min_user,
-            "--min-item": None if min_item == 1 else min_item,
-            "--items": items,
-            "--items-id": items_id,
-            "--users": users,
-            "--delimiter": delimiter,
-            "--encoding": encoding,
-            "--date-format": date_format,
-        }
-        given = [str(word) for flag in table.items() if flag[1] is not None for word in flag]
-        words = ["tastespace", "fit", source, *given, *["--no-header"] * no_header, "--params", str(out)]
+        words = ["tastespace", "fit", source, *table.words(), "--params", str(out)]
         messages.print(f"saved to {out}; fit it with: {shlex.join(words)} --out MODEL", highlight=False, markup=False)
 
 

@@ -9,19 +9,9 @@ from typing import Annotated
 
 import typer
 
-from tastespace.cli.arguments import (
-    DateFormatOption,
-    DelimiterOption,
-    EncodingOption,
-    ItemsIdOption,
-    ModelArgument,
-    NoHeaderOption,
-    TextFlags,
-    cast_ids,
-    open_model,
-)
-from tastespace.cli.fit import load_table, require_half_life
-from tastespace.cli.table_flags import Item, MinRating, Rating, User
+from tastespace.cli.arguments import ModelArgument, cast_ids, open_model
+from tastespace.cli.flag_groups import GroupUse
+from tastespace.cli.table_flags import DEFAULT_TABLE, TableFlags, require_half_life
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models import Blend, Recommender
@@ -43,22 +33,20 @@ def update(
     new_items: Annotated[
         bool, typer.Option("--new-items", help="With --feedback: learn items, too, that the model's catalog lacks.")
     ] = False,
-    user: User = None,
-    item: Item = None,
-    rating: Rating = None,
-    min_rating: MinRating = None,
-    weight: Annotated[str | None, typer.Option(help="Column of weights, where the model was fitted with some.")] = None,
-    timestamp: Annotated[str | None, typer.Option(help="Column of times, where the model was fitted with it.")] = None,
-    half_life: Annotated[str | None, typer.Option(help="With --timestamp: as in the fit of the model: 90d.")] = None,
-    min_user: Annotated[int, typer.Option(help="Drop users with fewer interactions in the file.")] = 1,
-    min_item: Annotated[int, typer.Option(help="Drop items with fewer interactions in the file.")] = 1,
-    items: Annotated[Path | None, typer.Option(help="File of attributes of new items: title, genres, ...")] = None,
-    items_id: ItemsIdOption = None,
-    users: Annotated[Path | None, typer.Option(help="File of attributes of new users: age, likes, ...")] = None,
-    delimiter: DelimiterOption = None,
-    no_header: NoHeaderOption = False,
-    encoding: EncodingOption = None,
-    date_format: DateFormatOption = None,
+    table: Annotated[
+        TableFlags,
+        GroupUse(
+            help={
+                "weight": "Column of weights, where the model was fitted with some.",
+                "timestamp": "Column of times, where the model was fitted with it.",
+                "half_life": "With --timestamp: as in the fit of the model: 90d.",
+                "min_user": "Drop users with fewer interactions in the file.",
+                "min_item": "Drop items with fewer interactions in the file.",
+                "items": "File of attributes of new items: title, genres, ...",
+                "users": "File of attributes of new users: age, likes, ...",
+            }
+        ),
+    ] = DEFAULT_TABLE,
     threads: Annotated[int, typer.Option(help="For reading; 0 means all cores. Training uses the model's own.")] = 0,
 ) -> None:
     """Learn from more interactions, at the cost of these, and save the updated model.
@@ -78,32 +66,16 @@ def update(
         raise ParameterError("--new-items goes with --feedback: new items of a file are always learned. Leave it out.")
     messages = Console(stderr=True, soft_wrap=True)  # standard output stays empty
     opened = open_model(model)
-    require_half_life(half_life, timestamp if feedback is None else "time", opened)  # feedback has times
+    require_half_life(table.half_life, table.timestamp if feedback is None else "time", opened)  # feedback has times
 
     def say(text: str) -> None:
         messages.print(text, highlight=False, markup=False)
 
     if feedback is not None:
-        _learn_feedback(opened, model, feedback, new_items, out, half_life, say)
+        _learn_feedback(opened, model, feedback, new_items, out, table.half_life, say)
         return
-    read = load_table(
-        str(data),
-        user,
-        item,
-        rating,
-        min_rating,
-        weight,
-        timestamp,
-        min_user,
-        min_item,
-        items,
-        users,
-        threads,
-        items_id,
-        TextFlags(delimiter, no_header, encoding, date_format),
-        part=True,
-    )
-    _learn(opened, cast_ids(read, opened.train_), str(data), out, half_life, say)
+    read = table.load(str(data), threads, part=True)
+    _learn(opened, cast_ids(read, opened.train_), str(data), out, table.half_life, say)
 
 
 def _learn_feedback(
