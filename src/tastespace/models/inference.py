@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.rules import Rules
     from tastespace.recommend.shelves import Shelf, Shelves
+    from tastespace.recommend.vector_stores import VectorStore
     from tastespace.recommend.wording import WordingLike
     from tastespace.store.stored_index import StoredIndex
 
@@ -644,13 +645,39 @@ class InferenceMixin:
         return self
 
     def export(self, path: str | Path, kind: str = "npz") -> list[Path]:
-        """Write item and user vectors for a vector index: ``"npz"``, ``"parquet"`` or ``"faiss"``; gives the files.
+        """Write item and user vectors: ``"npz"``, ``"parquet"``, ``"faiss"`` or ``"usearch"``; gives the files.
 
         A search for each vector of a user, merged by distance, gives exactly what `recommend` gives.
         """
         from tastespace.recommend.export import export
 
         return export(_recommender(self), path, kind)
+
+    def export_to(self, address: str, *, replace: bool = False) -> VectorStore:
+        """Write item and user vectors to a vector database; gives the store, which makes lists from them.
+
+        Addresses are ``qdrant://host:6333`` (or a folder, ``qdrant://./folder``), ``lance://folder``,
+        ``pgvector://user@host/database``, ``duckdb://file``, ``sqlite://file`` (with sqlite-vec), ``faiss://folder``
+        and ``usearch://folder``. ``?name=shop`` names the tables or collections ``shop_items`` and ``shop_users``.
+        `tastespace.recommend.vector_stores.open_store` opens a store later, without the model.
+
+        Args:
+            address: Where to write.
+            replace: Whether vectors of another dimension or metric under the same name may be replaced; vectors of the
+                same kind always are.
+
+        >>> import tempfile
+        >>> from tastespace import DPCML, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> model = DPCML(dim=8, epochs=2).fit(town)
+        >>> store = model.export_to(f"faiss://{tempfile.mkdtemp()}")
+        >>> found = store.recommend(7, k=3, seen=town.items_of(7))
+        >>> found["item"].equals(model.recommend(7, k=3)["item"])
+        True
+        """
+        from tastespace.recommend.vector_stores import export_to
+
+        return export_to(_recommender(self), address, replace)
 
 
 def load_if_path(model: Any) -> Any:
