@@ -74,6 +74,15 @@ class TextFlags:
             "date_format": self.date_format,
         }
 
+    def given(self) -> dict[str, Any]:
+        """The flags by their names, None where one was not given."""
+        return {
+            "--delimiter": self.delimiter,
+            "--no-header": self.no_header or None,
+            "--encoding": self.encoding,
+            "--date-format": self.date_format,
+        }
+
     def _delimiter(self) -> str | None:
         return None if self.delimiter is None else _DELIMITER_NAMES.get(self.delimiter.lower(), self.delimiter)
 

@@ -29,6 +29,7 @@ from tastespace.cluster.cluster_fit import ClusterOptions, fit_files, within
 from tastespace.cluster.model_parts import supported
 from tastespace.data import Interactions, datasets, split, synthetic
 from tastespace.data.durations import seconds_of
+from tastespace.data.recbole_files import is_recbole
 from tastespace.data.tables import named_files
 from tastespace.errors import ParameterError, require_path
 from tastespace.evaluation import Report, evaluate
@@ -52,7 +53,8 @@ def fit(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="A Parquet, CSV or TSV file, or several read as one; the name of a data set; or town (synthetic)."
+            help="A Parquet, CSV or TSV file, or several read as one; an .inter file of RecBole; the name of a data set; "
+            "or town (synthetic)."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
@@ -121,6 +123,9 @@ def fit(
         str | None,
         typer.Option(help="With --cluster: folder or address (s3://...) of its files; a stopped run goes on there."),
     ] = None,
+    card: Annotated[
+        bool, typer.Option("--card", help="Write a model card beside the model: README.md, as the Hugging Face Hub reads it.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the held-out part and the training.")] = 0,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
@@ -139,6 +144,7 @@ def fit(
     if params is not None:
         model, parameters = read_params(params, model)
     options = _cluster_options(cluster, partitions, rounds, cluster_storage)
+    about = {"data": data[0] if len(data) == 1 else ", ".join(data)} if card else None
     if options is not None and model is None:
         model = "dpcml"
     if model is None:
@@ -161,7 +167,7 @@ def fit(
         with _nothing_written(out):
             columns = {"user": user or "user", "item": item or "item", "min_user": min_user, "min_item": min_item}
             fit_files(chosen, data, within(options, "final"), **columns)  # type: ignore[arg-type]
-            chosen.save(out)
+            chosen.save(out, card=about)
         messages.print(f"{', '.join(data)}: {chosen.train_!r}", highlight=False, markup=False)
         messages.print(f"saved {chosen!r} to {out}", highlight=False, markup=False)
         return
@@ -190,7 +196,7 @@ def fit(
         with _nothing_written(out):
             blend = default_recipe(whole, minutes=minutes, trials=trials, seed=seed, threads=threads)
             recipe = RecipeReport(**blend.recipe_ or {})
-            blend.save(out, metrics=recipe.metrics)
+            blend.save(out, metrics=recipe.metrics, card=about)
         print_recipe(recipe, messages)
         messages.print(f"saved a blend of {len(blend.members_)} models to {out}", highlight=False, markup=False)
     else:
@@ -199,7 +205,9 @@ def fit(
             fitted, figures, notes = _fit_and_measure(
                 create_seeded(model, seed, threads, **parameters), whole, share, seed, threads, options
             )
-            fitted.save(out, metrics=next(iter(figures.values()), None))
+            if about is not None and figures:
+                about["protocol"] = f"full ranking, on {notes[0]}; the saved model was then fitted to everything"
+            fitted.save(out, metrics=next(iter(figures.values()), None), card=about)
         if figures:
             messages.print(figures_table(figures, notes[0]))
             for note in notes[1:]:
@@ -278,10 +286,7 @@ def load_table(
             "--weight": weight,
             "--timestamp": timestamp,
             "--items-id": items_id,
-            "--delimiter": text.delimiter,
-            "--no-header": text.no_header or None,
-            "--encoding": text.encoding,
-            "--date-format": text.date_format,
+            **text.given(),
             "--spill": spill,
         }
         for flag, value in flags.items():
@@ -291,6 +296,22 @@ def load_table(
                 )
         named = synthetic.multi_interest(seed=0).interactions if name == "town" else datasets.load(name)
         return named.filter(min_user=min_user, min_item=min_item)
+    if len(files) == 1 and is_recbole(name):
+        beside = {"--items": items, "--users": users, "--items-id": items_id, "--spill": spill}
+        _refuse(f"with {name}", {**beside, **text.given()}, "atomic files of RecBole say themselves what they hold")
+        return Interactions.from_recbole(
+            name,
+            user=user or "user_id",
+            item=item or "item_id",
+            rating=rating,
+            min_rating=min_rating,
+            weight=weight,
+            timestamp=timestamp,
+            min_user=min_user,
+            min_item=min_item,
+            part=part,
+            threads=threads,
+        )
     if items_id is not None and items is None:
         raise ParameterError(f"--items-id {items_id} is the column of ids in --items: give that file.")
     user_column, item_column = text.column("--user", user, "user"), text.column("--item", item, "item")

@@ -613,17 +613,25 @@ class InferenceMixin:
     # ---- files ---------------------------------------------------------------------------------------------
 
     def save(
-        self, path: str | Path, metrics: Mapping[str, float] | Report | None = None, index: str | None = None
+        self,
+        path: str | Path,
+        metrics: Mapping[str, float] | Report | None = None,
+        index: str | None = None,
+        card: bool | Mapping[str, str] | None = None,
     ) -> None:
         """Write the model as a directory that `tastespace.load` opens; ``metrics``, such as a report, are kept with it.
 
         ``index="ann"`` stores an index of the items with it, see `build_index`; one that the model has is stored in
         any case. A crash leaves the old model or the new one. The format is documented in docs/model-format.md.
+
+        ``card=True`` writes a model card, README.md with YAML front matter as the Hugging Face Hub reads it: the model,
+        the data, and the metrics that were given with their protocol. A dict states more: ``name``, ``license``,
+        ``data``, ``data_license``, ``intended_use``, ``protocol``. By default a card that is there is written anew.
         """
         from tastespace.recommend.ann_index import index_to_store
         from tastespace.store import save
 
-        save(_recommender(self), path, metrics, index_to_store(_recommender(self), index))
+        save(_recommender(self), path, metrics, index_to_store(_recommender(self), index), card)
 
     def build_index(self: Self, kind: str = "ann", threads: int = 0) -> Self:
         """Build the index of the items that ``recommend(..., index="ann")`` searches, unless the model has it.
