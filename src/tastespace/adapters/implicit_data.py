@@ -52,4 +52,6 @@ def to_implicit(data: Interactions) -> ImplicitMatrix:
     """
     values = np.ones(data.n_interactions, dtype=np.float32) if data.weights is None else data.weights
     matrix = sp.csr_matrix((values, data.indices, data.offsets), shape=(data.n_users, data.n_items))
-    return ImplicitMatrix(matrix.astype(np.float32), *(np.array(ids.series.to_list()) for ids in (data.users, data.items)))
+    return ImplicitMatrix(
+        matrix.astype(np.float32), *(np.array(ids.series.to_list()) for ids in (data.users, data.items))
+    )

@@ -21,12 +21,12 @@ except ImportError as problem:
     raise missing("lenskit", "tastespace.adapters.lenskit_component needs LensKit") from problem
 
 
-class TastespaceConfig(BaseModel):  # type: ignore[misc]
+class TastespaceConfig(BaseModel):
     """Which model, and its parameters; the recommender also takes a mix of interests."""
 
     model: str = "dpcml"
     """A name of `tastespace.models.registry`."""
-    parameters: dict[str, Any] = {}  # noqa: RUF012 - pydantic copies defaults
+    parameters: dict[str, Any] = {}
     mix: str | None = None
     """As in `Recommender.recommend`; for `TastespaceRecommender`."""
     diversity: float | None = None

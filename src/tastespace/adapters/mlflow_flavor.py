@@ -1,7 +1,7 @@
 """A flavor of MLflow: models of this library are logged, registered, loaded and served as any other.
 
-The artifact is the model directory of `Recommender.save`, so nothing is pickled. As a ``pyfunc`` model it takes a frame with
-a column ``user`` and gives the frame of `Recommender.recommend`; ``params`` are ``k``, ``mix``, ``diversity``,
+The artifact is the model directory of `Recommender.save`, so nothing is pickled. As a ``pyfunc`` model it takes a frame
+with a column ``user`` and gives the frame of `Recommender.recommend`; ``params`` are ``k``, ``mix``, ``diversity``,
 ``exclude_seen`` and ``on_unknown``.
 """
 
@@ -23,7 +23,11 @@ _FOLDER = "model.tastespace"
 
 
 def save_model(
-    model: Recommender, path: str | Path, metrics: Mapping[str, float] | Report | None = None, *, mlflow_model: Any = None
+    model: Recommender,
+    path: str | Path,
+    metrics: Mapping[str, float] | Report | None = None,
+    *,
+    mlflow_model: Any = None,
 ) -> None:
     """Save a fitted model as an MLflow model directory; ``metrics`` are kept with it, as in `Recommender.save`.
 

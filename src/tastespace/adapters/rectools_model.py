@@ -88,7 +88,7 @@ class TastespaceModel(ModelBase[TastespaceModelConfig]):  # type: ignore[misc]
         candidates = None if allowed is None else np.asarray(allowed, dtype=np.int32)
         found: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
         index = ScoringIndex(self.fitted_)
-        for block, top in index.top_k(users, min(k, data.n_items), excluded, candidates):
+        for block, top in index.ranked(index.ranker(min(k, data.n_items), excluded, candidates), users):
             for part, values in zip(found, (block.users[top.query], top.rows, top.scores), strict=True):
                 part.append(values)
         return tuple(np.concatenate(part) if part else np.empty(0, dtype=np.int64) for part in found)  # type: ignore[return-value]

@@ -1,7 +1,7 @@
 """Search with scikit-learn: `GridSearchCV`, `RandomizedSearchCV` and others over the splits of this library.
 
-Models have the parameters of a scikit-learn estimator already. What a search needs besides is data that it can take rows
-of (`search_data`), splits as row numbers (`cv_splits`) and a metric (`metric_scorer`).
+Models have the parameters of a scikit-learn estimator already. What a search needs besides is data that it can take
+rows of (`search_data`), splits as row numbers (`cv_splits`) and a metric (`metric_scorer`).
 """
 
 from __future__ import annotations

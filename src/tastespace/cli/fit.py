@@ -53,8 +53,8 @@ def fit(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="A Parquet, CSV or TSV file, or several read as one; an .inter file of RecBole; the name of a data set; "
-            "or town (synthetic)."
+            help="A Parquet, CSV or TSV file, or several read as one; an .inter file of RecBole; "
+            "the name of a data set; or town (synthetic)."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
@@ -124,7 +124,10 @@ def fit(
         typer.Option(help="With --cluster: folder or address (s3://...) of its files; a stopped run goes on there."),
     ] = None,
     card: Annotated[
-        bool, typer.Option("--card", help="Write a model card beside the model: README.md, as the Hugging Face Hub reads it.")
+        bool,
+        typer.Option(
+            "--card", help="Write a model card beside the model: README.md, as the Hugging Face Hub reads it."
+        ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the held-out part and the training.")] = 0,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
@@ -196,6 +199,8 @@ def fit(
         with _nothing_written(out):
             blend = default_recipe(whole, minutes=minutes, trials=trials, seed=seed, threads=threads)
             recipe = RecipeReport(**blend.recipe_ or {})
+            if about is not None and recipe.held_out:
+                about["protocol"] = f"full ranking, on {recipe.held_out}; the saved model was then fitted to everything"
             blend.save(out, metrics=recipe.metrics, card=about)
         print_recipe(recipe, messages)
         messages.print(f"saved a blend of {len(blend.members_)} models to {out}", highlight=False, markup=False)

@@ -332,9 +332,8 @@ class Interactions:
     ) -> Interactions:
         """Build from atomic files of RecBole: an ``.inter`` file, or a folder with one.
 
-        ``.item`` and ``.user`` files of the same name beside it become attributes, which models that learn from features
-        use too. A field ``timestamp`` is read unless another is named; other arguments as in `from_frame`. Ids become
-        whole numbers where all are.
+        ``.item`` and ``.user`` files of the same name beside it become attributes. A field ``timestamp`` is read unless
+        another is named; other arguments as in `from_frame`. Ids become whole numbers where all are.
         """
         from tastespace.data.recbole_files import read_recbole
 

@@ -38,7 +38,13 @@ def read_recbole(
 
     events_file = _events_file(require_path(path))
     events = _read(events_file)
-    for role, column in {"user": user, "item": item, "rating": rating, "weight": weight, "timestamp": timestamp}.items():
+    for role, column in {
+        "user": user,
+        "item": item,
+        "rating": rating,
+        "weight": weight,
+        "timestamp": timestamp,
+    }.items():
         if column is not None and column not in events.columns:
             raise DataError(
                 f"{events_file} has no field {column!r} for {role}; its fields are {', '.join(events.columns)}."
@@ -83,7 +89,7 @@ def _read(path: Path) -> pl.DataFrame:
     """A file, with columns of the types that its header names."""
     try:
         with path.open("rb") as file:  # polars takes some names for patterns
-            table = pl.read_csv(file, separator="\t", infer_schema=False, quote_char=None, missing_utf8_is_empty_string=True)
+            table = pl.read_csv(file, separator="	", infer_schema=False, quote_char=None)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file.") from None
     except (OSError, pl.exceptions.PolarsError) as problem:
@@ -96,7 +102,7 @@ def _read(path: Path) -> pl.DataFrame:
                 f"{path}: the field {header!r} has no type of RecBole; expected name:type with one of "
                 f"{', '.join(TYPES)}, such as user_id:token. A plain table is read with Interactions.from_file."
             )
-        columns.append(_typed(table[header], kind, path).alias(name))
+        columns.append(_typed(table[header].fill_null(""), kind, path).alias(name))
     names = [column.name for column in columns]
     if len(set(names)) < len(names):
         raise DataError(f"{path}: two fields have the same name: {', '.join(names)}.")

@@ -1,7 +1,7 @@
 """The model card: a README.md with YAML front matter beside the model, as the Hugging Face Hub expects it.
 
-A card says what is known of the model: from the model file, and from what a person has stated. Nothing is made up: metrics
-are those that were stored with the model, and what nobody stated is said to be not stated.
+A card says what is known of the model: from the model file, and from what a person has stated. Nothing is made up:
+metrics are those that were stored with the model, and what nobody stated is said to be not stated.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def write_card(
         with atomic_write(folder / CARD) as temporary:
             temporary.write_text(card_text(content, metrics or {}, stated), encoding="utf-8")
     except OSError as problem:
-        raise ModelFileError(f"{folder}: the model was saved, its {CARD} could not be written ({problem}).") from problem
+        raise ModelFileError(
+            f"{folder}: the model was saved, its {CARD} could not be written ({problem})."
+        ) from problem
 
 
 def card_text(content: Mapping[str, Any], stored: Mapping[str, Any], stated: Mapping[str, str]) -> str:
@@ -108,8 +110,8 @@ def card_text(content: Mapping[str, Any], stored: Mapping[str, Any], stated: Map
     lines += _evaluation(metrics, evaluation, stated) if metrics else ["No metrics are stored with this model."]
     lines += ["", "## Intended use", "", _line(stated.get("intended_use", _NOT_STATED)), ""]
     lines += [
-        "The folder holds the ids of users and what each of them took (`users-*.parquet`, `seen-*.safetensors`). Where that",
-        "is personal data, it must not be published.",
+        "The folder holds the ids of users and what each of them took (`users-*.parquet`, `seen-*.safetensors`).",
+        "Where that is personal data, it must not be published.",
         "",
         "## Use",
         "",
@@ -140,7 +142,8 @@ def _front_matter(name: str, cls: str, metrics: Mapping[str, float], stated: Map
 
 def _evaluation(metrics: Mapping[str, float], evaluation: Mapping[str, Any], stated: Mapping[str, str]) -> list[str]:
     units, n_users = evaluation.get("units", {}), evaluation.get("n_users", {})
-    protocol = stated.get("protocol") or evaluation.get("protocol")
+    measured = f"`{evaluation['protocol']}` of tastespace.evaluate" if "protocol" in evaluation else ""
+    protocol = stated.get("protocol") or measured
     lines = [f"Protocol: {_line(protocol)}" if protocol else f"Protocol: {_NOT_STATED.lower()}", ""]
     lines += ["| metric | value | unit | users |", "| --- | --- | --- | --- |"]
     for key, value in metrics.items():
@@ -161,5 +164,3 @@ def _yaml(text: str) -> str:
 def _line(text: str) -> str:
     """Text on one line, so that it cannot end the section it stands in."""
     return " ".join(text.split()).replace("|", "\\|")
-
-

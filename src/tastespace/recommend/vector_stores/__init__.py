@@ -1,7 +1,7 @@
 """Vectors in a vector database or index, and lists from there that are those of `recommend`.
 
-`export_to` writes the vectors of a model to a store, `open_store` opens what was written, without the model. Both give a
-`VectorStore`, whose `recommend` sends the vectors of a user to the store and merges what comes back.
+`export_to` writes the vectors of a model to a store, `open_store` opens what was written, without the model. Both give
+a `VectorStore`, whose `recommend` sends the vectors of a user to the store and merges what comes back.
 """
 
 from __future__ import annotations

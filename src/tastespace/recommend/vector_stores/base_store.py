@@ -54,7 +54,7 @@ class VectorStore(ABC):
     def _candidates(self, vectors: NDArray[np.float32], n: int, seen: Collection[Any]) -> Candidates:
         """What the store finds for each vector: at least the best ``n`` items that are not in ``seen``."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing to do for files
         """Give the connection back, where there is one."""
 
     def __enter__(self) -> VectorStore:

@@ -102,7 +102,7 @@ class FaissStore(IndexStore):
 
 
 class UsearchStore(IndexStore):
-    """``usearch://folder``: a graph of usearch, searched exactly, item by item, so that lists are those of the model."""
+    """``usearch://folder``: an index of usearch, searched exactly, so that lists are those of the model."""
 
     kind = "usearch"
 

@@ -85,13 +85,13 @@ class PgvectorStore(SqlStore):
     def _run(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         try:
             # psycopg's own types say that SQL is a literal, against injection; names are checked by parse_address.
-            cursor = self._connection.execute(sql, parameters or None)  # type: ignore[call-overload]
+            cursor = self._connection.execute(sql, parameters or None)
             return list(cursor.fetchall()) if cursor.description else []
         except self._error as problem:
             raise DataError(f"{self.address}: PostgreSQL refused a statement: {problem}") from problem
 
     def _insert(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         copy = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
-        with self._connection.cursor() as cursor, cursor.copy(copy) as stream:  # type: ignore[arg-type]
+        with self._connection.cursor() as cursor, cursor.copy(copy) as stream:
             for row in rows:
                 stream.write_row(row)

@@ -79,7 +79,8 @@ class QdrantStore(VectorStore):
             if not self._is_local:
                 kinds = {"items": ("item", vectors.items), "users": ("user", vectors.users)}
                 for part, (field, ids) in kinds.items():
-                    schema = models.PayloadSchemaType.INTEGER if isinstance(ids[0], int) else "keyword"
+                    types = models.PayloadSchemaType
+                    schema = types.INTEGER if isinstance(ids[0], int) else types.KEYWORD
                     self._client.create_payload_index(self._collection(part), field, field_schema=schema)
         except TastespaceError:
             self.close()
@@ -143,9 +144,7 @@ class QdrantStore(VectorStore):
             match = models.FieldCondition(key="item", match=models.MatchAny(any=list(seen)))
             without = models.Filter(must_not=[match])
         query = models.RecommendQuery(
-            recommend=models.RecommendInput(
-                positive=vectors.tolist(), strategy=models.RecommendStrategy.BEST_SCORE
-            )
+            recommend=models.RecommendInput(positive=vectors.tolist(), strategy=models.RecommendStrategy.BEST_SCORE)
         )
         found = self._client.query_points(
             self._collection("items"),
@@ -159,10 +158,7 @@ class QdrantStore(VectorStore):
         # Qdrant says how near a point is, but not to which vector, and rounds: scores come from the vectors themselves.
         rows = np.array([one.vector for one in found], dtype=np.float64).reshape(len(found), self.dim)
         own = vectors.astype(np.float64)
-        if self.metric == "l2":
-            scores = -((own[:, None] - rows[None]) ** 2).sum(axis=2)
-        else:
-            scores = own @ rows.T
+        scores = -((own[:, None] - rows[None]) ** 2).sum(axis=2) if self.metric == "l2" else own @ rows.T
         bound = -np.inf
         if len(found) == n:
             last = float(scores[:, -1].max())

@@ -90,7 +90,7 @@ class SqlStore(VectorStore):
         kind = self._vector_type(vectors.dim)
         item, user = (self.integer if _whole(ids) else self.text for ids in (vectors.items, vectors.users))
         self._run(f"CREATE TABLE {self.items} (number {self.integer} PRIMARY KEY, item {item}, vector {kind})")
-        self._run(f'CREATE TABLE {self.users} (user_id {user}, interest {self.integer}, vector {kind})')
+        self._run(f"CREATE TABLE {self.users} (user_id {user}, interest {self.integer}, vector {kind})")
         self._run(f"CREATE TABLE {self.about} (name {self.text}, value {self.text})")
         for first in range(0, len(vectors.items), CHUNK):
             part = slice(first, first + CHUNK)
