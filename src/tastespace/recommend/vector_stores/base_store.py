@@ -113,7 +113,7 @@ class VectorStore(ABC):
             raise ParameterError(
                 f"{self.address} has vectors of {dim} dimensions compared by {metric} under the name "
                 f"{self.address.name!r}; the model's have {vectors.dim}, compared by {vectors.metric}. Choose another "
-                "name (?name=...), or replace them (replace=True, --replace)."
+                "place or name (?name=...), or replace them (replace=True, --replace)."
             )
 
     def _unreachable(self, problem: BaseException, advice: str = "") -> DataError:

@@ -103,7 +103,14 @@ class SqlStore(VectorStore):
             rows = [self._sent(row) for row in vectors.user_vectors[part]]
             people = list(zip(vectors.users[part], vectors.interests[part], rows, strict=True))
             self._insert(self.users, ("user_id", "interest", "vector"), people)
-        about = {"metric": vectors.metric, "dim": vectors.dim, "items": len(vectors.items), **self._more_about(vectors)}
+        self._numbered_users = _whole(vectors.users)
+        about = {
+            "metric": vectors.metric,
+            "dim": vectors.dim,
+            "items": len(vectors.items),
+            "user_ids": "numbers" if self._numbered_users else "text",
+            **self._more_about(vectors),
+        }
         self._insert(self.about, ("name", "value"), [(name, str(value)) for name, value in about.items()])
         self._run(f"CREATE INDEX {self.users}_by_user ON {self.users} (user_id)")
 
@@ -118,6 +125,7 @@ class SqlStore(VectorStore):
             raise self._not_ours(f"there is no table {self.about}")
         about = self._stored_about()
         self.metric, self.dim, self.n_items = about["metric"], int(about["dim"]), int(about["items"])
+        self._numbered_users = about["user_ids"] == "numbers"
         return about
 
     # ---- lists ---------------------------------------------------------------------------------------------
@@ -125,7 +133,8 @@ class SqlStore(VectorStore):
     def user_vectors(self, user: Hashable) -> NDArray[np.float32]:
         """The stored vectors of a user, shape ``(n_interests, dim)``; an unknown user is an error."""
         sql = f"SELECT vector FROM {self.users} WHERE user_id = {self.parameter} ORDER BY interest"
-        rows = self._run(sql, [plain_id(user)])
+        wanted = plain_id(user)
+        rows = self._run(sql, [wanted]) if isinstance(wanted, int) == self._numbered_users else []
         if not rows:
             raise self._unknown_user(user)
         return np.stack([self._received(row[0]) for row in rows])

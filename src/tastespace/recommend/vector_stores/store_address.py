@@ -21,7 +21,7 @@ ENGINES = {
 """Names of engines, and where each is."""
 DEFAULT_NAME = "tastespace"
 _EXAMPLES = "qdrant://localhost:6333, lance://folder, pgvector://user@host/database, duckdb://file, sqlite://file"
-_OPTIONS = {"qdrant": {"name", "https"}}
+_OPTIONS = {"qdrant": ("name", "https"), "faiss": (), "usearch": ()}
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,16 @@ def parse_address(address: str) -> StoreAddress:
         )
     place, _, query = rest.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
+    known = _OPTIONS.get(engine, ("name",))
+    for option in options if engine != "pgvector" else ():  # whose other options are those of PostgreSQL
+        if option not in known:
+            allowed = (
+                f"take {', '.join(known)}" if known else "take no options: a folder holds the vectors of one model"
+            )
+            raise ParameterError(f"{option}={options[option]}: {engine} addresses {allowed}.")
     name = options.pop("name", DEFAULT_NAME)
     if not place:
         raise ParameterError(f"{address!r} names no place: expected something behind {engine}://.")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,50}", name):
         raise ParameterError(f"name={name!r}: expected at most 51 letters, digits and underscores, no digit first.")
-    known = _OPTIONS.get(engine, {"name"})
-    if engine != "pgvector":  # whose other options are those of PostgreSQL
-        for option in options:
-            if option not in known:
-                raise ParameterError(f"{option}={options[option]}: {engine} addresses take {', '.join(sorted(known))}.")
     return StoreAddress(engine, place, name, options)
