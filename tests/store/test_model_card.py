@@ -83,7 +83,7 @@ def test_text_cannot_leave_its_place(model, tmp_path):
 @pytest.mark.parametrize(
     ("card", "message"),
     [
-        ({"licence": "mit"}, r"card has no 'licence'.* Did you mean license\?"),
+        ({"licence": "mit"}, r"card has no 'licence'.* Did you mean license"),
         ({"data": ""}, "data is '', expected text"),
         ("yes", "card='yes': expected True, or a dict"),
     ],
