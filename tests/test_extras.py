@@ -44,7 +44,7 @@ def test_pages_have_every_model_and_every_extra():
     ("module", "call", "extra"),
     [
         ("torch", lambda: __import__("tastespace.models.torch_base", fromlist=["x"]).require_torch("GMF"), "neural"),
-        ("faiss", lambda: __import__("tastespace.recommend.export", fromlist=["x"])._import_faiss(), "ann"),
+        ("faiss", lambda: __import__("tastespace.recommend.export", fromlist=["x"]).import_faiss(), "ann"),
         ("matplotlib.figure", lambda: __import__("tastespace.plots.canvas", fromlist=["x"]).new_figure(1, 1), "plots"),
         ("jinja2", lambda: __import__("tastespace.paper.reproduction_report", fromlist=["x"])._environment(), "paper"),
     ],

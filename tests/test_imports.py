@@ -12,7 +12,7 @@ LAYERS = [
     ("cli", "client", "testing"),
     ("paper", "serve"),
     ("tastespace",),  # the public names of the library, which come from the packages below
-    ("cluster", "explore", "plots", "recipe", "tuning"),
+    ("adapters", "cluster", "explore", "plots", "recipe", "tuning"),
     ("recommend",),
     ("store",),
     ("evaluation",),

@@ -84,7 +84,18 @@ _LAZY = {
 }
 _PACKAGES = {"datasets": "tastespace.data.datasets"} | {
     name: f"tastespace.{name}"
-    for name in ("cluster", "evaluation", "models", "plots", "recipe", "recommend", "store", "training", "tuning")
+    for name in (
+        "adapters",
+        "cluster",
+        "evaluation",
+        "models",
+        "plots",
+        "recipe",
+        "recommend",
+        "store",
+        "training",
+        "tuning",
+    )
 }
 
 if not TYPE_CHECKING:  # with it, type checkers would accept every name

@@ -40,6 +40,23 @@ EXTRAS = {
     "notebook": Extra(("anywidget>=0.9",), "the page as a widget in notebooks"),
     "cluster": Extra(("dask>=2024.8", "distributed>=2024.8"), "training and lists on a Dask cluster"),
     "spark": Extra(("pyspark>=3.5",), "lists of a saved model in Spark"),
+    "export": Extra(
+        (
+            "qdrant-client>=1.10",
+            "lancedb>=0.20",
+            "duckdb>=1.1",
+            "sqlite-vec>=0.1.6",
+            "pysqlite3>=0.6; sys_platform == 'linux'",
+            "usearch>=2.16",
+            "pyarrow>=15",
+        ),
+        "vectors in Qdrant, LanceDB, DuckDB, SQLite and usearch; pgvector needs the postgresql extra",
+    ),
+    "sklearn": Extra(("scikit-learn>=1.6",), "GridSearchCV and other searches of scikit-learn"),
+    "mlflow": Extra(("mlflow-skinny>=3", "pandas>=2.1"), "models as MLflow models"),
+    "surprise": Extra(("scikit-surprise>=1.1.4", "pandas>=2.1"), "data of scikit-surprise"),
+    "lenskit": Extra(("lenskit>=2025.3",), "models as LensKit components"),
+    "rectools": Extra(("rectools>=0.13",), "models as RecTools models"),
     "bench": Extra(("implicit>=0.7.2", "torch>=2.2"), "the other libraries that benchmarks compare with"),
 }
 

@@ -421,3 +421,19 @@ def test_the_seed_reaches_the_members_of_a_blend(fit):
 def test_a_number_of_interests_that_was_chosen_is_the_one_that_is_saved(fit):
     model, _ = fit(*SHORT, "--set", "n_interests=auto")
     assert model.n_interests in (1, 2, 4)
+
+
+def test_files_of_recbole_are_fitted_with_a_card(run, error_of, shop, tmp_path):
+    clicks = ts.Interactions.from_file(shop.clicks, user="who", item="what").to_frame()
+    lines = ["user_id:token\titem_id:token", *(f"{user}\t{item}" for user, item in clicks.rows())]
+    (tmp_path / "shop.inter").write_text("\n".join(lines) + "\n")
+    done = run("fit", "shop.inter", "--model", "ease", "--out", "a.model", "--card")
+    assert done.code == 0, done.err
+    model = ts.load("a.model")
+    assert model.train_.n_interactions == len(clicks)
+    card = (tmp_path / "a.model" / "README.md").read_text()
+    assert "* Source: shop.inter" in card
+    assert "the saved model was then fitted to everything" in card
+    assert f"| NDCG@10 | {ts.store.inspect('a.model')['metrics']['NDCG@10']:.4f} | fraction |" in card
+    message = error_of("fit", "shop.inter", "--model", "ease", "--out", "b.model", "--delimiter", ",")
+    assert "--delimiter with shop.inter: atomic files of RecBole say themselves what they hold" in message

@@ -10,6 +10,7 @@ import pytest
 
 import tastespace as ts
 from tastespace.models import create
+from tastespace.recommend.vector_stores import open_store
 
 COLUMNS = ("--user", "who", "--item", "what")
 
@@ -245,6 +246,19 @@ def test_every_saved_model_can_be_evaluated(run, shop, name, tmp_path):
     done = run("evaluate", "a.model", shop.later, *COLUMNS, "--tastes")
     assert done.code == 0, done.err
     assert set(CATEGORY_METRICS) < set(pl.read_csv(done.raw)["metric"])
+
+
+def test_vectors_are_exported_to_a_database(stdout_of, error_of, shop, tmp_path):
+    address = f"sqlite://{tmp_path / 'shop.sqlite'}?name=shop"
+    assert "SqliteStore(" in stdout_of("export", shop.model, "--to", address)
+    model = ts.load(shop.model)
+    user = model.train_.users[0]
+    with open_store(address) as store:
+        found = store.recommend(user, k=3, seen=model.train_.items_of(user))
+    assert found["item"].to_list() == model.recommend([user], k=3)["item"].to_list()
+    assert "give one" in error_of("export", shop.model, "out.npz", "--to", address)
+    assert "give one" in error_of("export", shop.model)
+    assert "--replace is for --to" in error_of("export", shop.model, "out.npz", "--replace")
 
 
 def test_vectors_are_exported_and_the_files_named(stdout_of, shop, tmp_path):

@@ -179,7 +179,9 @@ def test_without_faiss_nothing_is_written(dpcml, tmp_path, monkeypatch):
 
 
 def test_kinds_that_are_none_are_refused(dpcml, tmp_path):
-    with pytest.raises(ParameterError, match=r"kind='fais': expected one of npz, parquet, faiss. Did you mean faiss\?"):
+    with pytest.raises(
+        ParameterError, match=r"kind='fais': expected one of npz, parquet, faiss, usearch. Did you mean faiss\?"
+    ):
         dpcml.export(tmp_path / "v", "fais")
     with pytest.raises(ParameterError, match="kind=None: expected one of"):
         dpcml.export(tmp_path / "v", None)

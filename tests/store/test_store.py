@@ -43,6 +43,7 @@ def test_inspect_tells_what_is_there(tmp_path, old, verify):
         "class": "dpcml",
         "parameters": old.get_params(),
         "metrics": {"P@3": 1.0},
+        "evaluation": None,
         "users": 40,
         "items": 30,
         "interactions": old.train_.n_interactions,

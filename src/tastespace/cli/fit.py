@@ -40,7 +40,8 @@ def fit(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="A Parquet, CSV or TSV file, or several read as one; the name of a data set; or town (synthetic)."
+            help="A Parquet, CSV or TSV file, or several read as one; an .inter file of RecBole; "
+            "the name of a data set; or town (synthetic)."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
@@ -96,6 +97,12 @@ def fit(
         str | None,
         typer.Option(help="With --cluster: folder or address (s3://...) of its files; a stopped run goes on there."),
     ] = None,
+    card: Annotated[
+        bool,
+        typer.Option(
+            "--card", help="Write a model card beside the model: README.md, as the Hugging Face Hub reads it."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the held-out part and the training.")] = 0,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
@@ -114,6 +121,7 @@ def fit(
     if params is not None:
         model, parameters = read_params(params, model)
     options = _cluster_options(cluster, partitions, rounds, cluster_storage)
+    about = {"data": data[0] if len(data) == 1 else ", ".join(data)} if card else None
     if options is not None and model is None:
         model = "dpcml"
     if model is None:
@@ -137,7 +145,7 @@ def fit(
                 chosen, data, within(options, "final"), user=table.user or "user", item=table.item or "item",
                 min_user=table.min_user, min_item=table.min_item,
             )  # fmt: skip
-            chosen.save(out)
+            chosen.save(out, card=about)
         messages.print(f"{', '.join(data)}: {chosen.train_!r}", highlight=False, markup=False)
         messages.print(f"saved {chosen!r} to {out}", highlight=False, markup=False)
         return
@@ -148,7 +156,9 @@ def fit(
         with _nothing_written(out):
             blend = default_recipe(whole, minutes=minutes, trials=trials, seed=seed, threads=threads)
             recipe = RecipeReport(**blend.recipe_ or {})
-            blend.save(out, metrics=recipe.metrics)
+            if about is not None and recipe.held_out:
+                about["protocol"] = f"full ranking, on {recipe.held_out}; the saved model was then fitted to everything"
+            blend.save(out, metrics=recipe.metrics, card=about)
         print_recipe(recipe, messages)
         messages.print(f"saved a blend of {len(blend.members_)} models to {out}", highlight=False, markup=False)
     else:
@@ -157,7 +167,9 @@ def fit(
             fitted, figures, notes = _fit_and_measure(
                 create_seeded(model, seed, threads, **parameters), whole, share, seed, threads, options
             )
-            fitted.save(out, metrics=next(iter(figures.values()), None))
+            if about is not None and figures:
+                about["protocol"] = f"full ranking, on {notes[0]}; the saved model was then fitted to everything"
+            fitted.save(out, metrics=next(iter(figures.values()), None), card=about)
         if figures:
             messages.print(figures_table(figures, notes[0]))
             for note in notes[1:]:

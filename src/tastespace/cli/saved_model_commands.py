@@ -197,11 +197,31 @@ def _print_report(report: Report, title: str, format: Format) -> None:
 
 def export(
     model: ModelArgument,
-    out: Annotated[Path, typer.Argument(help="File (npz) or folder to write.")],
-    kind: Annotated[str, typer.Option(help="npz, parquet or faiss.")] = "npz",
+    out: Annotated[Path | None, typer.Argument(help="File (npz) or folder to write.")] = None,
+    kind: Annotated[str, typer.Option(help="npz, parquet, faiss or usearch.")] = "npz",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Write to a database instead: qdrant://host:6333, lance://folder, pgvector://user@host/database, "
+            "duckdb://file, sqlite://file; ?name=shop names its tables."
+        ),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="With --to: replace vectors of another dimension or metric, too.")
+    ] = False,
 ) -> None:
     """Write item and user vectors for a vector index or database."""
-    for path in open_model(model).export(out, kind):
+    if (out is None) == (to is None):
+        raise ParameterError("export writes to a file or folder (export MODEL OUT) or to a database (--to): give one.")
+    opened = open_model(model)
+    if to is not None:
+        with opened.export_to(to, replace=replace) as store:
+            typer.echo(f"{store.address}: {store!r}")
+        return
+    if replace:
+        raise ParameterError("--replace is for --to; files are always replaced.")
+    assert out is not None
+    for path in opened.export(out, kind):
         typer.echo(path)
 
 

@@ -20,6 +20,7 @@ from tastespace.cli.arguments import (
 )
 from tastespace.data import Interactions, datasets, synthetic
 from tastespace.data.durations import seconds_of
+from tastespace.data.recbole_files import is_recbole
 from tastespace.data.tables import named_files
 from tastespace.errors import ParameterError, require_path
 from tastespace.models import Recommender, registry
@@ -105,6 +106,8 @@ class TableFlags:
                     )
             named = synthetic.multi_interest(seed=0).interactions if name == "town" else datasets.load(name)
             return named.filter(min_user=self.min_user, min_item=self.min_item)
+        if len(files) == 1 and is_recbole(name):
+            return self._load_recbole(name, threads, part, spill)
         if self.items_id is not None and self.items is None:
             raise ParameterError(f"--items-id {self.items_id} is the column of ids in --items: give that file.")
         text = self.text
@@ -129,6 +132,27 @@ class TableFlags:
             spill=None if spill is None else spill / "interactions",
             memory=memory,
             **text.for_reader(),
+        )
+
+    def _load_recbole(self, name: str, threads: int, part: bool, spill: Path | None) -> Interactions:
+        columns = {"--user", "--item", "--rating", "--min-rating", "--weight", "--timestamp", *_FOR_ANY_TABLE}
+        for flag in (*self.given(), *([] if spill is None else ["--spill"])):
+            if flag not in columns:
+                raise ParameterError(
+                    f"{flag} with {name}: atomic files of RecBole say themselves what they hold. Leave one of them out."
+                )
+        return Interactions.from_recbole(
+            name,
+            user=self.user or "user_id",
+            item=self.item or "item_id",
+            rating=self.rating,
+            min_rating=self.min_rating,
+            weight=self.weight,
+            timestamp=self.timestamp,
+            min_user=self.min_user,
+            min_item=self.min_item,
+            part=part,
+            threads=threads,
         )
 
     def with_half_life(self, data: Interactions) -> Interactions:

@@ -313,6 +313,47 @@ class Interactions:
         return build_spilled(files, options, spill, memory, catalog, item_attributes, user_attributes)
 
     @classmethod
+    def from_recbole(
+        cls,
+        path: str | Path,
+        *,
+        user: str = "user_id",
+        item: str = "item_id",
+        rating: str | None = None,
+        min_rating: float | None = None,
+        weight: str | None = None,
+        timestamp: str | None = None,
+        min_user: int = 1,
+        min_item: int = 1,
+        core: bool = False,
+        duplicates: str = "sum",
+        part: bool = False,
+        threads: int = 0,
+    ) -> Interactions:
+        """Build from atomic files of RecBole: an ``.inter`` file, or a folder with one.
+
+        ``.item`` and ``.user`` files of the same name beside it become attributes. A field ``timestamp`` is read unless
+        another is named; other arguments as in `from_frame`. Ids become whole numbers where all are.
+        """
+        from tastespace.data.recbole_files import read_recbole
+
+        return read_recbole(
+            path,
+            user=user,
+            item=item,
+            rating=rating,
+            min_rating=min_rating,
+            weight=weight,
+            timestamp=timestamp,
+            min_user=min_user,
+            min_item=min_item,
+            core=core,
+            duplicates=duplicates,
+            part=part,
+            threads=threads,
+        )
+
+    @classmethod
     @renamed_arguments(keep_weights="weight")
     def from_scipy(
         cls,

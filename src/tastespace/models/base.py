@@ -325,6 +325,12 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         parameters = self.get_params(deep=False)
         return type(self)(**{name: _copied(value) for name, value in parameters.items()})
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks before a search, see `tastespace.adapters.sklearn_search`."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
     def as_chosen(self: Self) -> Self:
         """An unfitted copy of a fitted model with what validation data chose, such as the number of epochs.
 

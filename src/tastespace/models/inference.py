@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.rules import Rules
     from tastespace.recommend.shelves import Shelf, Shelves
+    from tastespace.recommend.vector_stores import VectorStore
     from tastespace.recommend.wording import WordingLike
     from tastespace.store.stored_index import StoredIndex
 
@@ -612,17 +613,25 @@ class InferenceMixin:
     # ---- files ---------------------------------------------------------------------------------------------
 
     def save(
-        self, path: str | Path, metrics: Mapping[str, float] | Report | None = None, index: str | None = None
+        self,
+        path: str | Path,
+        metrics: Mapping[str, float] | Report | None = None,
+        index: str | None = None,
+        card: bool | Mapping[str, str] | None = None,
     ) -> None:
         """Write the model as a directory that `tastespace.load` opens; ``metrics``, such as a report, are kept with it.
 
         ``index="ann"`` stores an index of the items with it, see `build_index`; one that the model has is stored in
         any case. A crash leaves the old model or the new one. The format is documented in docs/model-format.md.
+
+        ``card=True`` writes a model card, README.md with YAML front matter as the Hugging Face Hub reads it: the model,
+        the data, and the metrics that were given with their protocol. A dict states more: ``name``, ``license``,
+        ``data``, ``data_license``, ``intended_use``, ``protocol``. By default a card that is there is written anew.
         """
         from tastespace.recommend.ann_index import index_to_store
         from tastespace.store import save
 
-        save(_recommender(self), path, metrics, index_to_store(_recommender(self), index))
+        save(_recommender(self), path, metrics, index_to_store(_recommender(self), index), card)
 
     def build_index(self: Self, kind: str = "ann", threads: int = 0) -> Self:
         """Build the index of the items that ``recommend(..., index="ann")`` searches, unless the model has it.
@@ -644,13 +653,39 @@ class InferenceMixin:
         return self
 
     def export(self, path: str | Path, kind: str = "npz") -> list[Path]:
-        """Write item and user vectors for a vector index: ``"npz"``, ``"parquet"`` or ``"faiss"``; gives the files.
+        """Write item and user vectors: ``"npz"``, ``"parquet"``, ``"faiss"`` or ``"usearch"``; gives the files.
 
         A search for each vector of a user, merged by distance, gives exactly what `recommend` gives.
         """
         from tastespace.recommend.export import export
 
         return export(_recommender(self), path, kind)
+
+    def export_to(self, address: str, *, replace: bool = False) -> VectorStore:
+        """Write item and user vectors to a vector database; gives the store, which makes lists from them.
+
+        Addresses are ``qdrant://host:6333`` (or a folder, ``qdrant://./folder``), ``lance://folder``,
+        ``pgvector://user@host/database``, ``duckdb://file``, ``sqlite://file`` (with sqlite-vec), ``faiss://folder``
+        and ``usearch://folder``. ``?name=shop`` names the tables or collections ``shop_items`` and ``shop_users``.
+        `tastespace.recommend.vector_stores.open_store` opens a store later, without the model.
+
+        Args:
+            address: Where to write.
+            replace: Whether vectors of another dimension or metric under the same name may be replaced; vectors of the
+                same kind always are.
+
+        >>> import tempfile
+        >>> from tastespace import DPCML, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> model = DPCML(dim=8, epochs=2).fit(town)
+        >>> store = model.export_to(f"faiss://{tempfile.mkdtemp()}")
+        >>> found = store.recommend(7, k=3, seen=town.items_of(7))
+        >>> found["item"].equals(model.recommend(7, k=3)["item"])
+        True
+        """
+        from tastespace.recommend.vector_stores import export_to
+
+        return export_to(_recommender(self), address, replace)
 
 
 def load_if_path(model: Any) -> Any:

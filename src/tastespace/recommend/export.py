@@ -19,10 +19,10 @@ from tastespace.data.ids import fits_numpy
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 from tastespace.extras import missing
 from tastespace.models.base import Recommender
-from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.scoring import require_vectors
+from tastespace.recommend.vector_stores.exported_vectors import ExportedVectors, plain_vectors
 
-KINDS = ("npz", "parquet", "faiss")
+KINDS = ("npz", "parquet", "faiss", "usearch")
 
 
 def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path]:
@@ -33,6 +33,7 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
     * ``parquet``: a folder with ``items.parquet`` (item, vector) and ``users.parquet`` (user, interest, vector).
     * ``faiss``: the same folder, with ``items.faiss`` besides: a flat index whose number i is row i of
       ``items.parquet``.
+    * ``usearch``: the same with ``items.usearch``, whose keys are these numbers.
 
     ``about.json`` in the folders (``metric`` in the npz) says how vectors are compared: ``"l2"``, or ``"dot"`` for
     models of inner products. A bias of the items is a last coordinate, 1 for users.
@@ -40,8 +41,8 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
     if kind not in KINDS:
         raise ParameterError(f"kind={kind!r}: expected one of {', '.join(KINDS)}.{nearest(kind, KINDS)}")
     space = require_vectors(model, "vectors to export")
-    faiss = _import_faiss() if kind == "faiss" else None  # before anything is written
-    users, items = _plain(space)
+    _require_package(kind)  # before anything is written
+    users, items = plain_vectors(space)
     train = model.train_
     owner = np.repeat(np.arange(train.n_users), np.diff(space.user_offsets))
     interest = (np.arange(len(owner)) - space.user_offsets[owner]).astype(np.int32)
@@ -49,34 +50,47 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
     try:
         if kind == "npz":
             return [_npz(path, model, space.metric, items, users, owner, interest)]
-        path.mkdir(parents=True, exist_ok=True)
-        written = [path / "items.parquet", path / "users.parquet", path / "about.json"]
-        with (
-            atomic_write(written[0]) as temporary,
-            temporary.open("wb") as file,
-        ):  # polars takes no name that is not UTF-8
-            pl.DataFrame([train.items.series.alias("item"), _column(items)]).write_parquet(file)
-        with atomic_write(written[1]) as temporary, temporary.open("wb") as file:
-            columns = [train.users.take(owner).alias("user"), pl.Series("interest", interest), _column(users)]
-            pl.DataFrame(columns).write_parquet(file)
-        about = {"metric": space.metric, "dim": items.shape[1], "items": len(items), "user_vectors": len(users)}
-        with atomic_write(written[2]) as temporary:
-            temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-        if faiss is not None:
-            written.append(_faiss(faiss, path / "items.faiss", space.metric, items))
+        people = pl.DataFrame([train.users.take(owner).alias("user"), pl.Series("interest", interest)])
+        return _folder(path, kind, space.metric, train.items.series, items, people, users)
     except OSError as problem:
         raise DataError(f"{path} could not be written: {problem}") from problem
+
+
+def write_folder(path: Path, kind: str, vectors: ExportedVectors) -> None:
+    """The folder of `export` for vectors that are to be searched by the vector stores of this library."""
+    _require_package(kind)
+    people = pl.DataFrame({"user": vectors.users, "interest": pl.Series(vectors.interests, dtype=pl.Int32)})
+    ids = pl.Series("item", vectors.items)
+    try:
+        _folder(path, kind, vectors.metric, ids, vectors.item_vectors, people, vectors.user_vectors)
+    except OSError as problem:
+        raise DataError(f"{path} could not be written: {problem}") from problem
+
+
+def _folder(
+    path: Path,
+    kind: str,
+    metric: str,
+    ids: pl.Series,
+    items: NDArray[np.float32],
+    people: pl.DataFrame,
+    users: NDArray[np.float32],
+) -> list[Path]:
+    path.mkdir(parents=True, exist_ok=True)
+    written = [path / "items.parquet", path / "users.parquet", path / "about.json"]
+    tables = (pl.DataFrame([ids.alias("item"), _column(items)]), people.with_columns(_column(users)))
+    for file_path, table in zip(written[:2], tables, strict=True):
+        # An open file, because polars takes no name that is not UTF-8.
+        with atomic_write(file_path) as temporary, temporary.open("wb") as file:
+            table.write_parquet(file)
+    about = {"metric": metric, "dim": items.shape[1], "items": len(items), "user_vectors": len(users)}
+    with atomic_write(written[2]) as temporary:
+        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    if kind == "faiss":
+        written.append(_faiss(path / "items.faiss", metric, items))
+    if kind == "usearch":
+        written.append(_usearch(path / "items.usearch", metric, items))
     return written
-
-
-def _plain(space: VectorSpace) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """User and item vectors between which plain L2 distance or inner product is the model's own."""
-    users = np.ascontiguousarray(space.user_vectors, dtype=np.float32)
-    items = np.ascontiguousarray(space.item_vectors, dtype=np.float32)
-    if space.metric == "dot" and space.item_bias is not None:
-        users = np.hstack([users, np.ones((len(users), 1), dtype=np.float32)])
-        items = np.hstack([items, np.asarray(space.item_bias, dtype=np.float32)[:, None]])
-    return users, items
 
 
 def _column(vectors: NDArray[np.float32]) -> pl.Series:
@@ -108,7 +122,8 @@ def _ids(series: pl.Series) -> NDArray[Any]:
     return np.array([str(value) for value in series.to_list()])
 
 
-def _import_faiss() -> Any:
+def import_faiss() -> Any:
+    """The package faiss."""
     try:
         import faiss
     except ImportError as problem:
@@ -116,12 +131,40 @@ def _import_faiss() -> Any:
     return faiss
 
 
-def _faiss(faiss: Any, path: Path, metric: str, items: NDArray[np.float32]) -> Path:
+def import_usearch() -> Any:
+    """The module of usearch that has `Index`."""
+    try:
+        import usearch.index
+    except ImportError as problem:
+        raise missing("export", "kind='usearch' needs usearch", "kind='parquet' needs nothing.") from problem
+    return usearch.index
+
+
+def _require_package(kind: str) -> None:
+    if kind == "faiss":
+        import_faiss()
+    if kind == "usearch":
+        import_usearch()
+
+
+def _faiss(path: Path, metric: str, items: NDArray[np.float32]) -> Path:
+    faiss = import_faiss()
     index = (faiss.IndexFlatL2 if metric == "l2" else faiss.IndexFlatIP)(items.shape[1])
     index.add(items)
     try:
         with atomic_write(path) as temporary:
             faiss.write_index(index, str(temporary))
     except (RuntimeError, TypeError) as problem:  # how faiss says that a file cannot be opened, or is no UTF-8
+        raise OSError(str(problem)) from problem
+    return path
+
+
+def _usearch(path: Path, metric: str, items: NDArray[np.float32]) -> Path:
+    index = import_usearch().Index(ndim=items.shape[1], metric="l2sq" if metric == "l2" else "ip", dtype="f32")
+    index.add(np.arange(len(items)), items)
+    try:
+        with atomic_write(path) as temporary:
+            index.save(str(temporary))
+    except (RuntimeError, TypeError, UnicodeEncodeError) as problem:
         raise OSError(str(problem)) from problem
     return path

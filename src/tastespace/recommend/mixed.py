@@ -93,7 +93,7 @@ class Mixed(TwoStage):
         for block, found in TopKLists(self.model_, request).blocks(users):
             yield block, found.query, found.rows
 
-    def save(self, path: Any, metrics: Any = None, index: Any = None) -> None:
+    def save(self, path: Any, metrics: Any = None, index: Any = None, card: Any = None) -> None:
         """Two stages are not one file: save the model, and put the mix around it when it is opened."""
         self.require_fitted()
         raise ParameterError(

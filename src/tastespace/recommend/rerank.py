@@ -224,7 +224,7 @@ class Reranked(TwoStage):
             rows = self._reranker.choose(block.users, offsets, pools.rows, pools.scores, self.pool)
             yield block, pools.query, pools.rows[rows]
 
-    def save(self, path: Any, metrics: Any = None, index: Any = None) -> None:
+    def save(self, path: Any, metrics: Any = None, index: Any = None, card: Any = None) -> None:
         """Two stages are not one file: save the first, and put the second around it when it is opened."""
         self.require_fitted()
         raise ParameterError(

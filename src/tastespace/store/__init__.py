@@ -19,6 +19,7 @@ from tastespace.models.profiles import Profiles
 from tastespace.store import interactions_io, manifest, model_state
 from tastespace.store.checksums import VERIFIED_BYTES
 from tastespace.store.json_values import decode, encode
+from tastespace.store.model_card import Card, card_to_write, write_card
 from tastespace.store.model_directory import check_sizes, write_model
 from tastespace.store.stored_index import StoredIndex
 from tastespace.store.tensors import map_tensors, safetensors_chunks
@@ -37,6 +38,7 @@ def save(
     path: str | Path,
     metrics: Mapping[str, Any] | Report | None = None,
     index: tuple[memoryview, Mapping[str, Any]] | None = None,
+    card: Card = None,
 ) -> None:
     """Save a fitted model to the directory ``path``, which is made, or replaced if it holds a saved model.
 
@@ -49,6 +51,7 @@ def save(
         path: A new name, an empty directory or an earlier model. A directory that holds anything else is refused.
         metrics: Figures to keep beside the model: the report of `tastespace.evaluate`, or any dict.
         index: The bytes of an index of its items and what is said of it; `Recommender.save` gives them.
+        card: Whether to write a model card, README.md, or what it shall state; see `Recommender.save`.
 
     >>> import tempfile
     >>> from tastespace import EASE, synthetic
@@ -68,12 +71,16 @@ def save(
     figures = metrics.metrics if isinstance(metrics, Report) else metrics
     if not isinstance(figures, (Mapping, type(None))):
         raise DataError(f"metrics={figures!r}: expected the report of evaluate, or a dict of figures.")
+    folder = require_path(path)
+    stated = card_to_write(folder, card, _content_before(folder))
     learned, tensors = model_state.encode_learned(model)
     space = model.vectors()
     content = {
         "class": model_state.class_name(model),
         "parameters": model_state.encode_parameters(model),
         "metrics": None if figures is None else encode({str(k): v for k, v in figures.items()}, "metrics"),
+        **({"evaluation": _how_measured(metrics)} if isinstance(metrics, Report) else {}),
+        **({"card": stated} if stated else {}),
         "data": interactions_io.summary_of(model.train_),
         "vectors": None
         if space is None
@@ -87,8 +94,9 @@ def save(
         "users": [interactions_io.table_bytes(model.train_, "user")],
         "items": [interactions_io.table_bytes(model.train_, "item")],
     }
-    folder = require_path(path)
     files = write_model(folder, parts, content, index)
+    if stated is not None:
+        write_card(folder, content, figures, stated)
     log.info("saved %s to %s, %d bytes", type(model).__name__, folder, sum(f["bytes"] for f in files.values()))
 
 
@@ -159,6 +167,7 @@ def inspect(path: str | Path, verify: bool = False, trust: Trust = ()) -> dict[s
         "class": content["class"],
         "parameters": decode(content["parameters"], {}, f"{folder}: parameters"),
         "metrics": None if metrics is None else decode(metrics, {}, f"{folder}: metrics"),
+        "evaluation": content.get("evaluation"),
         "users": data["users"],
         "items": data["items"],
         "interactions": data["interactions"],
@@ -201,6 +210,19 @@ def _load(text: bytes, folder: Path, verify: bool | None, trust: bool | frozense
         model._profiles = _profiles(content["profiles"], model, folder)
     model._stored_index = StoredIndex.described(content.get("index"), folder)
     return model
+
+
+def _how_measured(report: Report) -> dict[str, Any]:
+    """How the metrics of a report were measured, for model.json."""
+    return {"protocol": report.protocol, "units": dict(report.units), "n_users": dict(report.n_users)}
+
+
+def _content_before(folder: Path) -> dict[str, Any] | None:
+    """What the model.json of an earlier save says; None where there is none that can be read."""
+    try:
+        return manifest.parse(manifest.read_text(folder), folder)
+    except ModelFileError:
+        return None
 
 
 def _index_facts(entry: Any) -> dict[str, Any] | None:

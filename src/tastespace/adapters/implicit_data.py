@@ -1,0 +1,57 @@
+"""Matrices as implicit has them: users x items in compressed rows, and what the rows and columns stand for.
+
+Nothing of implicit is imported: its models take SciPy matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tastespace.data.interactions import Interactions
+
+
+class ImplicitMatrix(NamedTuple):
+    """What ``fit`` and ``recommend`` of implicit take, and the ids of its rows and columns."""
+
+    user_items: Any
+    """A `scipy.sparse.csr_matrix` of shape ``(n_users, n_items)``, in single precision."""
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+
+
+def from_implicit(
+    user_items: Any,
+    user_ids: Sequence[Any] | NDArray[Any] | None = None,
+    item_ids: Sequence[Any] | NDArray[Any] | None = None,
+    *,
+    weight: bool = True,
+) -> Interactions:
+    """Interactions of a matrix of implicit; without ids they are row and column numbers.
+
+    ``weight=False`` leaves the values (confidences) out, for models that use no weights.
+
+    >>> import scipy.sparse as sp
+    >>> from_implicit(sp.csr_matrix([[0, 2.0], [3.0, 0]]), ["ann", "bob"]).items_of("bob")
+    [0]
+    """
+    return Interactions.from_scipy(user_items, users=user_ids, items=item_ids, weight=weight)
+
+
+def to_implicit(data: Interactions) -> ImplicitMatrix:
+    """The matrix for models of implicit: weights where the data has some, else 1.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+    >>> to_implicit(town).user_items.shape
+    (50, 40)
+    """
+    values = np.ones(data.n_interactions, dtype=np.float32) if data.weights is None else data.weights
+    matrix = sp.csr_matrix((values, data.indices, data.offsets), shape=(data.n_users, data.n_items))
+    return ImplicitMatrix(
+        matrix.astype(np.float32), *(np.array(ids.series.to_list()) for ids in (data.users, data.items))
+    )

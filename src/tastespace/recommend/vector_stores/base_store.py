@@ -1,0 +1,135 @@
+"""What all vector stores do: write, open, search with several vectors, lists for users."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from tastespace.checks import require_whole
+from tastespace.errors import DataError, ParameterError, UnknownIdError
+from tastespace.recommend.vector_stores.exported_vectors import ExportedVectors, plain_id, plain_ids
+from tastespace.recommend.vector_stores.merged_lists import Candidates, MergedList, merged_list
+from tastespace.recommend.vector_stores.store_address import StoreAddress
+
+
+class VectorStore(ABC):
+    """Item and user vectors in a database or index.
+
+    `recommend` gives the lists of the model's own `recommend`; distances are those that the store computes, so items
+    whose distances differ by rounding only may change places.
+    """
+
+    metric: str
+    """``"l2"`` or ``"dot"``."""
+    dim: int
+    n_items: int
+
+    def __init__(self, address: StoreAddress) -> None:
+        self.address = address
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n_items:,} items, {self.dim} dimensions, {self.metric})"
+
+    @abstractmethod
+    def write(self, vectors: ExportedVectors, replace: bool) -> None:
+        """Write all vectors, in place of those that were there; afterwards the store is open.
+
+        Vectors of another dimension or metric under the same name are an error unless ``replace``.
+        """
+
+    @abstractmethod
+    def open(self) -> None:
+        """Find out what is there: `metric`, `dim`, `n_items`."""
+
+    @abstractmethod
+    def user_vectors(self, user: Hashable) -> NDArray[np.float32]:
+        """The stored vectors of a user, shape ``(n_interests, dim)``; an unknown user is an error."""
+
+    @abstractmethod
+    def _candidates(self, vectors: NDArray[np.float32], n: int, seen: Collection[Any]) -> Candidates:
+        """What the store finds for each vector: at least the best ``n`` items that are not in ``seen``."""
+
+    def close(self) -> None:  # noqa: B027 - nothing to do for files
+        """Give the connection back, where there is one."""
+
+    def __enter__(self) -> VectorStore:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def search(self, vectors: ArrayLike, k: int = 10, *, seen: Iterable[Hashable] = ()) -> MergedList:
+        """The best k items for a user with these vectors, shape ``(n_interests, dim)``; ``seen`` items are left out."""
+        require_whole("k", k)
+        query = np.ascontiguousarray(np.atleast_2d(np.asarray(vectors, dtype=np.float32)))
+        if query.ndim != 2 or query.shape[1] != self.dim or not len(query):
+            raise DataError(
+                f"vectors have the shape {np.shape(vectors)}; expected one or more rows of {self.dim} numbers, as the "
+                f"vectors in {self.address} have."
+            )
+        if not np.isfinite(query).all():
+            raise DataError("vectors hold NaN or infinite values; expected finite numbers.")
+        left_out = set(plain_ids(seen))
+        wanted = k + 1  # one more, so that a tie with the last is seen
+        while True:
+            found, certain = merged_list(self._candidates(query, wanted, left_out), k, left_out)
+            if certain or wanted >= self.n_items:
+                return found
+            wanted = min(2 * wanted, self.n_items)
+
+    def recommend(
+        self, user: Hashable, k: int = 10, *, seen: Iterable[Hashable] = (), vectors: ArrayLike | None = None
+    ) -> pl.DataFrame:
+        """The best k items of a user, by the stored vectors or by these: user, item, rank, score, distance, interest.
+
+        ``distance`` is squared, and there for models of distances only. ``seen`` are items to leave out: a store does
+        not know what the user has.
+        """
+        found = self.search(self.user_vectors(user) if vectors is None else vectors, k, seen=seen)
+        n = len(found.items)
+        columns = {
+            "user": pl.Series([plain_id(user)] * n),
+            "item": pl.Series(found.items),
+            "rank": pl.Series(np.arange(1, n + 1, dtype=np.int32)),
+            "score": pl.Series(found.scores.astype(np.float32)),
+        }
+        if self.metric == "l2":
+            columns["distance"] = -columns["score"]
+        return pl.DataFrame({**columns, "interest": pl.Series(found.interests.astype(np.int32))})
+
+    # ---- for the engines -----------------------------------------------------------------------------------
+
+    def _remember(self, vectors: ExportedVectors) -> None:
+        self.metric, self.dim, self.n_items = vectors.metric, vectors.dim, len(vectors.items)
+
+    def _require_same(self, vectors: ExportedVectors, metric: str, dim: int, replace: bool) -> None:
+        """Raise where other vectors are there under the same name, unless they may be replaced."""
+        if not replace and (metric, dim) != (vectors.metric, vectors.dim):
+            raise ParameterError(
+                f"{self.address} has vectors of {dim} dimensions compared by {metric} under the name "
+                f"{self.address.name!r}; the model's have {vectors.dim}, compared by {vectors.metric}. Choose another "
+                "place or name (?name=...), or replace them (replace=True, --replace)."
+            )
+
+    def _unreachable(self, problem: BaseException, advice: str = "") -> DataError:
+        text = str(problem).strip().splitlines()
+        return DataError(
+            f"{self.address} cannot be reached or used: {text[0] if text else type(problem).__name__}. {advice}".strip()
+        )
+
+    def _not_ours(self, found: str) -> DataError:
+        return DataError(
+            f"{self.address}: {found}. Write vectors there with export_to or tastespace export --to, or check the name "
+            f"(?name=..., now {self.address.name!r})."
+        )
+
+    def _unknown_user(self, user: Hashable) -> UnknownIdError:
+        return UnknownIdError(
+            f"{self.address} has no vectors of the user {user!r} ({type(user).__name__}). Give the vectors of a person "
+            "who was not in training: recommend(user, vectors=...)."
+        )
