@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.cpp native/*.hpp)
 
-.PHONY: demo test test-slow services lint bench page sanitize fuzz torture clean
+.PHONY: demo test test-slow services lint bench page peers sdist wheels sanitize fuzz torture clean
 
 demo: $(VENV)/.core
 	$(BIN)/tastespace demo
@@ -38,6 +38,18 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/serving.py
 	for what in torch implicit scaling memory large; do $(BIN)/python benchmarks/training.py $$what || exit 1; done
 
+# docs/benchmarks.md: other libraries, each in an environment of its own below build/peers. Finished cells are kept.
+peers: $(VENV)/.test
+	$(BIN)/python benchmarks/peers.py
+
+# What .github/workflows/wheels.yml runs. `wheels` builds from the sdist, for all versions of Python and for this system;
+# on Linux it needs Docker or Podman.
+sdist: $(VENV)/.build
+	$(BIN)/python -m build --sdist --outdir dist
+
+wheels: $(VENV)/.build
+	$(BIN)/cibuildwheel --output-dir wheelhouse dist/tastespace-*.tar.gz
+
 # Outside of continuous integration, each within 20 minutes on two idle cores (docs/reliability.md).
 sanitize: $(VENV)/.test
 	$(BIN)/python native/tests/sanitize.py
@@ -54,12 +66,16 @@ page:
 	npm run build --prefix page
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist wheelhouse .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The package is installed in editable mode: Python changes are live, and only a change of the native sources
 # or of pyproject.toml builds again.
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.build: $(VENV)/.created
+	$(BIN)/pip install --disable-pip-version-check -q "build>=1.2" cibuildwheel==4.3.5
 	touch $@
 
 $(VENV)/.core: $(VENV)/.created $(NATIVE)
