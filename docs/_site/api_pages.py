@@ -92,7 +92,7 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Recipe": ["tastespace.recipe.RecipeReport"],
             "Tuning": [
                 f"tastespace.tuning.{name}"
-                for name in ("TuneResult", "Space", "space_of_model", "read_params", "write_params")
+                for name in ("TuneResult", "space_of_model", "read_params", "write_params")
             ],
         },
     ),

@@ -143,7 +143,7 @@ def tradeoff_curve(path: Path) -> None:
 
 def shelves_picture(path: Path) -> None:
     """Shelves of one user."""
-    plots.draw_shelves(_model(4).shelves(USER, k=6), path)
+    plots.draw_shelves(_model(4).shelves(USER, k=5), path)
 
 
 def taste_map_picture(path: Path) -> None:

@@ -11,6 +11,7 @@ import api_pages
 import generated_pages
 import pictures
 from sphinx.directives.other import TocTree
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -68,14 +69,16 @@ class ToctreeOfExisting(TocTree):
 
 
 def _generate(app: Sphinx) -> None:
-    folder = Path(app.srcdir) / "generated"
-    folder.mkdir(exist_ok=True)
-    for name, text in {**generated_pages.pages(), **api_pages.pages()}.items():
-        _write_if_changed(folder / f"{name}.md", text)
+    source = Path(app.srcdir)
+    made = {f"generated/{name}": text for name, text in {**generated_pages.pages(), **api_pages.pages()}.items()}
     for path, name in ROOT_PAGES.items():
-        text = with_site_links((ROOT / path).read_text(encoding="utf-8"), (ROOT / path).parent)
-        _write_if_changed(Path(app.srcdir) / f"{name}.md", text)
-    pictures.draw_all(folder / "pictures")
+        made[name] = with_site_links((ROOT / path).read_text(encoding="utf-8"), (ROOT / path).parent)
+    for name, text in made.items():
+        _write_if_changed(source / f"{name}.md", text)
+    for old in (source / "generated").rglob("*.md"):
+        if str(old.relative_to(source).with_suffix("")) not in made:
+            old.unlink()
+    pictures.draw_all(source / "generated" / "pictures")
 
 
 def _write_if_changed(path: Path, text: str) -> None:
@@ -91,6 +94,8 @@ def _relink(app: Sphinx, name: str, content: list[str]) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
+    # Napoleon takes "Name of the file: a path." of an attribute for a type; ours are sentences.
+    GoogleDocstring._parse_attribute_docstring = lambda self: list(self._lines)  # type: ignore[method-assign]
     app.add_directive("toctree-of-existing", ToctreeOfExisting)
     app.connect("builder-inited", _generate)
     app.connect("source-read", _relink)

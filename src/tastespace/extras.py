@@ -40,6 +40,17 @@ EXTRAS = {
     "notebook": Extra(("anywidget>=0.9",), "the page as a widget in notebooks"),
     "cluster": Extra(("dask>=2024.8", "distributed>=2024.8"), "training and lists on a Dask cluster"),
     "spark": Extra(("pyspark>=3.5",), "lists of a saved model in Spark"),
+    "docs": Extra(
+        (
+            "sphinx>=8.1",
+            "myst-parser>=4",
+            "furo>=2024.8",
+            "sphinx-design>=0.6",
+            "sphinx-copybutton>=0.5",
+            "matplotlib>=3.8",
+        ),
+        "the documentation site (make docs)",
+    ),
     "bench": Extra(("implicit>=0.7.2", "torch>=2.2"), "the other libraries that benchmarks compare with"),
 }
 
