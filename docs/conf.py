@@ -26,6 +26,8 @@ exclude_patterns = ["_site", "_static", "_build", "generated/tables"]
 myst_enable_extensions = ["colon_fence", "deflist", "html_image", "attrs_inline"]
 myst_heading_anchors = 4
 
+smartquotes = False  # flags begin with two hyphens
+
 # Docstrings write `name` for what may be linked; what is not in the reference is shown as code.
 default_role = "py:obj"
 autodoc_typehints = "none"  # the signature says it

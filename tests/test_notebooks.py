@@ -7,7 +7,14 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
-NAMES = {"quickstart", "one_persons_tastes", "shop_from_csv_to_server", "honest_comparison", "cold_start", "paper_table"}
+NAMES = {
+    "quickstart",
+    "one_persons_tastes",
+    "shop_from_csv_to_server",
+    "honest_comparison",
+    "cold_start",
+    "paper_table",
+}
 LARGEST = 400_000  # bytes: pictures and tables, no data
 
 
@@ -34,6 +41,8 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
 
     monkeypatch.setenv("TASTESPACE_DATA", "")  # synthetic data: seconds instead of a minute
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
+    client = NotebookClient(
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    )
     client.execute()  # raises where a cell does
     assert any(cell.get("outputs") for cell in notebook.cells)

@@ -1,8 +1,8 @@
 """Every Python and shell block of README and of the documentation site is run, page by page, from top to bottom.
 
-Blocks of a page share a folder, a Python namespace and a shell. A block of TOML whose first line is a comment with the name
-of a file is that file. `EDITS` has what is replaced in a page before it is run: addresses of machines that are not there, and
-sizes that would take long.
+Blocks of a page share a folder, a Python namespace and a shell. A block of TOML whose first line is a comment with the
+name of a file is that file. `EDITS` has what is replaced in a page before it is run: addresses of machines that are not
+there, and sizes that would take long.
 """
 
 import contextlib
@@ -35,26 +35,30 @@ FAST = {
     "docs/models.md",
 }
 
+TOWN = "ts.synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions.to_frame()"
+
 # What comes before the first block of a page that begins in the middle of something.
 BEFORE = {
     "docs/page.md": (
         "python",
         "import tastespace as ts\n"
-        "town = ts.synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions.to_frame()\n"
+        f"town = {TOWN}\n"
         "town = town.with_columns(user='user' + town['user'].cast(str)).to_pandas()\n"
         "town['user'] = town['user'].replace({'user1': 'ann', 'user2': 'bob'})\n"
-        "model, other = (ts.DPCML(dim=8, epochs=3, n_interests=n).fit(ts.Interactions.from_frame(town)) for n in (2, 3))\n"
+        "town = ts.Interactions.from_frame(town)\n"
+        "model, other = (ts.DPCML(dim=8, epochs=3, n_interests=n).fit(town) for n in (2, 3))\n"
         "model.save('shop.model'), other.save('other.model')\n",
     ),
     "docs/serving.md": (
         "python",
         "import tastespace as ts, polars as pl\n"
-        "town = ts.synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions.to_frame()\n"
+        f"town = {TOWN}\n"
         "who = pl.when(pl.col('user') == 1).then(pl.lit('ann')).otherwise(pl.lit('u') + pl.col('user').cast(str))\n"
         "what = pl.when(pl.col('item') == 0).then(pl.lit('tea')).otherwise(pl.lit('i') + pl.col('item').cast(str))\n"
         "town.select(who=who, what=what).write_csv('clicks.csv')\n"
         "pl.DataFrame({'what': sorted(set(town.select(what)['literal'])), 'year': 1995}).write_csv('items.csv')\n"
-        "ts.DPCML(dim=8, epochs=3).fit(ts.Interactions.from_file('clicks.csv', user='who', item='what')).save('shop.model')\n",
+        "town = ts.Interactions.from_file('clicks.csv', user='who', item='what')\n"
+        "ts.DPCML(dim=8, epochs=3).fit(town).save('shop.model')\n",
     ),
     "docs/scaling.md": (
         "python",

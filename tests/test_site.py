@@ -46,7 +46,9 @@ def test_the_site_is_built_strictly_and_complete(source, tmp_path):
     modules = {"datasets", "split", "synthetic", "__version__"}
     aliases = {f"tastespace.{name}" for name in set(ts.__all__) - modules}
     in_models = {f"tastespace.models.{one.class_name}" for one in models.table()}
-    missing = {name for name in aliases if name not in documented and f"tastespace.models.{name[11:]}" not in documented}
+    missing = {
+        name for name in aliases if name not in documented and f"tastespace.models.{name[11:]}" not in documented
+    }
     assert not missing
     assert in_models <= documented
     assert all(f'href="#{one.name}"' in pages["generated/commands.html"] for one in COMMANDS)

@@ -1,4 +1,4 @@
-"""Pages of the API, from docstrings: which objects each page has. `tests/test_site.py` compares them with what is public."""
+"""Pages of the API, from docstrings: which objects each page has; `tests/test_site.py` looks for what is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tastespace import models
 _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "top": (
         "tastespace",
-        "What most programs need, after `import tastespace as ts`. Everything but the data is imported when it is first used.",
+        "What most programs need, after `import tastespace as ts`. All but the data is imported when it is first used.",
         {
             "Fit, update, tune": ["tastespace.fit", "tastespace.update", "tastespace.tune", "tastespace.load"],
             "Evaluate and compare": [
@@ -33,16 +33,20 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Splits": [
                 f"tastespace.split.{name}"
                 for name in (
-                    "per_user", "hold_out", "HeldOut", "inner", "by_time", "rolling", "folds", "leave_k_out", "by_column",
-                    "cold_users", "cold_items",
+                    "per_user", "hold_out", "HeldOut", "inner", "by_time", "rolling", "folds", "leave_k_out",
+                    "by_column", "cold_users", "cold_items",
                 )
             ],
             "Synthetic data": ["tastespace.synthetic.multi_interest", "tastespace.synthetic.SyntheticData"],
             "Named data sets": [
-                f"tastespace.datasets.{name}" for name in ("load", "load_split", "load_content", "names", "describe", "describe_all", "DatasetInfo")
+                f"tastespace.datasets.{name}"
+                for name in (
+                    "load", "load_split", "load_content", "names", "describe", "describe_all", "DatasetInfo",
+                )
             ],
             "Cold-start data": [
-                f"tastespace.data.cold_start.{name}" for name in ("load", "names", "hold_out", "inner_split", "ColdStart")
+                f"tastespace.data.cold_start.{name}"
+                for name in ("load", "names", "hold_out", "inner_split", "ColdStart")
             ],
         },
     ),
@@ -114,8 +118,8 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Answers": [
                 f"tastespace.client.{name}"
                 for name in (
-                    "Recommendations", "Item", "NamedItem", "PastItem", "Shelf", "Interest", "Explanation", "AudienceUser",
-                    "FoundUser", "Map", "Profile", "Event", "Stored",
+                    "Recommendations", "Item", "NamedItem", "PastItem", "Shelf", "Interest", "Explanation",
+                    "AudienceUser", "FoundUser", "Map", "Profile", "Event", "Stored",
                 )
             ],
         },

@@ -27,7 +27,9 @@ def pages() -> dict[str, str]:
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines
+    )
 
 
 # ---- commands --------------------------------------------------------------------------------------------------
@@ -36,9 +38,9 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 def _commands() -> str:
     parts = [
         "# Commands",
-        "Made from the program itself. Every command prints its own help with `--help`, can read its flags from a TOML file "
-        "(`--config FILE`) and write them to one (`--print-config`). In a pipe tables are CSV, messages go to standard "
-        "error, and an error is one line and exit code 2.",
+        "Made from the program itself. Every command prints its own help with `--help`, can read its flags from a TOML "
+        "file (`--config FILE`) and write them to one (`--print-config`). In a pipe tables are CSV, messages go to "
+        "standard error, and an error is one line and exit code 2.",
         _table(["command", "what it does"], [[f"[`{one.name}`](#{one.name})", str(one.help)] for one in COMMANDS]),
     ]
     for one in COMMANDS:

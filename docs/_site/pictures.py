@@ -67,13 +67,18 @@ def one_and_several(path: Path) -> None:
             shade = FAINT if group == "other" else color(row)
             axes.scatter(nearest[among], row + jitter, s=9, color=shade, alpha=0.75, linewidths=0)
             had = [at for at, i in enumerate(among) if i in seen]
-            axes.scatter(nearest[among][had], row + jitter[had], s=22, facecolors="none", edgecolors=INK, linewidths=0.7)
+            axes.scatter(
+                nearest[among][had], row + jitter[had], s=22, facecolors="none", edgecolors=INK, linewidths=0.7
+            )
         best = np.sort(np.delete(nearest, sorted(seen)))[9]
         axes.axvline(best, color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)))
         axes.text(best, -0.62, " tenth place", fontsize=8, color=QUIET)
         axes.set_yticks(range(len(groups)))
         axes.set_yticklabels(
-            [f"{name}\n{100 * _planted(USER)[name]:.0f} % planted" if name in planted else "all others" for name in groups]
+            [
+                f"{name}\n{100 * _planted(USER)[name]:.0f} % planted" if name in planted else "all others"
+                for name in groups
+            ]
             if place == 0
             else [],
             fontsize=8,
@@ -117,7 +122,9 @@ def places_by_interest(path: Path) -> None:
             axes.barh(at, share, left=left, color=shade, height=0.66)
             if share >= 0.03:
                 text = INK if shade == FAINT else "white"
-                axes.text(left + share / 2, at, f"{100 * share:.0f} %", ha="center", va="center", fontsize=8, color=text)
+                axes.text(
+                    left + share / 2, at, f"{100 * share:.0f} %", ha="center", va="center", fontsize=8, color=text
+                )
             left += share
     axes.set_yticks(range(len(rows)))
     axes.set_yticklabels(list(rows), fontsize=8.5)

@@ -92,6 +92,15 @@ def _relink(app: Sphinx, name: str, content: list[str]) -> None:
     content[0] = with_site_links(content[0], (Path(app.srcdir) / name).parent)
 
 
+def _metrics_are_no_addresses(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """NDCG@10 in a docstring would become a link to send mail."""
+    for at, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = line.split("``")  # every second one is code
+            parts[::2] = [re.sub(r"\b([A-Za-z]+)@(?=\w)", r"\1\\@", part) for part in parts[::2]]
+            lines[at] = "``".join(parts)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     # Napoleon takes "Name of the file: a path." of an attribute for a type; ours are sentences.
@@ -99,4 +108,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("toctree-of-existing", ToctreeOfExisting)
     app.connect("builder-inited", _generate)
     app.connect("source-read", _relink)
+    app.connect("autodoc-process-docstring", _metrics_are_no_addresses)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
