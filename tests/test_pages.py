@@ -26,11 +26,9 @@ LONGEST = 300  # seconds after which a block counts as hanging
 FAST = {
     "README.md",
     "docs/how-to/business-rules.md",
-    "docs/how-to/compare-two-models.md",
     "docs/how-to/explain-to-customer.md",
     "docs/how-to/own-model.md",
     "docs/how-to/own-table.md",
-    "docs/index.md",
     "docs/model-format.md",
     "docs/models.md",
 }
@@ -95,7 +93,7 @@ EDITS = {
         "--model dpcml": "--model dpcml --set epochs=2",
         "--cluster tcp": "--user user_id --item sku --set epochs=2 --rounds 1 --cluster tcp",
         "--cluster local:4": "--user user_id --item sku --set epochs=1 --rounds 1 --partitions 2 --cluster local:1",
-        "--cluster processes:4": "--user user_id --item sku --set epochs=1 --rounds 1 --partitions 2 --cluster processes:1",
+        "--cluster processes:4": "--user user_id --item sku --set epochs=1 --rounds 1 --cluster processes:1",
         "--partitions 32 --cluster-storage /shared/run": "--partitions 2 --cluster-storage shared",
         "partitions=32": "partitions=2, rounds_per_epoch=1",
         "s3://bucket/run": "run",
