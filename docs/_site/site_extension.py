@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import api_pages
 import generated_pages
+import notebook_pages
 import pictures
 from sphinx.directives.other import TocTree
 from sphinx.ext.napoleon.docstring import GoogleDocstring
@@ -70,7 +71,9 @@ class ToctreeOfExisting(TocTree):
 
 def _generate(app: Sphinx) -> None:
     source = Path(app.srcdir)
-    made = {f"generated/{name}": text for name, text in {**generated_pages.pages(), **api_pages.pages()}.items()}
+    notebooks = notebook_pages.pages(source / "generated" / "notebooks" / "outputs")
+    texts = {**generated_pages.pages(), **api_pages.pages(), **notebooks}
+    made = {f"generated/{name}": text for name, text in texts.items()}
     for path, name in ROOT_PAGES.items():
         made[name] = with_site_links((ROOT / path).read_text(encoding="utf-8"), (ROOT / path).parent)
     for name, text in made.items():
