@@ -48,6 +48,7 @@ EXTRAS = {
             "sphinx-design>=0.6",
             "sphinx-copybutton>=0.5",
             "matplotlib>=3.8",
+            "pytest>=8",
         ),
         "the documentation site (make docs)",
     ),
