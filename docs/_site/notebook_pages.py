@@ -25,7 +25,8 @@ def _page(path: Path, pictures: Path) -> str:
         if cell["cell_type"] == "markdown":
             parts.append(source)
             continue
-        parts.append(f"```ipython3\n{source}\n```")
+        has_commands = any(line.lstrip().startswith("!") for line in source.splitlines())  # no Python to a highlighter
+        parts.append(f"```{'text' if has_commands else 'python'}\n{source}\n```")
         for at, output in enumerate(cell["outputs"]):
             parts.append(_output(output, pictures / f"{path.stem}-{number}-{at}.png"))
     title, *rest = parts
