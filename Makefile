@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.cpp native/*.hpp)
 
-.PHONY: demo test test-slow services lint bench page peers sdist wheels sanitize fuzz torture clean
+.PHONY: demo test test-slow services lint bench docs page peers sdist wheels sanitize fuzz torture clean
 
 demo: $(VENV)/.core
 	$(BIN)/tastespace demo
@@ -60,13 +60,17 @@ fuzz: $(VENV)/.test
 torture: $(VENV)/.test
 	$(BIN)/python -m tests.torture --kills 200 --minutes 20 --seed $(or $(SEED),0)
 
+# The site, in build/site: open build/site/index.html. A warning, such as a dead link, fails the build.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/site
+
 # The page is committed as it is built; this builds it again after a change below page/.
 page:
 	npm ci --prefix page --no-audit --no-fund
 	npm run build --prefix page
 
 clean:
-	rm -rf $(VENV) build dist wheelhouse .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist wheelhouse docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The package is installed in editable mode: Python changes are live, and only a change of the native sources
 # or of pyproject.toml builds again.
@@ -87,6 +91,11 @@ $(VENV)/.test: $(VENV)/.created $(NATIVE)
 	$(BIN)/pip install --disable-pip-version-check -q torch==2.13.0
 	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,spark]"
 	touch $@ $(VENV)/.core
+
+# The packages alone, so that the kernels are not built again.
+$(VENV)/.docs: $(VENV)/.core
+	$(BIN)/pip install --disable-pip-version-check -q $$($(BIN)/python -c 'from tastespace.extras import EXTRAS; print(*EXTRAS["docs"].packages)')
+	touch $@
 
 $(VENV)/.bench: $(VENV)/.test
 	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,spark,bench]"

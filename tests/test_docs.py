@@ -1,4 +1,4 @@
-"""Examples in docstrings and pages are run, links lead somewhere, the library never prints."""
+"""Examples in docstrings are run (those of pages: test_pages.py), links lead somewhere, the library never prints."""
 
 import ast
 import doctest
@@ -35,30 +35,12 @@ def test_the_library_never_prints():
             assert not any(isinstance(f, ast.Name) and f.id == "print" for f in calls), path
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "docs/tour.md",
-        "docs/cold-start.md",
-        "docs/models.md",
-        "docs/how-to/vector-database.md",
-        "docs/how-to/other-libraries.md",
-    ],
-)
-def test_pages_run_as_they_stand(page, tmp_path, monkeypatch, caplog):
-    monkeypatch.chdir(tmp_path)
-    blocks = (Path(__file__).parents[1] / page).read_text(encoding="utf-8").split("```python\n")[1:]
-    assert blocks
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block.partition("```")[0], page, "exec"), names)
-    for sign in ("no feature at all", "were not there in training"):  # examples whose content says something
-        assert sign not in caplog.text
-
-
 def test_links_between_pages_lead_somewhere():
+    """Without a build of the site, which checks anchors as well; what is generated is there after one."""
     root = Path(__file__).parents[1]
     for page in (*root.glob("*.md"), *(root / "docs").rglob("*.md")):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-            assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
+        if "generated" in page.relative_to(root).parts:
+            continue
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            is_made = "generated/" in target
+            assert target.startswith("http") or is_made or (page.parent / target).exists(), f"{page}: {target}"

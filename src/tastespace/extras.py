@@ -57,6 +57,18 @@ EXTRAS = {
     "surprise": Extra(("scikit-surprise>=1.1.4", "pandas>=2.1"), "data of scikit-surprise"),
     "lenskit": Extra(("lenskit>=2025.3",), "models as LensKit components"),
     "rectools": Extra(("rectools>=0.13",), "models as RecTools models"),
+    "docs": Extra(
+        (
+            "sphinx>=8.1",
+            "myst-parser>=4",
+            "furo>=2024.8",
+            "sphinx-design>=0.6",
+            "sphinx-copybutton>=0.5",
+            "matplotlib>=3.8",
+            "pytest>=8",
+        ),
+        "the documentation site (make docs)",
+    ),
     "bench": Extra(("implicit>=0.7.2", "torch>=2.2"), "the other libraries that benchmarks compare with"),
 }
 

@@ -75,12 +75,14 @@ class Wording:
 
     ``templates`` has the keys of `ENGLISH`, all of them, so that no sentence remains in another language:
 
-    | key                  | said where                                          | placeholders           |
-    | -------------------- | --------------------------------------------------- | ---------------------- |
-    | two, one, none       | two, one or none of the user's past items is named  | first, second, others, others_any |
-    | seen                 | added where the user has the item already           |                        |
-    | shelf_two, shelf_one | name of a shelf whose items share no category       | first, second          |
-    | plural               | rule of the plural forms, see below                 |                        |
+    ======================== =================================================== =================================
+    key                      said where                                          placeholders
+    ======================== =================================================== =================================
+    two, one, none           two, one or none of the user's past items is named  first, second, others, others_any
+    seen                     added where the user has the item already
+    shelf_two, shelf_one     name of a shelf whose items share no category       first, second
+    plural                   rule of the plural forms, see below
+    ======================== =================================================== =================================
 
     ``{first}`` and ``{second}`` are titles of past items; every template must hold those of its key. ``{others}`` is
     the number of other users who took the item and *all* past items that are named, ``{others_any}`` of those who took

@@ -83,7 +83,7 @@ def tune(
         seed: Of the held-out part, of the proposals, and of a model that is given by its name.
         threads: 0 means all cores.
         progress: Print a line for each trial to standard error: by default only where that is a terminal.
-        user, item, **columns: Columns of a frame, as in `Interactions.from_frame`.
+        user, item, columns: Columns of a frame, as in `Interactions.from_frame`.
 
     >>> import tastespace as ts
     >>> town = ts.synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
