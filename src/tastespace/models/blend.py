@@ -341,6 +341,12 @@ class Blend(Recommender):
     def _fold_in(self: Self, histories: Interactions) -> Self | None:
         return self._folded(histories, lambda member: member._fold_in(histories))
 
+    @property
+    def keeps_interests(self) -> bool:
+        """Whether the member that has them does."""
+        source = self._with_interests()
+        return source is None or source.keeps_interests
+
     def _fold_in_longer(self: Self, histories: Interactions, rows: NDArray[np.int64]) -> Self | None:
         return self._folded(histories, lambda member: member._fold_in_longer(histories, rows))
 

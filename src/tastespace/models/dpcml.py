@@ -30,7 +30,7 @@ from tastespace.data.mapped_arrays import new_zeros, row_blocks
 from tastespace.errors import ParameterError
 from tastespace.models.dpcml_update import starting_state
 from tastespace.models.interest_search import AUTO, fit_with_best_number
-from tastespace.models.longer_histories import LongerHistories
+from tastespace.models.longer_histories import moved_to_new_items
 from tastespace.models.partition_trained import PartitionTrained
 from tastespace.models.stored_values import OPTIONAL_WHOLE, Declared, Numbers, Offsets, Plain, optimizer_means_of
 from tastespace.models.updating import (
@@ -82,7 +82,6 @@ _GAMMA_RULES = {
 }
 
 _FOLD_IN_EPOCHS = 50  # enough for the vectors to converge
-_LONGER_EPOCHS = 20  # for users whose vectors are learned already
 _FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
 
 
@@ -351,20 +350,14 @@ class DPCML(PartitionTrained):
         again = super().as_chosen()
         return again.set_params(n_interests=self.n_interests_) if self.n_interests == "auto" else again
 
-    def _fold_in(
-        self, histories: Interactions, epochs: int = _FOLD_IN_EPOCHS, start: LongerHistories | None = None
-    ) -> DPCML:
-        """Vectors of users, learned with the model's own loss and the items fixed.
+    def _fold_in(self, histories: Interactions, epochs: int = _FOLD_IN_EPOCHS) -> DPCML:
+        """Vectors of new users, learned with the model's own loss and the items fixed.
 
-        New users start near their items; with ``anchor`` above 0 at the means of clusters of the history, which stay as
-        they are. ``start`` has the vectors of users who are in the model already.
+        With ``anchor`` above 0 they start at the means of clusters of the history, which stay as they are.
         """
         self._check()
         region = self._user_region()
-        if start is None:
-            vector_offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
-        else:
-            vector_offsets = start.offsets
+        vector_offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
         items = writable(self.item_vectors_)
         data, settings = self._kernel_data(histories, vector_offsets, self.train_), self._kernel_settings()
         threads = resolve_threads(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1
@@ -373,14 +366,9 @@ class DPCML(PartitionTrained):
         anchors = None
         if self.anchor > 0:
             anchors = new_anchors(histories.n_interactions, int(vector_offsets[-1]), items)
-            if start is None:
-                users = cluster_means(data, settings, items, anchors, threads)
-            else:
-                users = start.means(data, settings, items, anchors, threads)
-        elif start is None:
-            users = spread_over_items(items, histories, vector_offsets, region, self.radius)
+            users = cluster_means(data, settings, items, anchors, threads)
         else:
-            users = start.vectors.copy()
+            users = spread_over_items(items, histories, vector_offsets, region, self.radius)
         if self.anchor == 1:
             model.user_vectors_ = users
             model._keep_anchors(None, None if anchors is None else anchors.assignments)
@@ -415,10 +403,17 @@ class DPCML(PartitionTrained):
             )
         return model
 
+    keeps_interests = True
+
     def _fold_in_longer(self, histories: Interactions, rows: NDArray[np.int64]) -> DPCML:
-        """Vectors of users of the model with more past items: they move from where they are; see `LongerHistories`."""
-        start = LongerHistories.of(self, histories, rows)
-        return start.with_moved(self._fold_in(histories, _LONGER_EPOCHS, start))
+        """Users of the model with more past items: their vectors move towards these, see `moved_to_new_items`."""
+        region = self._user_region()
+        model = copy.copy(self)
+        model.user_vectors_, model.user_offsets_ = moved_to_new_items(
+            self.vectors(), self.train_, histories, rows, lambda vectors: project(vectors, region, self.radius)
+        )
+        model._keep_anchors(None, None)
+        return model
 
     def _stored(self, learned: Mapping[str, Any]) -> Declared:
         return {

@@ -2,74 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace import _native
 from tastespace.data.interactions import Interactions
-from tastespace.models.user_vector_init import nearest_interests, rows_of_users
+from tastespace.models.user_vector_init import rows_of_users
 from tastespace.models.vector_space import VectorSpace
-from tastespace.threads import resolve_threads
-from tastespace.training.anchors import bare_state
-
-if TYPE_CHECKING:
-    from tastespace.models.dpcml import DPCML
 
 
-@dataclass(frozen=True, eq=False)
-class LongerHistories:
-    """Where the fold-in of users of a model starts. A user keeps the number of interests of training."""
+def moved_to_new_items(
+    space: VectorSpace,
+    train: Interactions,
+    histories: Interactions,
+    rows: NDArray[np.int64],
+    project: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Vectors of users with more past items than in training, and their offsets.
 
-    offsets: NDArray[np.int64]
-    """User ``u`` of the histories has the rows ``offsets[u]:offsets[u + 1]`` of the vectors."""
-    vectors: NDArray[np.float32]
-    """As the model has them, shape ``(n_vectors, dim)``."""
-    free: NDArray[np.float32]
-    """The part of them that is learned, where the other part is the mean of past items."""
-    assignments: NDArray[np.int32]
-    """The interest of each interaction of the histories, counted within the user."""
-    has_new: NDArray[np.bool_]
-    """Which vectors are the nearest to a new item."""
+    New items come one after the other, by their timestamps where there are any. Each belongs to the interest that is
+    nearest to it by then, which moves there by one part in the number of its items; an interest without new items
+    stays as it is, bit for bit. So interests keep their numbers, and what one of them stands for does not depend on
+    what the others get.
 
-    @classmethod
-    def of(cls, model: DPCML, histories: Interactions, rows: NDArray[np.int64]) -> LongerHistories:
-        """Users at these rows of the model; an item that training had belongs to the interest nearest to it."""
-        own = rows_of_users(model.user_offsets_, rows)
-        offsets = model._vector_offsets(np.diff(model.user_offsets_)[rows])
-        vectors = model.user_vectors_[own]
-        space = VectorSpace(vectors, offsets, model.item_vectors_)
-        everybody = np.ones(histories.n_users, dtype=bool)
-        assignments = nearest_interests(space, histories, everybody, resolve_threads(model.threads))
-        has_new = np.zeros(len(vectors), dtype=bool)
-        for user, row in enumerate(rows.tolist()):
-            here = slice(int(histories.offsets[user]), int(histories.offsets[user + 1]))
-            past = model.train_.indices[model.train_.offsets[row] : model.train_.offsets[row + 1]]
-            is_new = ~np.isin(histories.indices[here], past)
-            has_new[offsets[user] + assignments[here][is_new]] = True
-        free = model.free_vectors_[own] if hasattr(model, "free_vectors_") else vectors
-        return cls(offsets, vectors, free, assignments, has_new)
+    Args:
+        space: The model's vectors, which are compared by distances.
+        train: The histories of training.
+        histories: The longer histories.
+        rows: The users of ``histories`` as rows of ``train``.
+        project: Puts vectors back to where user vectors lie.
+    """
+    offsets = np.concatenate([[0], np.cumsum(np.diff(space.user_offsets)[rows])]).astype(np.int64)
+    vectors = space.user_vectors[rows_of_users(space.user_offsets, rows)]
+    for user, row in enumerate(rows.tolist()):
+        own = vectors[offsets[user] : offsets[user + 1]]
+        past = train.indices[train.offsets[row] : train.offsets[row + 1]]
+        counts = np.bincount(_distances(own, space.item_vectors[past]).argmin(axis=0), minlength=len(own))
+        here = slice(int(histories.offsets[user]), int(histories.offsets[user + 1]))
+        is_new = ~np.isin(histories.indices[here], past)
+        new = histories.indices[here][is_new]
+        if histories.timestamps is not None:
+            new = new[np.argsort(histories.timestamps[here][is_new], kind="stable")]
+        for item in space.item_vectors[new]:
+            nearest = int(_distances(own, item[None]).argmin())
+            counts[nearest] += 1
+            moved = own[nearest] + (item - own[nearest]) / counts[nearest]
+            own[nearest] = project(moved[None])[0]
+    return vectors, offsets
 
-    def means(
-        self,
-        data: _native.DpcmlData,
-        settings: _native.DpcmlSettings,
-        items: NDArray[np.float32],
-        anchors: _native.AnchorState,
-        threads: int,
-    ) -> NDArray[np.float32]:
-        """Where anchored vectors start: free ones, or the means of past items where they are nothing else."""
-        anchors.assignments[:] = self.assignments
-        state = bare_state(self.free.copy(), items, anchors)
-        _native.refresh_anchors(data, state, settings, iterations=0, threads=threads)  # assignments stay
-        if settings.anchor < 1:
-            return self.free.copy()
-        means: NDArray[np.float32] = _native.anchored_user_vectors(data, state, settings, threads=threads)
-        return means
 
-    def with_moved(self, model: DPCML) -> DPCML:
-        """The model with the vectors that have new items, and all others as they were."""
-        model.user_vectors_ = np.where(self.has_new[:, None], model.user_vectors_, self.vectors)
-        return model
+def _distances(vectors: NDArray[np.float32], items: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Squared distances, but for a term of each item. Shape ``(len(vectors), len(items))``."""
+    found: NDArray[np.float32] = np.einsum("ij,ij->i", vectors, vectors)[:, None] - 2 * (vectors @ items.T)
+    return found

@@ -79,6 +79,11 @@ class TwoStage(Recommender):
         """The same two stages for new users; items keep the popularity and the neighbors that they had."""
         return self._around(folded(self.model_, histories))
 
+    @property
+    def keeps_interests(self) -> bool:
+        """Where the first stage does."""
+        return self.model_.keeps_interests
+
     def _fold_in_longer(self: Own, histories: Interactions, rows: NDArray[np.int64]) -> Own:
         return self._around(folded(self.model_, histories, rows))
 

@@ -247,8 +247,7 @@ async def _checked(call: Call, user: Any, body: ProfileBody) -> StoredProfile:
     boost = boosts_by_number(body.boost)
 
     def check() -> StoredProfile:
-        profile = checked_profile(call.slot.people.require(user), body.mute, boost)
-        return StoredProfile(user, tuple(sorted(profile.muted)), dict(profile.boosts))
+        return checked_profile(call.slot.people.require(user), body.mute, boost, call.slot.served.checksum)
 
     return await call.state.compute(check)
 
@@ -256,10 +255,11 @@ async def _checked(call: Call, user: Any, body: ProfileBody) -> StoredProfile:
 async def get_profile(call: Call) -> Any:
     """What a user has muted and boosted."""
     user = call.slot.served.user_id(call.path["user"])
-    people = call.slot.people
-    await call.state.compute(people.refresh)
-    found = people.profile(user)
-    return ProfileAnswer(_json(user), sorted(found.muted), {str(x): factor for x, factor in found.boosts.items()})
+    found = await call.state.compute(call.slot.people.choice_of, user)
+    mute, boost = found.profile.muted, found.profile.boosts
+    return ProfileAnswer(
+        _json(user), sorted(mute), {str(x): factor for x, factor in boost.items()}, list(found.dropped)
+    )
 
 
 async def put_profile(call: Call) -> Any:

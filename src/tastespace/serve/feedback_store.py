@@ -39,7 +39,9 @@ class StoredProfile:
     mute: tuple[int, ...] = ()
     boost: dict[int, float] = field(default_factory=dict)
     tastes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    """Past items of each interest when this was said: by them the interests are known again, whatever their numbers."""
+    """Past items of each interest when this was said: by them the interests are known again in another model."""
+    model: str = ""
+    """Checksum of the model whose interests have these numbers; empty: not known."""
 
 
 @dataclass(frozen=True)
@@ -200,17 +202,20 @@ def _json_id(value: Any) -> Any:
 
 def _profile_columns(profile: StoredProfile) -> tuple[str, str, str]:
     """What is muted and boosted, and the past items of interests, as JSON."""
-    tastes = {str(x): [_json_id(item) for item in items] for x, items in profile.tastes.items()}
+    items = {str(x): [_json_id(item) for item in items] for x, items in profile.tastes.items()}
+    tastes = {"model": profile.model, "items": items} if profile.model or items else {}
     boost = {str(x): factor for x, factor in profile.boost.items()}
     return json.dumps(sorted(profile.mute)), json.dumps(boost), json.dumps(tastes, ensure_ascii=False)
 
 
 def _profile(user: str, mute: str, boost: str, tastes: str) -> StoredProfile:
+    said_of = json.loads(tastes)
     return StoredProfile(
         json.loads(user),
         tuple(json.loads(mute)),
         {int(x): float(factor) for x, factor in json.loads(boost).items()},
-        {int(x): tuple(items) for x, items in json.loads(tastes).items()},
+        {int(x): tuple(items) for x, items in said_of.get("items", {}).items()},
+        said_of.get("model", ""),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -132,7 +132,9 @@ class ListMaker:
 
     def choices(self, person: Person, options: ListOptions) -> tuple[list[int], dict[int, float]]:
         """Muted and boosted interests: those of the request, else those of the profile."""
-        profile = self.people.usable_profile(person)
+        profile = self.people.choice(person).profile
+        if options.mute is not None or options.boost is not None:
+            require_own(person, options.mute or (), dict(options.boost or ()))
         mute = sorted(profile.muted) if options.mute is None else list(options.mute)
         boost = dict(profile.boosts) if options.boost is None else dict(options.boost)
         return mute, {x: factor for x, factor in boost.items() if factor != 1}
@@ -259,6 +261,26 @@ class ListMaker:
         frame = TopKLists(self.served.model, request).popular(pl.Series("user", [0]))
         rows = self.served.train.items.find(frame["item"])
         return self.items(rows, [None] * len(rows), because=[[] for _ in rows] if options.because else None)
+
+
+def require_own(person: Person, mute: Sequence[int], boost: Mapping[int, float]) -> None:
+    """Refuse interests that a person does not have, and to mute all of them."""
+    n = person.n_interests
+    for x in (*mute, *boost):
+        if n == 0:
+            raise HttpError(
+                422, "no_interests", "this model has no interests to mute or boost.", "Leave out mute and boost."
+            )
+        if not 0 <= x < n:
+            known = f"are numbered 0 to {n - 1}" if n > 1 else "is number 0 alone"
+            raise HttpError(
+                422, "unknown_interest", f"there is no interest {x}: those of this user {known}.",
+                "GET /v1/users/{user}/interests lists them.",
+            )  # fmt: skip
+    if n and len(set(mute)) == n:
+        raise HttpError(
+            422, "all_muted", f"all {n} interests are muted: nothing is left to recommend.", "Leave one of them."
+        )
 
 
 def _without(

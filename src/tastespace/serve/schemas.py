@@ -318,6 +318,7 @@ class ProfileAnswer(Struct):
     user: Id
     mute: list[int]
     boost: dict[str, float]
+    dropped: list[int] = []
 
 
 class Can(Struct):

@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 
 from tastespace.explore.item_places import interest_places
-from tastespace.models.profiles import Profile
 from tastespace.recommend.explanation_words import explanation_words
 from tastespace.recommend.explanations import explain
-from tastespace.recommend.interest_choices import checked_boost, checked_mute
 from tastespace.recommend.interest_labels import Labeler
-from tastespace.recommend.scoring import require_interest_space
 from tastespace.recommend.shelves import Shelf, shelves
 from tastespace.recommend.user_interests import UserInterests, user_interests
 from tastespace.recommend.wording import Wording
-from tastespace.serve.list_maker import ListMaker, ListOptions
+from tastespace.serve.feedback_store import StoredProfile
+from tastespace.serve.list_maker import ListMaker, ListOptions, require_own
 from tastespace.serve.people import Person
 from tastespace.serve.schemas import (
     ExplanationAnswer,
@@ -28,6 +26,7 @@ from tastespace.serve.schemas import (
     ShelfAnswer,
     ShelvesAnswer,
 )
+from tastespace.serve.taste_identity import tastes_of
 
 _BECAUSE = 3
 _PAST = 12  # past items listed with an interest
@@ -163,10 +162,15 @@ class TasteAnswers:
         return user if user is None or isinstance(user, (str, int, float, bool)) else str(user)
 
 
-def checked_profile(person: Person, mute: list[int], boost: dict[int, float]) -> Profile:
-    """What a user wants to mute and boost, checked against the interests that the user has."""
-    require_interest_space(person.model, "interests to mute or boost")
-    n = person.n_interests
-    muted = checked_mute(mute, n)
-    factors = checked_boost(boost, n)
-    return Profile(frozenset(muted), {x: factor for x, factor in factors.items() if factor != 1})
+def checked_profile(person: Person, mute: list[int], boost: dict[int, float], model: str) -> StoredProfile:
+    """What a user of the model with this checksum wants to mute and boost, checked against the interests that the user has, with their past items."""
+    require_own(person, mute, boost)
+    view = user_interests(person.model, person.model.train_.users[person.row], "interests")
+    past = person.model.train_.items.take(view.past).to_list()
+    return StoredProfile(
+        person.user,
+        tuple(sorted(set(mute))),
+        {x: factor for x, factor in boost.items() if factor != 1},
+        tastes_of(past, view.assigned_interest.tolist(), view.n_interests),
+        model,
+    )
