@@ -25,6 +25,7 @@ from tastespace.serve.served_model import ServedModel
 from tastespace.serve.taste_identity import CurrentChoice, current_choice
 
 _MOST_FOLDED = 20_000
+_NO_CHOICE = CurrentChoice()
 
 Rows = NDArray[np.int32]
 
@@ -122,7 +123,8 @@ class People:
 
     def is_quick(self, user: Any) -> bool:
         """Whether nothing has to be asked of another machine, nor folded in, to know a user."""
-        return self._store.is_local and user not in self._pending and user not in self._choices
+        known = user in self._pending or user in self._choices or user in self.served.model.profiles
+        return self._store.is_local and not known
 
     def require(self, user: Any) -> Person:
         """One user; 404 for somebody of whom nothing is known."""
@@ -195,8 +197,8 @@ class People:
     def choice(self, person: Person) -> CurrentChoice:
         """What a person has muted and boosted, by feedback, else in the model file, for the interests of now."""
         user = person.user
-        if user is None:
-            return CurrentChoice()
+        if user is None or (user not in self._choices and not len(self.served.model.profiles)):
+            return _NO_CHOICE
         stored = self._choices.get(user)
         if stored is None:
             own = self.served.model.profiles.get(user, Profile())

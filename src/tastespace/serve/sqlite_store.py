@@ -49,7 +49,7 @@ class SqliteStore(FeedbackStore):
         return connection
 
     def changes(self, after: Cursor) -> Changes | None:
-        """What was appended after ``after``; None where that is nothing. Without a change of the file nothing is read."""
+        """What was appended after ``after``; None where that is nothing. Reads only a file that has changed."""
         with self._reading() as connection:
             key = connection.execute("PRAGMA data_version").fetchone()[0], after
             if key == self._nothing_after:
