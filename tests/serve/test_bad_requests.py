@@ -43,8 +43,8 @@ def error_of(answer, status):
         ("/v1/users/7/recommendations?mix=best", 422, "invalid_request"),
         ("/v1/users/7/recommendations?diversity=2", 422, "invalid_request"),
         ("/v1/users/7/recommendations?diversity=nan", 422, "invalid_request"),
-        ("/v1/users/7/recommendations?mute=9", 422, "invalid_request"),
-        ("/v1/users/7/recommendations?mute=0,1,2", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?mute=9", 422, "unknown_interest"),
+        ("/v1/users/7/recommendations?mute=0,1,2", 422, "all_muted"),
         ("/v1/users/7/recommendations?boost=1", 422, "invalid_request"),
         ("/v1/users/7/recommendations?boost=1:-2", 422, "invalid_request"),
         ("/v1/users/7/recommendations?include=99999", 404, "unknown_item"),
@@ -209,7 +209,7 @@ def test_models_that_cannot_say_so(client_of):
     client = client_of("ease")
     for path in ("/v1/users/7/shelves", "/v1/users/7/interests", "/v1/items/3/audience"):
         assert error_of(client.get(path), 422) == "invalid_request"
-    assert error_of(client.put("/v1/users/7/profile", json={"mute": [0]}), 422) == "invalid_request"
+    assert error_of(client.put("/v1/users/7/profile", json={"mute": [0]}), 422) == "no_interests"
     assert error_of(client_of("popular").get("/v1/users/7/explanations/3"), 422) == "invalid_request"
 
 
