@@ -65,7 +65,7 @@ def test_lists_over_http_are_those_of_the_library(shared_client, saved_models, u
     past = set(model.train_.items_of(user))
     for one in found["items"]:
         assert (one["because"] is not None) == options.get("because", True)
-        assert {other["item"] for other in one.get("because", [])} <= past
+        assert {other["item"] for other in (one["because"] or [])} <= past
 
 
 @pytest.mark.parametrize("name", ["ease", "popular", "text"])
