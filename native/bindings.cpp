@@ -36,6 +36,7 @@
 #include "list_rules.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
+#include "past_reasons.hpp"
 #include "row_positions.hpp"
 #include "score_matrix.hpp"
 #include "user_ranking.hpp"
@@ -904,6 +905,29 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       },
       "user_vectors"_a, "offsets"_a, "item_vectors"_a, "by_distance"_a, "item_bias"_a, "users"_a, "items"_a,
       "threads"_a);
+
+  m.def(
+      "past_reasons",
+      [](Matrix<float> vectors, bool by_distance, Array<std::int64_t> offsets, Array<std::int32_t> past,
+         Array<std::int32_t> users, Array<std::int32_t> listed, std::int64_t k) {
+        const auto n_items = static_cast<std::int64_t>(vectors.shape(0));
+        require_size("listed", listed.size(), users.size(), "one per user");
+        require_least("k", k, 1);
+        require_rows("offsets", view(offsets), past.size(), view(users));
+        require_indices("listed", view(listed), n_items);
+        for (const std::int32_t user : view(users))
+          require_indices("past", view(past).subspan(offsets.data()[user], offsets.data()[user + 1] - offsets.data()[user]),
+                          n_items);
+        tastespace::PastReasons out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::past_reasons(view(vectors), static_cast<std::int64_t>(vectors.shape(1)), by_distance,
+                                         view(offsets), view(past), view(users), view(listed), k);
+        }
+        return std::make_tuple(give_matrix<std::int32_t>(std::move(out.items), listed.size(), k),
+                               give_matrix<float>(std::move(out.closeness), listed.size(), k));
+      },
+      "vectors"_a, "by_distance"_a, "offsets"_a, "past"_a, "users"_a, "listed"_a, "k"_a);
 
   m.def(
       "list_pair_distances",

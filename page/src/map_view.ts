@@ -31,7 +31,7 @@ export class MapView {
   private readonly base = h("canvas", { class: "map-points", "aria-hidden": "true" });
   private readonly over: HTMLCanvasElement;
   private readonly tip = h("div", { class: "map-tip", hidden: true });
-  private readonly note = h("p", { class: "map-note", "aria-live": "polite" });
+  private readonly note = h("p", { class: "map-note", "aria-live": "polite" }, "Drawing the map …");
   private readonly legend = h("ul", { class: "map-legend", "aria-label": "Colors of categories" });
   private readonly lassoButton: HTMLButtonElement;
   private readonly gl: PointsGl | null;
@@ -95,6 +95,7 @@ export class MapView {
   // ---- what is shown ----------------------------------------------------------------------------------------
 
   setCatalog(given: CatalogMap): void {
+    this.note.textContent = "";
     // The plane has no scale of its own: both axes are stretched to the room there is.
     this.stretch = [stretching(given.x), stretching(given.y)];
     const data = { ...given, x: given.x.map(this.stretch[0]), y: given.y.map(this.stretch[1]) };

@@ -16,7 +16,7 @@ export interface Item extends NamedItem {
   rank: number;
   score: number | null;
   interest: number | null;
-  because?: Reason[];
+  because?: Reason[] | null;
 }
 
 export interface ModelInfo {

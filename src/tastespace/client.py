@@ -14,13 +14,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
+from tastespace.answer_types import (
+    AudienceUser,
+    Explanation,
+    FoundItem,
+    FoundUser,
+    Id,
+    Interest,
+    Item,
+    Map,
+    Recommendations,
+    Shelf,
+    Stored,
+)
 from tastespace.errors import TastespaceError
 from tastespace.extras import missing
 
 if TYPE_CHECKING:
     import httpx
 
-Id = int | float | str | bool
 Answer = TypeVar("Answer")
 
 _AGAIN = (429, 503)
@@ -32,136 +44,6 @@ class ServerError(TastespaceError):
     def __init__(self, status: int, code: str, message: str, advice: str = "") -> None:
         super().__init__(f"{message} {advice}".strip())
         self.status, self.code, self.advice = status, code, advice
-
-
-@dataclass(frozen=True)
-class PastItem:
-    """A past item that speaks for a recommendation."""
-
-    item: Id
-    title: str | None
-    weight: float
-
-
-@dataclass(frozen=True)
-class NamedItem:
-    """An item and its title."""
-
-    item: Id
-    title: str | None
-
-
-@dataclass(frozen=True)
-class Item:
-    """One item of a list."""
-
-    item: Id
-    title: str | None
-    category: str | None
-    rank: int
-    score: float | None
-    interest: int | None
-    distance: float | None
-    because: list[PastItem] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Recommendations:
-    """The list of one user."""
-
-    user: Id | None
-    model: int
-    """Generation of the model that gave it."""
-    items: list[Item]
-    fallback: str | None = None
-    """``"popular"`` where nothing is known of the user."""
-
-
-@dataclass(frozen=True)
-class Shelf:
-    """The list of one interest."""
-
-    interest: int
-    interests: list[int]
-    name: str
-    share: float
-    weight: float
-    muted: bool
-    boost: float
-    reasons: list[NamedItem]
-    items: list[Item]
-
-
-@dataclass(frozen=True)
-class Interest:
-    """One interest of a user, with its place on the map."""
-
-    interest: int
-    name: str
-    share: float
-    muted: bool
-    boost: float
-    x: float
-    y: float
-    items: list[NamedItem]
-
-
-@dataclass(frozen=True)
-class AudienceUser:
-    """A user whose interest is near an item."""
-
-    user: Id
-    interest: int
-    distance: float
-
-
-@dataclass(frozen=True)
-class FoundUser:
-    """A user of the model."""
-
-    user: Id
-    name: str | None
-    n_items: int
-
-
-@dataclass(frozen=True)
-class Map:
-    """All items in the plane, in columns of the same length."""
-
-    items: list[Id]
-    titles: list[str | None]
-    x: list[float]
-    y: list[float]
-    category: list[int]
-    """Place in `categories`; -1: none."""
-    categories: list[str]
-    popularity: list[int]
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why an item."""
-
-    user: Id | None
-    item: Id
-    title: str | None
-    text: str
-    interest: int | None
-    interest_name: str | None
-    because: list[PastItem]
-    distance: float | None
-    rank: int
-    score: float
-    seen: bool
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What became of feedback."""
-
-    stored: int
-    duplicates: int
-    unknown_items: int
 
 
 @dataclass(frozen=True)
@@ -289,10 +171,10 @@ class Client:
         answer = self._ask("GET", f"/v1/items/{_quoted(item)}/similar", query={"k": str(k)})
         return [_read(Item, one) for one in answer["items"]]
 
-    def search(self, text: str, limit: int = 20) -> list[NamedItem]:
+    def search(self, text: str, limit: int = 20) -> list[FoundItem]:
         """Items by words of their titles, or by id."""
         answer = self._ask("GET", "/v1/items/search", query={"q": text, "limit": str(limit)})
-        return [_read(NamedItem, one) for one in answer["items"]]
+        return [_read(FoundItem, one) for one in answer["items"]]
 
     def audience(self, item: Id, k: int = 20) -> list[AudienceUser]:
         """The users whose interests are nearest to an item."""
@@ -407,6 +289,7 @@ def _read(kind: type[Answer], found: Mapping[str, Any]) -> Answer:
 
 
 def _as(hint: Any, value: Any) -> Any:
-    if get_origin(hint) is list and is_dataclass(get_args(hint)[0]):
-        return [_read(get_args(hint)[0], one) for one in value]
+    for one in (hint, *get_args(hint)):  # a list, or a list or None
+        if get_origin(one) is list and is_dataclass(get_args(one)[0]) and value is not None:
+            return [_read(get_args(one)[0], each) for each in value]
     return value

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tastespace as ts
-from tastespace.recommend.reasons import reasons
+from tastespace.recommend.reasons import list_reasons, reasons
 from tastespace.recommend.scoring import ScoringIndex
 
 
@@ -34,3 +34,16 @@ def test_cosines_shares_of_the_score_and_nothing(town):
     assert data.items.take(rows).to_list() == [one for one, _, _ in found.because]
     np.testing.assert_allclose(shares, [share for _, _, share in found.because], rtol=1e-5)
     assert [len(rows) for rows, _ in reasons(ScoringIndex(ts.MostPopular().fit(data)), 7, items)] == [0, 0]
+
+
+def test_the_reasons_of_many_lists_are_the_nearest_past_items_of_each(town):
+    model = ts.DPCML(dim=8, n_interests=3, epochs=2, seed=1).fit(town.interactions)
+    index = ScoringIndex(model, threads=1)
+    users = np.repeat(np.arange(20, dtype=np.int32), 4)
+    items = np.random.default_rng(0).integers(0, model.train_.n_items, len(users)).astype(np.int32)
+    found, weights = list_reasons(index, users, items, 3)
+    for user, item, rows, own in zip(users, items, found, weights, strict=True):
+        past = index.seen(user)
+        gaps = ((model.item_vectors_[past] - model.item_vectors_[item]).astype(np.float64) ** 2).sum(axis=1)
+        assert own[: len(past)] == pytest.approx(1 / (1 + np.sort(gaps)[:3]), rel=1e-4)
+        assert set(rows[rows >= 0].tolist()) <= set(past.tolist())

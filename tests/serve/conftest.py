@@ -21,9 +21,10 @@ from starlette.testclient import TestClient
 
 import tastespace as ts
 from tastespace.serve.asgi import create_app
-from tastespace.serve.settings import ServerSettings
+from tastespace.serve.settings import Limits, ServerSettings
 
 START_SECONDS = 60
+PATIENT = Limits(seconds=300.0, read_seconds=300.0)  # a busy machine is no reason to fail
 
 
 def _without_service(reason: str) -> None:
@@ -57,6 +58,7 @@ def saved_models(town_data: ts.Interactions, tmp_path_factory: pytest.TempPathFa
     )
     models = {
         "dpcml": ts.DPCML(dim=8, n_interests=3, epochs=3, seed=1).fit(town_data),
+        "anchored": ts.DPCML(dim=8, n_interests=3, epochs=3, anchor=0.5, seed=1).fit(town_data),
         "ease": ts.EASE().fit(town_data),
         "popular": ts.MostPopular().fit(town_data),
         "text": ts.DPCML(dim=8, n_interests=2, epochs=2, seed=1).fit(text),
@@ -85,7 +87,7 @@ def client_of(model_at: Callable[..., Path]) -> Iterator[Callable[..., TestClien
     with contextlib.ExitStack() as opened:
 
         def make(name: str = "dpcml", **settings: Any) -> TestClient:
-            app = create_app(ServerSettings(model_at(name), **{"watch_seconds": 0.0, **settings}))
+            app = create_app(ServerSettings(model_at(name), **{"watch_seconds": 0.0, "limits": PATIENT, **settings}))
             return opened.enter_context(TestClient(app, raise_server_exceptions=False))
 
         yield make
@@ -95,7 +97,7 @@ def client_of(model_at: Callable[..., Path]) -> Iterator[Callable[..., TestClien
 def shared_client(saved_models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A client for tests that change nothing."""
     store = str(tmp_path_factory.mktemp("shared") / "feedback.sqlite")
-    settings = ServerSettings(saved_models["dpcml"], store=store, watch_seconds=0.0)
+    settings = ServerSettings(saved_models["dpcml"], store=store, watch_seconds=0.0, limits=PATIENT)
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
         yield client
 

@@ -43,8 +43,8 @@ def error_of(answer, status):
         ("/v1/users/7/recommendations?mix=best", 422, "invalid_request"),
         ("/v1/users/7/recommendations?diversity=2", 422, "invalid_request"),
         ("/v1/users/7/recommendations?diversity=nan", 422, "invalid_request"),
-        ("/v1/users/7/recommendations?mute=9", 422, "invalid_request"),
-        ("/v1/users/7/recommendations?mute=0,1,2", 422, "invalid_request"),
+        ("/v1/users/7/recommendations?mute=9", 422, "unknown_interest"),
+        ("/v1/users/7/recommendations?mute=0,1,2", 422, "all_muted"),
         ("/v1/users/7/recommendations?boost=1", 422, "invalid_request"),
         ("/v1/users/7/recommendations?boost=1:-2", 422, "invalid_request"),
         ("/v1/users/7/recommendations?include=99999", 404, "unknown_item"),
@@ -153,6 +153,21 @@ def test_messages_of_bodies(shared_client, path, body, message):
     assert shared_client.post(f"/v1/{path}", json=body).json()["error"]["message"].startswith(message)
 
 
+@pytest.mark.parametrize("kind", ["recommendations", "shelves", "interests"])
+def test_messages_about_interests_speak_of_http(shared_client, kind):
+    for query, code, message in (
+        ("mute=99", "unknown_interest", "there is no interest 99: those of this user are numbered 0 to 2."),
+        ("boost=99:2", "unknown_interest", "there is no interest 99"),
+        ("boost=0:1e300", "invalid_request", "boost='0:1e300': expected factors above 0 and at most 1,000,000."),
+        ("boost=0:nan", "invalid_request", "expected factors above 0"),
+        ("mute=0,1,2", "all_muted", "all 3 interests are muted"),
+    ):
+        answer = shared_client.get(f"/v1/users/7/{kind}?{query}")
+        assert error_of(answer, 422) == code
+        assert message in answer.json()["error"]["message"]
+        assert "model." not in answer.text
+
+
 def test_an_id_of_another_type_is_told_what_is_expected(shared_client):
     assert "Give an integer such as " in shared_client.get("/v1/users/abc/recommendations").json()["error"]["advice"]
 
@@ -194,7 +209,7 @@ def test_models_that_cannot_say_so(client_of):
     client = client_of("ease")
     for path in ("/v1/users/7/shelves", "/v1/users/7/interests", "/v1/items/3/audience"):
         assert error_of(client.get(path), 422) == "invalid_request"
-    assert error_of(client.put("/v1/users/7/profile", json={"mute": [0]}), 422) == "invalid_request"
+    assert error_of(client.put("/v1/users/7/profile", json={"mute": [0]}), 422) == "no_interests"
     assert error_of(client_of("popular").get("/v1/users/7/explanations/3"), 422) == "invalid_request"
 
 

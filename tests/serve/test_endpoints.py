@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from urllib.parse import quote
 
 import numpy as np
 import polars as pl
@@ -63,8 +64,8 @@ def test_lists_over_http_are_those_of_the_library(shared_client, saved_models, u
     assert [one["distance"] for one in found["items"]] == expected["distance"].to_list()
     past = set(model.train_.items_of(user))
     for one in found["items"]:
-        assert ("because" in one) == options.get("because", True)
-        assert {other["item"] for other in one.get("because", [])} <= past
+        assert (one["because"] is not None) == options.get("because", True)
+        assert {other["item"] for other in (one["because"] or [])} <= past
 
 
 @pytest.mark.parametrize("name", ["ease", "popular", "text"])
@@ -86,6 +87,31 @@ def test_a_batch_is_the_lists_of_its_users(shared_client, saved_models):
     for one in found:
         expected = model.recommend(one["user"], k=4, mix="proportional", diversity=0.5, filter=allowed)
         assert rows_of(one) == frame_rows(expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"because": False}, {"k": 3}])
+def test_the_text_of_a_single_list_says_what_that_of_a_batch_says(client_of, options):
+    for kind in ("dpcml", "text", "ease"):
+        client = client_of(kind)
+        users = client.app.state.main.slot.served.train.users.series.to_list()[:12]
+        lists = client.post("/v1/recommendations", json={"users": users, **options}).json()["lists"]
+        query = {name: str(value).lower() for name, value in options.items()}
+        for user, expected in zip(users, lists, strict=True):
+            answer = client.get(f"/v1/users/{quote(str(user), safe='')}/recommendations", params=query)
+            assert answer.json() == expected
+
+
+def test_an_interest_has_one_name_in_all_answers(shared_client):
+    for user in range(12):
+        told = shared_client.get(f"/v1/users/{user}/interests").json()["interests"]
+        names = {one["interest"]: one["name"] for one in told}
+        assert len(set(names.values())) == len(names)
+        for options in ("", "?k=3", "?filter=year%20>=%201990", f"?mute={told[-1]['interest']}"):
+            for shelf in shared_client.get(f"/v1/users/{user}/shelves{options}").json()["shelves"]:
+                assert shelf["name"] == names[shelf["interest"]]
+        first = shared_client.get(f"/v1/users/{user}/recommendations?k=1").json()["items"][0]
+        why = shared_client.get(f"/v1/users/{user}/explanations/{first['item']}").json()
+        assert why["interest_name"] == names[why["interest"]]
 
 
 def test_histories_of_people_nobody_knows(shared_client, saved_models):
@@ -111,7 +137,6 @@ def test_shelves_and_interests_are_those_of_the_library(shared_client, saved_mod
     model = ts.load(saved_models["dpcml"])
     found = shared_client.get("/v1/users/7/shelves", params={"k": 4, "boost": "1:2"}).json()["shelves"]
     expected = model.shelves(7, k=4, boost={1: 2.0})
-    assert [one["name"] for one in found] == [shelf.name for shelf in expected]
     assert [[item["item"] for item in one["items"]] for one in found] == [shelf.items for shelf in expected]
     assert [one["share"] for one in found] == [shelf.weight for shelf in expected]
     muted = shared_client.get("/v1/users/7/shelves", params={"mute": "1"}).json()["shelves"]

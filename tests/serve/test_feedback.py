@@ -1,10 +1,14 @@
 """Feedback over HTTP: known to the next list, remembered, sent twice but stored once."""
 
-import itertools
+from dataclasses import replace
 
+import numpy as np
+import polars as pl
 import pytest
 
 import tastespace as ts
+from tastespace.data.ids import IdMap
+from tastespace.recommend.fold_in import folded
 from tastespace.serve.feedback_store import Cursor
 from tastespace.serve.http_errors import StoreError
 
@@ -13,31 +17,87 @@ def items_of(answer):
     return [one["item"] for one in answer.json()["items"]]
 
 
+def with_longer_history(model, user, new):
+    """The model for one of its users who took more items, in this order."""
+    row = model.train_.users.find([user])
+    past = model.train_.indices[slice(*model.train_.offsets[row[0] : row[0] + 2])]
+    rows = np.concatenate([past, model.train_.items.find(new)]).astype(np.int32)
+    order = np.argsort(rows)
+    histories = replace(
+        model.train_, users=IdMap(pl.Series("user", [user]), "user"), offsets=np.array([0, len(rows)]),
+        indices=rows[order], timestamps=order, weights=None, user_attributes=None,
+    )  # fmt: skip
+    return folded(model, histories, row)
+
+
 def test_the_next_list_knows_what_was_just_taken(client, saved_models):
     model = ts.load(saved_models["dpcml"])
     first = items_of(client.get("/v1/users/7/recommendations"))
     events = [{"user": 7, "item": first[0]}, {"user": 7, "item": first[3]}]
     assert client.post("/v1/feedback", json={"events": events}).json()["stored"] == 2
     history = [*model.train_.items_of(7), first[0], first[3]]
-    expected = model.fold_in({7: history}).recommend(7)
+    expected = with_longer_history(model, 7, [first[0], first[3]]).recommend(7)
     answer = client.get("/v1/users/7/recommendations")
     assert items_of(answer) == expected["item"].to_list()
     assert [one["score"] for one in answer.json()["items"]] == expected["score"].to_list()
     assert len(client.get("/v1/users/7/interests").json()["history"]) == len(history)
     explained = client.get(f"/v1/users/7/explanations/{first[1]}").json()
-    assert explained["rank"] == model.fold_in({7: history}).explain(7, first[1]).rank
+    assert explained["rank"] == with_longer_history(model, 7, [first[0], first[3]]).explain(7, first[1]).rank
 
 
-def test_interests_keep_their_numbers_when_a_user_is_folded_in_again(client):
-    for user in (7, 8, 9):
-        before = client.get(f"/v1/users/{user}/interests").json()["history"]
-        item = items_of(client.get(f"/v1/users/{user}/recommendations"))[0]
-        client.post("/v1/feedback", json={"events": [{"user": user, "item": item}]})
-        after = {one["item"]: one["interest"] for one in client.get(f"/v1/users/{user}/interests").json()["history"]}
-        pairs = [(one["interest"], after[one["item"]]) for one in before]
-        same = [sum(old == order[new] for old, new in pairs) for order in itertools.permutations(range(3))]
-        assert same[0] == max(same)  # the first order is the one that was given
-        assert same[0] > min(same)
+@pytest.mark.parametrize("kind", ["dpcml", "anchored"])
+@pytest.mark.parametrize("user", [7, 8, 9, 30])
+def test_a_muted_taste_stays_muted_whatever_else_is_taken(client_of, kind, user):
+    client = client_of(kind)
+    people = client.app.state.main.slot.people
+    muted = client.get(f"/v1/users/{user}/interests").json()["interests"][-1]["interest"]  # a minor one
+    past = {one["item"] for one in client.get(f"/v1/users/{user}/interests").json()["history"]
+            if one["interest"] == muted}  # fmt: skip
+    (before,) = people.find([user])
+    vector = before.model.user_vectors_[before.model.user_offsets_[before.row] + muted].copy()
+    client.put(f"/v1/users/{user}/profile", json={"mute": [muted]})
+    for _ in range(8):
+        taken = items_of(client.get(f"/v1/users/{user}/recommendations?k=1"))
+        client.post("/v1/feedback", json={"events": [{"user": user, "item": one} for one in taken]})
+        found = client.get(f"/v1/users/{user}/recommendations?k=15").json()["items"]
+        assert muted not in {one["interest"] for one in found}
+        profile = client.get(f"/v1/users/{user}/profile").json()
+        assert (profile["mute"], profile["dropped"]) == ([muted], [])
+        (now,) = people.find([user])
+        vectors = now.model.user_vectors_[slice(*now.model.user_offsets_[now.row : now.row + 2])]
+        assert (vectors[muted] == vector).all()
+        shown = now.model.item_vectors_[now.model.train_.items.find([one["item"] for one in found])]
+        assert muted not in ((vectors[:, None] - shown) ** 2).sum(axis=2).argmin(axis=0)
+        told = client.get(f"/v1/users/{user}/interests").json()
+        assert [one["interest"] for one in told["interests"] if one["muted"]] == [muted]
+        still = [one["interest"] == muted for one in told["history"] if one["item"] in past]
+        assert sum(still) * 2 > len(still)
+
+
+def test_a_new_users_mute_follows_its_taste_or_is_dropped_and_said_to_be(client, saved_models):
+    model = ts.load(saved_models["dpcml"])
+    folded_in = model.fold_in([model.train_.items_of(user) for user in range(40)])
+    seen_same = seen_dropped = 0
+    for user in range(40):
+        history = model.train_.items_of(user)
+        name = 6000 + user
+        client.post("/v1/feedback", json={"events": [{"user": name, "item": one} for one in history]})
+        before = client.get(f"/v1/users/{name}/interests").json()
+        muted = before["interests"][0]["interest"]
+        taste = {one["item"] for one in before["history"] if one["interest"] == muted}
+        client.put(f"/v1/users/{name}/profile", json={"mute": [muted]})
+        taken = folded_in.recommend(user, k=6)["item"].to_list()
+        client.post("/v1/feedback", json={"events": [{"user": name, "item": one} for one in taken]})
+        told = client.get(f"/v1/users/{name}/interests").json()
+        now = [one["interest"] for one in told["interests"] if one["muted"]]
+        profile = client.get(f"/v1/users/{name}/profile").json()
+        assert profile["mute"] == now
+        assert profile["dropped"] == ([] if now else [muted])
+        seen_same, seen_dropped = seen_same + bool(now), seen_dropped + (not now)
+        for x in now:
+            inside = [one["interest"] == x for one in told["history"] if one["item"] in taste]
+            assert sum(inside) * 2 > len(inside)
+    assert seen_same > seen_dropped
 
 
 def test_a_new_user_becomes_known_and_is_not_lost_with_the_process(client_of, model_at, tmp_path):
@@ -90,7 +150,7 @@ def test_muted_and_boosted_interests_are_remembered(client_of, tmp_path):
     store = str(tmp_path / "feedback.sqlite")
     client = client_of(store=store)
     put = client.put("/v1/users/7/profile", json={"mute": [1], "boost": {"0": 3.0}})
-    assert put.json() == {"user": 7, "mute": [1], "boost": {"0": 3.0}}
+    assert put.json() == {"user": 7, "mute": [1], "boost": {"0": 3.0}, "dropped": []}
     asked = items_of(client.get("/v1/users/8/recommendations"))
     model = ts.load(client.app.settings.model)
     expected = model.recommend(7, mute=[1], boost={0: 3.0})["item"].to_list()
@@ -110,7 +170,7 @@ def test_profiles_that_cannot_be(client):
     for body in ({"mute": [0, 1, 2]}, {"mute": [9]}, {"boost": {"x": 2.0}}, {"boost": {"0": 0}}, {"boost": {"0": -1}}):
         assert client.put("/v1/users/7/profile", json=body).status_code == 422, body
     assert client.put("/v1/users/5000/profile", json={"mute": [0]}).status_code == 404
-    assert client.get("/v1/users/7/profile").json() == {"user": 7, "mute": [], "boost": {}}
+    assert client.get("/v1/users/7/profile").json() == {"user": 7, "mute": [], "boost": {}, "dropped": []}
 
 
 def test_a_store_that_cannot_be_written_is_503_and_nothing_is_acknowledged(client, monkeypatch, caplog):

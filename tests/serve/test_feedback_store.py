@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from tastespace.errors import ParameterError
-from tastespace.serve.feedback_store import Cursor, Event, SqliteStore, StoredProfile, open_store
+from tastespace.serve.feedback_store import Cursor, Event, StoredProfile, open_store
 from tastespace.serve.http_errors import StoreError
+from tastespace.serve.sqlite_store import SqliteStore
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -44,15 +45,26 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path):
             "CREATE TABLE events (seq INTEGER PRIMARY KEY AUTOINCREMENT, event_id TEXT NOT NULL UNIQUE, "
             "user_id TEXT NOT NULL, item_id TEXT NOT NULL, weight REAL NOT NULL, time TEXT NOT NULL) STRICT"
         )
+        old.execute(
+            "CREATE TABLE profiles (user_id TEXT PRIMARY KEY, mute TEXT NOT NULL, boost TEXT NOT NULL, "
+            "version INTEGER NOT NULL) STRICT"
+        )
+        old.execute("INSERT INTO profiles VALUES ('7', '[1]', '{\"0\": 2.0}', 1)")
+        old.commit()
     store = open_store(str(tmp_path / "old.sqlite"))
     assert store.append([Event(7, 3, "a"), Event(7, 3, "a"), Event(8, 3, "b")]) == [True, False, True]
     assert len(store.changes(Cursor()).events) == 2
+    assert store.changes(Cursor()).profiles == [StoredProfile(7, (1,), {0: 2.0})]
+    store.append([], [StoredProfile(8, (0,), tastes={0: (3, 5), 1: (4,)})])
     store.close()
+    again = open_store(str(tmp_path / "old.sqlite"))
+    assert again.changes(Cursor()).profiles[1] == StoredProfile(8, (0,), tastes={0: (3, 5), 1: (4,)})
+    again.close()
 
 
 def test_the_last_profile_of_a_user_counts(location):
     store = open_store(location)
-    store.append([], [StoredProfile("ann", (2, 1), {0: 2.0}), StoredProfile("bob", (0,))])
+    store.append([], [StoredProfile("ann", (2, 1), {0: 2.0}, {1: ("tea", 7)}), StoredProfile("bob", (0,))])
     before = store.changes(Cursor())
     store.append([], [StoredProfile("ann", (), {3: 0.5})])
     found = store.changes(before.cursor)

@@ -137,6 +137,19 @@ def pair_scores(
     largest inner product plus the item's bias (an empty array: none), and the first vector that reaches it.
     """
 
+def past_reasons(
+    vectors: NDArray[np.float32],
+    by_distance: bool,
+    offsets: NDArray[np.int64],
+    past: NDArray[np.int32],
+    users: NDArray[np.int32],
+    listed: NDArray[np.int32],
+    k: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """``(items, closeness)``, both of shape ``(len(listed), k)``: of the past items of ``users[i]`` those closest to
+    ``listed[i]``, the closest first, with minus the squared distance or the inner product; -1 where there are fewer.
+    """
+
 def list_pair_distances(
     top: NDArray[np.int32], vectors: NDArray[np.float32], cuts: NDArray[np.int64], threads: int
 ) -> NDArray[np.float64]:

@@ -21,11 +21,12 @@ from tastespace.models.base import Recommender
 from tastespace.models.profiles import Profile
 from tastespace.recommend.explanation_words import explanation_words
 from tastespace.recommend.explanations import explain
-from tastespace.recommend.interest_labels import Labeler
+from tastespace.recommend.interest_names import interest_names
 from tastespace.recommend.mix import past_matches
+from tastespace.recommend.reasons import reasons
 from tastespace.recommend.scoring import ScoringIndex
 from tastespace.recommend.shelves import Shelf, shelves
-from tastespace.recommend.user_interests import user_interests
+from tastespace.recommend.user_interests import UserInterests, user_interests
 
 Json = dict[str, Any]
 _BECAUSE = 3  # past items named with an item
@@ -239,7 +240,13 @@ class PageAnswers:
         muted, boosts = _choices(model, row, mute, boost)
         allowed = self._allowed(include, exclude)
         found = shelves(model, model.train_.users[row], k, mute=muted, boost=boosts, items=allowed, profile=False)
-        return {"user": user, "shelves": [self._shelf(model, row, one, boosts, because) for one in found]}
+        names = self._names(user_interests(model, model.train_.users[row], "shelves"))
+        return {
+            "user": user,
+            "shelves": [
+                {**self._shelf(model, row, one, boosts, because), "name": names[one.interest]} for one in found
+            ],
+        }
 
     def interests(self, user: Any = None, *, history: Sequence[Any] | None = None) -> Json:
         """The interests, where they are on the map, and which past item belongs to which."""
@@ -248,9 +255,7 @@ class PageAnswers:
             past = [{**self.columns.named(at), "interest": None} for at in self._past(model, row)]
             return {"user": user, "interests": [], "history": past}
         view = user_interests(model, model.train_.users[row], "interests")
-        labels = view.labels(
-            Labeler(model.train_, None, model.popularity_source), [[x] for x in range(view.n_interests)]
-        )
+        names = self._names(view)
         profile = model.profiles.get(model.train_.users[row])
         places = interest_places(model, row)
         found = []
@@ -259,7 +264,7 @@ class PageAnswers:
             found.append(
                 {
                     "interest": x,
-                    "name": labels[x] or _because_of(past) or f"interest {x}",
+                    "name": names[x],
                     "share": float(view.weights[x]),
                     "muted": profile is not None and x in profile.muted,
                     "boost": 1.0 if profile is None else profile.boosts.get(x, 1.0),
@@ -281,12 +286,13 @@ class PageAnswers:
             (one, title, 1 / (1 + max(0.0, gap))) for one, title, gap in found.beside
         ]
         ids = json_ids(pl.Series([one for one, _, _ in shown], dtype=model.train_.items.series.dtype))
+        names = [] if found.interest is None else self._names(user_interests(model, found.user, "explanations"))
         return {
             "user": user,
             **self.columns.named(at),
             "text": explanation_words(model, found),
             "interest": found.interest,
-            "interest_name": found.label,
+            "interest_name": None if found.interest is None else names[found.interest],
             "because": [{"item": one, "title": t, "weight": w} for one, (_, t, w) in zip(ids, shown, strict=True)],
             "distance": found.distance,
             "rank": found.rank,
@@ -346,6 +352,10 @@ class PageAnswers:
         without = {self._item_row(item) for item in exclude or ()}
         return ids.take(np.array([row for row in rows if row not in without], dtype=np.int64)).to_list()
 
+    def _names(self, view: UserInterests) -> list[str]:
+        columns = self.columns
+        return interest_names(view, lambda rows: [columns.titles[at] or columns.ids[at] for at in rows.tolist()])
+
     def _past(self, model: Recommender, row: int) -> list[int]:
         train = model.train_
         past: list[int] = train.indices[train.offsets[row] : train.offsets[row + 1]].tolist()
@@ -363,7 +373,6 @@ class PageAnswers:
         return {
             "interest": shelf.interest,
             "interests": list(shelf.interests),
-            "name": shelf.name,
             "share": shelf.weight,
             "weight": shelf.weight,
             "muted": False,
@@ -374,21 +383,14 @@ class PageAnswers:
 
     def _reasons(self, model: Recommender, row: int, items: NDArray[np.integer[Any]]) -> list[list[Json]]:
         """For each of these items the past items that matter most, as the model can say."""
-        past = np.array(self._past(model, row), dtype=np.int32)
-        index = ScoringIndex(model, threads=1)
-        found: list[list[Json]] = []
-        for at in items.tolist():
-            given = model.evidence(row, at)
-            weights = np.zeros(0)
-            if given is not None and (given > 0).any():
-                weights = given / np.maximum(given, 0).sum(dtype=np.float64)
-            elif index.interest_space is not None and len(past):
-                closeness = index.item_closeness(at, past).astype(np.float64)
-                weights = 1 / (1 + np.maximum(0, -closeness)) if index.has_distances else closeness
-            best = np.argsort(-weights, kind="stable")[:_BECAUSE]
-            best = best[weights[best] > 0]
-            found.append([{**self.columns.named(int(past[x])), "weight": float(weights[x])} for x in best])
-        return found
+        found = reasons(ScoringIndex(model, threads=1), row, items, _BECAUSE)
+        return [
+            [
+                {**self.columns.named(at), "weight": weight}
+                for at, weight in zip(past.tolist(), weights.tolist(), strict=True)
+            ]
+            for past, weights in found
+        ]
 
 
 def _choices(
@@ -398,11 +400,6 @@ def _choices(
     profile = model.profiles.get(model.train_.users[row], Profile())
     muted = sorted(profile.muted if mute is None else mute)
     return muted, {x: factor for x, factor in (profile.boosts if boost is None else boost).items() if factor != 1}
-
-
-def _because_of(past: list[Json]) -> str | None:
-    titles = [str(one["title"] or one["item"]) for one in past[:2]]
-    return f"because you took {' and '.join(titles)}" if titles else None
 
 
 def _has_evidence(model: Recommender) -> bool:

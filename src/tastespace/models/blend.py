@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -339,9 +339,21 @@ class Blend(Recommender):
         return False
 
     def _fold_in(self: Self, histories: Interactions) -> Self | None:
+        return self._folded(histories, lambda member: member._fold_in(histories))
+
+    @property
+    def keeps_interests(self) -> bool:
+        """Whether the member that has them does."""
+        source = self._with_interests()
+        return source is None or source.keeps_interests
+
+    def _fold_in_longer(self: Self, histories: Interactions, rows: NDArray[np.int64]) -> Self | None:
+        return self._folded(histories, lambda member: member._fold_in_longer(histories, rows))
+
+    def _folded(self: Self, histories: Interactions, fold: Callable[[Recommender], Recommender | None]) -> Self:
         members = []
         for member in self.members_:
-            folded = member._fold_in(histories)
+            folded = fold(member)
             if folded is None:
                 raise ParameterError(
                     f"{type(member).__name__}, a member of the Blend, has no fold-in for users who were not in "

@@ -30,6 +30,7 @@ from tastespace.data.mapped_arrays import new_zeros, row_blocks
 from tastespace.errors import ParameterError
 from tastespace.models.dpcml_update import starting_state
 from tastespace.models.interest_search import AUTO, fit_with_best_number
+from tastespace.models.longer_histories import moved_to_new_items
 from tastespace.models.partition_trained import PartitionTrained
 from tastespace.models.stored_values import OPTIONAL_WHOLE, Declared, Numbers, Offsets, Plain, optimizer_means_of
 from tastespace.models.updating import (
@@ -400,6 +401,18 @@ class DPCML(PartitionTrained):
             model.user_vectors_ = _native.anchored_user_vectors(
                 data, learned, settings, repeat_vectors=True, threads=threads
             )
+        return model
+
+    keeps_interests = True
+
+    def _fold_in_longer(self, histories: Interactions, rows: NDArray[np.int64]) -> DPCML:
+        """Users of the model with more past items: their vectors move towards these, see `moved_to_new_items`."""
+        region = self._user_region()
+        model = copy.copy(self)
+        model.user_vectors_, model.user_offsets_ = moved_to_new_items(
+            self.vectors(), self.train_, histories, rows, lambda vectors: project(vectors, region, self.radius)
+        )
+        model._keep_anchors(None, None)
         return model
 
     def _stored(self, learned: Mapping[str, Any]) -> Declared:

@@ -580,6 +580,18 @@ class InferenceMixin:
         """A fitted model of the same items for the users of ``histories``; None for models without fold-in."""
         return None
 
+    def _fold_in_longer(self: Self, histories: Interactions, rows: NDArray[np.int64]) -> Self | None:
+        """The same for users at these rows of the model, whose histories have become longer.
+
+        Where `keeps_interests`, interests stay what they are and have the same numbers.
+        """
+        return self._fold_in(histories)
+
+    @property
+    def keeps_interests(self) -> bool:
+        """Whether users of the model keep their interests, and the numbers of these, when they have more past items."""
+        return False
+
     def _fold_in_with(self: Self, histories: Interactions, features: Any) -> Self | None:
         """The same from features, a row for each user of ``histories``; None for models that use no features."""
         return None

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.checks import require_on_unknown
@@ -78,9 +79,12 @@ def recommend_for(
     return from_polars(reordered(frame, np.lexsort((frame["rank"].to_numpy(), order))), known.backend)
 
 
-def folded(model: Model, histories: Interactions) -> Model:
-    """The model for the users of ``histories``, whose items are the model's."""
-    new = model._fold_in(histories)
+def folded(model: Model, histories: Interactions, rows: NDArray[np.int64] | None = None) -> Model:
+    """The model for the users of ``histories``, whose items are the model's.
+
+    ``rows``: they are users of the model, at these rows, whose histories have become longer.
+    """
+    new = model._fold_in(histories) if rows is None else model._fold_in_longer(histories, rows)
     if new is None:
         raise ParameterError(
             f"{type(model).__name__} has no fold-in for users who were not in training; fit it with them."

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.computed_once import computed_once
+from tastespace import _native
+from tastespace.errors import ParameterError
 from tastespace.recommend.closeness import item_directions
 from tastespace.recommend.scoring import ScoringIndex
+
+_DECIMALS = 6  # of vectors in single precision; short numbers are also written faster
 
 Reasons = list[tuple[NDArray[np.int32], NDArray[np.float64]]]
 """For each item rows of past items, the most important first, and a number that says how much each matters."""
@@ -33,21 +36,27 @@ def reasons(index: ScoringIndex, row: int, items: NDArray[np.integer[Any]], k: i
         return [nothing] * len(items)
     if index.interest_space is None:
         return [_by_evidence(index, row, int(item), past, k) for item in items]
-    directions = item_directions(index.interest_space)
-    values = directions[items] @ directions[past].T
-    if index.has_distances:
-        squares = computed_once(directions, "squares", lambda: np.einsum("ij,ij->i", directions, directions))
-        values = 2 * values - squares[items][:, None] - squares[past]
-    lists = np.arange(len(items))[:, None]
-    if len(past) > k:
-        best = np.argpartition(-values, k - 1, axis=1)[:, :k]
-        best = best[lists, np.argsort(-values[lists, best], axis=1)]
-    else:
-        best = np.argsort(-values, axis=1)
-    chosen = values[lists, best].astype(np.float64)
-    if index.has_distances:
-        chosen = 1 / (1 + np.maximum(-chosen, 0))
-    return list(zip(past[best], chosen, strict=True))
+    found, weights = list_reasons(index, np.full(len(items), row, dtype=np.int32), items, min(k, len(past)))
+    return list(zip(found, weights, strict=True))
+
+
+def list_reasons(
+    index: ScoringIndex, users: NDArray[np.int32], items: NDArray[np.integer[Any]], k: int = 3
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """From vectors, for items of many lists at once: item ``i`` is on the list of the user at row ``users[i]``.
+
+    Gives rows of past items, -1 where there are fewer than k, and how much each matters; both ``(len(items), k)``.
+    """
+    space, train = index.interest_space, index.train
+    if space is None:
+        raise ParameterError("list_reasons compares items by vectors, and this model has none. Use reasons.")
+    past, closeness = _native.past_reasons(
+        item_directions(space), index.has_distances, train.offsets, train.indices, users,
+        np.ascontiguousarray(items, dtype=np.int32), k,
+    )  # fmt: skip
+    weights = closeness.astype(np.float64)
+    weights = 1 / (1 + np.maximum(-weights, 0)) if index.has_distances else weights
+    return past, np.round(weights, _DECIMALS)
 
 
 def _by_evidence(

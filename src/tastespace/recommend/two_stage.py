@@ -77,8 +77,19 @@ class TwoStage(Recommender):
 
     def _fold_in(self: Own, histories: Interactions) -> Own:
         """The same two stages for new users; items keep the popularity and the neighbors that they had."""
+        return self._around(folded(self.model_, histories))
+
+    @property
+    def keeps_interests(self) -> bool:
+        """Where the first stage does."""
+        return self.model_.keeps_interests
+
+    def _fold_in_longer(self: Own, histories: Interactions, rows: NDArray[np.int64]) -> Own:
+        return self._around(folded(self.model_, histories, rows))
+
+    def _around(self: Own, model: Recommender) -> Own:
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "model"}
-        return self.around(folded(self.model_, histories), **parameters)
+        return self.around(model, **parameters)
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Scores whose order is the ranking, shape ``(len(users), n_items)``."""

@@ -8,18 +8,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.answer_types import (
+    AudienceUser,
+    FoundItem,
+    FoundUser,
+    Map,
+)
 from tastespace.data.ids import rows_at
 from tastespace.recommend.user_interests import user_interests
 from tastespace.serve.json_ids import json_ids
 from tastespace.serve.list_maker import ListMaker
 from tastespace.serve.schemas import (
     AudienceAnswer,
-    AudienceUser,
-    FoundItem,
     FoundItems,
-    FoundUser,
     FoundUsers,
-    MapAnswer,
     SimilarAnswer,
 )
 from tastespace.serve.served_model import ServedModel
@@ -128,12 +130,12 @@ class CatalogAnswers:
         scores, _ = self._served.index.nearest_interests(users, train.indices[at])
         return float(np.median(scores))
 
-    def map(self) -> MapAnswer:
+    def map(self) -> Map:
         """All items in the plane."""
         served = self._served
         rows = np.arange(served.train.n_items)
         places = np.round(served.map.places.astype(np.float64), 5)
-        return MapAnswer(
+        return Map(
             served.ids_at(rows),
             served.titles_at(rows),
             places[:, 0].tolist(),

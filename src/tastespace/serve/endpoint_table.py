@@ -18,6 +18,8 @@ from tastespace.serve.validation_messages import refused
 
 MOST_QUERY = 16_384
 _MOST_FIELDS = 200
+_MOST_KEPT_QUERY = 100
+_MOST_READ = 500
 _SAID_BY_BLANK = ("mute", "boost")
 
 
@@ -89,6 +91,21 @@ class Endpoint:
 
         Blank these say that nothing is muted or boosted, whatever the profile says.
         """
+        found = self._read.get(text)
+        if found is None:
+            found = self._read_query(text)
+            if len(text) <= _MOST_KEPT_QUERY:
+                if len(self._read) >= _MOST_READ:
+                    self._read.clear()
+                self._read[text] = found
+        return found
+
+    @cached_property
+    def _read(self) -> dict[bytes, Any]:
+        """Short queries that were read before: most requests ask like many others. Nobody changes a value."""
+        return {}
+
+    def _read_query(self, text: bytes) -> Any:
         if not text:
             return self.query()
         if len(text) > MOST_QUERY:

@@ -12,6 +12,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from tastespace.answer_types import (
+    Explanation,
+    Map,
+    Recommendations,
+    Stored,
+)
 from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
 from tastespace.serve.endpoint_table import Answer, Call, Endpoint
@@ -34,9 +40,7 @@ from tastespace.serve.schemas import (
     AudienceAnswer,
     Batch,
     BatchBody,
-    ExplanationAnswer,
     ExplanationBody,
-    FeedbackAnswer,
     FeedbackBody,
     FoundItems,
     FoundUsers,
@@ -44,9 +48,7 @@ from tastespace.serve.schemas import (
     HistoryBody,
     InterestsAnswer,
     LimitQuery,
-    Listing,
     ListQuery,
-    MapAnswer,
     ModelAnswer,
     NeighborQuery,
     ProfileAnswer,
@@ -66,10 +68,10 @@ async def recommendations(call: Call) -> Any:
     """The best items for one user."""
     slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
     if not slot.lists.is_quick(user, options):
-        return await call.state.in_time(call.state.batches.list_of(slot.lists, user, options))
+        return Answer(await call.state.in_time(call.state.batches.text_of(slot.lists, user, options)))
     kept = slot.lists.kept_answer(user, options)
     if kept is None:
-        kept = JSON.encode(await call.state.batches.list_of(slot.lists, user, options))
+        kept = await call.state.batches.text_of(slot.lists, user, options)
         slot.lists.keep_answer(user, options, kept)
     return Answer(kept)
 
@@ -85,14 +87,16 @@ async def batch(call: Call) -> Any:
     if body.users is not None:
         users = ids_in_type(slot.served.train.users, body.users, "user")
         if options.mute or options.boost or len(users) < 2:
-            found: Sequence[Listing | BaseException] = await call.state.compute(slot.lists.for_users, users, options)
+            found: Sequence[Recommendations | BaseException] = await call.state.compute(
+                slot.lists.for_users, users, options
+            )
         else:
             waiting = (call.state.batches.list_of(slot.lists, user, options) for user in users)
             found = await call.state.in_time(asyncio.gather(*waiting, return_exceptions=True))
         for one in found:
             if isinstance(one, BaseException):
                 raise one
-        return Batch([one for one in found if isinstance(one, Listing)])
+        return Batch([one for one in found if isinstance(one, Recommendations)])
     if body.histories is not None:
         histories = [history_rows(call, one) for one in body.histories]
         if any(not len(one) for one in histories) and options.unknown == "error":
@@ -101,7 +105,7 @@ async def batch(call: Call) -> Any:
     return Batch(await call.state.compute(_with_features, slot, body.features or [], options))
 
 
-def _with_features(slot: Slot, features: list[dict[str, Any]], options: ListOptions) -> list[Listing]:
+def _with_features(slot: Slot, features: list[dict[str, Any]], options: ListOptions) -> list[Recommendations]:
     if not features:
         return []
     try:
@@ -110,7 +114,7 @@ def _with_features(slot: Slot, features: list[dict[str, Any]], options: ListOpti
         raise HttpError(422, "invalid_request", f"the features are no table: {str(problem)[:200]}.") from problem
     model = fold_in(slot.served.model, None, "error", frame.drop("user", strict=False))
     lists = slot.lists.for_people([Person(model, row, None, True) for row in range(len(frame))], options)
-    return [Listing(None, slot.served.generation, one) for one in lists]
+    return [Recommendations(None, slot.served.generation, one) for one in lists]
 
 
 # ---- tastes of one person ----------------------------------------------------------------------------------------
@@ -185,10 +189,10 @@ async def catalog_map(call: Call) -> Answer:
     headers = ((b"etag", tag), (b"vary", b"Accept-Encoding"), (b"cache-control", b"private, no-cache"))
     if call.headers.get(b"if-none-match") == tag:
         return Answer(b"", 304, headers=headers)
-    plain = await call.state.compute(lambda: slot.served.kept("map", lambda: JSON.encode(slot.catalog.map())))
+    plain = await call.state.finish(lambda: slot.served.kept("map", lambda: JSON.encode(slot.catalog.map())))
     if b"gzip" not in call.headers.get(b"accept-encoding", b""):
         return Answer(plain, headers=headers)
-    packed = await call.state.compute(lambda: slot.served.kept("map gzip", lambda: gzip.compress(plain, 5, mtime=0)))
+    packed = await call.state.finish(lambda: slot.served.kept("map gzip", lambda: gzip.compress(plain, 5, mtime=0)))
     return Answer(packed, headers=(*headers, (b"content-encoding", b"gzip")))
 
 
@@ -221,7 +225,7 @@ async def feedback(call: Call) -> Any:
         raise HttpError(422, "invalid_request", "there is nothing to store.", "Give events, a profile, or both.")
     is_new = await call.state.in_time(call.state.writer.write(events, profiles))
     unknown = int((train.items.find([one.item for one in events]) < 0).sum()) if events else 0
-    answer = FeedbackAnswer(sum(is_new), len(is_new) - sum(is_new), unknown)
+    answer = Stored(sum(is_new), len(is_new) - sum(is_new), unknown)
     call.state.counts.feedback_stored += answer.stored
     call.state.counts.feedback_duplicates += answer.duplicates
     return answer
@@ -247,8 +251,7 @@ async def _checked(call: Call, user: Any, body: ProfileBody) -> StoredProfile:
     boost = boosts_by_number(body.boost)
 
     def check() -> StoredProfile:
-        profile = checked_profile(call.slot.people.require(user), body.mute, boost)
-        return StoredProfile(user, tuple(sorted(profile.muted)), dict(profile.boosts))
+        return checked_profile(call.slot.people.require(user), body.mute, boost, call.slot.served.checksum)
 
     return await call.state.compute(check)
 
@@ -256,10 +259,11 @@ async def _checked(call: Call, user: Any, body: ProfileBody) -> StoredProfile:
 async def get_profile(call: Call) -> Any:
     """What a user has muted and boosted."""
     user = call.slot.served.user_id(call.path["user"])
-    people = call.slot.people
-    await call.state.compute(people.refresh)
-    found = people.profile(user)
-    return ProfileAnswer(_json(user), sorted(found.muted), {str(x): factor for x, factor in found.boosts.items()})
+    found = await call.state.compute(call.slot.people.choice_of, user)
+    mute, boost = found.profile.muted, found.profile.boosts
+    return ProfileAnswer(
+        _json(user), sorted(mute), {str(x): factor for x, factor in boost.items()}, list(found.dropped)
+    )
 
 
 async def put_profile(call: Call) -> Any:
@@ -331,22 +335,22 @@ async def metrics(call: Call) -> Answer:
 _USER = "/v1/users/{user}"
 _ITEM = "/v1/items/{item}"
 ENDPOINTS = [
-    Endpoint("GET", f"{_USER}/recommendations", recommendations, Listing, query=ListQuery, errors=(404,)),
+    Endpoint("GET", f"{_USER}/recommendations", recommendations, Recommendations, query=ListQuery, errors=(404,)),
     Endpoint("POST", "/v1/recommendations", batch, Batch, body=BatchBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/shelves", shelves, ShelvesAnswer, query=ListQuery, errors=(404,)),
     Endpoint("POST", "/v1/shelves", shelves_for, ShelvesAnswer, body=HistoryBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/interests", interests, InterestsAnswer, query=ListQuery, errors=(404,)),
     Endpoint("POST", "/v1/interests", interests_for, InterestsAnswer, body=HistoryBody, errors=(404, 413)),
-    Endpoint("GET", f"{_USER}/explanations/{{item}}", explanation, ExplanationAnswer, query=ListQuery, errors=(404,)),
-    Endpoint("POST", "/v1/explanations", explanation_for, ExplanationAnswer, body=ExplanationBody, errors=(404, 413)),
+    Endpoint("GET", f"{_USER}/explanations/{{item}}", explanation, Explanation, query=ListQuery, errors=(404,)),
+    Endpoint("POST", "/v1/explanations", explanation_for, Explanation, body=ExplanationBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/profile", get_profile, ProfileAnswer),
     Endpoint("PUT", f"{_USER}/profile", put_profile, ProfileAnswer, "feedback", body=ProfileBody, errors=(404,)),
     Endpoint("GET", "/v1/users", users, FoundUsers, query=LimitQuery),
     Endpoint("GET", "/v1/items/search", search, FoundItems, query=LimitQuery),
     Endpoint("GET", f"{_ITEM}/similar", similar, SimilarAnswer, query=NeighborQuery, errors=(404,)),
     Endpoint("GET", f"{_ITEM}/audience", audience, AudienceAnswer, query=NeighborQuery, errors=(404,)),
-    Endpoint("GET", "/v1/map", catalog_map, MapAnswer),
-    Endpoint("POST", "/v1/feedback", feedback, FeedbackAnswer, "feedback", body=FeedbackBody, errors=(404, 413)),
+    Endpoint("GET", "/v1/map", catalog_map, Map),
+    Endpoint("POST", "/v1/feedback", feedback, Stored, "feedback", body=FeedbackBody, errors=(404, 413)),
     Endpoint("GET", "/v1/model", model, ModelAnswer),
     Endpoint(
         "POST", "/v1/model/reload", reload, ModelAnswer, "admin", body=ReloadBody, errors=(409,), is_body_optional=True

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
-from msgspec import UNSET
+from msgspec.json import Encoder
 from numpy.typing import NDArray
 
+from tastespace.answer_types import (
+    Item,
+    PastItem,
+    Recommendations,
+)
 from tastespace.models.base import Recommender
 from tastespace.recommend.reasons import reasons
 from tastespace.recommend.request import Request
@@ -20,10 +26,11 @@ from tastespace.recommend.rules import Rules
 from tastespace.recommend.scoring import ScoringIndex, TopK
 from tastespace.recommend.topk import TopKLists
 from tastespace.serve.http_errors import HttpError
+from tastespace.serve.list_text import ListText
 from tastespace.serve.people import People, Person, unknown_user
-from tastespace.serve.schemas import Item, Listing, PastItem
 from tastespace.serve.served_model import ServedModel
 
+_JSON = Encoder()
 _QUICK_K = 100
 _MOST_ANSWER = 8_192  # bytes of an answer that is kept
 
@@ -47,6 +54,12 @@ class ListOptions:
     rules_key: Hashable = None
     rules: Rules | None = field(default=None, compare=False)
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether nothing but the length is said of a list that is not long."""
+        plain = ListOptions(k=self.k, unknown=self.unknown, because=self.because)
+        return self.k <= _QUICK_K and self == plain
+
 
 class ListMaker:
     """Lists of one served model."""
@@ -54,25 +67,55 @@ class ListMaker:
     def __init__(self, people: People, keep_answers: int = 0) -> None:
         self.people, self.served, self._keep_answers = people, people.served, keep_answers
         self._answers: dict[tuple[Any, ListOptions], bytes] = {}
+        self._text = ListText(self.served)
 
-    def for_users(self, users: Sequence[Any], options: ListOptions) -> list[Listing | HttpError]:
+    def for_users(self, users: Sequence[Any], options: ListOptions) -> list[Recommendations | HttpError]:
         """A list for each user, or the error of one."""
         self.people.refresh()
         found = self.people.find(users)
-        answers: list[Listing | HttpError] = []
+        answers: list[Recommendations | HttpError] = []
         known = [person for person in found if person is not None]
         lists = iter(self.for_people(known, options))
         ids = _json_users(self.served, users)
         for person, user in zip(found, ids, strict=True):
             if person is not None:
-                answers.append(Listing(user, self.served.generation, next(lists)))
+                answers.append(Recommendations(user, self.served.generation, next(lists)))
             elif options.unknown == "popular":
-                answers.append(Listing(user, self.served.generation, self._popular(options), "popular"))
+                answers.append(Recommendations(user, self.served.generation, self._popular(options), "popular"))
             else:
                 answers.append(unknown_user(user))
         return answers
 
-    def for_histories(self, histories: Sequence[NDArray[np.int32]], options: ListOptions) -> list[Listing]:
+    def texts(self, users: Sequence[Any], options: ListOptions) -> list[bytes | HttpError]:
+        """The same as JSON; users with plain lists of the served model together, without objects for their items."""
+        self.people.refresh()
+        found: list[bytes | HttpError | None] = [None] * len(users)
+        can = self.served.index.interest_space is not None  # reasons of other models are computed one by one
+        quick = [at for at, user in enumerate(users) if can and self.is_quick(user, options)]
+        rows = self.served.train.users.find([users[at] for at in quick]) if quick else np.empty(0, np.int64)
+        known = np.flatnonzero((rows >= 0) & self.served.model.can_serve(np.maximum(rows, 0))) if quick else rows
+        if len(known):
+            distinct, place = np.unique(rows[known].astype(np.int32), return_inverse=True)
+            maker, first = self._plain_lists(options), 0
+            made: list[bytes | None] = []
+            ids = _json_users(self.served, [users[quick[at]] for at in known[np.unique(place, return_index=True)[1]]])
+            for block, some in maker.blocks(distinct):
+                named = ids[first : first + len(block.users)]
+                made += self._text.lists(named, block.users, some, options.because)
+                first += len(block.users)
+            for at, where in zip(known.tolist(), place.tolist(), strict=True):
+                found[quick[at]] = made[where]
+        others = [at for at, one in enumerate(found) if one is None]
+        answers = self.for_users([users[at] for at in others], options) if others else []
+        for at, answer in zip(others, answers, strict=True):
+            found[at] = answer if isinstance(answer, HttpError) else _JSON.encode(answer)
+        return [one for one in found if one is not None]
+
+    def _plain_lists(self, options: ListOptions) -> TopKLists:
+        """What makes lists of the served model for requests with these options."""
+        return self.served.kept(("lists", options), lambda: _lists_of(self.served.model, options, None, None, None))
+
+    def for_histories(self, histories: Sequence[NDArray[np.int32]], options: ListOptions) -> list[Recommendations]:
         """A list for each history, given as ascending rows; an empty one gets the most popular items."""
         given = [one for one in histories if len(one)]
         lists = iter([])  # type: ignore[var-annotated]
@@ -81,9 +124,9 @@ class ListMaker:
             lists = iter(self.for_people([Person(model, row, None, True) for row in range(len(given))], options))
         generation = self.served.generation
         return [
-            Listing(None, generation, next(lists))
+            Recommendations(None, generation, next(lists))
             if len(one)
-            else Listing(None, generation, self._popular(options), "popular")
+            else Recommendations(None, generation, self._popular(options), "popular")
             for one in histories
         ]
 
@@ -109,11 +152,7 @@ class ListMaker:
 
     def is_quick(self, user: Any, options: ListOptions) -> bool:
         """Whether a list takes so little time that another thread would cost more: the plain list of a usual user."""
-        served = self.served
-        plain = options.k <= _QUICK_K and options == ListOptions(
-            k=options.k, unknown=options.unknown, because=options.because
-        )
-        return plain and served.is_small and self.people.is_quick(user)
+        return options.is_plain and self.served.is_small and self.people.is_quick(user)
 
     def kept_answer(self, user: Any, options: ListOptions) -> bytes | None:
         """The answer that a quick request has had before, if nothing was heard of the user since."""
@@ -132,7 +171,9 @@ class ListMaker:
 
     def choices(self, person: Person, options: ListOptions) -> tuple[list[int], dict[int, float]]:
         """Muted and boosted interests: those of the request, else those of the profile."""
-        profile = self.people.usable_profile(person)
+        profile = self.people.choice(person).profile
+        if options.mute is not None or options.boost is not None:
+            require_own(person, options.mute or (), dict(options.boost or ()))
         mute = sorted(profile.muted) if options.mute is None else list(options.mute)
         boost = dict(profile.boosts) if options.boost is None else dict(options.boost)
         return mute, {x: factor for x, factor in boost.items() if factor != 1}
@@ -170,11 +211,7 @@ class ListMaker:
         usual = together and model is self.served.model and not named  # others come again: what they need is kept
 
         def make() -> TopKLists:
-            request = Request(
-                options.k, True, None, allowed, 1, options.mix, options.diversity, None, mute or None, boost or None,
-                options.rules,
-            )  # fmt: skip
-            return TopKLists(model, request)
+            return _lists_of(model, options, allowed, mute, boost)
 
         maker = self.served.kept(("lists", options), make) if usual else make()
         distinct, place = np.unique(np.asarray(rows, dtype=np.int32), return_inverse=True)
@@ -225,7 +262,7 @@ class ListMaker:
                 scores[at],
                 None if interests is None else interests[at],
                 None if distances is None else distances[at],
-                UNSET if because is None else because[at],
+                None if because is None else because[at],
             )
             for at, (item, title, category) in enumerate(
                 zip(served.ids_at(rows), served.titles_at(rows), served.categories_at(rows), strict=True)
@@ -259,6 +296,40 @@ class ListMaker:
         frame = TopKLists(self.served.model, request).popular(pl.Series("user", [0]))
         rows = self.served.train.items.find(frame["item"])
         return self.items(rows, [None] * len(rows), because=[[] for _ in rows] if options.because else None)
+
+
+def _lists_of(
+    model: Recommender,
+    options: ListOptions,
+    allowed: NDArray[np.bool_] | None,
+    mute: list[int] | None,
+    boost: dict[int, float] | None,
+) -> TopKLists:
+    request = Request(
+        options.k, True, None, allowed, 1, options.mix, options.diversity, None, mute or None, boost or None,
+        options.rules, profile=False,
+    )  # fmt: skip
+    return TopKLists(model, request)
+
+
+def require_own(person: Person, mute: Sequence[int], boost: Mapping[int, float]) -> None:
+    """Refuse interests that a person does not have, and to mute all of them."""
+    n = person.n_interests
+    for x in (*mute, *boost):
+        if n == 0:
+            raise HttpError(
+                422, "no_interests", "this model has no interests to mute or boost.", "Leave out mute and boost."
+            )
+        if not 0 <= x < n:
+            known = f"are numbered 0 to {n - 1}" if n > 1 else "is number 0 alone"
+            raise HttpError(
+                422, "unknown_interest", f"there is no interest {x}: those of this user {known}.",
+                "GET /v1/users/{user}/interests lists them.",
+            )  # fmt: skip
+    if n and len(set(mute)) == n:
+        raise HttpError(
+            422, "all_muted", f"all {n} interests are muted: nothing is left to recommend.", "Leave one of them."
+        )
 
 
 def _without(

@@ -15,9 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from tastespace.answer_types import (
+    Recommendations,
+)
 from tastespace.serve.http_errors import HttpError
 from tastespace.serve.list_maker import ListMaker, ListOptions
-from tastespace.serve.schemas import Listing
 
 MOST_TOGETHER = 64
 MOST_INLINE = 16
@@ -29,7 +31,8 @@ class _Job:
     lists: ListMaker
     user: Any
     options: ListOptions
-    done: asyncio.Future[Listing]
+    done: asyncio.Future[Any]
+    as_text: bool = False
 
 
 class MicroBatches:
@@ -43,10 +46,19 @@ class MicroBatches:
         self.batches = self.requests = 0
         """How many batches were computed, of how many requests."""
 
-    async def list_of(self, lists: ListMaker, user: Any, options: ListOptions) -> Listing:
+    async def list_of(self, lists: ListMaker, user: Any, options: ListOptions) -> Recommendations:
         """The list of one user; raises `HttpError` for an unknown one."""
+        found: Recommendations = await self._made(lists, user, options, as_text=False)
+        return found
+
+    async def text_of(self, lists: ListMaker, user: Any, options: ListOptions) -> bytes:
+        """The same as JSON."""
+        found: bytes = await self._made(lists, user, options, as_text=True)
+        return found
+
+    async def _made(self, lists: ListMaker, user: Any, options: ListOptions, as_text: bool) -> Any:
         loop = asyncio.get_running_loop()
-        job = _Job(lists, user, options, loop.create_future())
+        job = _Job(lists, user, options, loop.create_future(), as_text)
         if lists.is_quick(user, options):
             if not self._quick:
                 loop.call_soon(self._make_quick, loop)  # after the requests that have been read by now
@@ -101,13 +113,14 @@ def _deliver(answers: Sequence[tuple[_Job, Any]]) -> None:
 
 def _computed(jobs: Sequence[_Job]) -> list[tuple[_Job, Any]]:
     """The answers of all jobs; those with the same options together."""
-    groups: dict[tuple[int, ListOptions], list[_Job]] = defaultdict(list)
+    groups: dict[tuple[int, ListOptions, bool], list[_Job]] = defaultdict(list)
     for job in jobs:
-        groups[id(job.lists), job.options].append(job)
+        groups[id(job.lists), job.options, job.as_text].append(job)
     found: list[tuple[_Job, Any]] = []
-    for (_, options), group in groups.items():
+    for (_, options, as_text), group in groups.items():
+        lists = group[0].lists
         try:
-            answers: Sequence[Any] = group[0].lists.for_users([job.user for job in group], options)
+            answers: Sequence[Any] = (lists.texts if as_text else lists.for_users)([job.user for job in group], options)
         except Exception as problem:  # of the options, or of the model: each who asked hears of it
             answers = [problem if len(group) == 1 else _one_of(problem) for _ in group]
         found += zip(group, answers, strict=True)

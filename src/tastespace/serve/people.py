@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from tastespace.data.ids import IdMap
+from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
 from tastespace.models.profiles import Profile
-from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.fold_in import folded
-from tastespace.serve.feedback_store import Changes, Cursor, FeedbackStore
+from tastespace.recommend.user_interests import user_interests
+from tastespace.serve.feedback_store import Changes, Cursor, FeedbackStore, StoredProfile
 from tastespace.serve.http_errors import HttpError
 from tastespace.serve.json_ids import id_in_type
 from tastespace.serve.served_model import ServedModel
+from tastespace.serve.taste_identity import CurrentChoice, current_choice
 
 _MOST_FOLDED = 20_000
+_NO_CHOICE = CurrentChoice()
 
 Rows = NDArray[np.int32]
 
@@ -56,7 +58,8 @@ class People:
     def __init__(self, served: ServedModel, store: FeedbackStore) -> None:
         self.served, self._store = served, store
         self._pending: dict[Any, list[int]] = {}
-        self._profiles: dict[Any, Profile] = {}
+        self._choices: dict[Any, StoredProfile] = {}
+        self._current: dict[Any, tuple[StoredProfile, int, CurrentChoice]] = {}
         self._folded: OrderedDict[Any, tuple[int, Person]] = OrderedDict()
         self._cursor = Cursor()
         self._lock = threading.RLock()
@@ -93,7 +96,7 @@ class People:
                 user = id_in_type(train.users, one.user, "user")
             except HttpError:
                 continue
-            self._profiles[user] = Profile(frozenset(one.mute), dict(one.boost))
+            self._choices[user] = one
 
     # ---- who somebody is -----------------------------------------------------------------------------------
 
@@ -120,7 +123,8 @@ class People:
 
     def is_quick(self, user: Any) -> bool:
         """Whether nothing has to be asked of another machine, nor folded in, to know a user."""
-        return self._store.is_local and user not in self._pending and user not in self._profiles
+        known = user in self._pending or user in self._choices or user in self.served.model.profiles
+        return self._store.is_local and not known
 
     def require(self, user: Any) -> Person:
         """One user; 404 for somebody of whom nothing is known."""
@@ -132,60 +136,98 @@ class People:
 
     def _fold_in(self, users: Sequence[Any]) -> None:
         """Make sure that these users are folded in with all their feedback."""
-        wanted = {user for user in users if self._folded.get(user, (0,))[0] != len(self._pending[user])}
+        wanted = sorted({user for user in users if self._folded.get(user, (0,))[0] != len(self._pending[user])})
         if wanted:
-            ordered = sorted(wanted)
             train = self.served.train
-            rows = train.users.find(ordered)
-            histories = [
-                np.union1d(
-                    self.served.index.seen(int(row)) if row >= 0 else np.empty(0, np.int32), self._pending[user]
-                ).astype(np.int32)
-                for user, row in zip(ordered, rows, strict=True)
-            ]
-            ids = pl.Series("user", ordered, dtype=train.users.series.dtype)
-            model = self.with_histories(histories, ids)
-            for at, user in enumerate(ordered):
-                if rows[at] >= 0 and train.user_counts[rows[at]] > 0:
-                    _keep_numbers(model, at, self.served.model, int(rows[at]))
-                self._folded[user] = len(self._pending[user]), Person(model, at, user, is_folded=True)
+            rows = train.users.find(wanted)
+            is_known = (rows >= 0) & self.served.model.can_serve(np.maximum(rows, 0))
+            for known in (True, False):  # users of the model keep their interests; others get some
+                chosen = np.flatnonzero(is_known == known)
+                if len(chosen):
+                    self._keep_folded([wanted[at] for at in chosen.tolist()], rows[chosen], known)
         for user in users:
             self._folded.move_to_end(user)
         while len(self._folded) > max(_MOST_FOLDED, len(users)):
             self._folded.popitem(last=False)
 
-    def with_histories(self, histories: Sequence[Rows], ids: pl.Series | None = None) -> Recommender:
-        """The model for people with these past items (ascending rows); without ids they are numbered from 0."""
+    def _keep_folded(self, users: Sequence[Any], rows: NDArray[np.int64], known: bool) -> None:
+        nothing = np.empty(0, np.int32)
+        histories = [
+            np.union1d(self.served.index.seen(row) if row >= 0 else nothing, self._pending[user]).astype(np.int32)
+            for user, row in zip(users, rows.tolist(), strict=True)
+        ]
+        ids = pl.Series("user", users, dtype=self.served.train.users.series.dtype)
+        if known:  # new items in the order in which they came
+            when = [np.zeros(len(one), dtype=np.int64) for one in histories]
+            for own, one, user in zip(when, histories, users, strict=True):
+                own[np.searchsorted(one, self._pending[user])] = np.arange(1, len(self._pending[user]) + 1)
+            data = self._histories(histories, ids, np.concatenate(when))
+            model = folded(self.served.model, data, rows)
+        else:
+            model = folded(self.served.model, self._histories(histories, ids))
+        for at, user in enumerate(users):
+            self._folded[user] = len(self._pending[user]), Person(model, at, user, is_folded=True)
+
+    def with_histories(self, histories: Sequence[Rows]) -> Recommender:
+        """The model for people with these past items (ascending rows), numbered from 0."""
+        return folded(self.served.model, self._histories(histories, pl.Series("user", np.arange(len(histories)))))
+
+    def _histories(
+        self, histories: Sequence[Rows], ids: pl.Series, timestamps: NDArray[np.int64] | None = None
+    ) -> Interactions:
         counts = [len(one) for one in histories]
-        data = replace(
+        return replace(
             self.served.train,
-            users=IdMap(pl.Series("user", np.arange(len(counts))) if ids is None else ids, "user"),
+            users=IdMap(ids, "user"),
             offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             indices=np.concatenate(histories).astype(np.int32),
             weights=None,
-            timestamps=None,
+            timestamps=timestamps,
             user_attributes=None,
         )
-        return folded(self.served.model, data)
 
     # ---- profiles ------------------------------------------------------------------------------------------
 
-    def profile(self, user: Any) -> Profile:
-        """What a user has muted and boosted: by feedback, else in the model file."""
-        found = self._profiles.get(user)
-        return self.served.model.profiles.get(user, Profile()) if found is None else found
+    def choice_of(self, user: Any) -> CurrentChoice:
+        """What a user has muted and boosted; nothing for somebody of whom nothing is known."""
+        self.refresh()
+        (person,) = self.find([user])
+        return CurrentChoice() if person is None else self.choice(person)
 
-    def usable_profile(self, person: Person) -> Profile:
-        """The profile without interests that the person does not have (any more), and without muting all of them."""
-        if person.user is None:
-            return Profile()
-        profile = self.profile(person.user)
-        if profile.is_empty:
-            return profile
-        n = person.n_interests
-        muted = frozenset(x for x in profile.muted if x < n)
-        boosts = {x: factor for x, factor in profile.boosts.items() if x < n and factor != 1}
-        return Profile(muted if len(muted) < n else frozenset(), boosts)
+    def choice(self, person: Person) -> CurrentChoice:
+        """What a person has muted and boosted, by feedback, else in the model file, for the interests of now."""
+        user = person.user
+        if user is None or (user not in self._choices and not len(self.served.model.profiles)):
+            return _NO_CHOICE
+        stored = self._choices.get(user)
+        if stored is None:
+            own = self.served.model.profiles.get(user, Profile())
+            stored = StoredProfile(user, tuple(own.muted), dict(own.boosts), model=self.served.checksum)
+        if (not stored.mute and not stored.boost) or not person.n_interests:
+            return CurrentChoice()
+        n_pending = len(self._pending.get(user, ()))
+        kept = self._current.get(user)
+        if kept is not None and kept[0] is stored and kept[1] == n_pending:
+            return kept[2]
+        found = self._current_choice(person, stored)
+        with self._lock:
+            self._current[user] = stored, n_pending, found
+        return found
+
+    def _current_choice(self, person: Person, stored: StoredProfile) -> CurrentChoice:
+        served = self.served
+        (row,) = served.train.users.find([person.user]).tolist()
+        is_of_model = row >= 0 and bool(served.model.can_serve(np.array([row]))[0])
+        keeps_numbers = is_of_model and (not person.is_folded or person.model.keeps_interests)
+        if not stored.tastes or (keeps_numbers and stored.model == served.checksum):
+            return current_choice(stored, None, {}, person.n_interests)
+        view = user_interests(person.model, person.model.train_.users[person.row], "interests")
+        before = {
+            number: [item for item in served.train.items.find(list(items)).tolist() if item >= 0] if items else []
+            for number, items in stored.tastes.items()
+        }
+        now = dict(zip(view.past.tolist(), view.assigned_interest.tolist(), strict=True))
+        return current_choice(stored, before, now, view.n_interests)
 
 
 def unknown_user(user: Any) -> HttpError:
@@ -202,33 +244,3 @@ def unknown_user(user: Any) -> HttpError:
 def _has(past: Rows, item: int) -> bool:
     at = int(np.searchsorted(past, item))
     return at < len(past) and int(past[at]) == item
-
-
-def _keep_numbers(model: Recommender, row: int, trained: Recommender, trained_row: int) -> None:
-    """Number the interests of a user who was folded in again as those of training, so that profiles stay true.
-
-    Of all ways to number them, the one in which most past items keep the number of their interest.
-    """
-    new, old = model.interest_space(), trained.interest_space()
-    if new is None or old is None or not new.user_vectors.flags.writeable:
-        return
-    past = trained.train_.indices[trained.train_.offsets[trained_row] : trained.train_.offsets[trained_row + 1]]
-    now, before = _nearest_vector(new, row, past), _nearest_vector(old, trained_row, past)
-    here = slice(int(new.user_offsets[row]), int(new.user_offsets[row + 1]))
-    n, n_before = here.stop - here.start, int(np.diff(old.user_offsets[trained_row : trained_row + 2])[0])
-    if n < 2 or not n_before:
-        return
-    shared = np.zeros((n, max(n, n_before)))
-    np.add.at(shared, (now, before), 1)
-    ones, numbers = linear_sum_assignment(-shared[:, :n])
-    new.user_vectors[here] = new.user_vectors[here][ones[np.argsort(numbers)]]
-
-
-def _nearest_vector(space: VectorSpace, row: int, items: Rows) -> NDArray[np.int64]:
-    """Number of the user's vector that scores each of these items best."""
-    own = space.user_vectors[space.user_offsets[row] : space.user_offsets[row + 1]]
-    scores = own @ space.item_vectors[items].T
-    if space.metric == "l2":
-        scores = 2 * scores - np.einsum("ij,ij->i", own, own)[:, None]
-    nearest: NDArray[np.int64] = scores.argmax(axis=0)
-    return nearest

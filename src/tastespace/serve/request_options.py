@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.recommend.interest_choices import MOST_BOOST
 from tastespace.serve.endpoint_table import Call
 from tastespace.serve.http_errors import HttpError
 from tastespace.serve.json_ids import ids_in_type
@@ -77,9 +78,15 @@ def _factors(text: str) -> list[tuple[int, float]]:
     """``"2:1.5"`` as factors of interests."""
     try:
         pairs = [one.split(":") for one in text.split(",") if one.strip()]
-        return [(int(number), float(factor)) for number, factor in pairs]
+        found = [(int(number), float(factor)) for number, factor in pairs]
     except ValueError:
         raise HttpError(422, "invalid_request", f"boost={text[:80]!r}: expected factors such as 2:1.5.") from None
+    if not all(0 < factor <= MOST_BOOST for _, factor in found):  # NaN neither
+        raise HttpError(
+            422, "invalid_request", f"boost={text[:80]!r}: expected factors above 0 and at most {MOST_BOOST:,.0f}.",
+            "mute leaves an interest out.",
+        )  # fmt: skip
+    return found
 
 
 def boosts_by_number(given: dict[str, float]) -> dict[int, float]:

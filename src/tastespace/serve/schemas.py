@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
-Id: TypeAlias = int | float | str | bool
-"""An id as JSON has it: of the type of the model's ids."""
+from tastespace.answer_types import (
+    AudienceUser,
+    FoundItem,
+    FoundUser,
+    HistoryItem,
+    Id,
+    Interest,
+    Item,
+    Recommendations,
+    Shelf,
+)
+
 Positive = Annotated[int, Meta(ge=1, le=1_000_000)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 MixName = Literal["nearest", "scaled", "proportional", "calibrated"]
 OnUnknown = Literal["error", "popular"]
 Factor = Annotated[float, Meta(gt=0, le=1e6)]
-Interest = Annotated[int, Meta(ge=0, le=100_000)]
+InterestNumber = Annotated[int, Meta(ge=0, le=100_000)]
 
 
 class ModelQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -60,7 +70,7 @@ class ListBody(Struct, kw_only=True, forbid_unknown_fields=True):
     filter: str | None = None
     exclude: list[Id] = []
     include: list[Id] = []
-    mute: list[Interest] | None = None
+    mute: list[InterestNumber] | None = None
     boost: dict[str, Factor] | None = None
     unknown: OnUnknown = "error"
     because: bool = True
@@ -100,7 +110,7 @@ class EventBody(Struct, kw_only=True, forbid_unknown_fields=True):
 class ProfileBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """Muted interests, and factors of interests."""
 
-    mute: list[Interest] = []
+    mute: list[InterestNumber] = []
     boost: dict[str, Factor] = {}
 
 
@@ -128,69 +138,10 @@ class ReloadBody(Struct, kw_only=True, forbid_unknown_fields=True):
 # ---- answers ---------------------------------------------------------------------------------------------------
 
 
-class PastItem(Struct):
-    """A past item, and how much it matters."""
-
-    item: Id
-    title: str | None
-    weight: float
-
-
-class NamedItem(Struct):
-    """An item and its title."""
-
-    item: Id
-    title: str | None
-
-
-class HistoryItem(Struct):
-    """A past item and the interest that it belongs to."""
-
-    item: Id
-    title: str | None
-    interest: int | None
-
-
-class Item(Struct):
-    """One item of a list."""
-
-    item: Id
-    title: str | None
-    category: str | None
-    rank: int
-    score: float | None
-    interest: int | None
-    distance: float | None
-    because: list[PastItem] | UnsetType = UNSET
-
-
-class Listing(Struct):
-    """The list of one user."""
-
-    user: Id | None
-    model: int
-    items: list[Item]
-    fallback: Literal["popular"] | None = None
-
-
 class Batch(Struct):
     """Lists in the order in which they were asked for."""
 
-    lists: list[Listing]
-
-
-class ShelfAnswer(Struct):
-    """The list of one interest."""
-
-    interest: int
-    interests: list[int]
-    name: str
-    share: float
-    weight: float
-    muted: bool
-    boost: float
-    reasons: list[NamedItem]
-    items: list[Item]
+    lists: list[Recommendations]
 
 
 class ShelvesAnswer(Struct):
@@ -198,20 +149,7 @@ class ShelvesAnswer(Struct):
 
     user: Id | None
     model: int
-    shelves: list[ShelfAnswer]
-
-
-class InterestAnswer(Struct):
-    """One interest, with its place on the map."""
-
-    interest: int
-    name: str
-    share: float
-    muted: bool
-    boost: float
-    x: float
-    y: float
-    items: list[NamedItem]
+    shelves: list[Shelf]
 
 
 class InterestsAnswer(Struct):
@@ -219,24 +157,8 @@ class InterestsAnswer(Struct):
 
     user: Id | None
     model: int
-    interests: list[InterestAnswer]
+    interests: list[Interest]
     history: list[HistoryItem]
-
-
-class ExplanationAnswer(Struct):
-    """Why an item."""
-
-    user: Id | None
-    item: Id
-    title: str | None
-    text: str
-    interest: int | None
-    interest_name: str | None
-    because: list[PastItem]
-    distance: float | None
-    rank: int
-    score: float
-    seen: bool
 
 
 class SimilarAnswer(Struct):
@@ -247,14 +169,6 @@ class SimilarAnswer(Struct):
     items: list[Item]
 
 
-class AudienceUser(Struct):
-    """A user whose interest is near an item."""
-
-    user: Id
-    interest: int
-    distance: float
-
-
 class AudienceAnswer(Struct):
     """Users whose interests are nearest to an item."""
 
@@ -263,27 +177,10 @@ class AudienceAnswer(Struct):
     users: list[AudienceUser]
 
 
-class FoundItem(Struct):
-    """An item of the catalog."""
-
-    item: Id
-    title: str | None
-    category: str | None
-    popularity: int
-
-
 class FoundItems(Struct):
     """Items of a search."""
 
     items: list[FoundItem]
-
-
-class FoundUser(Struct):
-    """A user of the model."""
-
-    user: Id
-    name: str | None
-    n_items: int
 
 
 class FoundUsers(Struct):
@@ -292,32 +189,13 @@ class FoundUsers(Struct):
     users: list[FoundUser]
 
 
-class MapAnswer(Struct):
-    """All items in the plane, in columns."""
-
-    items: list[Id]
-    titles: list[str | None]
-    x: list[float]
-    y: list[float]
-    category: list[int]
-    categories: list[str]
-    popularity: list[int]
-
-
-class FeedbackAnswer(Struct):
-    """What was stored."""
-
-    stored: int
-    duplicates: int
-    unknown_items: int = 0
-
-
 class ProfileAnswer(Struct):
     """What a user has muted and boosted."""
 
     user: Id
     mute: list[int]
     boost: dict[str, float]
+    dropped: list[int] = []
 
 
 class Can(Struct):

@@ -47,6 +47,7 @@ class ServedModel:
         self.index = ScoringIndex(model, threads=1)
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._keeping = threading.Lock()
+        self._mapping = threading.Lock()
 
     @classmethod
     def open(cls, path: Path) -> ServedModel:
@@ -166,8 +167,9 @@ class ServedModel:
 
     @cached_property
     def map(self) -> CatalogMap:
-        """All items in the plane."""
-        return catalog_map(self.model)
+        """All items in the plane; requests that come meanwhile wait for the first one."""
+        with self._mapping:
+            return catalog_map(self.model)
 
     # ---- the model itself ----------------------------------------------------------------------------------
 

@@ -77,6 +77,10 @@ class ServerState:
         """Call a function in a thread, so that other requests go on."""
         return await self.in_time(asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments))
 
+    async def finish(self, function: Callable[..., Value], *arguments: Any) -> Value:
+        """Call a function in a thread of its own kind, however long it takes: what is computed once, or watches."""
+        return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+
     async def in_time(self, answer: Awaitable[Value]) -> Value:
         """What something gives, if it gives it in time; a TimeoutError otherwise."""
         with anyio.fail_after(self.settings.limits.seconds):
@@ -103,7 +107,7 @@ class ServerState:
         while True:
             await asyncio.sleep(seconds or _FOLLOW_SECONDS)
             try:
-                await self.compute(self.look if seconds else self.follow)
+                await self.finish(self.look if seconds else self.follow)
             except Exception:  # the server goes on with what it has
                 log.exception("looking for changed files failed")
 

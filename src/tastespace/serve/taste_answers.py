@@ -6,28 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from tastespace.explore.item_places import interest_places
-from tastespace.models.profiles import Profile
-from tastespace.recommend.explanation_words import explanation_words
-from tastespace.recommend.explanations import explain
-from tastespace.recommend.interest_choices import checked_boost, checked_mute
-from tastespace.recommend.interest_labels import Labeler
-from tastespace.recommend.scoring import require_interest_space
-from tastespace.recommend.shelves import Shelf, shelves
-from tastespace.recommend.user_interests import UserInterests, user_interests
-from tastespace.recommend.wording import Wording
-from tastespace.serve.list_maker import ListMaker, ListOptions
-from tastespace.serve.people import Person
-from tastespace.serve.schemas import (
-    ExplanationAnswer,
+from tastespace.answer_types import (
+    Explanation,
     HistoryItem,
-    InterestAnswer,
-    InterestsAnswer,
+    Interest,
     NamedItem,
     PastItem,
-    ShelfAnswer,
+    Shelf,
+)
+from tastespace.explore.item_places import interest_places
+from tastespace.recommend.explanation_words import explanation_words
+from tastespace.recommend.explanations import explain
+from tastespace.recommend.interest_names import interest_names
+from tastespace.recommend.shelves import Shelf as ModelShelf
+from tastespace.recommend.shelves import shelves
+from tastespace.recommend.user_interests import UserInterests, user_interests
+from tastespace.serve.feedback_store import StoredProfile
+from tastespace.serve.list_maker import ListMaker, ListOptions, require_own
+from tastespace.serve.people import Person
+from tastespace.serve.schemas import (
+    InterestsAnswer,
     ShelvesAnswer,
 )
+from tastespace.serve.taste_identity import tastes_of
 
 _BECAUSE = 3
 _PAST = 12  # past items listed with an interest
@@ -45,7 +46,7 @@ class TasteAnswers:
         allowed = self._lists.allowed(options)
         key = person.model.train_.users[person.row]
         view = user_interests(person.model, key, "shelves")
-        found: list[Shelf] = []
+        found: list[ModelShelf] = []
         if allowed is None or allowed.any():
             found = list(
                 shelves(
@@ -53,17 +54,22 @@ class TasteAnswers:
                     profile=False,
                 )
             )  # fmt: skip
-        answers = [self._shelf(view, person, shelf, boost, options.because) for shelf in found]
-        shown = {x for shelf in answers for x in shelf.interests}
-        names = self._names(view) if mute or len(shown) < view.n_interests else {}
+        names = self._names(view)
+        answers = [self._shelf(view, person, shelf, names[shelf.interest], boost, options.because) for shelf in found]
         for x in range(view.n_interests):
             if x in mute:
                 answers.append(self._empty(view, x, names[x], boost))
         return ShelvesAnswer(self._json_user(person), self._served.generation, answers)
 
     def _shelf(
-        self, view: UserInterests, person: Person, shelf: Shelf, boost: dict[int, float], because: bool
-    ) -> ShelfAnswer:
+        self,
+        view: UserInterests,
+        person: Person,
+        shelf: ModelShelf,
+        name: str,
+        boost: dict[int, float],
+        because: bool,
+    ) -> Shelf:
         rows = self._served.train.items.find(shelf.items)
         items = self._lists.items(
             rows,
@@ -74,15 +80,15 @@ class TasteAnswers:
         )
         factor = max(boost.get(x, 1.0) for x in shelf.interests)
         past = self._served.train.items.find(shelf.because) if shelf.because else np.empty(0, np.int64)
-        return ShelfAnswer(
-            shelf.interest, list(shelf.interests), shelf.name, shelf.weight, shelf.weight * factor, False, factor,
+        return Shelf(
+            shelf.interest, list(shelf.interests), name, shelf.weight, shelf.weight * factor, False, factor,
             self._named(past), items,
         )  # fmt: skip
 
-    def _empty(self, view: UserInterests, interest: int, name: str, boost: dict[int, float]) -> ShelfAnswer:
+    def _empty(self, view: UserInterests, interest: int, name: str, boost: dict[int, float]) -> Shelf:
         share = float(view.weights[interest])
         reasons = self._named(view.past_of([interest])[:_BECAUSE])
-        return ShelfAnswer(interest, [interest], name, share, 0.0, True, boost.get(interest, 1.0), reasons, [])
+        return Shelf(interest, [interest], name, share, 0.0, True, boost.get(interest, 1.0), reasons, [])
 
     def interests(self, person: Person, options: ListOptions) -> InterestsAnswer:
         """Each interest with its place on the map, and the history."""
@@ -94,7 +100,7 @@ class TasteAnswers:
             past = view.past_of([x])
             place_x, place_y = places[x]
             answers.append(
-                InterestAnswer(
+                Interest(
                     x, names[x], float(view.weights[x]), x in mute, boost.get(x, 1.0), place_x, place_y,
                     self._named(past[:_PAST]),
                 )
@@ -105,7 +111,7 @@ class TasteAnswers:
         ]
         return InterestsAnswer(self._json_user(person), self._served.generation, answers, history)
 
-    def explanation(self, person: Person, item: Any) -> ExplanationAnswer:
+    def explanation(self, person: Person, item: Any) -> Explanation:
         """Why an item has its rank."""
         self._served.item_row(item)
         model = person.model
@@ -116,10 +122,10 @@ class TasteAnswers:
         ]
         rows = self._served.train.items.find([one for one, _, _ in past]) if past else np.empty(0, np.int64)
         (shown,) = self._named(np.array([self._served.item_row(found.item)]))
-        name = found.label
-        if name is None and found.interest is not None:
+        name = None
+        if found.interest is not None:
             name = self._names(user_interests(model, found.user, "explanations"))[found.interest]
-        return ExplanationAnswer(
+        return Explanation(
             user=self._json_user(person),
             item=shown.item,
             title=shown.title,
@@ -140,17 +146,8 @@ class TasteAnswers:
             seen=found.seen,
         )
 
-    def _names(self, view: UserInterests) -> dict[int, str]:
-        """A name for each interest: by categories where they fit, else by its past items."""
-        model = view.index.model
-        labels = view.labels(
-            Labeler(model.train_, None, model.popularity_source), [[x] for x in range(view.n_interests)]
-        )
-        names = {}
-        for x, label in enumerate(labels):
-            titles = list(dict.fromkeys(str(one.title or one.item) for one in self._named(view.past_of([x])[:2])))
-            names[x] = label or (Wording().shelf_name(titles) if titles else f"interest {x}")
-        return names
+    def _names(self, view: UserInterests) -> list[str]:
+        return interest_names(view, lambda rows: [one.title or one.item for one in self._named(rows)])
 
     def _named(self, rows: Any) -> list[NamedItem]:
         return [
@@ -163,10 +160,18 @@ class TasteAnswers:
         return user if user is None or isinstance(user, (str, int, float, bool)) else str(user)
 
 
-def checked_profile(person: Person, mute: list[int], boost: dict[int, float]) -> Profile:
-    """What a user wants to mute and boost, checked against the interests that the user has."""
-    require_interest_space(person.model, "interests to mute or boost")
-    n = person.n_interests
-    muted = checked_mute(mute, n)
-    factors = checked_boost(boost, n)
-    return Profile(frozenset(muted), {x: factor for x, factor in factors.items() if factor != 1})
+def checked_profile(person: Person, mute: list[int], boost: dict[int, float], model: str) -> StoredProfile:
+    """What a user wants to mute and boost, checked, with the past items of all interests of now.
+
+    ``model``: the checksum of the model whose interests these are.
+    """
+    require_own(person, mute, boost)
+    view = user_interests(person.model, person.model.train_.users[person.row], "interests")
+    past = person.model.train_.items.take(view.past).to_list()
+    return StoredProfile(
+        person.user,
+        tuple(sorted(set(mute))),
+        {x: factor for x, factor in boost.items() if factor != 1},
+        tastes_of(past, view.assigned_interest.tolist(), view.n_interests),
+        model,
+    )

@@ -1,0 +1,160 @@
+"""What the server answers and the client gives, as plain types that need none of the server's packages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Id: TypeAlias = int | float | str | bool
+"""An id as JSON has it: of the type of the model's ids."""
+
+
+@dataclass(slots=True)
+class PastItem:
+    """A past item that speaks for a recommendation."""
+
+    item: Id
+    title: str | None
+    weight: float
+
+
+@dataclass(slots=True)
+class NamedItem:
+    """An item and its title."""
+
+    item: Id
+    title: str | None
+
+
+@dataclass(slots=True)
+class HistoryItem:
+    """A past item and the interest that it belongs to."""
+
+    item: Id
+    title: str | None
+    interest: int | None
+
+
+@dataclass(slots=True)
+class FoundItem:
+    """An item of the catalog."""
+
+    item: Id
+    title: str | None
+    category: str | None
+    popularity: int
+
+
+@dataclass(slots=True)
+class Item:
+    """One item of a list."""
+
+    item: Id
+    title: str | None
+    category: str | None
+    rank: int
+    score: float | None
+    interest: int | None
+    distance: float | None
+    because: list[PastItem] | None = None
+    """None where it was not asked for."""
+
+
+@dataclass(slots=True)
+class Recommendations:
+    """The list of one user."""
+
+    user: Id | None
+    model: int
+    """Generation of the model that gave it."""
+    items: list[Item]
+    fallback: Literal["popular"] | None = None
+    """``"popular"`` where nothing is known of the user."""
+
+
+@dataclass(slots=True)
+class Shelf:
+    """The list of one interest."""
+
+    interest: int
+    interests: list[int]
+    name: str
+    share: float
+    weight: float
+    muted: bool
+    boost: float
+    reasons: list[NamedItem]
+    items: list[Item]
+
+
+@dataclass(slots=True)
+class Interest:
+    """One interest of a user, with its place on the map."""
+
+    interest: int
+    name: str
+    share: float
+    muted: bool
+    boost: float
+    x: float
+    y: float
+    items: list[NamedItem]
+
+
+@dataclass(slots=True)
+class AudienceUser:
+    """A user whose interest is near an item."""
+
+    user: Id
+    interest: int
+    distance: float
+
+
+@dataclass(slots=True)
+class FoundUser:
+    """A user of the model."""
+
+    user: Id
+    name: str | None
+    n_items: int
+
+
+@dataclass(slots=True)
+class Map:
+    """All items in the plane, in columns of the same length."""
+
+    items: list[Id]
+    titles: list[str | None]
+    x: list[float]
+    y: list[float]
+    category: list[int]
+    """Place in `categories`; -1: none."""
+    categories: list[str]
+    popularity: list[int]
+
+
+@dataclass(slots=True)
+class Explanation:
+    """Why an item."""
+
+    user: Id | None
+    item: Id
+    title: str | None
+    text: str
+    interest: int | None
+    interest_name: str | None
+    because: list[PastItem]
+    distance: float | None
+    rank: int
+    score: float
+    seen: bool
+
+
+@dataclass(slots=True)
+class Stored:
+    """What became of feedback."""
+
+    stored: int
+    duplicates: int
+    unknown_items: int = 0
+    """Events on items that are not in the model's catalog."""
