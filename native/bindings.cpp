@@ -38,6 +38,7 @@
 #include "pair_scores.hpp"
 #include "row_positions.hpp"
 #include "score_matrix.hpp"
+#include "user_lists.hpp"
 #include "user_ranking.hpp"
 
 namespace nb = nanobind;
@@ -809,6 +810,50 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
       "users"_a, "excluded_offsets"_a, "excluded_items"_a, "test_offsets"_a, "test_items"_a, "k"_a,
       "threads"_a, "allowed"_a = nb::none());
+
+  m.def(
+      "list_with_vectors",
+      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
+         const tastespace::PackedItems& items, float scale, Matrix<float> item_vectors, bool by_distance,
+         Array<float> item_bias, std::optional<Array<std::int32_t>> item_rows, Array<std::int32_t> users,
+         Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items, std::int64_t k, int threads,
+         std::optional<Array<std::uint8_t>> allowed) {
+        require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
+        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
+                      items.n_items());
+        require_least("k", k, 0);
+        require_size("item_vectors", item_vectors.shape(1), static_cast<std::size_t>(items.dim()),
+                     "coordinates of a vector, as of users");
+        if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), item_vectors.shape(0), "one per item");
+        std::span<const std::uint8_t> mask;
+        if (allowed) {
+          require_size("allowed", allowed->size(), static_cast<std::size_t>(items.n_items()), "one per item");
+          mask = view(*allowed);
+        }
+        std::span<const std::int32_t> rows;
+        if (item_rows) {
+          require_size("item_rows", item_rows->size(), static_cast<std::size_t>(items.n_items()), "one per item");
+          require_indices("item_rows", view(*item_rows), static_cast<std::int64_t>(item_vectors.shape(0)));
+          rows = view(*item_rows);
+        } else {
+          require_size("item_vectors", item_vectors.shape(0), static_cast<std::size_t>(items.n_items()), "rows, as items");
+        }
+        tastespace::UserLists out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::list_with_vectors(
+              items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale,
+              {view(item_vectors), {by_distance, view(item_bias)}, rows}, view(users),
+              {view(excluded_offsets), view(excluded_items)}, k, threads, mask);
+        }
+        return std::make_tuple(give_matrix<std::int32_t>(std::move(out.top), users.size(), k),
+                               give_matrix<float>(std::move(out.scores), users.size(), k),
+                               give_matrix<std::int32_t>(std::move(out.interests), users.size(), k), out.n_found,
+                               out.nan_user);
+      },
+      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a, "item_vectors"_a, "by_distance"_a,
+      "item_bias"_a, "item_rows"_a.none(), "users"_a, "excluded_offsets"_a, "excluded_items"_a, "k"_a, "threads"_a,
+      "allowed"_a = nb::none());
 
   m.def(
       "rank_with_scores",

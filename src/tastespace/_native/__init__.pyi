@@ -71,6 +71,30 @@ def rank_with_vectors(
     ``scale * <x, v> + vector_term + item_term``. Items whose value in ``allowed`` is 0 are no candidates.
     """
 
+def list_with_vectors(
+    user_vectors: NDArray[np.float32],
+    vector_terms: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    items: PackedItems,
+    scale: float,
+    item_vectors: NDArray[np.float32],
+    by_distance: bool,
+    item_bias: NDArray[np.float32],
+    item_rows: NDArray[np.int32] | None,
+    users: NDArray[np.int32],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
+    k: int,
+    threads: int,
+    allowed: NDArray[np.uint8] | None = None,
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int, int]:
+    """``(top, scores, interests, n_found, nan_user)`` for a block of users, each of the first three with k per user.
+
+    The items of `rank_with_vectors`, with the scores and in the order of `pair_scores`; -1, NaN and -1 where there are
+    fewer candidates. ``n_found`` counts the entries that are items. ``item_rows`` are the rows in ``item_vectors`` of
+    the items in ``items``, where these are not all; ``top`` has such rows.
+    """
+
 def rank_with_scores(
     scores: NDArray[np.float32],
     users: NDArray[np.int32],
