@@ -1,6 +1,7 @@
 """Types of the compiled kernels. Arrays must be C-contiguous and of exactly the type given."""
 
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,13 @@ def build_csr_with_sources(
     """As `build_csr`, with ``(sources, starts)``: entry ``c`` of the matrix was built from the input positions
     ``sources[starts[c]:starts[c + 1]]``, ascending.
     """
+
+class ArrowColumns:
+    """Copies of arrays of numbers, which a library of data frames takes over once, as the columns of a frame."""
+
+    def __init__(self, columns: dict[str, NDArray[Any]]) -> None: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """The columns as a structure, in capsules of the Arrow C data interface."""
 
 class PackedItems:
     """Item vectors in the order in which the kernels read them; nothing of it changes, so threads may share one."""
