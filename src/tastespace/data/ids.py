@@ -75,8 +75,8 @@ class IdMap:
     def find(self, externals: Iterable[Any] | pl.Series) -> NDArray[np.int64]:
         """Index of each id, -1 where it is unknown. Shape ``(n,)``."""
         given = externals if isinstance(externals, (pl.Series, np.ndarray)) else list(externals)
-        if isinstance(given, list) and len(given) == 1 and self._is_plain(given[0]):
-            return np.array([self._find_one(given[0])], dtype=np.int64)
+        if isinstance(given, list) and len(given) == 1 and self.is_plain(given[0]):
+            return np.array([self.find_one(given[0])], dtype=np.int64)
         wanted = self._as_own_type(given)
         if not len(self) or wanted is None:
             return np.full(len(given), -1, dtype=np.int64)
@@ -87,12 +87,13 @@ class IdMap:
         same = (rows_at(self._ids, at) == wanted).fill_null(False)
         return np.where(same.to_numpy(), at, -1)
 
-    def _is_plain(self, external: Any) -> bool:
+    def is_plain(self, external: Any) -> bool:
         """Whether this is text or a whole number, as all ids are: then one is found without a column of it."""
         own = self._ids.dtype
         return (type(external) is str and own == pl.String) or (type(external) is int and own.is_integer())
 
-    def _find_one(self, external: str | int) -> int:
+    def find_one(self, external: str | int) -> int:
+        """Index of one id that `is_plain`, -1 where it is unknown."""
         if self._numbers is not None:
             if not len(self) or not int(self._numbers[0]) <= external <= int(self._numbers[-1]):  # type: ignore[operator]
                 return -1  # also what no number of this type can be

@@ -115,6 +115,7 @@ class BlockRanker:
         self._candidates = candidates
         self._space = model.vectors()
         self._vectors = None if self._space is None else self._checked(self._space)
+        self._exact = None if self._space is None else self._space.exact_items
         self._packed: _native.PackedItems | None = None
 
     def _checked(self, space: VectorSpace) -> ScoringVectors:
@@ -140,11 +141,11 @@ class BlockRanker:
 
     def blocks(self, users: NDArray[np.int32], k: int | None = None) -> Iterator[Block]:
         """The blocks of these users, in order; lists of another length where k is given."""
-        size = self._block_size
+        size, length = self._block_size, self._k if k is None else k
         for first in range(0, len(users), size):
-            yield self._block(np.ascontiguousarray(users[first : first + size]), self._k if k is None else k)
+            yield self._block(np.ascontiguousarray(users[first : first + size]), length)
 
-    @property
+    @cached_property
     def _block_size(self) -> int:
         if self._space is not None:
             space = self._space
@@ -163,10 +164,9 @@ class BlockRanker:
             else:
                 rows, vectors, allowed = self._candidates, self._among_candidates(self._space, self._vectors, users), None
                 lists = self._lists_of(users)
-            if self._scored:
-                exact = self._space.exact_items
+            if self._scored and self._exact is not None:
                 top, scores, interests, n_found, nan_user = _native.list_with_vectors(
-                    *vectors, *exact, rows, *lists[:3], k, self._threads, allowed
+                    *vectors, *self._exact, rows, *lists[:3], k, self._threads, allowed
                 )
                 self._require_numbers(users, nan_user)
                 return Block(users, top, *_no_tests(len(users)), source, ScoredLists(scores, interests, n_found))

@@ -115,6 +115,10 @@ def requested_users(model: Recommender, users: Any, on_unknown: str) -> Requeste
                 train.users[int(without[0])],
             )
         return RequestedUsers(train.users.series if len(without) else train.users, rows)
+    if train.users.is_plain(users):  # one user, as in most requests
+        rows = np.array([train.users.find_one(users)], dtype=np.int32)
+        if rows[0] >= 0 and model.can_serve(rows)[0]:
+            return RequestedUsers(train.users, rows)
     wanted = as_list(users)
     if not len(wanted):
         raise DataError("the list of users is empty; leave users out for all users.")

@@ -141,7 +141,7 @@ class TopKLists:
 
     def _choices(self, requested: NDArray[np.int32]) -> InterestChoices:
         """What request and profiles say of interests; ``requested`` are rows of users, -1: not in the model."""
-        asked = is_given(self._mute) or is_given(self._boost)
+        asked = is_given(self._request.mute) or is_given(self._request.boost)
         stored = self._model.profiles if self._request.profile else None
         profiles = stored.by_row(self._model.train_.users, requested) if stored else {}
         if not asked and not profiles:
