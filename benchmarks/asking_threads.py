@@ -3,8 +3,9 @@
     python benchmarks/asking_threads.py [--users 20000] [--items 20000] [--requests 400] [--rounds 5]
 
 The model of benchmarks/one_user.py. Requests per second of `recommend(user, k=10, threads=1)` from 1, 2 and 8 Python
-threads, each of which asks for its share of the users, in turn: the best and the worst round of each, and the processor time of a list, which is the same for all
-where threads do not hinder each other. All answers are compared with those of one thread.
+threads, each of which asks for its share of the users, in turn: the best and the worst round of each, and the processor
+time of a list, which is the same for all where threads do not hinder each other. All answers are compared with those
+of one thread.
 """
 
 from __future__ import annotations

@@ -162,7 +162,8 @@ class BlockRanker:
                 rows, vectors, allowed = None, self._vectors, self._allowed
                 lists: _BlockLists = (users, *self._excluded, *self._test)
             else:
-                rows, vectors, allowed = self._candidates, self._among_candidates(self._space, self._vectors, users), None
+                rows, allowed = self._candidates, None
+                vectors = self._among_candidates(self._space, self._vectors, users)
                 lists = self._lists_of(users)
             if self._scored and self._exact is not None:
                 top, scores, interests, n_found, nan_user = _native.list_with_vectors(
