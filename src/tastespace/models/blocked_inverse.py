@@ -38,12 +38,13 @@ def blocked_inverse(matrix: NDArray[Floats], threads: int, block: int = _BLOCK) 
     (0, [0.25, 0.0625, 0.5])
     """
     assert matrix.flags.f_contiguous
-    n = len(matrix)
+    first: int
+    n: int = len(matrix)
     column = np.empty((n, min(n, block)), dtype=matrix.dtype, order="F")
     product = np.empty_like(column)
     with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
         for first in range(0, n, block):
-            last = min(n, first + block)
+            last: int = min(n, first + block)
             pivot: NDArray[Any]
             failed, pivot = _inverse_of_pivot(matrix[first:last, first:last])
             if failed:

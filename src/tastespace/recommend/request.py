@@ -49,9 +49,9 @@ class Request:
     @property
     def is_plain(self) -> bool:
         """Whether nothing is asked for but a number of the best items: requests that are equal are the same then."""
+        asked = (self.items, self.filter, self.mix, self.diversity, self.column, self.mute, self.boost, self.rules)
         return (
-            self.items is self.filter is self.mix is self.diversity is self.column is None
-            and self.mute is self.boost is self.rules is None
+            all(one is None for one in asked)
             and self.titles is False
             and type(self.k) is int
             and type(self.threads) is int
