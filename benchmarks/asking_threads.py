@@ -3,8 +3,9 @@
     python benchmarks/asking_threads.py [--users 20000] [--items 20000] [--requests 400] [--rounds 5]
 
 The model of benchmarks/one_user.py. Requests per second of `recommend(user, k=10, threads=1)` from 1, 2 and 8 Python
-threads, in turn: the best and the worst round of each, and the processor time of a list, which is the same for all
-where threads do not hinder each other. All answers are compared with those of one thread.
+threads, each of which asks for its share of the users, in turn: the best and the worst round of each, and the processor
+time of a list, which is the same for all where threads do not hinder each other. All answers are compared with those
+of one thread.
 """
 
 from __future__ import annotations
@@ -29,17 +30,18 @@ def main() -> None:
     model = made_by_hand(given.users, given.items)
     users = np.random.default_rng(1).integers(0, given.users, given.requests).tolist()
 
-    def ask(user: int):
-        return model.recommend(user, k=10, threads=1)
+    def ask(some: list[int]):
+        return [model.recommend(user, k=10, threads=1) for user in some]
 
-    expected = [ask(user) for user in users]
+    expected = ask(users)
     rates: dict[int, list[float]] = {1: [], 2: [], 8: []}
     processors: dict[int, float] = {}
     for _ in range(given.rounds):
         for n, seen in rates.items():
             with ThreadPoolExecutor(n) as pool:
+                shares = [users[len(users) * i // n : len(users) * (i + 1) // n] for i in range(n)]
                 start, before = time.perf_counter(), time.process_time()
-                found = list(pool.map(ask, users))
+                found = [one for share in pool.map(ask, shares) for one in share]
                 seen.append(len(users) / (time.perf_counter() - start))
                 used = 1e3 * (time.process_time() - before) / len(users)
             assert all(one.equals(other) for one, other in zip(found, expected, strict=True))

@@ -6,7 +6,9 @@
 #include <nanobind/stl/tuple.h>
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -20,6 +22,7 @@
 #include "als.hpp"
 #include "anchors.hpp"
 #include "argument_checks.hpp"
+#include "arrow_columns.hpp"
 #include "bpr.hpp"
 #include "calibrated_lists.hpp"
 #include "cpu.hpp"
@@ -39,6 +42,7 @@
 #include "past_reasons.hpp"
 #include "row_positions.hpp"
 #include "score_matrix.hpp"
+#include "user_lists.hpp"
 #include "user_ranking.hpp"
 
 namespace nb = nanobind;
@@ -355,6 +359,52 @@ void visit(Data& data, nb::object visited) {
                              std::to_string(data.positives.rows() - 1) + ", given " + std::to_string(at) + ".")
                                 .c_str());
   data.visited = std::move(held);
+}
+
+// The letter of Arrow for a type of NumPy.
+const char* arrow_format(nb::dlpack::dtype type) {
+  using Code = nb::dlpack::dtype_code;
+  const bool is_signed = type.code == static_cast<std::uint8_t>(Code::Int);
+  if (is_signed || type.code == static_cast<std::uint8_t>(Code::UInt)) switch (type.bits) {
+      case 8: return is_signed ? "c" : "C";
+      case 16: return is_signed ? "s" : "S";
+      case 32: return is_signed ? "i" : "I";
+      case 64: return is_signed ? "l" : "L";
+    }
+  if (type.code == static_cast<std::uint8_t>(Code::Float) && type.bits == 32) return "f";
+  if (type.code == static_cast<std::uint8_t>(Code::Float) && type.bits == 64) return "g";
+  throw nb::type_error("columns: expected arrays of whole numbers, float32 or float64.");
+}
+
+tastespace::ArrowColumns arrow_columns(const nb::dict& columns) {
+  using AnyArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  constexpr std::size_t kLarge = 1 << 20;  // bytes that are copied without the GIL
+  std::optional<tastespace::ArrowColumns> out;
+  std::size_t length = 0;
+  for (const auto [name, value] : columns) {
+    const auto array = nb::cast<AnyArray>(value);
+    if (!out) out.emplace(static_cast<std::int64_t>(length = array.size()));
+    require_size("columns", array.size(), length, "as long as the first column");
+    std::byte* to = out->add(nb::cast<std::string>(name), arrow_format(array.dtype()), array.nbytes());
+    std::optional<nb::gil_scoped_release> free;
+    if (array.nbytes() >= kLarge) free.emplace();
+    if (array.nbytes() > 0) std::memcpy(to, array.data(), array.nbytes());
+  }
+  if (!out) throw nb::value_error("columns: expected one or more.");
+  return std::move(*out);
+}
+
+// A structure of Arrow in a capsule that releases it unless somebody has taken it over.
+template <class Structure>
+nb::object arrow_capsule(std::unique_ptr<Structure> structure, const char* name) {
+  PyObject* capsule = PyCapsule_New(structure.get(), name, [](PyObject* self) {
+    auto* held = static_cast<Structure*>(PyCapsule_GetPointer(self, PyCapsule_GetName(self)));
+    if (held->release) held->release(held);
+    delete held;
+  });
+  if (!capsule) throw nb::python_error();
+  structure.release();
+  return nb::steal(capsule);
 }
 
 void bind_settings(nb::module_& m) {
@@ -750,6 +800,25 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       },
       "rows"_a, "columns"_a, "n_rows"_a, "threads"_a);
 
+  nb::class_<tastespace::ArrowColumns>(m, "ArrowColumns")
+      .def(
+          "__init__",
+          [](tastespace::ArrowColumns* self, const nb::dict& columns) {
+            new (self) tastespace::ArrowColumns(arrow_columns(columns));
+          },
+          "columns"_a)
+      .def(
+          "__arrow_c_array__",
+          [](tastespace::ArrowColumns& self, nb::object) {
+            if (self.n_columns() == 0) throw nb::value_error("the columns were handed over before.");
+            auto schema = std::make_unique<tastespace::ArrowSchema>();
+            auto array = std::make_unique<tastespace::ArrowArray>();
+            self.move_to(schema.get(), array.get());
+            nb::object first = arrow_capsule(std::move(schema), "arrow_schema");
+            return nb::make_tuple(first, arrow_capsule(std::move(array), "arrow_array"));
+          },
+          "requested_schema"_a = nb::none());
+
   nb::class_<tastespace::PackedItems>(m, "PackedItems")
       .def(
           "__init__",
@@ -810,6 +879,50 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
       "users"_a, "excluded_offsets"_a, "excluded_items"_a, "test_offsets"_a, "test_items"_a, "k"_a,
       "threads"_a, "allowed"_a = nb::none());
+
+  m.def(
+      "list_with_vectors",
+      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
+         const tastespace::PackedItems& items, float scale, Matrix<float> item_vectors, bool by_distance,
+         Array<float> item_bias, std::optional<Array<std::int32_t>> item_rows, Array<std::int32_t> users,
+         Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items, std::int64_t k, int threads,
+         std::optional<Array<std::uint8_t>> allowed) {
+        require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
+        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
+                      items.n_items());
+        require_least("k", k, 0);
+        require_size("item_vectors", item_vectors.shape(1), static_cast<std::size_t>(items.dim()),
+                     "coordinates of a vector, as of users");
+        if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), item_vectors.shape(0), "one per item");
+        std::span<const std::uint8_t> mask;
+        if (allowed) {
+          require_size("allowed", allowed->size(), static_cast<std::size_t>(items.n_items()), "one per item");
+          mask = view(*allowed);
+        }
+        std::span<const std::int32_t> rows;
+        if (item_rows) {
+          require_size("item_rows", item_rows->size(), static_cast<std::size_t>(items.n_items()), "one per item");
+          require_indices("item_rows", view(*item_rows), static_cast<std::int64_t>(item_vectors.shape(0)));
+          rows = view(*item_rows);
+        } else {
+          require_size("item_vectors", item_vectors.shape(0), static_cast<std::size_t>(items.n_items()), "rows, as items");
+        }
+        tastespace::UserLists out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::list_with_vectors(
+              items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale,
+              {view(item_vectors), {by_distance, view(item_bias)}, rows}, view(users),
+              {view(excluded_offsets), view(excluded_items)}, k, threads, mask);
+        }
+        return std::make_tuple(give_matrix<std::int32_t>(std::move(out.top), users.size(), k),
+                               give_matrix<float>(std::move(out.scores), users.size(), k),
+                               give_matrix<std::int32_t>(std::move(out.interests), users.size(), k), out.n_found,
+                               out.nan_user);
+      },
+      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a, "item_vectors"_a, "by_distance"_a,
+      "item_bias"_a, "item_rows"_a.none(), "users"_a, "excluded_offsets"_a, "excluded_items"_a, "k"_a, "threads"_a,
+      "allowed"_a = nb::none());
 
   m.def(
       "rank_with_scores",

@@ -5,6 +5,23 @@
 
 namespace tastespace {
 
+PairScore pair_score(const float* user_vectors, std::int64_t n_vectors, const float* item_vectors, std::int64_t dim,
+                     const Comparison& comparison, std::int64_t item, std::vector<float>& scores) {
+  const float* vector = item_vectors + item * dim;
+  scores.resize(n_vectors);
+  if (comparison.by_distance) {
+    simd::squared_distances(user_vectors, n_vectors, vector, dim, scores.data());
+    for (float& score : scores) score = -score;
+  } else {
+    for (std::int64_t x = 0; x < n_vectors; ++x) scores[x] = simd::dot(user_vectors + x * dim, vector, dim);
+  }
+  PairScore best{0.0f, 0};
+  for (std::int64_t x = 0; x < n_vectors; ++x)
+    if (x == 0 || scores[x] > best.score) best = {scores[x], static_cast<std::int32_t>(x)};
+  if (!comparison.by_distance && !comparison.item_bias.empty()) best.score += comparison.item_bias[item];
+  return best;
+}
+
 PairScores pair_scores(std::span<const float> user_vectors, std::span<const std::int64_t> offsets,
                        std::span<const float> item_vectors, std::int64_t dim, const Comparison& comparison,
                        std::span<const std::int32_t> users, std::span<const std::int32_t> items, int threads) {
@@ -17,22 +34,11 @@ PairScores pair_scores(std::span<const float> user_vectors, std::span<const std:
 #pragma omp for schedule(static)
     for (std::int64_t p = 0; p < n; ++p)
       errors.run([&] {
-        const float* item = item_vectors.data() + items[p] * dim;
-        const std::int64_t n_vectors = offsets[users[p] + 1] - offsets[users[p]];
-        const float* vectors = user_vectors.data() + offsets[users[p]] * dim;
-        scores.resize(n_vectors);
-        if (comparison.by_distance) {
-          simd::squared_distances(vectors, n_vectors, item, dim, scores.data());
-          for (float& score : scores) score = -score;
-        } else {
-          for (std::int64_t x = 0; x < n_vectors; ++x) scores[x] = simd::dot(vectors + x * dim, item, dim);
-        }
-        for (std::int64_t x = 0; x < n_vectors; ++x)
-          if (x == 0 || scores[x] > out.score[p]) {
-            out.score[p] = scores[x];
-            out.interest[p] = static_cast<std::int32_t>(x);
-          }
-        if (!comparison.by_distance && !comparison.item_bias.empty()) out.score[p] += comparison.item_bias[items[p]];
+        const std::int64_t from = offsets[users[p]], n_vectors = offsets[users[p] + 1] - from;
+        const PairScore best = pair_score(user_vectors.data() + from * dim, n_vectors, item_vectors.data(), dim,
+                                          comparison, items[p], scores);
+        out.score[p] = best.score;
+        out.interest[p] = best.interest;
       });
   }
   errors.rethrow();

@@ -1,67 +1,119 @@
 #include "row_ranking.hpp"
 
 #include <algorithm>
-#include <array>
+#include <bit>
+#include <cmath>
 #include <functional>
 #include <limits>
+
+#include "simd.hpp"
 
 namespace tastespace {
 namespace {
 
+using simd::kLanes, simd::Vec;
+
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
-constexpr int kScan = 64;  // scores compared with the threshold at once
+constexpr float kWorst = std::numeric_limits<float>::lowest();
+constexpr std::size_t kFewKeys = 192;  // ordered by counting: no branches that depend on the scores
 
-constexpr std::size_t kSample = 256;  // scores from which a threshold is guessed,
-constexpr std::size_t kLongList = 64;  // for lists of this length or longer
-
-bool before(const TopBuffer::Entry& a, const TopBuffer::Entry& b) {
-  return a.score != b.score ? a.score > b.score : a.item < b.item;
+// Score and item as one number: larger for larger scores, of equal scores for the smaller item.
+std::uint64_t key_of(float score, std::uint32_t item) {
+  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);  // + 0: there is one zero
+  const std::uint32_t ordered = bits ^ (bits >> 31 ? 0xFFFFFFFFu : 0x80000000u);
+  return std::uint64_t{ordered} << 32 | (0xFFFFFFFFu - item);
 }
 
-// A score that somewhat more than k scores exceed, by the order of every n / kSample-th one; -infinity where there are too
-// few scores to guess.
-float guess_threshold(std::span<const float> scores, std::size_t k) {
-  const std::size_t n = scores.size(), stride = n / kSample;
-  if (k < kLongList || stride < 2) return kExcluded;
-  // 1.25 times the places that k would have in the sample, and a few more against chance.
-  const std::size_t place = k * kSample * 5 / (n * 4) + 8;
-  if (place >= kSample / 2) return kExcluded;
-  std::array<float, kSample> sample;
-  for (std::size_t i = 0; i < kSample; ++i) sample[i] = scores[i * stride];
-  std::nth_element(sample.begin(), sample.begin() + place, sample.end(), std::greater<>());
-  return sample[place];
+std::int32_t item_of(std::uint64_t key) {
+  return static_cast<std::int32_t>(0xFFFFFFFFu - static_cast<std::uint32_t>(key));
 }
 
-// The best k of the entries with a score above the threshold, in no order.
-void collect(std::span<const float> scores, std::size_t k, float threshold, std::vector<TopBuffer::Entry>& entries) {
-  entries.clear();
-  const auto shrink = [&] {
-    std::nth_element(entries.begin(), entries.begin() + (k - 1), entries.end(), before);
-    entries.resize(k);
-    threshold = entries[k - 1].score;  // to exceed; of equal scores the smaller index, which came earlier, wins
-  };
-  const std::size_t capacity = std::max<std::size_t>(2 * k, 128);
-  const std::size_t n = scores.size();
-  for (std::size_t start = 0; start < n; start += kScan) {
-    const std::size_t end = std::min(n, start + kScan);
-    int any = 0;
-#pragma omp simd reduction(| : any)
-    for (std::size_t i = start; i < end; ++i) any |= scores[i] > threshold;
-    if (!any) continue;
-    for (std::size_t i = start; i < end; ++i)
-      if (scores[i] > threshold) entries.push_back({scores[i], static_cast<std::int32_t>(i)});
-    if (entries.size() >= capacity) shrink();
+float score_of(std::uint64_t key) {
+  const auto ordered = static_cast<std::uint32_t>(key >> 32);
+  return std::bit_cast<float>(ordered ^ (ordered >> 31 ? 0x80000000u : 0xFFFFFFFFu));
+}
+
+// A score that at least k scores reach, and not many more: the scores are shared out among 2.5 k groups, and k of the
+// groups have a best score that large. -infinity where that many groups would be too small.
+float least_score(std::span<const float> scores, std::size_t k, std::vector<float>& maxima) {
+  const std::size_t n_vectors = scores.size() / kLanes, n_blocks = (5 * k / 2 + kLanes - 1) / kLanes;
+  const std::size_t in_block = n_vectors / n_blocks;
+  if (in_block < 2) return kExcluded;
+  maxima.resize(n_blocks * kLanes);
+  for (std::size_t b = 0; b < n_blocks; ++b) {  // a group is a lane of the registers of a block
+    const std::size_t last = b + 1 < n_blocks ? (b + 1) * in_block : n_vectors;
+    Vec best = simd::load<Vec>(scores.data() + b * in_block * kLanes);
+    for (std::size_t v = b * in_block + 1; v < last; ++v) {
+      const Vec next = simd::load<Vec>(scores.data() + v * kLanes);
+      best = next > best ? next : best;
+    }
+    simd::store<Vec>(maxima.data() + b * kLanes, best);
   }
-  if (entries.size() > k) shrink();
+  std::nth_element(maxima.begin(), maxima.begin() + (k - 1), maxima.end(), std::greater<>());
+  return maxima[k - 1];
+}
+
+// A bit for each of kLanes scores that exceeds the threshold.
+std::uint32_t exceeding(const float* scores, float threshold) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask(_mm512_loadu_ps(scores), _mm512_set1_ps(threshold), _CMP_GT_OQ);
+#elif defined(__AVX2__)
+  return _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(scores), _mm256_set1_ps(threshold), _CMP_GT_OQ));
+#else
+  std::uint32_t bits = 0;
+  for (int i = 0; i < kLanes; ++i) bits |= std::uint32_t{scores[i] > threshold} << i;
+  return bits;
+#endif
+}
+
+// Keys of the scores above the threshold; where these are many, of the best k among them and perhaps of others.
+void collect(std::span<const float> scores, std::size_t k, float threshold, std::vector<std::uint64_t>& keys) {
+  const std::size_t most = std::max<std::size_t>(2 * k, 128) + kLanes, n = scores.size();
+  keys.resize(most);
+  std::size_t found = 0, i = 0;
+  const auto shrink = [&] {
+    std::nth_element(keys.begin(), keys.begin() + (k - 1), keys.begin() + found, std::greater<>());
+    found = k;
+    threshold = score_of(keys[k - 1]);  // to exceed; of equal scores the smaller index, which came earlier, wins
+  };
+  for (; i + kLanes <= n; i += kLanes) {
+    for (std::uint32_t bits = exceeding(scores.data() + i, threshold); bits != 0; bits &= bits - 1) {
+      const auto at = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(std::countr_zero(bits));
+      keys[found++] = key_of(scores[at], at);
+    }
+    if (found + kLanes > most) shrink();
+  }
+  for (; i < n; ++i)
+    if (scores[i] > threshold) keys[found++] = key_of(scores[i], static_cast<std::uint32_t>(i));
+  keys.resize(found);
+}
+
+// The k largest keys, or all, in descending order; they are all different.
+void put_in_order(std::vector<std::uint64_t>& keys, std::span<std::int32_t> top) {
+  const std::size_t n = keys.size(), k = top.size();
+  if (n <= kFewKeys) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint64_t key = keys[i];
+      std::uint64_t before = 0;
+#pragma omp simd reduction(+ : before)
+      for (std::size_t j = 0; j < n; ++j) before += keys[j] > key;
+      if (before < k) top[before] = item_of(key);
+    }
+  } else {
+    if (n > k) std::nth_element(keys.begin(), keys.begin() + (k - 1), keys.end(), std::greater<>());
+    std::sort(keys.begin(), keys.begin() + std::min(n, k), std::greater<>());
+    for (std::size_t i = 0; i < std::min(n, k); ++i) top[i] = item_of(keys[i]);
+  }
+  for (std::size_t i = n; i < k; ++i) top[i] = -1;
 }
 
 }  // namespace
 
 bool prepare_row(std::span<float> scores, std::int64_t n_items, std::span<const std::int32_t> excluded) {
-  int nan = 0;
-  constexpr float kWorst = std::numeric_limits<float>::lowest();
-#pragma omp simd reduction(| : nan)
-  for (std::int64_t i = 0; i < n_items; ++i) {
+  int unusual = 0, nan = 0;  // rows are seldom written to: hardly any has a score of -infinity
+#pragma omp simd reduction(| : unusual)
+  for (std::int64_t i = 0; i < n_items; ++i) unusual |= !(scores[i] >= kWorst);
+  for (std::int64_t i = 0; unusual && i < n_items; ++i) {
     nan |= scores[i] != scores[i];
     scores[i] = scores[i] < kWorst ? kWorst : scores[i];
   }
@@ -102,14 +154,12 @@ void rank_items(std::span<const float> scores, std::span<const std::int32_t> tes
 
 void top_k(std::span<const float> scores, std::span<std::int32_t> top, TopBuffer& buffer) {
   const std::size_t k = top.size();
-  auto& entries = buffer.entries;
-  entries.clear();
   if (k == 0) return;
-  const float guess = guess_threshold(scores, k);
-  collect(scores, k, guess, entries);
-  if (entries.size() < k && guess > kExcluded) collect(scores, k, kExcluded, entries);
-  std::sort(entries.begin(), entries.end(), before);
-  for (std::size_t i = 0; i < k; ++i) top[i] = i < entries.size() ? entries[i].item : -1;
+  const float least = least_score(scores, k, buffer.maxima);
+  // Numbers next to 0 are not told apart where a library has switched them off in the processor.
+  constexpr float kSmallest = std::numeric_limits<float>::min();
+  collect(scores, k, std::abs(least) < kSmallest ? -kSmallest : std::nextafter(least, kExcluded), buffer.keys);
+  put_in_order(buffer.keys, top);
 }
 
 }  // namespace tastespace

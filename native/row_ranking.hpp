@@ -28,11 +28,8 @@ void rank_items(std::span<const float> scores, std::span<const std::int32_t> tes
 
 // Reusable memory for `top_k`.
 struct TopBuffer {
-  struct Entry {
-    float score;
-    std::int32_t item;
-  };
-  std::vector<Entry> entries;
+  std::vector<std::uint64_t> keys;  // of score and item: a larger key comes first
+  std::vector<float> maxima;
 };
 
 // The best k candidates in order; the rest of `top` is filled with -1 where there are fewer.

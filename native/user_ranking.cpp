@@ -1,15 +1,12 @@
 #include "user_ranking.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 #include "parallel_errors.hpp"
+#include "scored_rows.hpp"
 
 namespace tastespace {
 namespace {
-
-constexpr std::int64_t kTileBytes = 1 << 20;  // of scores: they should stay in the second-level cache
-constexpr std::int64_t kTileUsers = 16;
 
 // Collects ranks and top lists of a block of users, row of scores by row of scores.
 class RankCollector {
@@ -27,7 +24,7 @@ class RankCollector {
   void add_row(std::int64_t b, std::span<float> scores, TopBuffer& buffer) {
     const std::int32_t user = users_[b];
     if (!prepare_row(scores, n_items_, excluded_.of(user))) {
-      record_nan(b);
+      nan_user_.report(b);
       return;
     }
     exclude_others(scores, allowed_);
@@ -36,24 +33,18 @@ class RankCollector {
   }
 
   Ranked finish() {
-    out_.nan_user = nan_user_;
+    out_.nan_user = nan_user_.get();
     return std::move(out_);
   }
 
  private:
-  void record_nan(std::int64_t b) {  // the smallest position, whichever thread comes first
-    std::int64_t known = nan_user_;
-    while ((known < 0 || b < known) && !nan_user_.compare_exchange_weak(known, b)) {
-    }
-  }
-
   std::span<const std::int32_t> users_;
   const Lists& excluded_;
   const Lists& test_;
   std::span<const std::uint8_t> allowed_;
   std::int64_t n_items_, k_;
   std::vector<std::int64_t> starts_;
-  std::atomic<std::int64_t> nan_user_{-1};
+  FirstPosition nan_user_;
   Ranked out_;
 };
 
@@ -62,30 +53,11 @@ class RankCollector {
 Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
                          std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
                          std::int64_t k, int threads, std::span<const std::uint8_t> allowed) {
-  const auto n = static_cast<std::int64_t>(users.size());
-  const std::int64_t stride = items.padded_items();
-  const std::int64_t tile = std::clamp<std::int64_t>(kTileBytes / (4 * stride), 1, kTileUsers);
   RankCollector ranks(users, excluded, test, items.n_items(), k, allowed);
-  ParallelErrors errors;
-  // No thread without work: to start one takes longer than to rank for one user.
-  const int workers = static_cast<int>(std::clamp<std::int64_t>((n + tile - 1) / tile, 1, threads));
-#pragma omp parallel num_threads(workers)
-  {
-    std::vector<float> scores;
-    GatheredRows gathered;
-    TopBuffer buffer;
-    errors.run([&] { scores.resize(tile * stride); });
-#pragma omp for schedule(dynamic)
-    for (std::int64_t first = 0; first < n; first += tile)
-      errors.run([&] {
-        const std::int64_t last = std::min(n, first + tile);
-        gathered.gather(model, users.subspan(first, last - first), items.dim());
-        score_block(items, gathered.rows(), scale, last - first, scores);
-        for (std::int64_t b = first; b < last; ++b)
-          ranks.add_row(b, std::span(scores).subspan((b - first) * stride, stride), buffer);
-      });
-  }
-  errors.rethrow();
+  for_scored_rows<TopBuffer>(items, model, scale, users, threads,
+                             [&](std::int64_t b, std::span<float> row, TopBuffer& buffer) {
+                               ranks.add_row(b, row, buffer);
+                             });
   return ranks.finish();
 }
 

@@ -21,6 +21,17 @@ def space_arguments(**changes):
     return found | changes
 
 
+def exact_items(**changes):
+    """What `list_with_vectors` needs besides."""
+    found = {
+        "item_vectors": np.ones((4, 2), np.float32),
+        "by_distance": True,
+        "item_bias": np.empty(0, np.float32),
+        "item_rows": None,
+    }
+    return found | changes
+
+
 BAD_SPACES = [
     ({"user_vectors": np.ones((3, 50), np.float32)}, "user_vectors: expected 2 values"),
     ({"vector_terms": np.zeros(1, np.float32)}, "vector_terms: expected 3"),
@@ -43,6 +54,7 @@ def test_vectors_of_every_kernel(change, message):
         (_native.score_users, {}),
         (_native.nearest_interests, {}),
         (_native.rank_with_vectors, {**none, **test, "k": 2}),
+        (_native.list_with_vectors, {**none, **exact_items(), "k": 2}),
         (_native.mix_with_vectors, {**none, **mix}),
         (_native.mix_with_scores, {**none, **mix, "scores": np.zeros((n, 4), np.float32)}),
     ):
@@ -218,3 +230,21 @@ def test_half_steps_of_als():
     }
     with pytest.raises(ValueError, match="columns: expected indices"):
         _native.als_half_step(**given)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"item_vectors": np.ones((4, 3), np.float32)}, "item_vectors: expected 2 values"),
+        ({"item_vectors": np.ones((3, 2), np.float32)}, "item_vectors: expected 4 values"),
+        ({"item_bias": np.ones(3, np.float32)}, "item_bias: expected 4"),
+        ({"item_rows": np.arange(3, dtype=np.int32)}, "item_rows: expected 4"),
+        ({"item_rows": np.array([0, 1, 2, 4], np.int32)}, r"item_rows: expected indices within 0 \.\.\. 3, given 4"),
+        ({"allowed": np.ones(3, np.uint8)}, "allowed: expected 4"),
+        ({"k": -1}, "k: expected 0 or more"),
+    ],
+)
+def test_items_of_lists_with_scores(change, message):
+    none = {"excluded_offsets": np.zeros(3, np.int64), "excluded_items": np.empty(0, np.int32)}
+    with pytest.raises(ValueError, match=message):
+        _native.list_with_vectors(**space_arguments(), **none, **(exact_items() | {"k": 2} | change), threads=1)

@@ -1,6 +1,7 @@
 """Types of the compiled kernels. Arrays must be C-contiguous and of exactly the type given."""
 
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,13 @@ def build_csr_with_sources(
     """As `build_csr`, with ``(sources, starts)``: entry ``c`` of the matrix was built from the input positions
     ``sources[starts[c]:starts[c + 1]]``, ascending.
     """
+
+class ArrowColumns:
+    """Copies of arrays of numbers, which a library of data frames takes over once, as the columns of a frame."""
+
+    def __init__(self, columns: dict[str, NDArray[Any]]) -> None: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """The columns as a structure, in capsules of the Arrow C data interface."""
 
 class PackedItems:
     """Item vectors in the order in which the kernels read them; nothing of it changes, so threads may share one."""
@@ -69,6 +77,30 @@ def rank_with_vectors(
     ``top`` a row of k item indices per user (-1 where there are fewer candidates). ``nan_user`` is the position
     in ``users`` of the first user with a NaN score, or -1. Scores are the largest, over the user's vectors, of
     ``scale * <x, v> + vector_term + item_term``. Items whose value in ``allowed`` is 0 are no candidates.
+    """
+
+def list_with_vectors(
+    user_vectors: NDArray[np.float32],
+    vector_terms: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    items: PackedItems,
+    scale: float,
+    item_vectors: NDArray[np.float32],
+    by_distance: bool,
+    item_bias: NDArray[np.float32],
+    item_rows: NDArray[np.int32] | None,
+    users: NDArray[np.int32],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
+    k: int,
+    threads: int,
+    allowed: NDArray[np.uint8] | None = None,
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int, int]:
+    """``(top, scores, interests, n_found, nan_user)`` for a block of users, each of the first three with k per user.
+
+    The items of `rank_with_vectors`, with the scores and in the order of `pair_scores`; -1, NaN and -1 where there are
+    fewer candidates. ``n_found`` counts the entries that are items. ``item_rows`` are the rows in ``item_vectors`` of
+    the items in ``items``, where these are not all; ``top`` has such rows.
     """
 
 def rank_with_scores(

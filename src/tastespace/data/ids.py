@@ -29,11 +29,13 @@ class IdMap:
     ([1, 0], 'a', 2)
     """
 
-    __slots__ = ("_ids", "_kind")
+    __slots__ = ("_ids", "_kind", "_numbers")
 
     def __init__(self, ids: pl.Series, kind: str = "id") -> None:
         self._ids = ids.rechunk()
         self._kind = kind
+        # The same memory: polars takes many times longer to look at a few values.
+        self._numbers = self._ids.to_numpy() if fits_numpy(self._ids.dtype) and not self._ids.null_count() else None
 
     @property
     def series(self) -> pl.Series:
@@ -56,6 +58,9 @@ class IdMap:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IdMap, (self._ids, self._kind)
+
     def __repr__(self) -> str:
         return f"IdMap({len(self):,} {self._kind}s, {self._ids.dtype})"
 
@@ -63,11 +68,15 @@ class IdMap:
         """The ids at ``indices``, shape ``(n,)``."""
         return rows_at(self._ids, indices)
 
+    def column(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any] | pl.Series:
+        """`take` for `frame_of`: ids that are numbers as an array."""
+        return self.take(indices) if self._numbers is None else self._numbers[indices]
+
     def find(self, externals: Iterable[Any] | pl.Series) -> NDArray[np.int64]:
         """Index of each id, -1 where it is unknown. Shape ``(n,)``."""
         given = externals if isinstance(externals, (pl.Series, np.ndarray)) else list(externals)
-        if isinstance(given, list) and len(given) == 1 and self._is_plain(given[0]):
-            return np.array([self._find_one(given[0])], dtype=np.int64)
+        if isinstance(given, list) and len(given) == 1 and self.is_plain(given[0]):
+            return np.array([self.find_one(given[0])], dtype=np.int64)
         wanted = self._as_own_type(given)
         if not len(self) or wanted is None:
             return np.full(len(given), -1, dtype=np.int64)
@@ -78,12 +87,18 @@ class IdMap:
         same = (rows_at(self._ids, at) == wanted).fill_null(False)
         return np.where(same.to_numpy(), at, -1)
 
-    def _is_plain(self, external: Any) -> bool:
+    def is_plain(self, external: Any) -> bool:
         """Whether this is text or a whole number, as all ids are: then one is found without a column of it."""
         own = self._ids.dtype
         return (type(external) is str and own == pl.String) or (type(external) is int and own.is_integer())
 
-    def _find_one(self, external: str | int) -> int:
+    def find_one(self, external: str | int) -> int:
+        """Index of one id that `is_plain`, -1 where it is unknown."""
+        if self._numbers is not None:
+            if not len(self) or not int(self._numbers[0]) <= external <= int(self._numbers[-1]):  # type: ignore[operator]
+                return -1  # also what no number of this type can be
+            at = int(self._numbers.searchsorted(self._numbers.dtype.type(external)))
+            return at if self._numbers[at] == external else -1
         at = bisect_left(self._ids, external)  # text in the order of its characters, as in polars
         return at if at < len(self) and self._ids[at] == external else -1
 

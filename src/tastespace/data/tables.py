@@ -6,7 +6,7 @@ more than the column being read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace.checks import is_whole
 from tastespace.data.ids import plain_series
 from tastespace.data.text_tables import TextTable, shown_names
@@ -355,10 +356,30 @@ def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     >>> stacked([pl.DataFrame({"a": [1]}), pl.DataFrame({"a": [2]})])["a"].to_list()
     [1, 2]
     """
+    if len(frames) == 1:
+        return frames[0]
     whole = frames[0].clone()
     for frame in frames[1:]:
         whole.vstack(frame, in_place=True)
     return whole
+
+
+def frame_of(columns: Mapping[str, NDArray[Any] | pl.Series]) -> pl.DataFrame:
+    """A frame of arrays of numbers and of series, by name; many times faster than polars' own way for short ones.
+
+    >>> frame_of({"user": pl.Series(["ann", "bob"]), "rank": np.array([1, 2])}).rows()
+    [('ann', 1), ('bob', 2)]
+    """
+    arrays = {name: values for name, values in columns.items() if isinstance(values, np.ndarray)}
+    if not arrays:
+        return pl.DataFrame(dict(columns))
+    numbers = pl.DataFrame(_native.ArrowColumns(arrays))
+    if len(arrays) == len(columns):
+        return numbers
+    of_numbers = iter(numbers.get_columns())
+    return pl.DataFrame(
+        [next(of_numbers) if name in arrays else values.alias(name) for name, values in columns.items()]  # type: ignore[union-attr]
+    )
 
 
 def reordered(frame: pl.DataFrame, order: NDArray[np.int64]) -> pl.DataFrame:

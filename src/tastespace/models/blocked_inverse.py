@@ -22,8 +22,9 @@ from threadpoolctl import threadpool_limits
 from tastespace.models.lapack import capsule_address, inverse_in_place
 
 Floats = TypeVar("Floats", np.float32, np.float64)
-_BLOCK = 512  # rows that are eliminated at once; the products with the pivot take 2 n^2 times this number
-_TILE = 512  # columns of one product
+_BLOCK = 256  # rows that are eliminated at once; the products with the pivot take 2 n^2 times this number
+_TILE = 1024  # columns of one product
+_CORNER = 256  # columns of one product at the diagonal: what it computes above the diagonal is of no use
 
 
 def blocked_inverse(matrix: NDArray[Floats], threads: int, block: int = _BLOCK) -> int:
@@ -37,36 +38,50 @@ def blocked_inverse(matrix: NDArray[Floats], threads: int, block: int = _BLOCK) 
     (0, [0.25, 0.0625, 0.5])
     """
     assert matrix.flags.f_contiguous
-    n = len(matrix)
+    first: int
+    n: int = len(matrix)
     column = np.empty((n, min(n, block)), dtype=matrix.dtype, order="F")
     product = np.empty_like(column)
     with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
         for first in range(0, n, block):
-            last = min(n, first + block)
-            width: int = last - first
+            last: int = min(n, first + block)
             pivot: NDArray[Any]
             failed, pivot = _inverse_of_pivot(matrix[first:last, first:last])
             if failed:
                 return first + failed
-            column[:first, :width] = matrix[first:last, :first].T
-            column[first:last, :width] = 0
-            column[last:, :width] = matrix[last:, first:last]
+            tiles = [*_parts(0, first, _TILE), *_parts(last, n, _TILE)]  # all but the rows of the pivot
 
-            def multiply(start: int, pivot: NDArray[Any] = pivot, width: int = width) -> None:
-                rows = slice(start, min(n, start + _TILE))
-                _add_product(product[rows, :width], column[rows, :width], pivot, add=False)
+            def multiply(tile: slice, pivot: NDArray[Any] = pivot, own: slice = slice(first, last)) -> None:
+                above = tile.stop <= own.start
+                column[tile, : len(pivot)] = matrix[own, tile].T if above else matrix[tile, own]
+                _add_product(product[tile, : len(pivot)], column[tile, : len(pivot)], pivot, add=False)
 
-            def eliminate(start: int, width: int = width) -> None:
-                end = min(n, start + _TILE)
-                _add_product(matrix[start:, start:end], product[start:, :width], column[start:end, :width].T, add=True)
+            def eliminate(tile: slice, own: slice = slice(first, last)) -> None:
+                parts = [(rows, tile) for rows in (slice(tile.stop, own.start), slice(max(tile.stop, own.stop), n))]
+                parts += [(slice(part.start, tile.stop), part) for part in _parts(tile.start, tile.stop, _CORNER)]
+                width = own.stop - own.start
+                for rows, columns in parts:
+                    if rows.start < rows.stop:
+                        right = column[columns, :width].T
+                        _add_product(matrix[rows, columns], product[rows, :width], right, add=True)
 
-            for work in (multiply, eliminate):
-                list(pool.map(work, range(0, n, _TILE)))
-            matrix[first:last, :first] = product[:first, :width].T
+            def put_back(tile: slice, own: slice = slice(first, last)) -> None:
+                width = own.stop - own.start
+                if tile.stop <= own.start:
+                    matrix[own, tile] = product[tile, :width].T
+                else:
+                    matrix[tile, own] = product[tile, :width]
+
+            for work in (multiply, eliminate, put_back):
+                list(pool.map(work, tiles))
             matrix[first:last, first:last] = -pivot
-            matrix[last:, first:last] = product[last:, :width]
         list(pool.map(lambda start: _negate(matrix[start:, start : start + _TILE]), range(0, n, _TILE)))
     return 0
+
+
+def _parts(first: int, last: int, size: int) -> list[slice]:
+    """The range from first to last in parts of at most this size."""
+    return [slice(start, min(last, start + size)) for start in range(first, last, size)]
 
 
 def _inverse_of_pivot(block: NDArray[Floats]) -> tuple[int, NDArray[Floats]]:

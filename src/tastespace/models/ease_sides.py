@@ -42,7 +42,7 @@ def single_item_weights(matrix: sp.csr_array, regularization: float, threads: in
     lower[np.diag_indices_from(lower)] += np.float32(regularization)
     if blocked_inverse(lower, threads):
         return None
-    _mirror_lower(lower)
+    _mirror_lower(lower, threads)
     inverse = lower.T  # the same matrix, with contiguous rows
     diagonal = inverse.diagonal().astype(np.float64)
     if not (diagonal > 0).all() or not _is_precise(inverse, diagonal, matrix, regularization, threads):
@@ -105,7 +105,7 @@ class UserSide:
         singular besides, as with users alike: large numbers cancel then. Two ways to the same scores tell.
         """
         full = _inverse(matrix, regularization, threads)
-        _mirror_lower(full)
+        _mirror_lower(full, threads)
         exact = full.T  # the same matrix, with contiguous rows
         by_item = matrix.T.tocsr()
         leverage = np.empty(matrix.shape[1])
@@ -202,25 +202,31 @@ def _inverse(rows: sp.csr_array, regularization: float, threads: int) -> NDArray
 
 
 def _gram(rows: sp.csr_array, threads: int) -> NDArray[Any]:
-    """Rows rows', dense and in column order; a product of sparse matrices takes more memory where most is not 0."""
-    n, columns = rows.shape[0], rows.T.tocsr()
-    dense = np.empty((n, n), dtype=rows.dtype, order="F")
+    """Rows rows', dense and in column order, from the diagonal on; what is above it means nothing.
+
+    In strips: a product of sparse matrices takes more memory where most is not 0.
+    """
+    n, by_column = rows.shape[0], rows.T.tocsc()
+    dense = np.zeros((n, n), dtype=rows.dtype, order="F")
 
     def multiply(first: int, last: int) -> None:
-        dense[:, first:last] = (rows[first:last] @ columns).toarray().T
+        dense[first:, first:last] = (rows[first:last] @ by_column[:, first:].tocsr()).toarray().T
 
     _in_parts(n, _GRAM_ROWS, threads, multiply)
     return dense
 
 
-def _mirror_lower(matrix: NDArray[np.floating[Any]]) -> None:
+def _mirror_lower(matrix: NDArray[np.floating[Any]], threads: int) -> None:
     """Copy the lower triangle to the upper one, in place."""
-    n = len(matrix)
-    for first in range(0, n, _STRIP):
-        last = min(n, first + _STRIP)
+
+    def mirror(first: int, last: int) -> None:
         corner = np.tril(matrix[first:last, first:last])
         matrix[first:last, first:last] = corner + np.tril(corner, -1).T
-        matrix[first:last, last:] = matrix[last:, first:last].T
+        for start in range(last, len(matrix), last - first):  # squares: both sides stay in the cache
+            rows = slice(start, start + last - first)
+            matrix[first:last, rows] = matrix[rows, first:last].T
+
+    _in_parts(len(matrix), _GRAM_ROWS, threads, mirror)
 
 
 def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:

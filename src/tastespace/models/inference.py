@@ -58,6 +58,12 @@ class InferenceMixin:
     _stored_index: StoredIndex | None = None
     """The index file of the directory that the model was loaded from."""
 
+    _kept_lists: Any = None
+    """What answered the last plain request, `recommend.topk.TopKLists`; not part of copies and files."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_kept_lists"}
+
     _cluster: Any = None
     _callbacks: Sequence[Any] = ()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,23 @@ _PRODUCTS_PER_BLOCK = 1_000_000_000  # multiplications in one call, some tenths 
 _FEWEST_USERS = 64
 
 
+class ScoredLists(NamedTuple):
+    """Scores of lists from vectors, taken from the differences themselves; the lists are in the order of these."""
+
+    scores: NDArray[np.float32]
+    """Shape ``(n, k)``; NaN where there are fewer candidates."""
+    interests: NDArray[np.int32]
+    """Which of the user's vectors gives each score, -1 where there is none."""
+    n_found: int
+    """Entries of the lists that are items."""
+
+
+_BlockLists: TypeAlias = tuple[
+    NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]
+]
+"""Rows of users, and what is excluded and tested for each as offsets and items."""
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """The lists of some users."""
@@ -44,6 +61,8 @@ class Block:
     """The test items that belong to `test_ranks`."""
     source: VectorSpace | NDArray[np.float32]
     """Where the scores came from."""
+    scored: ScoredLists | None = None
+    """Where the ranker was made to give it: what each entry of `top` scores."""
 
     @cached_property
     def owner(self) -> NDArray[np.int64]:
@@ -71,7 +90,8 @@ class BlockRanker:
 
     ``excluded`` and ``test`` are lists of item indices per user of the model, as offsets and items; a user's
     test items must not be among the excluded. ``candidates`` (ascending item indices) restricts what is ranked; there
-    must be no test items then.
+    must be no test items then. With ``scored`` lists from vectors have scores and are in the order of these
+    (`ScoredLists`); there must be no test items then either.
     """
 
     def __init__(
@@ -84,8 +104,10 @@ class BlockRanker:
         k: int,
         threads: int,
         candidates: NDArray[np.int32] | None = None,
+        scored: bool = False,
     ) -> None:
         self._model = model
+        self._scored = scored
         self._excluded = (excluded_offsets, excluded_items)
         self._test = (test_offsets, test_items)
         self._k = k
@@ -93,6 +115,7 @@ class BlockRanker:
         self._candidates = candidates
         self._space = model.vectors()
         self._vectors = None if self._space is None else self._checked(self._space)
+        self._exact = None if self._space is None else self._space.exact_items
         self._packed: _native.PackedItems | None = None
 
     def _checked(self, space: VectorSpace) -> ScoringVectors:
@@ -118,11 +141,11 @@ class BlockRanker:
 
     def blocks(self, users: NDArray[np.int32], k: int | None = None) -> Iterator[Block]:
         """The blocks of these users, in order; lists of another length where k is given."""
-        size = self._block_size
+        size, length = self._block_size, self._k if k is None else k
         for first in range(0, len(users), size):
-            yield self._block(np.ascontiguousarray(users[first : first + size]), self._k if k is None else k)
+            yield self._block(np.ascontiguousarray(users[first : first + size]), length)
 
-    @property
+    @cached_property
     def _block_size(self) -> int:
         if self._space is not None:
             space = self._space
@@ -136,14 +159,20 @@ class BlockRanker:
             source = self._space
             few = _FEW_CANDIDATES * self._model.train_.n_items
             if self._candidates is None or (len(users) <= _FEW_USERS and len(self._candidates) >= few):
-                test_ranks, top, nan_user = _native.rank_with_vectors(
-                    *self._vectors, users, *self._excluded, *self._test, k, self._threads, self._allowed
-                )
+                rows, vectors, allowed = None, self._vectors, self._allowed
+                lists: _BlockLists = (users, *self._excluded, *self._test)
             else:
+                rows, allowed = self._candidates, None
                 vectors = self._among_candidates(self._space, self._vectors, users)
                 lists = self._lists_of(users)
-                test_ranks, top, nan_user = _native.rank_with_vectors(*vectors, *lists, k, self._threads)
-                top = self._item_rows(top)
+            if self._scored and self._exact is not None:
+                top, scores, interests, n_found, nan_user = _native.list_with_vectors(
+                    *vectors, *self._exact, rows, *lists[:3], k, self._threads, allowed
+                )
+                self._require_numbers(users, nan_user)
+                return Block(users, top, *_no_tests(len(users)), source, ScoredLists(scores, interests, n_found))
+            test_ranks, top, nan_user = _native.rank_with_vectors(*vectors, *lists, k, self._threads, allowed)
+            top = top if rows is None else self._item_rows(top)
         else:
             source = self._scores(users)
             test_ranks, top, nan_user = _native.rank_with_scores(
@@ -174,9 +203,7 @@ class BlockRanker:
         position[self._candidates] = np.arange(len(self._candidates), dtype=np.int32)
         return position
 
-    def _lists_of(
-        self, users: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    def _lists_of(self, users: NDArray[np.int32]) -> _BlockLists:
         """Rows of these users, and the items excluded and tested for them as offsets and items."""
         if self._candidates is None:
             return users, *self._excluded, *self._test
@@ -243,6 +270,13 @@ def no_items(n_users: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     offsets, items = np.zeros(n_users + 1, dtype=np.int64), np.empty(0, dtype=np.int32)
     offsets.flags.writeable = items.flags.writeable = False
     return offsets, items
+
+
+@lru_cache(maxsize=8)
+def _no_tests(n_users: int) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """`Block.n_test`, `Block.test_ranks` and `Block.test_items` of users without test items."""
+    nothing = np.empty(0, dtype=np.int32)
+    return np.zeros(n_users, dtype=np.int64), nothing.reshape(0, 3), nothing
 
 
 def _not_finite(values: NDArray[np.float32]) -> NDArray[np.int64]:

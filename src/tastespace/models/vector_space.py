@@ -15,7 +15,18 @@ from tastespace.data.mapped_arrays import all_finite
 from tastespace.errors import DataError
 from tastespace.threads import resolve_threads
 
+_NO_BIAS = np.empty(0, dtype=np.float32)
 _FEW_PAIRS = 2000  # whose scores one thread computes before another has started
+
+
+class ExactItems(NamedTuple):
+    """Items as the kernels take them that compute scores from the differences themselves."""
+
+    vectors: NDArray[np.float32]
+    """Shape ``(n_items, dim)``."""
+    by_distance: bool
+    bias: NDArray[np.float32]
+    """One for each item, or none."""
 
 
 class ScoringVectors(NamedTuple):
@@ -127,6 +138,12 @@ class VectorSpace:
         )
 
     @property
+    def exact_items(self) -> ExactItems:
+        """The items for scores from the differences themselves."""
+        bias = _NO_BIAS if self.item_bias is None else np.ascontiguousarray(self.item_bias, dtype=np.float32)
+        return ExactItems(np.ascontiguousarray(self.item_vectors, dtype=np.float32), self.metric == "l2", bias)
+
+    @property
     def user_terms(self) -> NDArray[np.float32]:
         """What each user vector adds to its scores: minus its square, or nothing. Shape ``(n_vectors,)``."""
         if self.metric == "l2":
@@ -176,15 +193,12 @@ class VectorSpace:
 
         Distances are taken from the differences themselves, so that an item at a user's vector has distance 0.
         """
-        bias = np.empty(0, dtype=np.float32) if self.item_bias is None else self.item_bias
         if len(items) < _FEW_PAIRS:
             threads = 1
         return _native.pair_scores(
             np.ascontiguousarray(self.user_vectors, dtype=np.float32),
             self.user_offsets,
-            np.ascontiguousarray(self.item_vectors, dtype=np.float32),
-            by_distance=self.metric == "l2",
-            item_bias=np.ascontiguousarray(bias, dtype=np.float32),
+            *self.exact_items,
             users=np.ascontiguousarray(users, dtype=np.int32),
             items=np.ascontiguousarray(items, dtype=np.int32),
             threads=threads,

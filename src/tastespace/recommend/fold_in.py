@@ -66,11 +66,11 @@ def recommend_for(
     parts = []
     if known.n_users:
         lists = TopKLists(folded(model, known), request)
-        parts = list(lists.frames(RequestedUsers(known.users.series, np.arange(known.n_users, dtype=np.int32))))
+        parts = list(lists.frames(RequestedUsers(known.users, np.arange(known.n_users, dtype=np.int32))))
     if len(empty) and on_unknown == "popular":
         parts.append(TopKLists(model, request).popular(empty))
     if not parts:
-        parts = [pl.DataFrame(schema=TopKLists(model, request).schema(known.users.series))]
+        parts = [pl.DataFrame(schema=TopKLists(model, request).schema(known.users.series.dtype))]
     frame = stacked(parts)
     if given.equals(known.users.series):  # in this order already
         return from_polars(frame, known.backend)

@@ -26,6 +26,10 @@ class InterestChoices:
     boosts: Mapping[int, dict[int, float]] = field(default_factory=dict)
 
 
+NO_CHOICES = InterestChoices()
+"""Of requests that say nothing about interests, for users without a profile."""
+
+
 def is_given(choice: Any) -> bool:
     """Whether ``mute`` or ``boost`` says anything."""
     return choice is not None and (not hasattr(choice, "__len__") or len(choice) > 0)

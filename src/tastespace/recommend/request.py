@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace.checks import require_on_unknown, shortened
-from tastespace.data.ids import plain_series
+from tastespace.data.ids import IdMap, plain_series, rows_at
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import from_polars
 from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
@@ -46,6 +46,17 @@ class Request:
     titles: bool | str = False
     index: str = "exact"
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is asked for but a number of the best items: requests that are equal are the same then."""
+        asked = (self.items, self.filter, self.mix, self.diversity, self.column, self.mute, self.boost, self.rules)
+        return (
+            all(one is None for one in asked)
+            and self.titles is False
+            and type(self.k) is int
+            and type(self.threads) is int
+        )
+
 
 def as_list(ids: Any) -> Any:
     """One id or several, as something with a length."""
@@ -64,8 +75,23 @@ def as_list(ids: Any) -> Any:
 class RequestedUsers:
     """The users of a request in its order: their ids, and their rows, -1 for those whom the model cannot serve."""
 
-    ids: pl.Series
+    users: IdMap | pl.Series
+    """The ids of all users of the model where all that are requested are known; else those of the request."""
     rows: NDArray[np.int32]
+
+    @property
+    def ids(self) -> pl.Series:
+        """The id of each."""
+        return self.users if isinstance(self.users, pl.Series) else self.users.take(self.rows)
+
+    @property
+    def id_type(self) -> pl.DataType:
+        """Type of the ids."""
+        return self.users.dtype if isinstance(self.users, pl.Series) else self.users.series.dtype
+
+    def column(self, at: NDArray[np.integer[Any]]) -> NDArray[Any] | pl.Series:
+        """The ids at these positions of the request, for `frame_of`."""
+        return rows_at(self.users, at) if isinstance(self.users, pl.Series) else self.users.column(self.rows[at])
 
 
 def requested_users(model: Recommender, users: Any, on_unknown: str) -> RequestedUsers:
@@ -88,7 +114,11 @@ def requested_users(model: Recommender, users: Any, on_unknown: str) -> Requeste
                 f"{train.n_users:,}",
                 train.users[int(without[0])],
             )
-        return RequestedUsers(train.users.series, rows)
+        return RequestedUsers(train.users.series if len(without) else train.users, rows)
+    if train.users.is_plain(users):  # one user, as in most requests
+        rows = np.array([train.users.find_one(users)], dtype=np.int32)
+        if rows[0] >= 0 and model.can_serve(rows)[0]:
+            return RequestedUsers(train.users, rows)
     wanted = as_list(users)
     if not len(wanted):
         raise DataError("the list of users is empty; leave users out for all users.")
@@ -98,17 +128,19 @@ def requested_users(model: Recommender, users: Any, on_unknown: str) -> Requeste
             return RequestedUsers(train.users.series[:0], np.empty(0, dtype=np.int32))
     find = train.users.index_of if on_unknown == "error" else train.users.find
     rows = find(wanted).astype(np.int32)
-    if not (rows < 0).any():
+    known = np.flatnonzero(rows >= 0)
+    without = known[~model.can_serve(rows[known])]
+    if len(without) and on_unknown == "error":
+        raise _without_history(train, rows[without], len(rows), "on_unknown='skip' leaves them out.")
+    if len(known) == len(rows):
+        if not len(without):
+            return RequestedUsers(train.users, rows)
         ids = train.users.take(rows)
     else:
         ids = wanted if isinstance(wanted, pl.Series) else plain_series("user", list(wanted))
         if ids.dtype.is_integer() and train.users.series.dtype.is_integer():
             own = ids.cast(train.users.series.dtype, strict=False)  # as in lists without unknown users
             ids = own if own.null_count() == ids.null_count() else ids
-    known = np.flatnonzero(rows >= 0)
-    without = known[~model.can_serve(rows[known])]
-    if len(without) and on_unknown == "error":
-        raise _without_history(train, rows[without], len(rows), "on_unknown='skip' leaves them out.")
     rows[without] = -1
     return RequestedUsers(ids, rows)
 

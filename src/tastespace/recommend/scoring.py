@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
-from tastespace.models.ranking import Block, BlockRanker, no_items
+from tastespace.models.ranking import Block, BlockRanker, ScoredLists, no_items
 from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.closeness import Rows, UserCloseness, items_as_queries
 from tastespace.threads import resolve_threads
@@ -196,7 +196,8 @@ class ScoringIndex:
 
     def ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> Ranker:
         """What finds the lists of `top_k`; vectors that make no sense are an error."""
-        return BlockRanker(self.model, *excluded, *no_items(self.train.n_users), k, self.threads, candidates)
+        nothing = no_items(self.train.n_users)
+        return BlockRanker(self.model, *excluded, *nothing, k, self.threads, candidates, scored=True)
 
     def ranked(self, ranker: Ranker, users: NDArray[np.int32], k: int | None = None) -> Iterator[tuple[Block, TopK]]:
         """The lists of `top_k` from a `ranker`, of another length where k is given."""
@@ -213,7 +214,8 @@ class ScoringIndex:
         closeness, interests = found.scores, found.interests
         if interests is None:
             closeness, interests = self.nearest_interests(users[found.query], found.rows)
-        return replace(found, interests=interests, distances=-closeness if self.has_distances else None)
+        distances = -closeness if self.has_distances else None
+        return TopK(found.query, found.rank, found.rows, found.scores, interests, distances)
 
     # ---- lists of one user's interests -----------------------------------------------------------------------
 
@@ -359,7 +361,9 @@ class ScoringIndex:
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in excluded])]).astype(np.int64)
         rows = np.concatenate([np.asarray(rows, dtype=np.int32) for rows in excluded])
         queries = QueryModel(source, Interactions(IdMap(pl.Series(np.arange(n)), "query"), ids, offsets, rows))
-        ranker = BlockRanker(queries, offsets, rows, *no_items(n), min(k, len(ids)), self.threads, candidates)
+        ranker = BlockRanker(
+            queries, offsets, rows, *no_items(n), min(k, len(ids)), self.threads, candidates, scored=True
+        )
         blocks = list(ranker.blocks(np.arange(n, dtype=np.int32)))
         parts = [self._scored(block) for block in blocks]
         first = np.cumsum([0, *(len(block.users) for block in blocks)])
@@ -374,6 +378,8 @@ class ScoringIndex:
 
     def _scored(self, block: Block) -> TopK:
         """The lists of a block with exact scores, in the order of these."""
+        if block.scored is not None:
+            return _flat(block.top, block.scored)
         query, place = np.nonzero(block.top >= 0)
         rows = block.top[query, place]
         scores, interests = block.scores_of(query, rows, self.threads)
@@ -398,6 +404,24 @@ class ScoringIndex:
         if scores is None:
             raise ParameterError(f"{type(self.model).__name__} does not compare items, so it has no similar ones.")
         return scores
+
+
+def _flat(top: NDArray[np.int32], scored: ScoredLists) -> TopK:
+    """Lists of shape ``(n, k)`` entry by entry."""
+    if scored.n_found == top.size:
+        query, rank = _places(*top.shape)
+        return TopK(query, rank, top.ravel(), scored.scores.ravel(), scored.interests.ravel())
+    query, place = np.nonzero(top >= 0)
+    rank = (place + 1).astype(np.int32)
+    return TopK(query, rank, top[query, place], scored.scores[query, place], scored.interests[query, place])
+
+
+@lru_cache(maxsize=4)
+def _places(n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """`TopK.query` and `TopK.rank` of n lists of k entries each, which nobody may change."""
+    query, rank = np.repeat(np.arange(n), k), np.tile(np.arange(1, k + 1, dtype=np.int32), n)
+    query.flags.writeable = rank.flags.writeable = False
+    return query, rank
 
 
 class QueryModel(Recommender):

@@ -6,6 +6,7 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ from numpy.typing import NDArray
 
 from tastespace.atomic import atomic_write
 from tastespace.checks import is_whole, require_k
+from tastespace.computed_once import is_frozen
 from tastespace.data.attributes import item_titles
 from tastespace.data.ids import rows_at
-from tastespace.data.tables import from_polars, reordered, stacked
+from tastespace.data.tables import frame_of, from_polars, reordered, stacked
 from tastespace.errors import DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
-from tastespace.models.profiles import Profiles
 from tastespace.recommend.ann_lists import scoring_index
 from tastespace.recommend.frame_stream import STREAMED, write_frames
 from tastespace.recommend.interest_choices import (
+    NO_CHOICES,
     InterestChoices,
     interest_choices,
     is_by_user,
@@ -36,7 +38,7 @@ from tastespace.recommend.request import Request, RequestedUsers, candidate_rows
 from tastespace.recommend.rule_tables import rule_tables
 from tastespace.recommend.ruled_lists import RuledLists, apply_rules, pin_lists
 from tastespace.recommend.scoring import Lists, merged, require_interest_space
-from tastespace.threads import require_polars
+from tastespace.threads import require_polars, resolve_threads
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +48,11 @@ _EXACT_MIXES = ("proportional", "scaled")
 
 
 class TopKLists:
-    """The lists of one request, block by block."""
+    """The lists of one request, block by block. Nothing of it changes, so threads may share one."""
 
     def __init__(self, model: Recommender, request: Request) -> None:
         self._model = model
+        self._request = request
         self._index = scoring_index(model, request.threads, request.index)
         train = model.train_
         self._tables = rule_tables(train, request.rules, require_k(request.k))
@@ -57,7 +60,6 @@ class TopKLists:
         n_candidates = train.n_items if self._candidates is None else len(self._candidates)
         self._k = min(require_k(request.k), n_candidates)
         self._mute, self._boost = request.mute, request.boost
-        self._profiles = model.profiles if request.profile else Profiles()
         self._exclude_seen = request.exclude_seen
         self._mix = resolve_mix(self._index, request)
         if request.index == "ann" and self._mix.name in _EXACT_MIXES:
@@ -66,12 +68,32 @@ class TopKLists:
         self._lists = self._mixed(self._mix)
         self._titles = item_titles(train.item_attributes, request.titles) if request.titles else None
 
+    def answers(self, model: Recommender, request: Request, threads: int) -> bool:
+        """Whether these are the lists of this request, too: it is the same, and the model has learned nothing since."""
+        if self._model is not model or self._index.threads != threads or self._request != request:
+            return False
+        then, now = self._index.space, model.vectors()
+        return (
+            now is not None
+            and then is not None
+            and self._index.train is model.train_
+            and now.user_vectors is then.user_vectors
+            and now.user_offsets is then.user_offsets
+            and now.item_vectors is then.item_vectors
+            and now.item_bias is then.item_bias
+            and now.metric == then.metric
+            and is_frozen(now.user_vectors)
+            and is_frozen(now.item_vectors)
+        )
+
     def _mixed(self, mix: Mix) -> MixedLists:
         return MixedLists(self._index, mix, self._k, exclude_seen=self._exclude_seen, candidates=self._candidates)
 
     def blocks(self, rows: NDArray[np.int32], requested: NDArray[np.int32] | None = None) -> Lists:
         """The lists of the users at these rows; ``requested`` are rows too, -1 for those not in the model."""
         choices = self._choices(rows if requested is None else requested)
+        if choices is NO_CHOICES:
+            return self._plain(rows)
         muted = sorted(row for row, one in choices.muted.items() if one)
         boosted = [row for row, one in choices.boosts.items() if one] if self._boosted_mix != self._mix else []
         at_once = max(1, _MUTED_AT_ONCE // self._index.train.n_items)
@@ -104,6 +126,11 @@ class TopKLists:
                     first += len(block.users)
             yield block_of(users), merged(found)
 
+    @cached_property
+    def _plain(self) -> Callable[[NDArray[np.int32]], Lists]:
+        """From rows of users to their lists, where nobody has muted or boosted interests."""
+        return self._ruled(self._lists, NO_CHOICES)
+
     def _ruled(self, lists: MixedLists, choices: InterestChoices) -> Callable[[NDArray[np.int32]], Lists]:
         """From rows of users to their lists, under the rules where there are any."""
         excluded = lists.excluded(choices)
@@ -114,10 +141,11 @@ class TopKLists:
 
     def _choices(self, requested: NDArray[np.int32]) -> InterestChoices:
         """What request and profiles say of interests; ``requested`` are rows of users, -1: not in the model."""
-        asked = is_given(self._mute) or is_given(self._boost)
-        profiles = self._profiles.by_row(self._model.train_.users, requested)
+        asked = is_given(self._request.mute) or is_given(self._request.boost)
+        stored = self._model.profiles if self._request.profile else None
+        profiles = stored.by_row(self._model.train_.users, requested) if stored else {}
         if not asked and not profiles:
-            return InterestChoices()
+            return NO_CHOICES
         offsets = require_interest_space(self._model, "interests to mute or boost").user_offsets
         users = self._model.train_.users
         found = interest_choices(users, offsets, self._mute, self._boost, requested) if asked else InterestChoices()
@@ -130,43 +158,48 @@ class TopKLists:
         """
         known = np.flatnonzero(users.rows >= 0)
         lists = self.blocks(users.rows[known], users.rows)
-        return self._frames(users.ids, known, lists)
+        return self._frames(users, known, lists)
 
-    def _frames(self, ids: pl.Series, known: NDArray[np.int64], blocks: Lists) -> Iterator[pl.DataFrame]:
+    def _frames(self, users: RequestedUsers, known: NDArray[np.int64], blocks: Lists) -> Iterator[pl.DataFrame]:
         first = 0
         for block, found in blocks:
             at = known[first : first + len(block.users)]
             first += len(block.users)
-            columns = [
-                rows_at(ids, at[found.query]).alias("user"),
-                *self._item_columns(found.rows),
-                pl.Series("rank", found.rank),
-                pl.Series("score", found.scores),
-            ]
+            columns = {
+                "user": users.column(at[found.query]),
+                **self._item_columns(found.rows),
+                "rank": found.rank,
+                "score": found.scores,
+            }
             if self._index.has_distances:
-                columns.append(pl.Series("distance", found.distances))
+                assert found.distances is not None
+                columns["distance"] = found.distances
             if self._model.has_interests:
-                columns.append(pl.Series("interest", found.interests))
-            yield pl.DataFrame(columns)
+                assert found.interests is not None
+                columns["interest"] = found.interests
+            yield frame_of(columns)
 
-    def _item_columns(self, rows: NDArray[np.int32]) -> list[pl.Series]:
+    def _item_columns(self, rows: NDArray[np.int32]) -> dict[str, NDArray[Any] | pl.Series]:
         """The ids of items and, where they are asked for, their titles."""
-        ids = self._model.train_.items.take(rows).alias("item")
-        if self._titles is None:
-            return [ids]
-        return [ids, rows_at(self._titles, rows).alias("title")]
+        ids = {"item": self._model.train_.items.column(rows)}
+        return ids if self._titles is None else {**ids, "title": rows_at(self._titles, rows)}
 
     def popular(self, users: pl.Series) -> pl.DataFrame:
         """The most popular items, for users who are not in the model: their scores are null."""
         best = self._most_popular()
         n = len(users) * len(best)
-        columns = [
-            users.gather(pl.Series(np.repeat(np.arange(len(users)), len(best)), dtype=pl.UInt32)).alias("user"),
-            *self._item_columns(np.tile(best, len(users))),
-            pl.Series("rank", np.tile(np.arange(1, len(best) + 1, dtype=np.int32), len(users))),
-            *(pl.Series(name, [None], dtype=kind).new_from_index(0, n) for name, kind in self._value_columns().items()),
-        ]
-        return pl.DataFrame(columns)
+        nothing = {
+            name: pl.Series(name, [None], dtype=kind).new_from_index(0, n)
+            for name, kind in self._value_columns().items()
+        }
+        return frame_of(
+            {
+                "user": users.gather(pl.Series(np.repeat(np.arange(len(users)), len(best)), dtype=pl.UInt32)),
+                **self._item_columns(np.tile(best, len(users))),
+                "rank": np.tile(np.arange(1, len(best) + 1, dtype=np.int32), len(users)),
+                **nothing,
+            }
+        )
 
     def _most_popular(self) -> NDArray[np.int32]:
         """Rows of the k most popular items that the request and the rules allow."""
@@ -179,9 +212,9 @@ class TopKLists:
         offsets, lengths = np.array([0, len(ordered)]), np.array([self._k], dtype=np.int32)
         return apply_rules(tables, offsets, ordered, lengths, pinned, self._candidates, threads=1)[1]
 
-    def schema(self, users: pl.Series) -> dict[str, Any]:
-        """Columns of `frames` and their types."""
-        ids = {"user": users.dtype, "item": self._model.train_.items.series.dtype}
+    def schema(self, id_type: pl.DataType) -> dict[str, Any]:
+        """Columns of `frames` and their types, for users with ids of this type."""
+        ids = {"user": id_type, "item": self._model.train_.items.series.dtype}
         titles = {} if self._titles is None else {"title": pl.String}
         return {**ids, **titles, "rank": pl.Int32, **self._value_columns()}
 
@@ -193,9 +226,23 @@ class TopKLists:
         }
 
 
+def top_k_lists(model: Recommender, request: Request) -> TopKLists:
+    """The lists of a request. Those of the last plain one are kept with the model.
+
+    What is asked for one user after the other is mostly the same: then only the users are new.
+    """
+    if not request.is_plain:
+        return TopKLists(model, request)
+    model.require_fitted()
+    kept: TopKLists | None = model._kept_lists
+    if kept is None or not kept.answers(model, request, resolve_threads(request.threads)):
+        kept = model._kept_lists = TopKLists(model, request)
+    return kept
+
+
 def recommend(model: Recommender, users: Any, request: Request, on_unknown: str = "error") -> Any:
     """`Recommender.recommend`."""
-    lists = TopKLists(model, request)
+    lists = top_k_lists(model, request)
     requested = requested_users(model, users, on_unknown)
     unknown = np.flatnonzero(requested.rows < 0)
     if len(unknown) and on_unknown == "popular":
@@ -206,15 +253,15 @@ def recommend(model: Recommender, users: Any, request: Request, on_unknown: str 
         ids = requested.ids.gather(found["user"].cast(pl.UInt32)).alias("user")
         return from_polars(pl.DataFrame([ids, *found.get_columns()[1:]]), model.train_.backend)
     parts = list(lists.frames(requested))
-    empty = pl.DataFrame(schema=lists.schema(requested.ids))
-    return from_polars(stacked(parts) if parts else empty, model.train_.backend)
+    found = stacked(parts) if parts else pl.DataFrame(schema=lists.schema(requested.id_type))
+    return from_polars(found, model.train_.backend)
 
 
 def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """`Recommender.recommend_indices`."""
     model.require_fitted()
     mute, boost = (_by_id(model, "mute", request.mute), _by_id(model, "boost", request.boost))
-    lists = TopKLists(model, replace(request, mute=mute, boost=boost))
+    lists = top_k_lists(model, replace(request, mute=mute, boost=boost))
     n_users = model.train_.n_users
     wanted = np.arange(n_users) if rows is None else np.asarray(rows)
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
@@ -228,9 +275,13 @@ def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[
     scores = np.full(top.shape, np.nan, dtype=np.float32)
     served, first = np.flatnonzero(model.can_serve(wanted)), 0
     for block, found in lists.blocks(wanted[served].astype(np.int32)):
-        at = served[first + found.query]
-        top[at, found.rank - 1] = found.rows
-        scores[at, found.rank - 1] = found.scores
+        at = served[first : first + len(block.users)]
+        if len(found.rows) == len(at) * request.k:  # full lists, which is the rule
+            top[at] = found.rows.reshape(len(at), request.k)
+            scores[at] = found.scores.reshape(len(at), request.k)
+        else:
+            top[at[found.query], found.rank - 1] = found.rows
+            scores[at[found.query], found.rank - 1] = found.scores
         first += len(block.users)
     return top, scores
 
@@ -258,6 +309,6 @@ def recommend_to(model: Recommender, path: str | Path, users: Any, request: Requ
     try:
         # An open file, not its name: after an error polars may still create the file that it was to write.
         with atomic_write(path) as temporary, temporary.open("wb") as file:
-            return write_frames(frames, lists.schema(requested.ids), file, path.suffix)
+            return write_frames(frames, lists.schema(requested.id_type), file, path.suffix)
     except (OSError, pl.exceptions.PolarsError) as problem:
         raise DataError(f"{path} could not be written: {str(problem).splitlines()[0]}") from problem
