@@ -1,10 +1,10 @@
 """A table larger than memory: built, trained on, evaluated and answered from with user vectors in files.
 
-    python benchmarks/out_of_core.py --folder /tmp/large                            # 200 million interactions, 30 GB of files
-    python benchmarks/out_of_core.py --folder /tmp/small --interactions 2000000     # the same shape, in a minute
+    python benchmarks/out_of_core.py --folder /tmp/large                           # 200 million interactions, 30 GB
+    python benchmarks/out_of_core.py --folder /tmp/small --interactions 2000000    # the same shape, in a minute
 
-Stages, each in a process of its own whose memory is measured: generate (Parquet, a folder for each day), build, train (one
-epoch), memory (one epoch in memory on a tenth of the users, for the speed), evaluate and lists (of `--sample` users).
+Stages, each in a process of its own whose memory is measured: generate (Parquet, a folder for each day), build, train
+(one epoch), memory (one epoch in memory on a tenth of the users, for the speed), evaluate and lists (`--sample` users).
 A finished stage leaves its figures in the folder and is not repeated. docs/scaling.md holds what this printed.
 """
 
@@ -165,7 +165,8 @@ def run_all(arguments: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     print(
         f"{PER_USER * arguments.users:,} rows, {arguments.users:,} users, {arguments.items:,} items; DPCML "
-        f"dim={arguments.dim}, 2 interests, 5 negatives, users_at_once={arguments.users_at_once:,}; memory={arguments.memory}"
+        f"dim={arguments.dim}, 2 interests, 5 negatives, users_at_once={arguments.users_at_once:,}; "
+        f"memory={arguments.memory}"
     )
     found = {}
     for stage in STAGES:

@@ -78,7 +78,7 @@ def _takes_disturbed_executors(monkeypatch):
 
 def fit(parts, cluster, **more):
     train, valid, _ = parts
-    return MODEL.clone().fit(train, valid=valid, cluster=ClusterOptions(cluster, **{**HOW, **more}))
+    return MODEL.clone().fit(train, valid=valid, cluster=ClusterOptions(cluster, item_shards=2, **{**HOW, **more}))
 
 
 def pids(client):

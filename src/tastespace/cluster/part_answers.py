@@ -128,5 +128,5 @@ def _fitted_part(
     if best_epoch:
         shared = storage.read_arrays(f"best/shared-{best_epoch:05}")[0]
     else:
-        shared = shared_result(model, shared_state(task.root, task.token, task.round)[0])
+        shared = shared_result(model, shared_state(task))
     return fitted(model, train, users, shared)
