@@ -129,7 +129,7 @@ def test_negatives():
     [
         ({"positives": np.array([0, 7], np.int32)}, "positives: expected indices"),
         ({"offsets": np.array([0, 9])}, "offsets: expected"),
-        ({"last": 3}, "last"),
+        ({"last": 3}, "expected a range within 0 ... 2"),
         ({"alias_keep": np.ones(2, np.float32)}, "alias_keep: expected 3"),
         ({"threads": 0}, "threads"),
     ],
