@@ -19,7 +19,7 @@ from tastespace.cluster import BatchAnswers
 
 def write_lists(answers: BatchAnswers, users: str, out: str) -> None:
     meta = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in answers.schema().items()})
-    dd.read_parquet(users).map_partitions(answers, meta=meta).to_parquet(out)
+    dd.read_parquet(users).map_partitions(answers, meta=meta).to_parquet(out, write_index=False)
 
 
 def main() -> None:
