@@ -267,6 +267,7 @@ def test_partitions_without_users_or_interactions_and_items_of_one_partition(tmp
     rows += [(users[int(np.flatnonzero(where == 1)[0])], 99)]  # an item of one partition
     data = ts.Interactions.from_frame(pl.DataFrame(rows, schema=["user", "item"], orient="row"))
     model = DPCML.clone().fit(data, cluster=inline(partitions=5))
+    same(DPCML.clone().fit(data, cluster=inline(partitions=5, item_shards=2)), model)
     assert set(model.train_.items.series.to_list()) == {0, 1, 2, 3, 99}
     assert np.isfinite(model.item_vectors_).all()
     train = data.subset(partition_of(data.users.series, 2)[data.row_of_each()] == 1)  # one has users, but no rows

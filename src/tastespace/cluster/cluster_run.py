@@ -32,13 +32,13 @@ from tastespace.cluster.rounds import (
     PartTask,
     RoundResult,
     best_name,
-    library_version,
     shards_of,
     shared_name,
     state_name,
     train_round,
 )
 from tastespace.cluster.storage import DamagedFileError, Storage
+from tastespace.cluster.worker_version import library_version
 from tastespace.errors import ClusterError, ParameterError
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml import DPCML
@@ -169,7 +169,7 @@ class ClusterRun:
     def _combine(self, number: int, ends_epoch: int | None) -> list[ShardResult]:
         """Combine the changes of a round: here where there is one shard, else where the workers are."""
         tasks = [
-            ShardTask(self.storage.root, shard, number, self.n_partitions, self.model, ends_epoch)
+            ShardTask(self.storage.root, library_version(), shard, number, self.n_partitions, self.model, ends_epoch)
             for shard in range(self.shards.n_shards)
         ]
         return [combine_shard(tasks[0])] if len(tasks) == 1 else list(self.executor.run(combine_shard, tasks))

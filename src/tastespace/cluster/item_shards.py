@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tastespace.cluster.combine import combine
 from tastespace.cluster.model_parts import SHARED, projected
 from tastespace.cluster.storage import Storage
+from tastespace.cluster.worker_version import require_version
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml import DPCML
 from tastespace.training.loop import Arrays
@@ -57,6 +58,8 @@ class ShardTask:
     """The changes of one shard in a round, to be combined."""
 
     root: str
+    version: str
+    """Of the library of the driver."""
     shard: int
     round: int
     n_partitions: int
@@ -128,6 +131,7 @@ def write_change(storage: Storage, shards: Shards, number: int, partition: int, 
 
 def combine_shard(task: ShardTask) -> ShardResult:
     """Apply the changes of all partitions, in their order, to one shard, and write it for the next round."""
+    require_version(task.version)
     began = time.perf_counter()
     storage, model = Storage(task.root), task.model
     names = [change_name(task.shard, task.round, partition) for partition in range(task.n_partitions)]

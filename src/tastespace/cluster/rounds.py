@@ -28,6 +28,7 @@ from tastespace.cluster.combine import halved, sparse_change
 from tastespace.cluster.item_shards import Shards, all_items, read_item_rows, shard_name, write_change
 from tastespace.cluster.model_parts import Whole, is_shared, named_model, part_trainer, rows_only, touched_rows
 from tastespace.cluster.storage import DamagedFileError, Storage
+from tastespace.cluster.worker_version import require_version
 from tastespace.data.interactions import Interactions
 from tastespace.data.mapped_arrays import all_finite
 from tastespace.errors import ClusterError, TrainingError
@@ -35,9 +36,6 @@ from tastespace.models.bpr import BPR
 from tastespace.models.dpcml import DPCML
 from tastespace.threads import resolve_threads
 from tastespace.training.loop import Arrays
-
-PROTOCOL = 2
-"""Raised where a round computes something else, so that workers of another version are refused."""
 
 
 @dataclass(frozen=True)
@@ -71,27 +69,9 @@ class RoundResult:
     """Of reading, training and writing."""
 
 
-@lru_cache(maxsize=1)
-def library_version() -> str:
-    """The version that driver and workers must share."""
-    from importlib.metadata import version
-
-    return f"{version('tastespace')}/{PROTOCOL}"
-
-
-def require_version(task: PartTask) -> None:
-    """Raise where this worker has another version of the library than the driver."""
-    own = library_version()
-    if own != task.version:
-        raise ClusterError(
-            f"a worker has tastespace {own}, the driver {task.version}: their results would differ. Install the same "
-            "version on all of them; what is finished is kept."
-        )
-
-
 def train_round(task: PartTask) -> RoundResult:
     """Train one partition for one round: reads its state and the items, writes its new state and the change."""
-    require_version(task)
+    require_version(task.version)
     storage = Storage(task.root)
     began = time.perf_counter()
     model, run = run_facts(task)
