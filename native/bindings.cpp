@@ -1269,4 +1269,30 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       },
       "offsets"_a, "positives"_a, "n_items"_a, "alias_keep"_a, "alias_other"_a, "users"_a, "n"_a, "seed"_a,
       "epoch"_a, "first"_a, "threads"_a);
+
+  m.def(
+      "touched_items",
+      [](Array<std::int64_t> offsets, Array<std::int32_t> positives, std::int32_t n_items,
+         Array<float> alias_keep, Array<std::int32_t> alias_other, std::int64_t n_negatives, std::uint64_t seed,
+         std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
+        require_least("n_items", n_items, 0);
+        require_offsets("offsets", view(offsets), positives.size());
+        require_indices("positives", view(positives), n_items);
+        if (alias_keep.size() > 0) require_size("alias_keep", alias_keep.size(), n_items, "one per item");
+        require_size("alias_other", alias_other.size(), alias_keep.size(), "as alias_keep");
+        require_indices("alias_other", view(alias_other), n_items);
+        require_least("n_negatives", n_negatives, 0);
+        require_range(first, last, static_cast<std::int64_t>(positives.size()));
+        require_least("threads", threads, 1);
+        std::vector<std::uint8_t> out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::touched_items(view(offsets), view(positives), n_items,
+                                          {view(alias_keep), view(alias_other)}, n_negatives, seed, epoch, first,
+                                          last, threads);
+        }
+        return give<std::uint8_t>(std::move(out));
+      },
+      "offsets"_a, "positives"_a, "n_items"_a, "alias_keep"_a, "alias_other"_a, "n_negatives"_a, "seed"_a, "epoch"_a,
+      "first"_a, "last"_a, "threads"_a);
 }

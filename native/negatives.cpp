@@ -1,9 +1,11 @@
 #include "negatives.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <optional>
 
+#include "block_layout.hpp"
 #include "parallel_errors.hpp"
 
 namespace tastespace {
@@ -155,6 +157,37 @@ std::vector<std::int32_t> draw_negatives(std::span<const std::int64_t> offsets,
   }
   errors.rethrow();
   return out;
+}
+
+std::vector<std::uint8_t> touched_items(std::span<const std::int64_t> offsets,
+                                        std::span<const std::int32_t> positives, std::int32_t n_items,
+                                        AliasTable alias, std::int64_t n_negatives, std::uint64_t seed,
+                                        std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads) {
+  std::vector<std::uint8_t> touched(n_items, 0);
+  const auto mark = [&](std::int32_t item) {
+    std::atomic_ref<std::uint8_t>(touched[item]).store(1, std::memory_order_relaxed);
+  };
+  const Permutation order(positives.size(), seed, epoch);
+  ParallelErrors errors;
+#pragma omp parallel num_threads(threads)
+  {
+    std::optional<NegativeSampler> sampler;
+    std::vector<std::int32_t> drawn;
+    errors.run([&] { sampler.emplace(n_items, alias); });
+#pragma omp for schedule(static)
+    for (std::int64_t i = first; i < last; ++i)
+      errors.run([&] {
+        const auto index = static_cast<std::int64_t>(order(static_cast<std::uint64_t>(i)));
+        const std::int64_t user = row_of_position(offsets, index);
+        const std::int64_t from = offsets[user], to = offsets[user + 1];
+        CounterRng rng(seed, epoch, static_cast<std::uint64_t>(index));
+        sampler->draw(positives.subspan(from, to - from), {}, n_negatives, rng, drawn);
+        mark(positives[index]);
+        for (const std::int32_t item : drawn) mark(item);
+      });
+  }
+  errors.rethrow();
+  return touched;
 }
 
 }  // namespace tastespace

@@ -50,4 +50,11 @@ std::vector<std::int32_t> draw_negatives(std::span<const std::int64_t> offsets,
                                          AliasTable alias, std::span<const std::int32_t> users, std::int64_t n,
                                          std::uint64_t seed, std::uint64_t epoch, std::int64_t first, int threads);
 
+// Which items training touches in the positives number first ... last - 1 of an epoch's random order: the positives and
+// their `n_negatives` negatives, which do not depend on what is learned. A byte per item, 1 where it is touched.
+std::vector<std::uint8_t> touched_items(std::span<const std::int64_t> offsets,
+                                        std::span<const std::int32_t> positives, std::int32_t n_items,
+                                        AliasTable alias, std::int64_t n_negatives, std::uint64_t seed,
+                                        std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads);
+
 }  // namespace tastespace

@@ -1,7 +1,9 @@
 """Lists for batches of users: in this process, in Dask and in Spark the same as those of the model."""
 
+import importlib.util
 import pickle
 import sys
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -67,33 +69,44 @@ def test_new_users_are_answered_from_what_they_have_taken(saved):
     assert set(popular["user"]) == {"u3", "nobody"}
 
 
+def example(name):
+    path = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def users_and_lists(saved, tmp_path_factory):
+    """Two files of users, one of them new, and the lists that they must get."""
+    model, _ = saved
+    users, items = model.train_.users.series.to_list(), model.train_.items.series.to_list()
+    frame = pl.DataFrame({"user": [*users, "new", "nobody"], "took": [None] * len(users) + [items[:3], None]})
+    folder = tmp_path_factory.mktemp("users")
+    for number in range(2):
+        frame[number::2].write_parquet(folder / f"{number}.parquet")
+    new = model.recommend_for({"new": items[:3]}, k=3).select("user", "item", "rank").rows()
+    return str(folder), sorted([*expected(model, users, 3), *new])
+
+
 @pytest.mark.slow
-def test_dask_map_partitions(saved):
-    import dask.dataframe as dd
+def test_dask_map_partitions(saved, users_and_lists, tmp_path):
     from distributed import Client
 
-    model, path = saved
-    answers = BatchAnswers(path, k=3)
-    users = model.train_.users.series.to_list()
-    frame = dd.from_pandas(pd.DataFrame({"user": users}), npartitions=3)
-    meta = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in answers.schema().items()})
-    with (
-        local_cluster(1) as cluster,
-        Client(cluster, timeout=60),
-    ):
-        lists = frame.map_partitions(answers, meta=meta).compute()
-    assert found(lists) == expected(model, users, 3)
+    users, lists = users_and_lists
+    with local_cluster(1) as cluster, Client(cluster, timeout=60):
+        example("lists_on_dask").write_lists(BatchAnswers(saved[1], k=3, items="took"), users, str(tmp_path / "lists"))
+    assert found(pl.read_parquet(tmp_path / "lists" / "*.parquet")) == lists
 
 
 @pytest.mark.slow
-def test_spark_map_in_pandas_and_in_arrow(saved, monkeypatch):
+def test_spark_map_in_pandas_and_in_arrow(saved, users_and_lists, tmp_path, monkeypatch):
     from pyspark.sql import SparkSession
 
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    model, path = saved
-    answers = BatchAnswers(path, k=3)
-    users = model.train_.users.series.to_list()
+    users, lists = users_and_lists
     spark = (
         SparkSession.builder.master("local[1]")
         .config("spark.ui.enabled", "false")
@@ -103,12 +116,9 @@ def test_spark_map_in_pandas_and_in_arrow(saved, monkeypatch):
         .getOrCreate()
     )
     try:
-        frame = spark.createDataFrame([(user,) for user in [*users, "nobody"]], "user string").repartition(2)
-        for lists in (
-            frame.mapInPandas(answers.over, answers.spark_schema()),
-            frame.mapInArrow(answers.over, answers.spark_schema()),
-        ):
-            rows = lists.collect()
-            assert sorted((row.user, row.item, row.rank) for row in rows) == expected(model, users, 3)
+        for arrow in (False, True):
+            out = str(tmp_path / f"lists-{arrow}")
+            example("lists_on_spark").write_lists(spark, BatchAnswers(saved[1], k=3, items="took"), users, out, arrow)
+            assert found(pl.read_parquet(f"{out}/*.parquet")) == lists
     finally:
         spark.stop()

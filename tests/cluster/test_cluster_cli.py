@@ -44,7 +44,7 @@ def test_a_cluster_is_the_model_on_partitions(clicks, parts, tmp_path):
     expected = ts.DPCML(dim=4, epochs=2).fit(parts[0], cluster=options)
     np.testing.assert_array_equal(ts.load(tmp_path / "m").user_vectors_, expected.user_vectors_)
     assert (tmp_path / "run" / "final" / "run.json").exists()
-    code, output = run(clicks, "--out", tmp_path / "n", *SMALL, *how[:-2])  # measured on a held-out part first
+    code, output = run(clicks, "--out", tmp_path / "n", *SMALL, *how[:-2], "--compress")  # measured on a part first
     assert code == 0, output
     assert "NDCG@10" in output
 
@@ -56,6 +56,9 @@ def test_flags_that_do_not_fit_together(clicks, tmp_path):
     code, output = run(clicks, "--out", tmp_path / "m", "--partitions", 3)
     assert code
     assert "--partitions without --cluster" in output
+    code, output = run(clicks, "--out", tmp_path / "m", "--compress")
+    assert code
+    assert "--compress without --cluster" in output
     (tmp_path / "empty").mkdir()
     code, output = run(tmp_path / "empty", "--out", tmp_path / "m")
     assert code

@@ -10,7 +10,7 @@ import pytest
 from same_models import same
 
 import tastespace as ts
-from tastespace.cluster import ClusterOptions, lists_on_cluster
+from tastespace.cluster import ClusterOptions, fit_on_cluster, lists_on_cluster
 from tastespace.cluster.partitions import partition_of
 from tastespace.cluster.storage import DamagedFileError, Storage
 from tastespace.errors import ClusterError, ParameterError, TrainingError
@@ -142,7 +142,8 @@ def test_rows_that_are_cut_off_are_named_and_nothing_learned_is_lost(parts, tmp_
     same(DPCML.clone().fit(train, cluster=inline(tmp_path)), whole)
 
 
-def test_a_damaged_file_of_items_is_replaced_by_the_round_before(parts, tmp_path):
+@pytest.mark.parametrize("folder", ["shared", "items"])
+def test_a_damaged_file_of_items_is_replaced_by_the_round_before(folder, parts, tmp_path):
     train, _, _ = parts
     whole = DPCML.clone().fit(train, cluster=inline())
 
@@ -151,8 +152,8 @@ def test_a_damaged_file_of_items_is_replaced_by_the_round_before(parts, tmp_path
 
     with pytest.raises(KeyboardInterrupt):
         DPCML.clone().fit(train, cluster=inline(tmp_path), callbacks=[stop])
-    last = sorted((tmp_path / "shared").iterdir())[-1]
-    last.write_bytes(b"")
+    last = sorted((tmp_path / folder).iterdir())[-1]
+    last.write_bytes(last.read_bytes()[:40])
     same(DPCML.clone().fit(train, cluster=inline(tmp_path)), whole)
 
 
@@ -187,14 +188,12 @@ def test_storage_that_fails_once_and_then_works(parts, tmp_path, monkeypatch):
 def test_an_address_of_fsspec(parts):
     train, valid, _ = parts
     whole = DPCML.clone().fit(train, valid=valid, cluster=inline())
-    options = ClusterOptions("inline", partitions=3, rounds_per_epoch=2, storage="memory://run")
+    options = inline("memory://run", item_shards=2)
     same(DPCML.clone().fit(train, valid=valid, cluster=options), whole)
     same(DPCML.clone().fit(train, valid=valid, cluster=options), whole)
 
 
 def test_compressed_changes_are_smaller_and_learn_as_much(parts):
-    from tastespace.cluster import fit_on_cluster
-
     train, valid, _ = parts
     sizes, figures = [], []
     for compress in (False, True):
@@ -204,6 +203,49 @@ def test_compressed_changes_are_smaller_and_learn_as_much(parts):
         figures.append(max(row["NDCG@10"] for row in model.history_))
     assert sizes[1] < 0.6 * sizes[0]
     assert figures[1] == pytest.approx(figures[0], rel=0.05)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_item_shards_change_the_cost_and_not_the_result(model, parts, tmp_path):
+    train, valid, _ = parts
+    whole = model.clone().fit(train, valid=valid, cluster=inline(compress=True))
+    same(model.clone().fit(train, valid=valid, cluster=inline(tmp_path, compress=True, item_shards=4)), whole)
+    assert len(list((tmp_path / "items").iterdir())) == 8  # of the last two rounds
+    assert not list((tmp_path / "changes").iterdir())
+
+
+def test_partitions_read_only_the_items_that_they_need(tmp_path):
+    random = np.random.default_rng(0)
+    rows = {"user": random.integers(0, 30, 200), "item": random.permutation(np.arange(4000))[:200]}
+    data = ts.Interactions.from_frame(pl.DataFrame(rows), catalog=range(4000))
+    costs, models = [], []
+    for item_shards in (1, 5):
+        models.append(ts.DPCML(dim=4, epochs=2, n_negatives=2, seed=1))
+        costs.append(
+            fit_on_cluster(models[-1], data, None, inline(tmp_path / str(item_shards), item_shards=item_shards))
+        )
+    same(*models)
+    everything = 3 * 2 * 4000 * 4 * 4  # partitions, vectors and squares, items, dimensions, bytes
+    assert [cost.n_fetched for cost in costs[0]] == [everything] * 4
+    for epoch in (costs[1][:2], costs[1][2:]):  # each has 200 positives with two negatives
+        assert 0 < sum(cost.n_fetched for cost in epoch) <= 600 * 2 * 4 * 4
+    assert [cost.n_rows for cost in costs[0]] == [cost.n_rows for cost in costs[1]]
+
+
+def test_rows_of_a_file_are_those_of_its_arrays(tmp_path):
+    arrays = {"items": np.arange(12, dtype=np.float32).reshape(6, 2), "item_steps": np.arange(6, dtype=np.int32)}
+    for root in (str(tmp_path), "memory://rows"):
+        storage = Storage(root)
+        storage.write_arrays("x", arrays | {"none": np.zeros(0, np.float32)})
+        found = storage.read_rows("x", np.array([1, 4]))
+        assert set(found) == set(arrays)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(found[name], array[[1, 4]])
+    whole = (tmp_path / "x").read_bytes()
+    for cut in (0, 12, 60, len(whole) - 1):
+        (tmp_path / "x").write_bytes(whole[:cut])
+        with pytest.raises(DamagedFileError, match="damaged"):
+            Storage(str(tmp_path)).read_rows("x", np.array([1]))
 
 
 def test_lists_are_written_where_the_users_are(parts, tmp_path):
@@ -225,6 +267,7 @@ def test_partitions_without_users_or_interactions_and_items_of_one_partition(tmp
     rows += [(users[int(np.flatnonzero(where == 1)[0])], 99)]  # an item of one partition
     data = ts.Interactions.from_frame(pl.DataFrame(rows, schema=["user", "item"], orient="row"))
     model = DPCML.clone().fit(data, cluster=inline(partitions=5))
+    same(DPCML.clone().fit(data, cluster=inline(partitions=5, item_shards=2)), model)
     assert set(model.train_.items.series.to_list()) == {0, 1, 2, 3, 99}
     assert np.isfinite(model.item_vectors_).all()
     train = data.subset(partition_of(data.users.series, 2)[data.row_of_each()] == 1)  # one has users, but no rows
@@ -251,8 +294,9 @@ def test_what_cannot_be_is_refused(parts, tmp_path):
         ts.DPCML(dim=4, spill=str(tmp_path)).fit(train, cluster=inline())
     with pytest.raises(TypeError, match="cluster"):
         ts.EASE().fit(train, cluster=inline())
-    with pytest.raises(ParameterError, match="partitions=0"):
-        ClusterOptions("inline", partitions=0)
+    for name in ("partitions", "rounds_per_epoch", "item_shards"):
+        with pytest.raises(ParameterError, match=f"{name}=0"):
+            ClusterOptions("inline", **{name: 0})
     with pytest.raises(TrainingError, match=r"diverged in epoch 1.*Lower learning_rate"):
         BPR(dim=4, learning_rate=1e30, optimizer="sgd").fit(train, cluster=inline())
 

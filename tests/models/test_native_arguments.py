@@ -136,6 +136,33 @@ def test_negatives():
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"positives": np.array([0, 7], np.int32)}, "positives: expected indices"),
+        ({"offsets": np.array([0, 9])}, "offsets: expected"),
+        ({"last": 3}, "expected a range within 0 ... 2"),
+        ({"alias_keep": np.ones(2, np.float32)}, "alias_keep: expected 3"),
+        ({"threads": 0}, "threads"),
+    ],
+)
+def test_touched_items(change, message):
+    none = {"alias_keep": np.empty(0, np.float32), "alias_other": np.empty(0, np.int32)}
+    given = {
+        "offsets": np.array([0, 2]),
+        "positives": np.array([0, 2], np.int32),
+        "n_items": 3,
+        "n_negatives": 1,
+        **none,
+    }
+    given |= {"seed": 1, "epoch": 0, "first": 0, "last": 2, "threads": 2}
+    assert _native.touched_items(**given).tolist() == [1, 1, 1]
+    assert _native.touched_items(**given | {"n_negatives": 0}).tolist() == [1, 0, 1]
+    assert _native.touched_items(**given | {"last": 0}).tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match=message):
+        _native.touched_items(**given | change)
+
+
 @pytest.mark.parametrize("relevance", [[np.nan, 0.5], [1.0, np.nan]])
 def test_calibrated_lists_refuse_nan(relevance):
     given = {

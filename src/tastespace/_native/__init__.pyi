@@ -714,3 +714,18 @@ def draw_negatives(
     threads: int,
 ) -> NDArray[np.int32]:
     """N distinct negatives per user, -1 where there are fewer. Shape ``(len(users), n)``."""
+
+def touched_items(
+    offsets: NDArray[np.int64],
+    positives: NDArray[np.int32],
+    n_items: int,
+    alias_keep: NDArray[np.float32],
+    alias_other: NDArray[np.int32],
+    n_negatives: int,
+    seed: int,
+    epoch: int,
+    first: int,
+    last: int,
+    threads: int,
+) -> NDArray[np.uint8]:
+    """1 for items of the positives number ``first ... last - 1`` of an epoch's random order, and their negatives."""

@@ -93,6 +93,9 @@ def fit(
     rounds: Annotated[
         int | None, typer.Option(help="With --cluster: how often items are combined in an epoch, 8 by default.")
     ] = None,
+    compress: Annotated[
+        bool | None, typer.Option("--compress", help="With --cluster: send changes in half precision.")
+    ] = None,
     cluster_storage: Annotated[
         str | None,
         typer.Option(help="With --cluster: folder or address (s3://...) of its files; a stopped run goes on there."),
@@ -120,7 +123,7 @@ def fit(
     require_half_life(table.half_life, table.timestamp)
     if params is not None:
         model, parameters = read_params(params, model)
-    options = _cluster_options(cluster, partitions, rounds, cluster_storage)
+    options = _cluster_options(cluster, partitions, rounds, compress, cluster_storage)
     about = {"data": data[0] if len(data) == 1 else ", ".join(data)} if card else None
     if options is not None and model is None:
         model = "dpcml"
@@ -197,14 +200,15 @@ def _refuse(when: str, flags: dict[str, Any], reason: str) -> None:
 
 
 def _cluster_options(
-    cluster: str | None, partitions: int | None, rounds: int | None, storage: str | None
+    cluster: str | None, partitions: int | None, rounds: int | None, compress: bool | None, storage: str | None
 ) -> ClusterOptions | None:
     """The flags of a cluster as the library takes them; None: no cluster."""
     if cluster is None:
-        given = {"--partitions": partitions, "--rounds": rounds, "--cluster-storage": storage}
+        named = ("--partitions", "--rounds", "--compress", "--cluster-storage")
+        given = dict(zip(named, (partitions, rounds, compress, storage), strict=True))
         _refuse("without --cluster", given, "it is for training on a cluster")
         return None
-    known = {"partitions": partitions, "rounds_per_epoch": rounds, "storage": storage}
+    known = {"partitions": partitions, "rounds_per_epoch": rounds, "compress": compress, "storage": storage}
     return ClusterOptions(cluster, **{name: value for name, value in known.items() if value is not None})  # type: ignore[arg-type]
 
 

@@ -77,7 +77,7 @@ class BatchAnswers:
         """Names and types of the columns of the lists, as pandas names them; for ``meta`` of Dask."""
         model = _model(self.model)
         ids = {"user": model.train_.users.series.dtype, "item": model.train_.items.series.dtype}
-        found = {name: "int64" if kind.is_integer() else "object" for name, kind in ids.items()} | _NUMBERS
+        found = {name: "int64" if kind.is_integer() else "string" for name, kind in ids.items()} | _NUMBERS
         if any(kind.is_float() for kind in ids.values()) or any(kind.is_temporal() for kind in ids.values()):
             raise ParameterError("ids must be whole numbers or text for a batch engine. Turn them into text.")
         return found
@@ -87,7 +87,7 @@ class BatchAnswers:
 
         ``frame.mapInPandas(answers.over, answers.spark_schema())``
         """
-        names = {"int64": "long", "object": "string", "float64": "double"}
+        names = {"int64": "long", "string": "string", "float64": "double"}
         return ", ".join(f"{name} {names[kind]}" for name, kind in self.schema().items())
 
     def _answers(self, ids: pl.Series, taken: list[Any] | None) -> pl.DataFrame:

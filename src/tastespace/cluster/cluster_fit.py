@@ -49,10 +49,15 @@ class ClusterOptions:
     temporary folder, for workers on this machine."""
     compress: bool = False
     """Send changes in half precision; what that loses is added to the next change (error feedback)."""
+    item_shards: int | None = None
+    """Ranges of items that are stored and combined apart; with more than one the workers combine, and partitions read
+    only the items that they need. None: one for each 250,000 items. It changes the cost, not the result."""
 
     def __post_init__(self) -> None:
         require_whole("partitions", self.partitions)
         require_whole("rounds_per_epoch", self.rounds_per_epoch)
+        if self.item_shards is not None:
+            require_whole("item_shards", self.item_shards)
 
 
 def as_options(cluster: Any) -> ClusterOptions:
@@ -127,6 +132,7 @@ def fit_files(
                 partitions=options.partitions,
                 rounds_per_epoch=options.rounds_per_epoch,
                 compress=options.compress,
+                item_shards=options.item_shards,
                 data={"files": fingerprint_of(paths, columns)},
                 write=lambda: ingest(
                     executor,
@@ -166,6 +172,7 @@ def begin(
         partitions=options.partitions,
         rounds_per_epoch=options.rounds_per_epoch,
         compress=options.compress,
+        item_shards=options.item_shards,
         data={"train": train.fingerprint(), "valid": None if usable is None else usable.fingerprint()},
         write=write,
     )
@@ -187,7 +194,7 @@ def take_result(model: DPCML | BPR, run: ClusterRun, train: Interactions) -> Non
         for name, values in kept.items():
             if name != "users":
                 means.setdefault(name, np.zeros(n_vectors, dtype=values.dtype))[at] = values
-    for name, array in run.shared.items():
+    for name, array in run.shared().items():
         if name.startswith(("item_", "bias_")) and array.size:
             means[name] = array.mean(axis=1) if array.ndim == 2 else array
     learned = {name: value for name, value in vars(fitted(model, train, users, shared)).items() if name.endswith("_")}

@@ -15,20 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from tastespace.cluster.combine import combine
 from tastespace.cluster.executors import Executor
-from tastespace.cluster.model_parts import SHARED, named_model, projected, shared_result, shared_start
+from tastespace.cluster.item_shards import (
+    ShardResult,
+    ShardTask,
+    change_name,
+    combine_shard,
+    default_shards,
+    read_shards,
+    shard_name,
+    write_shards,
+)
+from tastespace.cluster.model_parts import named_model, shared_result, shared_start
 from tastespace.cluster.part_answers import PartEvaluation, evaluate_part, keep_best
 from tastespace.cluster.rounds import (
     PartTask,
     RoundResult,
     best_name,
-    library_version,
+    shards_of,
     shared_name,
     state_name,
     train_round,
 )
 from tastespace.cluster.storage import DamagedFileError, Storage
+from tastespace.cluster.worker_version import library_version
 from tastespace.errors import ClusterError, ParameterError
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml import DPCML
@@ -51,6 +61,9 @@ class RoundCosts:
     files: float
     """Sum over partitions of reading and writing their files."""
     combine: float
+    """Sum over shards of combining the changes, with their files."""
+    n_fetched: int
+    """Sum of the items that partitions read."""
     n_bytes: int
     """Sum of the changes that partitions sent."""
     n_rows: int
@@ -84,7 +97,7 @@ class ClusterRun:
         self.n_partitions: int = facts["partitions"]
         self.costs: list[RoundCosts] = []
         self._threads = threads or executor.threads
-        self.shared: Arrays = {}
+        self.shards = shards_of(facts)
         self.progress = Progress()
 
     def train(self, callbacks: Sequence[Callback] = (), progress: bool | None = None) -> Progress:
@@ -116,7 +129,11 @@ class ClusterRun:
         """The shared arrays of the model that is kept, and its epoch."""
         if self.progress.best_epoch:
             return self.storage.read_arrays(f"best/shared-{self.progress.best_epoch:05}")[0], self.progress.best_epoch
-        return shared_result(self.model, self.shared), len(self.progress.history)
+        return shared_result(self.model, self.shared()), len(self.progress.history)
+
+    def shared(self) -> Arrays:
+        """The shared arrays as they are now."""
+        return read_shards(self.storage, self.shards, self.progress.round)
 
     # ---- rounds ------------------------------------------------------------------------------------------------
 
@@ -124,17 +141,15 @@ class ClusterRun:
         now = self.progress
         start = time.perf_counter()
         results: list[RoundResult] = list(self.executor.run(train_round, self.tasks(now.round)))
-        received = time.perf_counter()
-        rows = combine(self.shared, [result.change for result in results], self.model.optimizer)
-        self.shared["items"][rows] = projected(self.model, "items", self.shared["items"][rows])
         for result in results:
             for name, value in result.totals.items():
                 now.loss[name] = now.loss.get(name, 0.0) + value
-        combined = time.perf_counter()
         epoch, share = divmod(now.round, self.facts["rounds_per_epoch"])
+        ends_epoch = share == self.facts["rounds_per_epoch"] - 1
+        combined = self._combine(now.round, epoch if ends_epoch else None)
         now.round += 1
         row = None
-        if share == self.facts["rounds_per_epoch"] - 1:
+        if ends_epoch:
             row = self._end_epoch(epoch, time.perf_counter() - start, callbacks, began)
         self._write()
         self.costs.append(
@@ -143,19 +158,24 @@ class ClusterRun:
                 time.perf_counter() - start,
                 sum(result.seconds["compute"] for result in results),
                 sum(result.seconds["read"] + result.seconds["write"] for result in results),
-                combined - received,
+                sum(shard.seconds for shard in combined),
+                sum(result.n_fetched for result in results),
                 sum(result.n_bytes for result in results),
-                len(rows),
+                sum(shard.n_rows for shard in combined),
             )
         )
         return row
 
+    def _combine(self, number: int, ends_epoch: int | None) -> list[ShardResult]:
+        """Combine the changes of a round: here where there is one shard, else where the workers are."""
+        tasks = [
+            ShardTask(self.storage.root, library_version(), shard, number, self.n_partitions, self.model, ends_epoch)
+            for shard in range(self.shards.n_shards)
+        ]
+        return [combine_shard(tasks[0])] if len(tasks) == 1 else list(self.executor.run(combine_shard, tasks))
+
     def _end_epoch(self, epoch: int, seconds: float, callbacks: Sequence[Callback], began: float) -> dict[str, Any]:
         now, model = self.progress, self.model
-        for name in SHARED:
-            if f"mean_{name}" in self.shared:
-                mean = self.shared[f"mean_{name}"]
-                mean += (self.shared[name] - mean) / min(epoch + 1, model.average)
         n = max(1.0, now.loss.get("n_steps", 0.0))
         row: dict[str, Any] = {"epoch": epoch + 1}
         row |= {name: value / n for name, value in now.loss.items() if name != "n_steps"}
@@ -163,7 +183,6 @@ class ClusterRun:
         now.loss = {}
         due = (epoch + 1) % model.validate_every == 0 or epoch + 1 == model.epochs
         if self.facts["has_valid"] and due:
-            self._write(number=now.round)  # partitions read the items from there
             row[model.monitor] = self._validate(epoch)
         now.history.append(row)
         log.info("epoch %s", " ".join(f"{k}={v:.5g}" for k, v in row.items()))
@@ -186,8 +205,8 @@ class ClusterRun:
             old = now.best_epoch
             now.best_score, now.best_epoch, now.without_improvement = score, epoch + 1, 0
             list(self.executor.run(keep_best, [(task, epoch + 1) for task in self.tasks(now.round)]))
-            self.storage.write_arrays(f"best/shared-{epoch + 1:05}", shared_result(self.model, self.shared))
-            self._write(number=now.round)  # the new best one is known before the old one is deleted
+            self.storage.write_arrays(f"best/shared-{epoch + 1:05}", shared_result(self.model, self.shared()))
+            self._write(between=True)  # the new best one is known before the old one is deleted
             for partition in range(self.n_partitions if old else 0):
                 self.storage.delete(best_name(partition, old))
             if old:
@@ -202,33 +221,37 @@ class ClusterRun:
     # ---- files -------------------------------------------------------------------------------------------------
 
     def _resume(self) -> None:
-        names = self.storage.names("shared/")
-        for name in reversed(names):
+        for name in reversed(self.storage.names("shared/")):
             try:
-                read, stored = self.storage.read_arrays(name)
-            except DamagedFileError as problem:
+                stored = self.storage.read_arrays(name)[1]
+                if stored["between"]:  # written after validation, in the middle of a step
+                    continue
+                self.progress = Progress(**stored["progress"])
+                self.shared()  # whether all can be read
+            except (DamagedFileError, FileNotFoundError) as problem:
                 log.warning("%s The round before is taken.", problem)
                 continue
-            number = int(name.rpartition("/")[2])
-            if stored.get("between"):  # written for validation, in the middle of a step
-                continue
-            self.shared = {key: np.array(array) for key, array in read.items()}  # which may be written to
-            self.progress = Progress(**stored["progress"])
-            if number:
-                log.info("%s: goes on after round %d", self.storage.root, number)
+            if self.progress.round:
+                log.info("%s: goes on after round %d", self.storage.root, self.progress.round)
             return
-        self.shared = shared_start(self.model, self.facts["n_items"])
         self.progress = Progress()
+        write_shards(self.storage, self.shards, 0, shared_start(self.model, self.facts["n_items"]))
         self._write()
 
-    def _write(self, number: int | None = None) -> None:
-        """Write the items and what is known; files of rounds that nobody needs any more are removed."""
+    def _write(self, between: bool = False) -> None:
+        """Write what is known, which finishes the round; files of rounds that nobody needs any more are removed."""
         now = self.progress
-        facts = {"progress": vars(now), "between": number is not None}
-        self.storage.write_arrays(shared_name(now.round), self.shared, facts)
-        if number is not None or now.round < 2:
+        self.storage.write_arrays(shared_name(now.round), {}, {"progress": vars(now), "between": between})
+        if between or not now.round:
+            return
+        for shard in range(self.shards.n_shards):
+            for partition in range(self.n_partitions):
+                self.storage.delete(change_name(shard, now.round - 1, partition))
+        if now.round < 2:
             return
         self.storage.delete(shared_name(now.round - 2))
+        for shard in range(self.shards.n_shards):
+            self.storage.delete(shard_name(shard, now.round - 2))
         for partition in range(self.n_partitions):
             self.storage.delete(state_name(partition, now.round - 2))
 
@@ -240,6 +263,7 @@ def new_run(
     partitions: int,
     rounds_per_epoch: int,
     compress: bool,
+    item_shards: int | None,
     data: dict[str, Any],
     write: Callable[[], dict[str, Any]],
 ) -> None:
@@ -266,6 +290,7 @@ def new_run(
                 )
         return
     facts = write()
+    facts["item_shards"] = min(item_shards or default_shards(facts["n_items"]), facts["n_items"])  # cost, not result
     storage.write_facts("run.json", {**identity, **facts, "token": secrets.token_hex(8)})
 
 

@@ -35,24 +35,35 @@ def sparse_change(before: Arrays, after: Arrays) -> Arrays:
             differs = old != after[name]
             touched |= differs if differs.ndim == 1 else differs.any(axis=1)
     rows = np.flatnonzero(touched).astype(np.int32)
-    changes = {name: after[name][rows] - old[rows] for name, old in before.items() if old.size}
+    changes = {name: after[name][rows] - old[rows] for name, old in before.items() if len(old) == len(touched)}
     return {"rows": rows, **changes}
 
 
 def halved(change: Arrays, residual: Arrays) -> tuple[Arrays, Arrays]:
-    """A change in half precision, and what was lost by that, which the next round's change takes along.
+    """A change in half precision, and what was lost by that and before, which the next changes take along.
 
-    ``residual`` holds arrays of the full shape, changed in place; steps are whole numbers and stay as they are.
+    ``residual`` has the form of a change, or is empty; steps are whole numbers and stay as they are.
+
+    >>> small, lost = halved({"rows": np.array([3]), "items": np.array([[1.0001]], np.float32)}, {})
+    >>> float(small["items"][0, 0]), lost["rows"].tolist(), round(float(lost["items"][0, 0]), 5)
+    (1.0, [3], 0.0001)
     """
     rows, small = change["rows"], {"rows": change["rows"]}
+    before = residual.get("rows", rows[:0])
+    all_rows = np.union1d(before, rows).astype(rows.dtype)
+    lost: Arrays = {"rows": all_rows}
+    old, own = np.searchsorted(all_rows, before), np.searchsorted(all_rows, rows)
     for name, exact in change.items():
         if exact.dtype != np.float32:
             small[name] = exact
             continue
-        wanted = exact + residual[name][rows]
+        lost[name] = np.zeros((len(all_rows), *exact.shape[1:]), np.float32)
+        if len(before):
+            lost[name][old] = residual[name]
+        wanted = exact + lost[name][own]
         small[name] = np.clip(wanted, -_LARGEST, _LARGEST).astype(np.float16)
-        residual[name][rows] = wanted - small[name].astype(np.float32)
-    return small, residual
+        lost[name][own] = wanted - small[name].astype(np.float32)
+    return small, lost
 
 
 def combine(shared: Arrays, changes: Sequence[Arrays], optimizer: str) -> NDArray[np.int32]:

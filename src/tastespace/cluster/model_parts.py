@@ -27,6 +27,7 @@ from tastespace.training.native_trainer import (
     optimizer_state,
     project,
 )
+from tastespace.training.samplers import UNIFORM, alias_table, popularity_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +79,11 @@ def part_trainer(
     """The training run of a partition at its start; the arrays that are shared are to be loaded."""
     seed = part_seed(model.seed, partition)
     run = TrainingSettings(
-        LearningRateSchedule(model.learning_rate, model.schedule, model.epochs), model.average, seed, threads
+        LearningRateSchedule(model.learning_rate, model.schedule, model.epochs),
+        model.average,
+        seed,
+        threads,
+        without_mean=SHARED,  # those of the items are taken of the combined ones
     )
     if isinstance(model, BPR):
         own = model.clone().set_params(seed=seed)
@@ -94,6 +99,36 @@ def part_trainer(
     state = other._kernel_state(train, vectors, np.zeros((train.n_items, model.dim), np.float32))
     data = other._kernel_data(train, offsets, cast(Interactions, whole))
     return DpcmlTrainer(train, data, state, other._kernel_settings(), run)
+
+
+def touched_rows(
+    model: DPCML | BPR,
+    train: Interactions,
+    whole: Whole,
+    partition: int,
+    epoch: int,
+    places: tuple[int, int],
+    threads: int,
+) -> NDArray[np.int64]:
+    """Which items a partition needs in a share of an epoch: positives and negatives, both known before training."""
+    (keep, other), n_negatives = UNIFORM, 1
+    if isinstance(model, DPCML):
+        n_negatives = model._negatives_for(train.n_items)
+        if model._sampler().by_popularity:
+            keep, other = alias_table(popularity_weights(cast(Interactions, whole), model.popularity_power))
+    found = _native.touched_items(
+        train.offsets,
+        train.indices,
+        train.n_items,
+        keep,
+        other,
+        n_negatives,
+        part_seed(model.seed, partition),
+        epoch,
+        *places,
+        threads,
+    )
+    return np.flatnonzero(found)
 
 
 def shared_start(model: DPCML | BPR, n_items: int) -> Arrays:

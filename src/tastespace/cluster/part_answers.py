@@ -17,11 +17,11 @@ from tastespace.cluster.rounds import (
     best_name,
     data_name,
     part_state,
-    require_version,
     run_facts,
     shared_state,
 )
 from tastespace.cluster.storage import Storage
+from tastespace.cluster.worker_version import require_version
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.evaluation import evaluate
@@ -40,7 +40,7 @@ class PartEvaluation:
 
 def evaluate_part(task: PartTask) -> PartEvaluation:
     """The monitored metric on the validation data of one partition, with the vectors before a round."""
-    require_version(task)
+    require_version(task.version)
     storage = Storage(task.root)
     model, _ = run_facts(task)
     arrays, facts = storage.read_arrays(data_name(task.partition))
@@ -60,7 +60,7 @@ def evaluate_part(task: PartTask) -> PartEvaluation:
 def keep_best(what: tuple[PartTask, int]) -> None:
     """Keep the user vectors of an epoch as those of the best one."""
     task, epoch = what
-    require_version(task)
+    require_version(task.version)
     storage = Storage(task.root)
     model, _ = run_facts(task)
     state = part_state(storage, task)
@@ -99,7 +99,7 @@ class ListTask:
 def write_lists(lists: ListTask) -> int:
     """Write the lists of one partition as ``part-00000.parquet``; gives the number of rows."""
     task = lists.task
-    require_version(task)
+    require_version(task.version)
     storage = Storage(task.root)
     model, _ = run_facts(task)
     arrays, _ = storage.read_arrays(data_name(task.partition))
@@ -128,5 +128,5 @@ def _fitted_part(
     if best_epoch:
         shared = storage.read_arrays(f"best/shared-{best_epoch:05}")[0]
     else:
-        shared = shared_result(model, shared_state(task.root, task.token, task.round)[0])
+        shared = shared_result(model, shared_state(task))
     return fitted(model, train, users, shared)

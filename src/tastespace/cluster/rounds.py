@@ -6,7 +6,9 @@ A run is a folder or address (`Storage`):
     whole                         numbers of all users and interactions, users of each item
     data/<partition>              rows of the partition's users, and their validation items
     users/<partition>.parquet     ids of these users
-    shared/<round>                items before the round, and the history so far
+    shared/<round>                the history so far: a round that has this file is finished
+    items/<shard>-<round>         items before the round, a range of rows (`item_shards`)
+    changes/<shard>-<round>-<p>   what partition p changed of them in the round
     state/<partition>-<round>     user vectors before the round, and their optimizer's state
     best/<partition>-<epoch>      user vectors of the best epoch so far
 
@@ -23,8 +25,10 @@ from typing import Any
 import numpy as np
 
 from tastespace.cluster.combine import halved, sparse_change
-from tastespace.cluster.model_parts import Whole, is_shared, named_model, part_trainer, rows_only
+from tastespace.cluster.item_shards import Shards, all_items, read_item_rows, shard_name, write_change
+from tastespace.cluster.model_parts import Whole, is_shared, named_model, part_trainer, rows_only, touched_rows
 from tastespace.cluster.storage import DamagedFileError, Storage
+from tastespace.cluster.worker_version import require_version
 from tastespace.data.interactions import Interactions
 from tastespace.data.mapped_arrays import all_finite
 from tastespace.errors import ClusterError, TrainingError
@@ -32,9 +36,6 @@ from tastespace.models.bpr import BPR
 from tastespace.models.dpcml import DPCML
 from tastespace.threads import resolve_threads
 from tastespace.training.loop import Arrays
-
-PROTOCOL = 1
-"""Raised where a round computes something else, so that workers of another version are refused."""
 
 
 @dataclass(frozen=True)
@@ -56,81 +57,72 @@ class PartTask:
 
 @dataclass(frozen=True)
 class RoundResult:
-    """What a partition sends after a round."""
+    """What a partition tells the driver after a round."""
 
     partition: int
-    change: Arrays
-    """Rows of items and their changes, see `tastespace.cluster.combine`."""
+    n_fetched: int
+    """Bytes of items that were read."""
+    n_bytes: int
+    """Size of the change that was written, see `tastespace.cluster.combine`."""
     totals: dict[str, float]
     seconds: dict[str, float]
     """Of reading, training and writing."""
 
-    @property
-    def n_bytes(self) -> int:
-        """Size of the change."""
-        return sum(array.nbytes for array in self.change.values())
-
-
-@lru_cache(maxsize=1)
-def library_version() -> str:
-    """The version that driver and workers must share."""
-    from importlib.metadata import version
-
-    return f"{version('tastespace')}/{PROTOCOL}"
-
-
-def require_version(task: PartTask) -> None:
-    """Raise where this worker has another version of the library than the driver."""
-    own = library_version()
-    if own != task.version:
-        raise ClusterError(
-            f"a worker has tastespace {own}, the driver {task.version}: their results would differ. Install the same "
-            "version on all of them; what is finished is kept."
-        )
-
 
 def train_round(task: PartTask) -> RoundResult:
-    """Train one partition for one round: reads its state and the items, writes its new state, gives the change."""
-    require_version(task)
+    """Train one partition for one round: reads its state and the items, writes its new state and the change."""
+    require_version(task.version)
     storage = Storage(task.root)
     began = time.perf_counter()
     model, run = run_facts(task)
-    train = training_rows(storage, task)
-    shared, _ = shared_state(task.root, task.token, task.round)
-    trainer = part_trainer(model, train, whole_of(task.root, task.token), task.partition, resolve_threads(task.threads))
-    before = {name: array for name, array in shared.items() if not name.startswith("mean_")}
+    train, whole = training_rows(storage, task), whole_of(task.root, task.token)
+    threads = resolve_threads(task.threads)
+    trainer = part_trainer(model, train, whole, task.partition, threads)
+    epoch, share = divmod(task.round, run["rounds_per_epoch"])
+    shards = shards_of(run)
     state = trainer.state()
-    own = {name: array for name, array in state.items() if not is_shared(name)}
+    if shards.n_shards == 1:
+        rows, before = np.arange(train.n_items), shared_state(task)
+        before = {name: array for name, array in before.items() if not name.startswith("mean_") and array.size}
+    else:
+        places = trainer.range_of_share(share, run["rounds_per_epoch"])
+        rows = touched_rows(model, train, whole, task.partition, epoch, places, threads)
+        before = read_item_rows(storage, shards, task.round, rows)
+        if not len(rows):
+            before = {name: array[:0] for name, array in state.items() if is_shared(name) and array.size}
+    for name, array in before.items():
+        state[name][rows] = array
     residual: Arrays = {}
     if task.round:
         stored = part_state(storage, task)
-        residual = {
-            name.removeprefix("lost."): np.array(one) for name, one in stored.items() if name.startswith("lost.")
-        }
-        own = {name: stored[name] for name in own}
-    trainer.load_state({**state, **own, **before})
+        residual = {name.removeprefix("lost."): one for name, one in stored.items() if name.startswith("lost.")}
+        for name, array in state.items():
+            if not is_shared(name):
+                np.copyto(array, stored[name])
     read = time.perf_counter()
-    epoch, share = divmod(task.round, run["rounds_per_epoch"])
     totals = trainer.train_share(epoch, share, run["rounds_per_epoch"])
     if share == run["rounds_per_epoch"] - 1:
         trainer.end_epoch(epoch)
-    after = trainer.state()
-    for name, array in after.items():
+    after = {name: state[name][rows] for name in before}
+    own = {name: array for name, array in state.items() if not is_shared(name)}
+    for name, array in (after | own).items():
         if not all_finite(array):
             raise TrainingError(
                 f"training diverged in epoch {epoch + 1}: {name!r} of partition {task.partition} became NaN or "
                 "infinite. Lower learning_rate."
             )
     change = sparse_change(before, after)
+    change["rows"] = rows[change["rows"]].astype(np.int32)
     if run["compress"]:
-        residual = residual or {name: np.zeros_like(one) for name, one in before.items() if one.dtype == np.float32}
         change, residual = halved(change, residual)
     trained = time.perf_counter()
-    kept = {name: array for name, array in after.items() if not is_shared(name)}
-    kept |= {f"lost.{name}": one for name, one in residual.items()}
-    storage.write_arrays(state_name(task.partition, task.round + 1), kept, flush=False)  # `part_state` replays it
+    if task.replay:  # else the round is finished, and only the state is wanted
+        write_change(storage, shards, task.round, task.partition, change)
+    own |= {f"lost.{name}": one for name, one in residual.items()}
+    storage.write_arrays(state_name(task.partition, task.round + 1), own, flush=False)  # `part_state` replays it
     seconds = {"read": read - began, "compute": trained - read, "write": time.perf_counter() - trained}
-    return RoundResult(task.partition, change, totals, seconds)
+    fetched, sent = (sum(array.nbytes for array in arrays.values()) for arrays in (before, change))
+    return RoundResult(task.partition, fetched, sent, totals, seconds)
 
 
 def part_state(storage: Storage, task: PartTask) -> Arrays:
@@ -143,7 +135,7 @@ def part_state(storage: Storage, task: PartTask) -> Arrays:
         can_replay = (
             task.replay
             and (last.round == 0 or storage.has(state_name(task.partition, last.round)))
-            and storage.has(shared_name(last.round))
+            and storage.has(shard_name(0, last.round))
         )
         if not can_replay:
             raise ClusterError(
@@ -167,10 +159,14 @@ def training_rows(storage: Storage, task: PartTask, kind: str = "") -> Interacti
     return rows_only(arrays[f"{kind}offsets"], arrays[f"{kind}indices"], facts["n_items"])
 
 
-@lru_cache(maxsize=2)
-def shared_state(root: str, token: str, number: int) -> tuple[Arrays, Any]:
-    """The shared arrays before a round, kept for the other partitions of this process."""
-    return Storage(root).read_arrays(shared_name(number))
+def shared_state(task: PartTask) -> Arrays:
+    """The shared arrays before a round."""
+    return all_items(task.root, task.token, shards_of(run_facts(task)[1]), task.round)
+
+
+def shards_of(facts: dict[str, Any]) -> Shards:
+    """How the items of a run are divided."""
+    return Shards(facts["n_items"], facts["item_shards"])
 
 
 @lru_cache(maxsize=2)
@@ -202,7 +198,7 @@ def state_name(partition: int, number: int) -> str:
 
 
 def shared_name(number: int) -> str:
-    """The file of the shared arrays before a round."""
+    """The file of what is known before a round."""
     return f"shared/{number:07}"
 
 

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 _WAITS = (0.1, 0.5, 2.0)  # seconds between attempts
 _FACTS = "facts"
+_KINDS = {"F32": "<f4", "F16": "<f2", "I32": "<i4", "I64": "<i8"}  # of safetensors
 
 
 class DamagedFileError(ClusterError):
@@ -121,6 +122,38 @@ class Storage:
             raise DamagedFileError(f"{self.root}/{name} is damaged ({problem}).") from problem
         arrays |= {key: np.zeros(shape, np.dtype(kind)) for key, (kind, shape) in stored["empty"].items()}
         return arrays, stored["facts"]
+
+    def read_rows(self, name: str, rows: NDArray[np.integer[Any]]) -> dict[str, NDArray[Any]]:
+        """Some rows of the arrays that `write_arrays` wrote, which have a row for the same things.
+
+        Few rows of a file in a folder are read alone; then its length is checked, not its checksum.
+        """
+        if self._path is None:
+            return {key: array[rows] for key, array in self.read_arrays(name)[0].items() if array.size}
+        where = self._path / name
+
+        def attempt() -> dict[str, NDArray[Any]] | None:
+            with where.open("rb") as file:
+                head = file.read(16)
+                length = int.from_bytes(head[8:], "little")
+                try:
+                    header = json.loads(file.read(length))
+                    end = 16 + length + max(facts["data_offsets"][1] for key, facts in header.items() if key[0] != "_")
+                except (ValueError, KeyError, TypeError):
+                    return None
+            if where.stat().st_size != end:
+                return None
+            found = {}
+            for key, facts in header.items():
+                if not key.startswith("_"):
+                    kind, start = np.dtype(_KINDS[facts["dtype"]]), 16 + length + facts["data_offsets"][0]
+                    found[key] = np.memmap(where, kind, "r", start, tuple(facts["shape"]))[rows]
+            return found
+
+        found = self._repeated(attempt, f"read {where}")
+        if found is None:
+            raise DamagedFileError(f"{where} is damaged: it was cut off, or changed after it was written.")
+        return {key: np.asarray(array) for key, array in found.items()}
 
     def write_facts(self, name: str, facts: Any) -> None:
         """Write JSON."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.data.mapped_arrays import release
+from tastespace.data.mapped_arrays import release, row_blocks
 from tastespace.models.base import Recommender
 from tastespace.models.baselines import MostPopular
 
@@ -72,6 +72,9 @@ def relative_variance(vectors: NDArray[np.floating[Any]]) -> float | None:
     """
     if len(vectors) < _FEWEST:
         return None
-    square = float(np.einsum("ij,ij->", vectors, vectors, dtype=np.float64)) / len(vectors)
-    mean = vectors.mean(axis=0, dtype=np.float64)
+    square, mean = 0.0, np.zeros(vectors.shape[1])
+    for rows in row_blocks(vectors):  # they may be larger than memory
+        block = vectors[rows]
+        square += float(np.einsum("ij,ij->", block, block, dtype=np.float64)) / len(vectors)
+        mean += block.sum(axis=0, dtype=np.float64) / len(vectors)
     return max(0.0, 1.0 - float(mean @ mean) / square) if square > 0 else None

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.computed_once import computed_once
+from tastespace.data.mapped_arrays import release
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import ScoringVectors, VectorSpace
 
 _USERS_PER_BLOCK = 4096
+_USERS_PER_RELEASE = 1 << 14  # after whom the pages of mapped user vectors leave memory
 _SCORES_PER_BLOCK = 8_000_000  # 32 MB of float32
 _FEW_USERS = 16  # for whom all items are scored and some left out: to choose the vectors of candidates takes longer
 _FEW_CANDIDATES = 1 / 16  # share of all items below which their vectors are chosen for the fewest users, too
@@ -144,6 +146,8 @@ class BlockRanker:
         size, length = self._block_size, self._k if k is None else k
         for first in range(0, len(users), size):
             yield self._block(np.ascontiguousarray(users[first : first + size]), length)
+            if self._space is not None and (first + size) // _USERS_PER_RELEASE > first // _USERS_PER_RELEASE:
+                release(self._space.user_vectors)  # mapped ones may be larger than memory
 
     @cached_property
     def _block_size(self) -> int:

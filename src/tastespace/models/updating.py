@@ -18,6 +18,7 @@ from tastespace.data.added import Added, added
 from tastespace.data.durations import size_unit
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
+from tastespace.data.mapped_arrays import row_blocks
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.training.native_trainer import optimizer_arrays
@@ -212,10 +213,18 @@ def fill_optimizer(
         array[placed] = np.quantile(last, _LEAST).astype(array.dtype)
 
 
+def _row_means(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The mean of each row, in blocks: the array may be larger than memory."""
+    found = np.empty(len(array), dtype=array.dtype)
+    for rows in row_blocks(array):
+        array[rows].mean(axis=1, out=found[rows])
+    return found
+
+
 def optimizer_means(optimizers: dict[str, _native.OptimizerState]) -> dict[str, Any]:
     """The mean of each row of the optimizers' states, such as ``user_first``: what an update starts from."""
     return {
-        f"{side}_{part}": array.mean(axis=1) if array.ndim == 2 else array.copy()
+        f"{side}_{part}": _row_means(array) if array.ndim == 2 else array.copy()
         for side, optimizer in optimizers.items()
         for part, array in optimizer_arrays(optimizer).items()
         if array.size

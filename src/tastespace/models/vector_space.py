@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.computed_once import computed_once, freeze, is_frozen
-from tastespace.data.mapped_arrays import all_finite
+from tastespace.data.mapped_arrays import all_finite, row_blocks
 from tastespace.errors import DataError
 from tastespace.threads import resolve_threads
 
@@ -214,5 +214,8 @@ def _one_each(n_users: int) -> NDArray[np.int64]:
 
 
 def _minus_squares(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    rows = np.ascontiguousarray(vectors, dtype=np.float32)
-    return -np.einsum("ij,ij->i", rows, rows)
+    found = np.empty(len(vectors), dtype=np.float32)
+    for rows in row_blocks(vectors):  # they may be larger than memory
+        block = np.ascontiguousarray(vectors[rows], dtype=np.float32)
+        np.einsum("ij,ij->i", block, block, out=found[rows])
+    return np.negative(found, out=found)

@@ -67,6 +67,8 @@ class TrainingSettings:
     """Users whose positives are visited together (`tastespace.training.user_blocks`); None: all of them."""
     spill: str | None = None
     """Folder of what is as large as the user vectors; None: memory."""
+    without_mean: tuple[str, ...] = ()
+    """What is learned here but averaged elsewhere."""
 
 
 class NativeTrainer(ABC, Generic[Totals]):
@@ -94,9 +96,8 @@ class NativeTrainer(ABC, Generic[Totals]):
         for side, state in optimizers.items():
             self._state |= {f"{side}_{part}": array for part, array in optimizer_arrays(state).items()}
         self._has_mean = False
-        self._means: Arrays = (
-            {} if run.average <= 1 else {f"mean_{name}": self._copy(array) for name, array in learned.items()}
-        )
+        averaged = [] if run.average <= 1 else [name for name in learned if name not in run.without_mean]
+        self._means: Arrays = {f"mean_{name}": self._copy(learned[name]) for name in averaged}
 
     def _copy(self, array: NDArray[Any]) -> NDArray[Any]:
         """A copy in memory or, of a mapped array, in another file."""
@@ -141,12 +142,16 @@ class NativeTrainer(ABC, Generic[Totals]):
         """
         self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
         totals = self._zero_totals()
-        end = self._n_positives * (share + 1) // n_shares
-        for first in range(self._n_positives * share // n_shares, end, self._positives_per_call):
+        start, end = self.range_of_share(share, n_shares)
+        for first in range(start, end, self._positives_per_call):
             totals = totals + self._train_range(epoch, first, min(end, first + self._positives_per_call))
         return {name: value * totals.n_steps for name, value in self._log_row(totals).items()} | {
             "n_steps": totals.n_steps
         }
+
+    def range_of_share(self, share: int, n_shares: int) -> tuple[int, int]:
+        """First and last + 1 of the places in an epoch's order that a share has."""
+        return self._n_positives * share // n_shares, self._n_positives * (share + 1) // n_shares
 
     def end_epoch(self, epoch: int) -> None:
         """Take the epoch into the running means."""
