@@ -47,6 +47,10 @@ class ModelFileError(TastespaceError):
     """A saved model cannot be written or read: missing, foreign, damaged, of a newer format, or a full disk."""
 
 
+class ModelChangedError(ModelFileError):
+    """A file of a loaded model was changed by another program while the model was in use."""
+
+
 class ForkError(TastespaceError, RuntimeError):
     """Something that needs threads of the parent process was called in a forked child, where it would never return."""
 

@@ -56,6 +56,8 @@ class InferenceMixin:
     _profiles: Profiles | None = None
     _stored_index: StoredIndex | None = None
     """The index file of the directory that the model was loaded from."""
+    _mapped_files: tuple[Any, ...] = ()
+    """`MappedFile` of each file that the arrays of a loaded model stay in."""
 
     _cluster: Any = None
     _callbacks: Sequence[Any] = ()
