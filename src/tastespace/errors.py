@@ -74,7 +74,9 @@ def require_path(path: Any, name: str | None = None) -> Path:
         found = Path(path).expanduser()
         found.exists()
     except (OSError, ValueError, TypeError, RuntimeError) as problem:  # too long, a zero byte, ~nobody, bytes
-        raise ParameterError(f"{given}{str(path)[:100]!r} cannot be the name of a file: {problem}.") from problem
+        raise ParameterError(
+            f"{given}{str(path)[:100]!r} cannot be the name of a file: {str(problem).rstrip('.')}."
+        ) from problem
     return found
 
 
