@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,10 @@ settings.load_profile("tastespace")
 # The folders may be given relative to where pytest was started; tests move to folders of their own.
 if folders := os.environ.get("TASTESPACE_DATA"):
     os.environ["TASTESPACE_DATA"] = os.pathsep.join(map(os.path.abspath, filter(None, folders.split(os.pathsep))))
+
+# Shells start what runs in the background with SIGINT ignored, and tests send it to this process and to others.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -98,11 +98,11 @@ def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent():
 
     def make():
         holds.set()
-        done.wait(20)
+        done.wait(60)
 
     thread = threading.Thread(target=lambda: computed_once(array, "slow", make))
     thread.start()
-    assert holds.wait(20)
+    assert holds.wait(60)
     child = os.fork()
     if child == 0:
         code = 1
@@ -112,7 +112,7 @@ def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent():
                 target=lambda: answers.append(computed_once(array, "sum", lambda: int(array.sum()))), daemon=True
             )
             asked.start()
-            asked.join(10)
+            asked.join(60)
             code = 0 if answers == [3] else 1
         finally:
             os._exit(code)

@@ -47,6 +47,10 @@ class ModelFileError(TastespaceError):
     """A saved model cannot be written or read: missing, foreign, damaged, of a newer format, or a full disk."""
 
 
+class ModelChangedError(ModelFileError):
+    """A file of a loaded model was changed by another program while the model was in use."""
+
+
 class ForkError(TastespaceError, RuntimeError):
     """Something that needs threads of the parent process was called in a forked child, where it would never return."""
 
@@ -70,7 +74,9 @@ def require_path(path: Any, name: str | None = None) -> Path:
         found = Path(path).expanduser()
         found.exists()
     except (OSError, ValueError, TypeError, RuntimeError) as problem:  # too long, a zero byte, ~nobody, bytes
-        raise ParameterError(f"{given}{str(path)[:100]!r} cannot be the name of a file: {problem}.") from problem
+        raise ParameterError(
+            f"{given}{str(path)[:100]!r} cannot be the name of a file: {str(problem).rstrip('.')}."
+        ) from problem
     return found
 
 

@@ -154,7 +154,7 @@ def test_links_stay_links_and_devices_stay_devices(tmp_path):
     with ThreadPoolExecutor(1) as pool:
         reader = pool.submit(pipe.read_bytes)
         write_file(pipe, b"rows")
-        assert reader.result(timeout=10) == b"rows"
+        assert reader.result(timeout=60) == b"rows"
     assert pipe.is_fifo()
 
 

@@ -37,6 +37,8 @@ def changed(array, at, value):
         (lambda d: {"indices": d.indices[:, None]}, "one dimension"),
         (lambda d: {"weights": np.ones(3, dtype=np.float32)}, "weights: expected .* one per interaction"),
         (lambda d: {"timestamps": np.ones(3)}, "timestamps"),
+        (lambda d: {"timestamps": np.full(d.n_interactions, "x", dtype=object)}, "timestamps: .*given object"),
+        (lambda d: {"users": None}, "users: expected an IdMap, given NoneType"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(data, change, message):
@@ -49,3 +51,14 @@ def test_arrays_that_fit_are_taken(data):
     assert again.fingerprint() == replace(data, item_attributes=None).fingerprint()
     empty = Interactions(data.users, data.items, np.zeros(21, dtype=np.int64), np.empty(0, dtype=np.int32))
     assert empty.n_interactions == 0
+
+
+def test_checked_arrays_stay_as_they_were_checked(data):
+    """SciPy and the kernels trust them: an index that is written afterwards would be read outside of their memory."""
+    own = data.indices.copy()
+    built = replace(data, indices=own)
+    for name in ("offsets", "indices"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(built, name)[0] = 10**6
+    own[0] += 0  # the caller's array is the caller's
+    assert built.n_interactions == data.n_interactions

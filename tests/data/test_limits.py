@@ -35,6 +35,12 @@ def test_archives_have_limits(tmp_path, monkeypatch):
         Archive(path).read("small.csv")
 
 
+def test_every_download_has_a_checksum_of_its_file_or_of_its_rows():
+    for dataset in DATASETS.values():
+        for remote in dataset.remotes:
+            assert remote.checksum or dataset.rows_sha256, remote
+
+
 def test_downloads_are_encrypted():
     addresses = [one.url for entry in DATASETS.values() for one in entry.remotes if hasattr(one, "url")]
     assert addresses

@@ -180,7 +180,7 @@ def _change_array(folder: Path, rng: np.random.Generator) -> str:
     content = _read(folder)
     part = "learned" if rng.random() < 0.8 else "seen"
     path = folder / content["files"][part]["name"]
-    tensors = {name: array.copy() for name, array in map_tensors(path).items()}
+    tensors = {name: array.copy() for name, array in map_tensors(path)[0].items()}
     name = str(rng.choice(sorted(tensors)))
     array = tensors[name]
     change = str(rng.choice(["dtype", "shape", "number", "number", "number", "all", "order", "gone"]))

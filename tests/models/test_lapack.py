@@ -1,5 +1,6 @@
 """The inverse without the lock is the inverse."""
 
+import sys
 import threading
 import time
 
@@ -25,12 +26,24 @@ def test_a_matrix_that_is_not_positive_definite_is_told():
 
 def test_other_threads_run_meanwhile():
     n = 1500
-    matrix = np.asfortranarray(np.eye(n) * 2 + 1 / n)
-    thread = threading.Thread(target=inverse_in_place, args=(matrix,))
-    thread.start()
-    waits = []
-    while thread.is_alive():
-        start = time.perf_counter()
-        time.sleep(0.001)
-        waits.append(time.perf_counter() - start)
-    assert len(waits) > 3
+    turns, during = [0], []
+
+    def invert() -> None:
+        matrix = np.asfortranarray(np.eye(n) * 2 + 1 / n)
+        before = turns[0]
+        inverse_in_place(matrix)
+        during.append(turns[0] - before)
+
+    # Threads take turns only where one gives the lock away; on a busy machine this one may sleep through an inverse.
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e3)
+    try:
+        while not any(during) and len(during) < 100:
+            thread = threading.Thread(target=invert)
+            thread.start()
+            while thread.is_alive():
+                turns[0] += 1
+                time.sleep(0.0001)
+    finally:
+        sys.setswitchinterval(usual)
+    assert any(during)

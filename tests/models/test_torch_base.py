@@ -41,10 +41,10 @@ ON_THE_TOWN = {
 
 # By which factor most popular is beaten, and the parameters.
 ON_ML_100K = {
-    "adacml": (1.2, {"epochs": 12, "validate_every": 4, "patience": 2, "threads": 1}),
-    "hlr": (1.2, {"epochs": 12, "validate_every": 4, "patience": 2, "threads": 1}),
-    "transcf": (1.2, {"epochs": 20, "validate_every": 4, "patience": 2, "threads": 1}),
-    "lrml": (1.2, {"epochs": 20, "validate_every": 4, "patience": 2, "threads": 1}),
+    "adacml": (1.2, {"epochs": 4, "validate_every": 2, "patience": 2, "threads": 1}),
+    "hlr": (1.2, {"epochs": 4, "validate_every": 2, "patience": 2, "threads": 1}),
+    "transcf": (1.2, {"epochs": 8, "validate_every": 4, "patience": 2, "threads": 1}),
+    "lrml": (1.2, {"epochs": 8, "validate_every": 4, "patience": 2, "threads": 1}),
     "gmf": (1.3, {"epochs": 30, "batch_size": 1024, "validate_every": 3, "patience": 3}),
     "mlp": (1.3, {"epochs": 30, "batch_size": 1024, "validate_every": 3, "patience": 3}),
     "neumf": (1.3, {"epochs": 30, "batch_size": 1024, "validate_every": 3, "patience": 3}),

@@ -86,7 +86,7 @@ def trained():
 def test_a_run_records_its_training(trained):
     assert [row["epoch"] for row in trained["history"]] == [1, 2, 3]
     assert all(row["loss"] > 0 and row["seconds"] > 0 for row in trained["history"])
-    assert 0 < trained["inference_seconds"] < trained["seconds"] + 3
+    assert trained["inference_seconds"] > 0
     assert trained["train_seconds"] < trained["seconds"]
     assert set(trained["valid_metrics"]) == {"P@3", "MAP", "MRR"}
     best = trained["history"][trained["best_epoch"] - 1]

@@ -20,7 +20,7 @@ def kill_while_writing(start, model, store, number):
     stop = threading.Event()
 
     def send(one: int) -> None:
-        with httpx.Client(base_url=server.address, timeout=5) as client:
+        with httpx.Client(base_url=server.address, timeout=60) as client:
             for n in range(10_000):
                 if stop.is_set():
                     return
@@ -36,7 +36,7 @@ def kill_while_writing(start, model, store, number):
 
     with concurrent.futures.ThreadPoolExecutor(_CLIENTS) as clients:
         running = [clients.submit(send, one) for one in range(_CLIENTS)]
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while len(acknowledged) < 5 + 3 * (number % 7) and time.monotonic() < end:
             time.sleep(0.001)
         server.kill()

@@ -21,7 +21,7 @@ def forge(folder, arrays=None, change=None):
     """Put other arrays into the learned file, change model.json, and compute all checksums again."""
     content = json.loads((folder / "model.json").read_text())
     path = folder / content["files"]["learned"]["name"]
-    tensors = {name: array.copy() for name, array in map_tensors(path).items()}
+    tensors = {name: array.copy() for name, array in map_tensors(path)[0].items()}
     for name, make in (arrays or {}).items():
         tensors[name] = make(tensors[name])
         _declare(content["learned"], name, tensors[name])
@@ -87,7 +87,7 @@ def test_nan_is_found_where_the_arrays_are_read(folder):
 def test_sparse_matrices(tmp_path, fitted, name, part, value):
     save(fitted(name), tmp_path / "model")
     content = json.loads((tmp_path / "model" / "model.json").read_text())
-    tensors = map_tensors(tmp_path / "model" / content["files"]["learned"]["name"])
+    tensors, _ = map_tensors(tmp_path / "model" / content["files"]["learned"]["name"])
     chosen = next(one for one in sorted(tensors) if one.endswith(part) and len(tensors[one]))
     forge(tmp_path / "model", {chosen: number(-1, value)})
     with pytest.raises(ModelFileError, match="of a CSR array"):

@@ -67,7 +67,7 @@ for line in sys.stdin:
     os.write(1, b"dead\\n")
 """
     process = start(code, target, stored / "one", stored / "other")
-    watchdog = threading.Timer(120, process.kill)
+    watchdog = threading.Timer(600, process.kill)
     watchdog.start()
     try:
         go(process)

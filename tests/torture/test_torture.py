@@ -9,7 +9,7 @@ import pytest
 
 def torture(*arguments):
     command = [sys.executable, "-m", "tests.torture", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=400, cwd=Path(__file__).parents[2])
+    return subprocess.run(command, capture_output=True, text=True, timeout=1200, cwd=Path(__file__).parents[2])
 
 
 @pytest.mark.slow

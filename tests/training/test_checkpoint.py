@@ -265,18 +265,24 @@ if kill_at >= 0:  # in the middle of a write: the temporary file is there, half 
             os.kill(os.getpid(), signal.SIGKILL)
         fsync(handle)
     os.fsync = deadly
+kill_after, seconds = (float(value) for value in sys.argv[4:])  # epochs of this process, and then processor time
+def epoch_ended(row, ended=[0]):
+    ended[0] += 1
+    if ended[0] == kill_after:
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends the process at once, like SIGKILL
 print("ready", flush=True)
 model = DPCML(dim=16, n_interests="adaptive", sampler="dihars", n_negatives=30, epochs=EPOCHS, average=4, seed=3,
               patience=0, threads=1, checkpoint=path, checkpoint_epochs=1, log_file=folder + "/log.csv")
-model.fit(train, valid=valid)
+model.fit(train, valid=valid, callbacks=[epoch_ended])
 np.savez(folder + "/result.npz", users=model.user_vectors_, items=model.item_vectors_,
          best=model.best_epoch_, epochs=len(model.history_))
 """
 
 
-def start_child(tmp_path, epochs, kill_at=-1):
+def start_child(tmp_path, epochs, kill_at=-1, kill_after=0, seconds=0.0):
     script = CHILD.replace("EPOCHS", str(epochs))
     command = [sys.executable, "-c", script, str(tmp_path / "run.ckpt"), str(kill_at), str(tmp_path)]
+    command += [str(kill_after), str(seconds)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "ready\n"
     return child
@@ -304,11 +310,11 @@ def test_killed_while_writing_and_resumed(tmp_path, parts):
     """Each write is two fsyncs, of the file and of the folder: 3 dies before the rename, 2 after it."""
     for kill_at, epochs_done in ((3, 1), (2, 2)):
         child = start_child(tmp_path, 6, kill_at)
-        assert child.wait(60) == -signal.SIGKILL, child.stderr.read()
+        assert child.wait(120) == -signal.SIGKILL, child.stderr.read()
         assert len(read_checkpoint(tmp_path / "run.ckpt")[1]["history"]) == epochs_done
     assert (tmp_path / "result.npz").exists() is False
     child = start_child(tmp_path, 6)
-    assert child.wait(60) == 0, child.stderr.read()
+    assert child.wait(120) == 0, child.stderr.read()
     assert_ends_like(tmp_path, never_stopped(parts, 6))
 
 
@@ -316,27 +322,16 @@ def test_killed_while_writing_and_resumed(tmp_path, parts):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_killed_at_random_moments_and_resumed(tmp_path, parts, seed):
     rng = np.random.default_rng(seed)
-    epochs, kills, progress = 200, 0, 0
-    while kills < 8:
-        child = start_child(tmp_path, epochs)
-        try:
-            child.wait(rng.uniform(0.0, 0.7))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            assert child.wait() == -signal.SIGKILL
-            kills += 1
-            if (tmp_path / "run.ckpt").exists():
-                done = len(read_checkpoint(tmp_path / "run.ckpt")[1]["history"])
-                assert done >= progress
-                progress = done
-        else:
-            assert child.returncode == 0, child.stderr.read()
-            break
-    assert kills >= 2
-    assert progress > 0
-    if child.returncode != 0:
-        child = start_child(tmp_path, epochs)
-        assert child.wait(120) == 0
+    epochs, progress = 100, 0
+    for _ in range(6):
+        child = start_child(tmp_path, epochs, kill_after=rng.integers(1, 6), seconds=rng.uniform(1e-4, 0.02))
+        assert child.wait(120) == -signal.SIGPROF, child.stderr.read()
+        done = len(read_checkpoint(tmp_path / "run.ckpt")[1]["history"])
+        assert done >= progress
+        progress = done
+    assert 0 < progress < epochs
+    child = start_child(tmp_path, epochs)
+    assert child.wait(120) == 0, child.stderr.read()
     assert_ends_like(tmp_path, never_stopped(parts, epochs))
 
 

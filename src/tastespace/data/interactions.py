@@ -88,8 +88,14 @@ class Interactions:
     """What building from a table dropped."""
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not fit together."""
+        """Refuse arrays that do not fit together; those that do are read-only from now on, here."""
         require_consistent(self)
+        for name in ("offsets", "indices", "weights", "timestamps"):
+            array = getattr(self, name)
+            if array is not None and array.flags.writeable:  # the caller's own array stays writable
+                array = array.view()
+                array.flags.writeable = False
+                object.__setattr__(self, name, array)
 
     # ---- building ---------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tastespace.data.ids import IdMap
 from tastespace.errors import DataError
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ def require_consistent(data: Interactions) -> None:
     One pass over the arrays, some 5 ms for 10 million interactions.
     """
     offsets, indices = data.offsets, data.indices
+    for name, ids in (("users", data.users), ("items", data.items)):
+        if not isinstance(ids, IdMap):
+            raise DataError(
+                f"{name}: expected an IdMap, given {type(ids).__name__}. Build interactions with from_frame."
+            )
     _require_array("offsets", offsets, np.int64)
     _require_array("indices", indices, np.int32)
     n, n_users, n_items = len(indices), len(data.users), len(data.items)
@@ -37,8 +43,11 @@ def require_consistent(data: Interactions) -> None:
             "Turn ids into rows with items.index_of, or build interactions with from_frame."
         )
     for name, values in (("weights", data.weights), ("timestamps", data.timestamps)):
-        if values is not None and np.shape(values) != (n,):
-            raise DataError(f"{name}: expected {n:,} numbers, one per interaction, given shape {np.shape(values)}.")
+        if values is not None and (np.shape(values) != (n,) or np.asarray(values).dtype.kind not in "iuf"):
+            raise DataError(
+                f"{name}: expected {n:,} numbers, one per interaction, given {np.asarray(values).dtype} of shape "
+                f"{np.shape(values)}."
+            )
 
 
 def _require_array(name: str, array: Any, dtype: type[np.generic]) -> None:

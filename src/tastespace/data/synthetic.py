@@ -254,6 +254,9 @@ def _check(
     dominance: float,
     noise: float,
 ) -> None:
+    sizes = {"n_users": n_users, "n_items": n_items, "n_interactions": n_interactions, "n_categories": n_categories}
+    for name, value in sizes.items():
+        require_whole(name, value)
     if n_users < 2 or n_categories < 1 or n_items < max(2 * _MIN_PER_USER, n_categories):
         raise ParameterError(
             f"n_users={n_users}, n_items={n_items}, n_categories={n_categories}: expected at least 2 users, 1 category "

@@ -138,6 +138,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
             ) from problem
         self._drop_profiles()
         self._stored_index = None
+        self._mapped_files = ()
         self.train_, self.valid_ = data, held_out
         return self
 
@@ -344,9 +345,11 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         return hasattr(self, "train_")
 
     def require_fitted(self) -> None:
-        """Raise `NotFittedError` unless the model was fitted."""
+        """Raise `NotFittedError` unless the model was fitted, `ModelChangedError` where its files were changed."""
         if not self.is_fitted:
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(train) first.")
+        for file in self._mapped_files:
+            file.require_unchanged()
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters

@@ -57,6 +57,8 @@ class InferenceMixin:
     _profiles: Profiles | None = None
     _stored_index: StoredIndex | None = None
     """The index file of the directory that the model was loaded from."""
+    _mapped_files: tuple[Any, ...] = ()
+    """`MappedFile` of each file that the arrays of a loaded model stay in."""
 
     _kept_lists: Any = None
     """What answered the last plain request, `recommend.topk.TopKLists`; not part of copies and files."""

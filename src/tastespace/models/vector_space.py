@@ -108,6 +108,11 @@ class VectorSpace:
     def _require_shapes(self) -> None:
         """Raise where arrays do not fit together: the kernels would read outside of them."""
         users, items, offsets = self.user_vectors, self.item_vectors, self.user_offsets
+        for name, array in (("user_vectors", users), ("item_vectors", items), ("item_bias", self.item_bias)):
+            if not (array is None and name == "item_bias") and getattr(array, "dtype", np.dtype("O")).kind not in "fiu":
+                raise DataError(f"{name}: expected an array of numbers, given {type(array).__name__}.")
+        if not isinstance(offsets, np.ndarray):
+            raise DataError(f"user_offsets: expected an array of whole numbers, given {type(offsets).__name__}.")
         if users.ndim != 2 or items.ndim != 2 or users.shape[1] != items.shape[1]:
             raise DataError(
                 f"user_vectors have the shape {users.shape} and item_vectors {items.shape}; expected rows of the same "

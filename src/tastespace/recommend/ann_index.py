@@ -26,6 +26,7 @@ from tastespace.models.ranking import ranges
 from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.scoring import frozen, require_vectors
 from tastespace.store.checksums import checksum
+from tastespace.store.mapped_files import MappedFile
 from tastespace.store.stored_index import StoredIndex
 from tastespace.threads import resolve_threads
 
@@ -56,6 +57,8 @@ class AnnIndex:
     """Checksum of the vectors that it was made from."""
     content: memoryview | None = None
     """The bytes of the file that it is mapped from, which faiss cannot write again."""
+    file: MappedFile | None = None
+    """Tells whether that file has changed."""
 
     @property
     def n_clusters(self) -> int:
@@ -80,6 +83,8 @@ class AnnIndex:
         ``allowed`` has a bit for each item (the first is the lowest of its byte), ``wider`` is how many times as many
         clusters are looked at.
         """
+        if self.file is not None:
+            self.file.require_unchanged()
         faiss = _import_faiss()
         faiss.omp_set_num_threads(threads)
         options: dict[str, Any] = {"nprobe": min(self.n_clusters, self.n_probe * wider)}
@@ -130,7 +135,7 @@ def index_to_store(model: Recommender, kind: str | None) -> tuple[memoryview, Ma
     if stored is None or stored.about.get("vectors") != _checksum(space):
         return None
     try:
-        return stored.mapped(), stored.about
+        return stored.mapped()[0], stored.about
     except ModelFileError as problem:
         log.warning("the index of the model is not saved with it: %s", problem)
         return None
@@ -216,7 +221,7 @@ def _opened(stored: StoredIndex, space: VectorSpace) -> AnnIndex | None:
     """The index in a file, mapped; None, with a warning, where it cannot be used."""
     faiss, about = _import_faiss(), stored.about
     try:
-        content = stored.mapped()
+        content, file = stored.mapped()
         if about.get("vectors") != _checksum(space):
             raise ModelFileError(f"{stored.path} is the index of other vectors than the model's.")
         try:
@@ -232,7 +237,7 @@ def _opened(stored: StoredIndex, space: VectorSpace) -> AnnIndex | None:
         log.warning("%s A new index is built; `tastespace index MODEL` stores it.", problem)
         return None
     _without_readers(faiss, index)
-    return AnnIndex(index, n_probe, float(recall or 0.0), largest, about["vectors"], content)
+    return AnnIndex(index, n_probe, float(recall or 0.0), largest, about["vectors"], content, file)
 
 
 def _without_readers(faiss: Any, index: Any) -> None:

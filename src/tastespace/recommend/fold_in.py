@@ -162,6 +162,7 @@ def _require_new(train: Interactions, given: pl.Series) -> None:
 def _as_fitted(new: Model, histories: Interactions, model: Model) -> Model:
     """The folded-in model as a fitted one of the users of ``histories``; popularity stays that of training."""
     new.train_, new.valid_, new._popularity_source = histories, None, model.popularity_source
+    new._mapped_files = model._mapped_files  # of the items
     new._profiles = None  # of other users, who may have the same ids
     return new
 

@@ -46,7 +46,9 @@ class Call:
     @cached_property
     def slot(self) -> Slot:
         """The model that is asked, the same one for the whole request."""
-        return self.state.slot(self.query.model)
+        found = self.state.slot(self.query.model)
+        found.served.model.require_fitted()  # its files are as they were
+        return found
 
 
 Handler = Callable[[Call], Awaitable[Any]]

@@ -291,7 +291,7 @@ async def model(call: Call) -> Any:
 async def reload(call: Call) -> Any:
     """Serve another model, or the same path as it is now; the old one answers until the new one is ready."""
     state = call.state
-    call.slot  # noqa: B018 - 404 where there is no second model
+    call.state.slot(call.query.model)  # 404 where there is no second model
     holder = state.main if call.query.model == "main" or state.compare is None else state.compare
     try:
         await state.compute(holder.reload, call.body.path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tastespace.errors import ModelFileError, TastespaceError, UnknownIdError
+from tastespace.errors import ModelChangedError, ModelFileError, TastespaceError, UnknownIdError
 
 MOST_MESSAGE = 600
 """Characters of a message; what was given may be long."""
@@ -60,6 +60,10 @@ def as_http_error(problem: BaseException) -> HttpError:
         )
     if isinstance(problem, UnknownIdError):
         return HttpError(404, "unknown_id", str(problem))
+    if isinstance(problem, ModelChangedError):
+        return HttpError(
+            503, "model_changed", "a file of the model was changed while it was served.", "Reload the model."
+        )
     if isinstance(problem, ModelFileError):
         return HttpError(422, "model_refused", str(problem), "The model that is served stays as it is.")
     if isinstance(problem, TastespaceError):

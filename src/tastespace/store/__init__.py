@@ -103,8 +103,9 @@ def save(
 def load(path: str | Path, verify: bool | None = None, trust: Trust = ()) -> Recommender:
     """A model as it was saved, ready to recommend.
 
-    Arrays stay in their files, mapped read-only, so that a large model opens at once and processes that open the same
-    one share its memory. Names, types, shapes, offsets and indices of all arrays are always checked, so that a damaged
+    Files of more than 16 MB are mapped read-only instead of read, so that a large model opens at once and processes
+    that open the same one share its memory; where another program changes such a file, the next answer is a
+    `ModelChangedError`. Names, types, shapes, offsets and indices of all arrays are always checked, so that a damaged
     file is an error and never a crash, and so are the checksums of model.json, users and items.
 
     Args:
@@ -193,21 +194,23 @@ def _load(text: bytes, folder: Path, verify: bool | None, trust: bool | frozense
     deep = sum(entry["bytes"] for entry in files.values()) <= VERIFIED_BYTES if verify is None else verify
     paths = {part: folder / entry["name"] for part, entry in files.items()}
     crc32 = {part: entry["crc32"] for part, entry in files.items()}
+    seen, seen_file = map_tensors(paths["seen"], crc32["seen"] if deep else None)
     train = interactions_io.restore(
         summary,
-        map_tensors(paths["seen"], crc32["seen"] if deep else None),
+        seen,
         interactions_io.read_table(paths["users"], "user", summary, crc32["users"]),
         interactions_io.read_table(paths["items"], "item", summary, crc32["items"]),
         str(folder),
         verify is True,
     )
-    tensors = map_tensors(paths["learned"], crc32["learned"] if deep else None)
+    tensors, learned_file = map_tensors(paths["learned"], crc32["learned"] if deep else None)
     try:
         model = model_state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder), deep)
     except RecursionError as problem:
         raise ModelFileError(f"{folder}: what model.json says is nested too deeply. Restore a copy.") from problem
     if "profiles" in content:
         model._profiles = _profiles(content["profiles"], model, folder)
+    model._mapped_files = tuple(one for one in (seen_file, learned_file) if one is not None)
     model._stored_index = StoredIndex.described(content.get("index"), folder)
     return model
 

@@ -30,7 +30,7 @@ def crc32_of(*parts: bytes | memoryview | mmap.mmap, before: int = 0) -> int:
     return before
 
 
-def require_checksum(path: Path, content: bytes | mmap.mmap, expected: str) -> None:
+def require_checksum(path: Path, content: bytes | memoryview | mmap.mmap, expected: str) -> None:
     """Raise unless the bytes of a file are those that were written."""
     if checksum(content) != expected:
         raise ModelFileError(

@@ -11,6 +11,7 @@ from typing import Any
 from tastespace.errors import ModelFileError
 from tastespace.store.checksums import require_checksum
 from tastespace.store.manifest import INDEX_FILE
+from tastespace.store.mapped_files import MappedFile
 from tastespace.store.regular_files import open_regular
 
 
@@ -34,8 +35,8 @@ class StoredIndex:
             return None
         return cls(folder / name, size, crc32, about) if isinstance(crc32, str) and isinstance(about, dict) else None
 
-    def mapped(self) -> memoryview:
-        """The bytes that were written, which stay in the file; others are an error."""
+    def mapped(self) -> tuple[memoryview, MappedFile]:
+        """The bytes that were written, which stay in the file, and what tells whether that has changed since."""
         try:
             with open_regular(self.path) as file:
                 size = self.path.stat().st_size
@@ -43,8 +44,9 @@ class StoredIndex:
                     raise ModelFileError(
                         f"{self.path} has {size:,} bytes, {self.size:,} were written: it was cut off or changed."
                     )
+                guard = MappedFile(self.path, file.fileno())
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as problem:
             raise ModelFileError(f"{self.path} cannot be read ({problem.strerror or problem}).") from problem
         require_checksum(self.path, content, self.crc32)
-        return memoryview(content)
+        return memoryview(content), guard

@@ -1,14 +1,13 @@
-"""Arrays in safetensors files: written in one pass, mapped instead of read.
+"""Arrays in safetensors files: written in one pass, large ones mapped instead of read.
 
-The safetensors library copies what it reads. Here the header is parsed and the numbers stay where they are, in the
-file: a model opens in the time that its header takes, and processes that use the same model share its memory.
+The safetensors library copies what it reads. Here the header is parsed and the numbers of a large file stay where they
+are: a model opens in the time that its header takes, and processes that use the same model share its memory.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import mmap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeGuard
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from tastespace.errors import ModelFileError
 from tastespace.store.checksums import require_checksum
+from tastespace.store.mapped_files import MappedFile, open_numbers
 from tastespace.store.regular_files import open_regular
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -72,16 +72,15 @@ def safetensors_chunks(tensors: Mapping[str, NDArray[Any]]) -> Iterator[bytes | 
             yield array.reshape(-1).view(np.uint8).data
 
 
-def map_tensors(path: Path, crc32: str | None = None) -> dict[str, NDArray[Any]]:
-    """All arrays of a safetensors file, read-only and backed by the file itself.
+def map_tensors(path: Path, crc32: str | None = None) -> tuple[dict[str, NDArray[Any]], MappedFile | None]:
+    """All arrays of a safetensors file, read-only, and what tells whether the file has changed, where it is mapped.
 
     Where the checksum ``crc32`` of the whole file is given, the file is read and compared with it.
     """
-    flags = mmap.MAP_SHARED | (0 if crc32 is None else getattr(mmap, "MAP_POPULATE", 0))
     try:
         with open_regular(path) as file:
-            mapped = mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ)
-    except (OSError, ValueError) as problem:  # an empty file cannot be mapped
+            mapped, guard = open_numbers(path, file, populate=crc32 is not None)
+    except (OSError, ValueError) as problem:
         raise ModelFileError(f"{path}: cannot be opened ({problem}).") from problem
     if crc32 is not None:
         require_checksum(path, mapped, crc32)
@@ -108,16 +107,16 @@ def map_tensors(path: Path, crc32: str | None = None) -> dict[str, NDArray[Any]]
         end = last
     if end != len(mapped) - start:
         _damaged(path, f"its tensors end at byte {end}, the file at {len(mapped) - start}")
-    return tensors
+    return tensors, guard
 
 
-def _header(path: Path, mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
+def _header(path: Path, mapped: memoryview) -> tuple[dict[str, Any], int]:
     """The header, and where the numbers start."""
     length = int.from_bytes(mapped[:8], "little")
     if len(mapped) < 8 or length > min(_LONGEST_HEADER, len(mapped) - 8):
         _damaged(path, f"a header of {length} bytes does not fit into a file of {len(mapped)}")
     try:
-        header = json.loads(mapped[8 : 8 + length].decode("utf-8"))
+        header = json.loads(bytes(mapped[8 : 8 + length]).decode("utf-8"))
     except (ValueError, RecursionError) as problem:
         _damaged(path, "its header is not JSON", problem)
     if not isinstance(header, dict):

@@ -30,6 +30,7 @@ class Loopback:
         self.body = b""
         self.manner = "good"
         self.requests: list[str] = []
+        self.closed = threading.Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -54,7 +55,7 @@ class Loopback:
             handler.send_error(404)
             return
         if manner == "silent":
-            time.sleep(1)
+            self.closed.wait()
             return
         if manner == "slow":
             time.sleep(0.3)
@@ -63,15 +64,17 @@ class Loopback:
         handler.end_headers()
         try:
             if manner == "dripping":
-                for start in range(len(self.body)):
+                for start in range(len(self.body) - 1):
                     handler.wfile.write(self.body[start : start + 1])
-                    time.sleep(0.02)
+                    self.closed.wait(0.02)
+                self.closed.wait()  # however long the client stays, the last byte does not come
             else:
                 handler.wfile.write(self.body[: len(self.body) // 2] if manner == "cut off" else self.body)
         except OSError:
             pass  # the client has left
 
     def close(self) -> None:
+        self.closed.set()
         self._server.shutdown()
         self._server.server_close()
 

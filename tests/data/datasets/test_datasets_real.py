@@ -167,6 +167,11 @@ def test_citeulike_is_the_same_from_users_dat(name: str, tmp_path: Path, dataset
     rows = [" ".join(map(str, [len(items), *items])) for items in people.sort("user")["item"].to_list()]
     (tmp_path / "users.dat").write_text("\n".join(rows) + "\n")
     assert load(tmp_path, name=name).fingerprint() == load(source).fingerprint()
+    last = next(at for at in reversed(range(len(rows))) if len(rows[at].split()) > 1)
+    other = [*rows[last].split()[:-1], "0" if "0" not in rows[last].split()[1:] else "1"]
+    (tmp_path / "users.dat").write_text("\n".join([*rows[:last], " ".join(other), *rows[last + 1 :]]) + "\n")
+    with pytest.raises(DatasetError, match="the rows are not those that this data set has"):  # as many as before
+        load(tmp_path, name=name)
 
 
 def test_lastfm_is_the_same_from_user_artists_dat(tmp_path: Path, dataset_dir: Find) -> None:

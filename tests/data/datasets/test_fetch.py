@@ -7,7 +7,6 @@ import io
 import json
 import os
 import subprocess
-import time
 import zipfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -78,6 +77,30 @@ def test_a_damaged_cache_file_without_a_published_checksum_is_fetched_again(
     assert len(server.requests) == 2
 
 
+def test_without_a_published_sha_256_a_later_download_must_be_the_first_one_again(
+    tiny_10m: object, declare: Callable[..., object], server: Any, cache: Path, tiny_zip: bytes
+) -> None:
+    declare("ml-10m", remotes=(Download(f"{server.url}/ml-10m.zip"),))
+    whole = load()
+    path, record = cache / "ml-10m" / "ml-10m.zip", cache / "ml-10m" / "ml-10m.zip.json"
+    path.unlink()
+    server.body = tiny_zip + b"another comment"
+    for _ in range(2):  # what is refused is not taken for the first one either
+        with pytest.raises(DatasetError, match=r"is not the file that was fetched before \(SHA-256 .*delete .*json"):
+            load()
+        assert not path.exists()
+    record.unlink()
+    assert load().fingerprint() == whole.fingerprint()
+    assert path.read_bytes() == server.body
+
+
+def test_a_download_has_a_limit(tiny_10m: object, server: Any, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "_MOST_BYTES", 100)
+    with pytest.raises(DatasetError, match="sends more than 100 bytes"):
+        load()
+    assert kept(cache) == []
+
+
 @pytest.mark.parametrize("page", [b"<!DOCTYPE html><p>Log in", b"\n <html lang=en>"])
 def test_a_web_page_instead_of_the_file_is_refused(
     page: bytes, declare: Callable[..., object], server: Any, cache: Path
@@ -101,10 +124,8 @@ def test_several_loads_at_the_same_time_fetch_once(tiny_10m: object, server: Any
 @pytest.mark.parametrize("manner", ["silent", "dripping"])
 def test_a_slow_answer_is_given_up(manner: str, tiny_10m: object, server: Any, cache: Path) -> None:
     server.manner = manner
-    started = time.monotonic()
     with pytest.raises(DatasetError, match=r"no answer within 0\.2 s"):
         load(timeout=0.2)
-    assert time.monotonic() - started < 0.9
     assert kept(cache) == []
 
 

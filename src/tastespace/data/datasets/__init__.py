@@ -22,7 +22,7 @@ from tastespace.data.datasets.content_matrices import Content
 from tastespace.data.datasets.definition import Dataset, Layout
 from tastespace.data.datasets.file_sources import Files, user_folders
 from tastespace.data.datasets.sources import Search
-from tastespace.data.datasets.views import Tables, View, require_row_counts
+from tastespace.data.datasets.views import Tables, View, require_row_counts, require_rows
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DatasetError, nearest
 
@@ -190,6 +190,7 @@ def _known(name: str, view: str) -> tuple[Dataset, View]:
 def _tables(dataset: Dataset, layout: Layout, files: Files) -> Tables:
     tables = layout.parse(files)
     require_row_counts(tables, dataset.n_rows, dataset.n_listed)
+    require_rows(tables, dataset.rows_sha256)
     return tables
 
 

@@ -1,7 +1,8 @@
 """The local cache of fetched files: written atomically by pooch, verified each time it is read.
 
 Each file has a record ``<file>.json`` with its size and SHA-256. Some publishers give no checksum; with this record a
-file that was truncated or edited is detected anyway, and fetched again.
+file that was truncated or edited is detected anyway, and fetched again. The first fetch is trusted; later ones must
+give the same file.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from tastespace.atomic import atomic_write
 from tastespace.errors import DatasetError
@@ -80,6 +82,7 @@ class Cache:
         with FileLock(folder.parent / f".{dataset}.lock"):
             if target.is_file() and _damage(target) is None:
                 return target  # fetched by another process in the meantime
+            first = None if (checksum or "").startswith("sha256:") else _recorded(target)
             target.unlink(missing_ok=True)  # pooch would keep a damaged file whose checksum is not published
             try:
                 with _quiet(pooch.get_logger()):
@@ -93,6 +96,13 @@ class Cache:
                 ) from problem
             # A crash before the next line leaves a file without its record: it is fetched again.
             record = {"size": target.stat().st_size, "sha256": pooch.file_hash(str(target))}
+            if first is not None and first["sha256"] != record["sha256"]:
+                target.unlink()
+                raise DatasetError(
+                    f"{file} is not the file that was fetched before (SHA-256 {record['sha256']}, it was "
+                    f"{first['sha256']}): it was damaged on the way, or the publisher has changed it. If you trust the "
+                    f"new one, delete {_record_path(target)} and load again"
+                )
             with atomic_write(_record_path(target)) as temporary:
                 temporary.write_text(json.dumps(record), encoding="utf-8")
         return target
@@ -158,11 +168,18 @@ def _damage(path: Path) -> str | None:
     """What is wrong with a cached file, None where it is as it was fetched."""
     import pooch
 
+    record = _recorded(path)
+    if record is None:
+        return "its record (.json) is missing or unreadable"
+    if path.stat().st_size != record["size"]:
+        return f"it has {path.stat().st_size:,} bytes, {record['size']:,} were fetched"
+    return None if pooch.file_hash(str(path)) == record["sha256"] else "its content is not what was fetched"
+
+
+def _recorded(path: Path) -> dict[str, Any] | None:
+    """Size and SHA-256 of a file as it was fetched; None where that is not known."""
     try:
         record = json.loads(_record_path(path).read_text(encoding="utf-8"))
-        size, sha256 = int(record["size"]), str(record["sha256"])
+        return {"size": int(record["size"]), "sha256": str(record["sha256"])}
     except (OSError, ValueError, KeyError, TypeError):
-        return "its record (.json) is missing or unreadable"
-    if path.stat().st_size != size:
-        return f"it has {path.stat().st_size:,} bytes, {size:,} were fetched"
-    return None if pooch.file_hash(str(path)) == sha256 else "its content is not what was fetched"
+        return None

@@ -42,7 +42,7 @@ def _movielens(
 
 
 def _citeulike(
-    letter: str, title: str, counts: tuple[int, int, int], n_rows: int, commit: str, *, split: bool
+    letter: str, title: str, counts: tuple[int, int, int], n_rows: int, commit: str, *, rows: str, split: bool
 ) -> Dataset:
     name = f"citeulike-{letter}"
     n_items = counts[1]
@@ -67,6 +67,7 @@ def _citeulike(
         split,
         article_tags,
         remotes=(Download(f"https://raw.githubusercontent.com/js05212/{name}/{commit}/users.dat"),),
+        rows_sha256=rows,
     )
 
 
@@ -161,9 +162,18 @@ _ALL = (
         (5_219, 25_975, 125_580),
         134_860,
         "4f103c6ea0fe407b23be230837b65517e613c34a",
+        rows="b2f2b707afee3ad58a663e6ecf609fcbaa5f1b4ea06368579e24375452093bc1",
         split=False,
     ),
-    _citeulike("a", "CiteULike-A", (5_551, 16_980, 204_986), 204_986, "master", split=True),
+    _citeulike(
+        "a",
+        "CiteULike-A",
+        (5_551, 16_980, 204_986),
+        204_986,
+        "master",
+        rows="2cdb31a1e3f8de179cf5e6545b3b00edc19edc2058f960e436982652b07505c4",
+        split=True,
+    ),
     Dataset(
         "xing-2017",
         "XING jobs (RecSys Challenge 2017)",
@@ -197,6 +207,7 @@ _ALL = (
         content=friends,
         remotes=(Download("https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip"),),
         aliases=("hetrec2011-lastfm-2k",),
+        rows_sha256="8dbb03625b08cf77796261992c3ed5bd77bd4870e0c07032deca19f3b85793e4",
     ),
     Dataset(
         "anime",

@@ -82,3 +82,5 @@ class Dataset:
     """Other names of its folder, as the publisher's archive unpacks."""
     archives: tuple[str, ...] = ()
     """Names of further archives that may have been fetched by hand."""
+    rows_sha256: str | None = None
+    """`views.rows_sha256` of the publisher's rows, where no checksum of the file is published."""

@@ -31,6 +31,8 @@ _RETRY_SECONDS = 1.0
 """Wait before the second attempt, doubled for the third."""
 _MIN_BYTES_PER_SECOND = 1024
 """Below this rate a transfer is given up."""
+_MOST_BYTES = 4_000_000_000
+"""Of one download; the largest of the catalog has 66 MB."""
 _PIP_SECONDS = 600.0
 _WEB_PAGE = (b"<!doctype html", b"<html")
 
@@ -118,6 +120,8 @@ def _download_once(url: str, target: Path, timeout: float, progress: bool) -> No
                 file.write(block)
                 received += len(block)
                 advance(len(block))
+                if received > _MOST_BYTES:
+                    raise DatasetError(f"the server sends more than {_MOST_BYTES:,} bytes")
                 # A read does not time out while the server sends single bytes slowly: the rate is checked instead.
                 if received < _MIN_BYTES_PER_SECOND * (time.monotonic() - started - timeout):
                     raise TimeoutError

@@ -5,6 +5,7 @@ A view depends on `Tables` only, not on the source, so that every source gives t
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,6 +94,26 @@ class View:
             catalog=None if self.n_items is None else pl.Series(np.arange(self.n_items)),
             item_attributes=tables.items,
             user_attributes=tables.users,
+        )
+
+
+def rows_sha256(events: pl.DataFrame) -> str:
+    """SHA-256 of who took what, and how often, in every row order; numbers only.
+
+    >>> rows = pl.DataFrame({"user": [2, 1], "item": [5, 7]})
+    >>> rows_sha256(rows) == rows_sha256(rows.reverse()), rows_sha256(rows)[:8]
+    (True, '93b99b54')
+    """
+    columns = [name for name in ("user", "item", "weight") if name in events.columns]
+    rows = events.select(pl.col(columns).cast(pl.Float64)).sort(columns)
+    return hashlib.sha256(np.ascontiguousarray(rows.to_numpy().astype("<f8")).tobytes()).hexdigest()
+
+
+def require_rows(tables: Tables, expected: str | None) -> None:
+    """Raise unless the publisher's rows are those whose `rows_sha256` is known; None: not known."""
+    if expected is not None and tables.events is not None and rows_sha256(tables.events) != expected:
+        raise DataError(
+            f"the rows are not those that this data set has (their SHA-256 is not {expected}): the file was changed"
         )
 
 
