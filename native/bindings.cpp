@@ -353,11 +353,18 @@ void require_sizes(const BprDataArrays& data, const BprStateArrays& state, const
 template <class Data>
 void visit(Data& data, nb::object visited) {
   Held<const std::int64_t> held = hold<const std::int64_t>("visited", std::move(visited), 1);
-  for (const std::int64_t at : held.span())
+  std::int64_t before = -1;
+  for (const std::int64_t at : held.span()) {
     if (at < 0 || at >= data.positives.rows())
       throw nb::value_error(("visited: expected positions of positives, 0 ... " +
                              std::to_string(data.positives.rows() - 1) + ", given " + std::to_string(at) + ".")
                                 .c_str());
+    if (at <= before)
+      throw nb::value_error(("visited: expected ascending positions, given " + std::to_string(at) + " after " +
+                             std::to_string(before) + ".")
+                                .c_str());
+    before = at;
+  }
   data.visited = std::move(held);
 }
 

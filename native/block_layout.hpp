@@ -2,6 +2,7 @@
 // user and every item is updated by one thread only, and the result does not depend on which thread that is.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 namespace tastespace {
 
 constexpr std::int64_t kChunkPositives = 16;  // of a chunk, or more where a user has more
+constexpr std::int64_t kRunPositives = 8;     // of one user, one after the other
 
 // A positive of the current block.
 struct BlockPositive {
@@ -39,25 +41,79 @@ inline std::int32_t shard_of_item(std::int32_t item, std::int32_t n_shards) {
   return static_cast<std::int32_t>(hash * static_cast<std::uint64_t>(n_shards) >> 32);
 }
 
-// The positives of one block at a time, in an epoch's random order, grouped by user, and divided into chunks of whole
-// users, which threads take one after the other. Chunks do not depend on the number of threads.
+// An epoch's random order of the positives, for a user in runs: the vectors of a user, and the optimizer's state of them,
+// are fetched once for a run. Each user's positives are shuffled and laid out one user after the other; the order is a
+// random one of the runs of this sequence, which begin at a random place. Nothing is stored: an entry is computed from
+// (seed, epoch).
+class EpochOrder {
+ public:
+  // `users` holds the user of each positive; empty: they are searched for. `visited` holds the positions of the
+  // positives that the epoch goes through, ascending; empty: all of them.
+  EpochOrder(std::span<const std::int64_t> offsets, std::span<const std::int32_t> users, std::int64_t n_positives,
+             std::uint64_t seed, std::uint64_t epoch, std::span<const std::int64_t> visited)
+      : offsets_(offsets), users_(users), visited_(visited), seed_(seed), epoch_(epoch),
+        n_(visited.empty() ? n_positives : static_cast<std::int64_t>(visited.size())), n_runs_(n_ / kRunPositives),
+        runs_(static_cast<std::uint64_t>(n_runs_), seed, epoch) {
+    if (n_ > 0) shift_ = CounterRng(seed, epoch, kShiftKey).next() % static_cast<std::uint64_t>(n_);
+  }
+
+  // Append the positives number first ... last - 1.
+  void append(std::int64_t first, std::int64_t last, std::vector<BlockPositive>& out) const {
+    OwnPlaces own{0, 0, 0, runs_};
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t run = i / kRunPositives;  // what is left over at the end is no whole run
+      const std::int64_t moved = run < n_runs_ ? static_cast<std::int64_t>(runs_(static_cast<std::uint64_t>(run))) : run;
+      std::int64_t place = moved * kRunPositives + i % kRunPositives + static_cast<std::int64_t>(shift_);
+      if (place >= n_) place -= n_;
+      if (place < own.first || place >= own.last) own = places_of_user(place);
+      const std::int64_t shuffled =
+          own.first + static_cast<std::int64_t>(own.order(static_cast<std::uint64_t>(place - own.first)));
+      out.push_back({own.user, position(shuffled)});
+    }
+  }
+
+ private:
+  // The places of a user in the sequence, and their order.
+  struct OwnPlaces {
+    std::int64_t user, first, last;
+    Permutation order;
+  };
+
+  // Keys of random numbers beside those of positives and of the order of runs.
+  static constexpr std::uint64_t kShiftKey = ~std::uint64_t{1}, kUserKey = ~std::uint64_t{2};
+
+  std::int64_t position(std::int64_t place) const { return visited_.empty() ? place : visited_[place]; }
+
+  OwnPlaces places_of_user(std::int64_t place) const {
+    const std::int64_t at = position(place), user = users_.empty() ? row_of_position(offsets_, at) : users_[at];
+    std::int64_t first = offsets_[user], last = offsets_[user + 1];
+    if (!visited_.empty()) {
+      first = std::lower_bound(visited_.begin(), visited_.end(), first) - visited_.begin();
+      last = std::lower_bound(visited_.begin() + first, visited_.end(), last) - visited_.begin();
+    }
+    const CounterRng rng(seed_, epoch_, kUserKey - static_cast<std::uint64_t>(user));
+    return {user, first, last, Permutation(static_cast<std::uint64_t>(last - first), rng, 2)};
+  }
+
+  std::span<const std::int64_t> offsets_;
+  std::span<const std::int32_t> users_;
+  std::span<const std::int64_t> visited_;
+  std::uint64_t seed_, epoch_, shift_ = 0;
+  std::int64_t n_, n_runs_;
+  Permutation runs_;
+};
+
+// The positives of one block at a time, in an epoch's order, grouped by user, and divided into chunks of whole users,
+// which threads take one after the other. Chunks do not depend on the number of threads.
 class BlockLayout {
  public:
-  // `users` holds the user of each positive; empty: they are searched for. `visited` holds positions of the positives
-  // that the epoch goes through; empty: all of them.
-  BlockLayout(std::span<const std::int64_t> offsets, std::span<const std::int32_t> users, std::uint64_t n_positives,
-              std::uint64_t seed, std::uint64_t epoch, std::span<const std::int64_t> visited)
-      : offsets_(offsets), users_(users), visited_(visited), order_(visited.empty() ? n_positives : visited.size(), seed, epoch),
-        n_digits_((std::bit_width(offsets.size()) + 7) / 8) {}
+  BlockLayout(const EpochOrder& order, std::int64_t n_users)
+      : order_(order), n_digits_((std::bit_width(static_cast<std::uint64_t>(n_users)) + 7) / 8) {}
 
   // The positives number first ... last - 1, grouped by user. Call from one thread.
   void load_block(std::int64_t first, std::int64_t last) {
     positives_.clear();
-    for (std::int64_t i = first; i < last; ++i) {
-      const auto place = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(i)));
-      const std::int64_t index = visited_.empty() ? place : visited_[place];
-      positives_.push_back({users_.empty() ? row_of_position(offsets_, index) : users_[index], index});
-    }
+    order_.append(first, last, positives_);
     sort_by_user();
     starts_.assign(1, 0);
     for (std::int64_t s = kChunkPositives; s < n_positives(); ++s)
@@ -87,10 +143,7 @@ class BlockLayout {
     }
   }
 
-  std::span<const std::int64_t> offsets_;
-  std::span<const std::int32_t> users_;
-  std::span<const std::int64_t> visited_;
-  Permutation order_;
+  EpochOrder order_;
   int n_digits_;  // bytes of the largest user's index
   std::vector<BlockPositive> positives_, sorted_;
   std::vector<std::int64_t> starts_ = {0};

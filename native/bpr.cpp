@@ -13,10 +13,10 @@
 namespace tastespace {
 namespace {
 
-constexpr std::int64_t kPrefetchDistance = 4;       // steps between the prefetch of a row and its use
+constexpr std::int64_t kPrefetchDistance = 3;       // steps between the prefetch of a row and its use
 constexpr std::int64_t kPositivesPrepared = 1 << 15;  // whose triples are drawn at once: a megabyte of them
 constexpr int kShardsPerThread = 8;                   // small parts, so that a thread that is held up holds up little
-constexpr std::int32_t kNoItem = -1;
+constexpr std::int32_t kNoItem = -1;                  // what NegativeSampler::draw_one gives where there is none
 
 // A user, an item that the user took, one that the user did not, and the result of their step.
 struct Triple {
@@ -45,10 +45,12 @@ struct Block {
 // Working memory of one thread.
 struct Scratch {
   Scratch(const BprData& data, const BprState& state, std::uint64_t seed, std::uint64_t epoch)
-      : layout(data.offsets, data.index.users, data.positives.size(), seed, epoch, data.visited), sampler(state.n_items(), {}) {}
+      : layout(EpochOrder(data.offsets, data.index.users, static_cast<std::int64_t>(data.positives.size()), seed, epoch,
+                          data.visited),
+               static_cast<std::int64_t>(data.offsets.size()) - 1),
+        sampler(state.n_items(), {}) {}
   BlockLayout layout;
   NegativeSampler sampler;
-  std::vector<std::int32_t> drawn;
 };
 
 // <x, a - b>
@@ -75,11 +77,25 @@ class BprTrainer {
     sort_item_steps(block, n_shards);
   }
 
-  // The users of a chunk.
+  // The users of a chunk, those of its two halves in turn: a step waits for the one before of the same user, and the
+  // processor computes two users' steps side by side.
   void train_users(Block& block, std::int64_t chunk) {
-    for (std::int64_t s = block.chunk_starts[chunk]; s < block.chunk_starts[chunk + 1]; ++s) {
-      if (s + kPrefetchDistance < block.n_triples()) prefetch_triple(block.triples[s + kPrefetchDistance]);
-      step_user(block.triples[s]);
+    std::int64_t first = block.chunk_starts[chunk], last = block.chunk_starts[chunk + 1], half = (first + last) / 2;
+    while (half < last && block.triples[half].user == block.triples[half - 1].user) ++half;
+    const auto prefetch = [&](std::int64_t s, std::int64_t from, std::int64_t end) {
+      if (s >= end) return;
+      const bool is_first = s == from || block.triples[s].user != block.triples[s - 1].user;
+      prefetch_triple(block.triples[s], is_first);
+    };
+    for (std::int64_t i = 0; i < kPrefetchDistance; ++i) {
+      prefetch(first + i, first, half);
+      prefetch(half + i, half, last);
+    }
+    for (std::int64_t a = first, b = half; a < half || b < last; ++a, ++b) {
+      prefetch(a + kPrefetchDistance, first, half);
+      prefetch(b + kPrefetchDistance, half, last);
+      if (a < half) step_user(block.triples[a]);
+      if (b < last) step_user(block.triples[b]);
     }
   }
 
@@ -109,8 +125,8 @@ class BprTrainer {
  private:
   Triple draw(std::int64_t user, std::int64_t positive_index, CounterRng rng, Scratch& scratch) const {
     const std::int64_t from = data_.offsets[user], to = data_.offsets[user + 1];
-    scratch.sampler.draw(data_.positives.subspan(from, to - from), data_.index.filter(user, to - from), 1, rng, scratch.drawn);
-    const std::int32_t negative = scratch.drawn.empty() ? kNoItem : scratch.drawn[0];
+    const std::int32_t negative =
+        scratch.sampler.draw_one(data_.positives.subspan(from, to - from), data_.index.filter(user, to - from), rng);
     return {user, data_.positives[positive_index], negative, 0.0f, 0.0f, 0.0f};
   }
 
@@ -171,8 +187,8 @@ class BprTrainer {
     if (!optimizer.empty()) simd::prefetch(optimizer.data() + row * state_.dim, state_.dim);
   }
 
-  void prefetch_triple(const Triple& triple) const {
-    prefetch_row(state_.user_vectors, state_.user_optimizer.first, triple.user);
+  void prefetch_triple(const Triple& triple, bool with_user) const {
+    if (with_user) prefetch_row(state_.user_vectors, state_.user_optimizer.first, triple.user);
     prefetch_row(state_.item_vectors, {}, triple.positive);
     prefetch_row(state_.item_vectors, {}, std::max(0, triple.negative));
   }

@@ -24,7 +24,7 @@ struct BprSettings {
 struct BprData {
   std::span<const std::int64_t> offsets;
   std::span<const std::int32_t> positives;
-  std::span<const std::int64_t> visited;  // positions of the positives of an epoch; empty: all
+  std::span<const std::int64_t> visited;  // positions of the positives of an epoch, ascending; empty: all
   PositiveIndex index;                    // of the positives; may be empty
 };
 

@@ -75,7 +75,8 @@ class BlockTrainer {
       waiting = -1;
     };
     for (std::int64_t s = first; s < last; ++s) {
-      if (s + 2 < last) prefetch_user(layout.positives()[s + 2]);
+      if (s + 2 < last && layout.positives()[s + 2].user != layout.positives()[s + 1].user)
+        prefetch_user(layout.positives()[s + 2]);
       if (s + 1 < last)
         scratch.computer.prefetch_items(layout.positives()[s + 1].positive_index, scratch.steps[s + 1 - first]);
       const auto [user, positive_index] = layout.positives()[s];
@@ -232,8 +233,10 @@ DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSet
   const std::int64_t size = settings.block_size, at_once = std::max<std::int64_t>(1, kPositivesPrepared / size);
   const int n_shards = kShardsPerThread * threads;
   BlockTrainer trainer(data, state, settings, seed, epoch, n_shards);
-  std::vector<Block> blocks(std::min(at_once, (last - first + size - 1) / size),
-                            Block{BlockLayout(data.offsets, data.index.users, data.positives.size(), seed, epoch, data.visited), {}});
+  const EpochOrder order(data.offsets, data.index.users, static_cast<std::int64_t>(data.positives.size()), seed, epoch,
+                         data.visited);
+  const auto n_users = static_cast<std::int64_t>(data.offsets.size()) - 1;
+  std::vector<Block> blocks(std::min(at_once, (last - first + size - 1) / size), Block{BlockLayout(order, n_users), {}});
   DpcmlTotals sums;
   double serial = seconds_since(start);
   ParallelErrors errors;

@@ -60,7 +60,7 @@ struct DpcmlData {
   std::span<const float> loss_weight;           // per user
   std::span<const float> dcrs_weight;           // per user: factor of eta in one step
   std::span<const std::int32_t> n_beta;         // per user, N_beta; empty where the sampler does not need it
-  std::span<const std::int64_t> visited;        // positions of the positives of an epoch; empty: all
+  std::span<const std::int64_t> visited;        // positions of the positives of an epoch, ascending; empty: all
   PositiveIndex index;                          // of the positives; may be empty
 };
 

@@ -28,8 +28,15 @@ class NegativeSampler {
   void draw(std::span<const std::int32_t> taken, const ItemFilter& filter, std::int64_t wanted, CounterRng& rng,
             std::vector<std::int32_t>& out);
 
+  // The same for one item; -1 where there is none. For most users nothing but a few bits is read.
+  std::int32_t draw_one(std::span<const std::int32_t> taken, const ItemFilter& filter, CounterRng rng);
+
  private:
   std::int32_t propose(CounterRng& rng) const;
+  // Whether too few items are left to propose any item and reject those taken.
+  bool is_crowded(std::span<const std::int32_t> taken, std::int64_t wanted) const {
+    return 2 * (static_cast<std::int64_t>(taken.size()) + wanted) > n_items_;
+  }
   void choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted, CounterRng& rng,
                         std::vector<std::int32_t>& out);
   // Items of the rest in proportion to their weights, while any has one; gives how many were chosen.
@@ -39,6 +46,7 @@ class NegativeSampler {
   AliasTable alias_;
   std::vector<std::uint32_t> stamp_;  // the draw in which an item was last chosen
   std::uint32_t draw_ = 0;       // number of the current draw
+  std::vector<std::int32_t> one_;   // what draw_one draws
   std::vector<std::int32_t> rest_;  // items that are neither taken nor chosen yet
   std::vector<double> weight_;  // of each item, in proportion; computed when too many proposals were rejected
 };

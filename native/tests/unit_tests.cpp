@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../block_layout.hpp"
 #include "../crc32.hpp"
 #include "../csr.hpp"
 #include "../interrupt.hpp"
@@ -83,6 +84,35 @@ void numbers_of_a_key_do_not_depend_on_anything_else() {
   }
 }
 
+void an_epoch_goes_through_every_positive_once_in_runs() {
+  const std::vector<std::int64_t> offsets{0, 20, 20, 23, 57};  // four users, one without positives
+  std::vector<std::int64_t> some;
+  for (std::int64_t at = 1; at < 57; at += 2) some.push_back(at);
+  std::vector<BlockPositive> before;
+  for (const std::vector<std::int64_t>& visited : {std::vector<std::int64_t>{}, some})
+    for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
+      const EpochOrder order(offsets, {}, 57, 3, epoch, visited);
+      const auto n = static_cast<std::int64_t>(visited.empty() ? 57 : visited.size());
+      std::vector<BlockPositive> found, whole;
+      for (std::int64_t first = 0; first < n; first += 10) order.append(first, std::min(n, first + 10), found);
+      order.append(0, n, whole);
+      std::set<std::int64_t> seen;
+      std::int64_t n_changes = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        CHECK(found[i].positive_index == whole[i].positive_index);
+        CHECK(found[i].user == row_of_position(offsets, found[i].positive_index));
+        CHECK(visited.empty() || std::binary_search(visited.begin(), visited.end(), found[i].positive_index));
+        seen.insert(found[i].positive_index);
+        n_changes += i > 0 && found[i].user != found[i - 1].user;
+      }
+      CHECK(static_cast<std::int64_t>(seen.size()) == n);
+      CHECK(n_changes <= n / kRunPositives + 5);  // between runs, and where one user's positives end within a run
+      CHECK(before.size() != found.size() || before[0].positive_index != found[0].positive_index ||
+            before[1].positive_index != found[1].positive_index);
+      before = found;
+    }
+}
+
 void negatives_are_distinct_and_not_taken() {
   const std::vector<std::int32_t> taken{0, 3, 4, 9};
   NegativeSampler sampler(10, {});
@@ -96,6 +126,17 @@ void negatives_are_distinct_and_not_taken() {
   CounterRng rng(1, 1, 99);
   sampler.draw(taken, ItemFilter{}, 9, rng, out);
   CHECK(out.size() == 6);  // all there are
+  std::vector<std::uint64_t> words(1, 0);
+  ItemFilter::set(taken, 60, words.data());
+  NegativeSampler of_many(60, {});
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    CounterRng same(1, 2, i);
+    of_many.draw(taken, ItemFilter{}, 1, same, out);
+    CHECK(of_many.draw_one(taken, ItemFilter(words.data(), 4, 60), CounterRng(1, 2, i)) == out[0]);
+    CHECK(of_many.draw_one(taken, ItemFilter{}, CounterRng(1, 2, i)) == out[0]);
+  }
+  const std::vector<std::int32_t> all{0, 1};
+  CHECK(NegativeSampler(2, {}).draw_one(all, ItemFilter{}, CounterRng(1, 2, 3)) == -1);
 }
 
 void rows_with_nan_are_refused_and_lists_are_in_order() {
@@ -170,11 +211,12 @@ int main() {
   exceptions_leave_a_parallel_region();
   an_interrupt_is_seen_by_all_threads();
   numbers_of_a_key_do_not_depend_on_anything_else();
+  an_epoch_goes_through_every_positive_once_in_runs();
   negatives_are_distinct_and_not_taken();
   rows_with_nan_are_refused_and_lists_are_in_order();
   nan_is_last_in_every_order();
   pairs_become_sorted_distinct_rows();
   checksums_continue();
   distances_are_those_of_plain_loops();
-  std::puts("9 unit tests hold");
+  std::puts("10 unit tests hold");
 }

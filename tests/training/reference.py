@@ -5,7 +5,7 @@ No derivatives are written out here: gradients are central differences of the lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -101,15 +101,16 @@ class DpcmlKernel:
         )
 
 
-def epoch_order(n: int, epoch: int, seed: int = SEED) -> list[int]:
-    """Which positive comes first, second, ... in an epoch of n positives.
+def epoch_order(counts: Iterable[int], epoch: int, seed: int = SEED) -> list[int]:
+    """Which positive comes first, second, ... in an epoch of users with so many positives.
 
     A gamma is below 0 until DiHarS takes a step of its positive: one step at a time shows which it was.
     """
-    train = from_lists([list(range(n)), []], n + 2)
+    counts = list(counts)
+    train = from_lists([list(range(n)) for n in counts], max(counts) + 2)
     kernel = DpcmlKernel(DPCML(dim=2, sampler="dihars", n_negatives=1, n_interests=1, dcrs=None), train)
     order = []
-    for place in range(n):
+    for place in range(train.n_interactions):
         kernel.state.gamma[:] = -1
         kernel.learn(place, place + 1, epoch, seed=seed)
         order += np.flatnonzero(kernel.state.gamma >= 0).tolist()
@@ -117,6 +118,39 @@ def epoch_order(n: int, epoch: int, seed: int = SEED) -> list[int]:
 
 
 # ---- the loss ----------------------------------------------------------------------------------------------
+
+
+_WORD = (1 << 64) - 1
+
+
+def _mixed(x: int) -> int:
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> shift)) * factor & _WORD
+    return x ^ (x >> 31)
+
+
+def fold_in_order(n: int, epoch: int, seed: int = SEED) -> list[int]:
+    """The order of a user's own positives in fold-in: the keyed permutation of `native/random.hpp`, in plain Python."""
+    counter, keys = _mixed(_mixed(_mixed(seed + 0x9E3779B97F4A7C15 & _WORD) + epoch & _WORD) + _WORD & _WORD), []
+    for _ in range(4):
+        counter = counter + 0x9E3779B97F4A7C15 & _WORD
+        keys.append(_mixed(counter))
+    left_bits = (n - 1).bit_length() // 2 if n > 1 else 0
+    mask = (1 << left_bits) - 1
+    n_right = (n + mask) >> left_bits
+    order = []
+    for place in range(n):
+        x = place
+        while True:
+            left, right = x & mask, x >> left_bits
+            for first, second in ((keys[0], keys[1]), (keys[2], keys[3])):
+                left ^= _mixed(right + first & _WORD) & mask
+                right = (right + (_mixed(left + second & _WORD) * n_right >> 64)) % n_right
+            x = right << left_bits | left
+            if x < n:
+                break
+        order.append(x)
+    return order
 
 
 def n_beta(model: DPCML, n_negatives: int, n_drawn: int) -> int:

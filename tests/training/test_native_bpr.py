@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference import SEED, BprKernel, epoch_order, from_lists, random_lists
+from reference import SEED, BprKernel, epoch_order, fold_in_order, from_lists, random_lists
 
 from tastespace import Interactions, _native
 
@@ -20,7 +20,7 @@ COUNTS, N_ITEMS = [3, 5, 4, 14, 18], 18  # a user with few negatives, and one wh
 def test_one_step_is_the_gradient_that_torch_finds(dim):
     torch = pytest.importorskip("torch")
     train = random_lists(COUNTS, N_ITEMS)
-    order = epoch_order(train.n_interactions, 0)
+    order = epoch_order(train.user_counts, 0)
     for positive in (train.offsets[1:-1] - 1).tolist():  # the last of each user who lacks something
         kernel = BprKernel(train, dim, rate=1e-3, block_size=1)
         before = kernel.copies()
@@ -57,9 +57,10 @@ class NumpyReference:
         self.second = {name: np.zeros_like(array) for name, array in self.state.items()}
         self.steps = {name: np.zeros(len(array), dtype=int) for name, array in self.state.items()}
 
-    def learn(self, epoch, items_too=True):
+    def learn(self, epoch, order=None, items_too=True):
         train, settings = self.kernel.train, self.kernel.settings
-        owner, order = train.row_of_each(), epoch_order(train.n_interactions, epoch)
+        owner = train.row_of_each()
+        order = epoch_order(train.user_counts, epoch) if order is None else order
         users, items, bias = (self.state[name] for name in ("users", "items", "bias"))
         loss = 0.0
         for start in range(0, len(order), settings.block_size):
@@ -134,7 +135,7 @@ def test_fold_in_learns_each_user_separately_with_the_items_fixed():
         alone.arrays["users"][:] = start["users"][row]
         reference, mean = NumpyReference(alone), 0.0
         for epoch in range(4):
-            reference.learn(epoch, items_too=False)
+            reference.learn(epoch, fold_in_order(len(items), epoch), items_too=False)
             mean += (reference.state["users"][0] - mean) / min(epoch + 1, 3)
         np.testing.assert_allclose(kernel.arrays["users"][row], reference.state["users"][0], rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(means[row], mean, rtol=1e-3, atol=1e-4)

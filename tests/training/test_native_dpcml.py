@@ -146,8 +146,8 @@ def test_loss_and_gradient_change_nothing():
 # ---- steps -------------------------------------------------------------------------------------------------
 
 
-def position_of(positive, n, epoch=0):
-    return epoch_order(n, epoch).index(positive)
+def position_of(positive, train, epoch=0):
+    return epoch_order(train.user_counts, epoch).index(positive)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
@@ -156,12 +156,12 @@ def position_of(positive, n, epoch=0):
 def test_one_sgd_step_is_minus_rate_times_gradient_then_the_projection(sampler, dcrs, geometry):
     model = a_model(sampler, dcrs, geometry, block_size=1)
     kernel = a_kernel(model)
-    reference, n = NumpyReference(kernel), kernel.train.n_interactions
+    reference = NumpyReference(kernel)
     positive = int(kernel.train.offsets[2]) - 1  # of the user with three vectors
     _, _, _, negatives, user_gradient, item_gradient = kernel.step(positive)
     pairs = reference.pair_gradients(positive, negatives)
     start = {name: kernel.arrays[name].copy() for name in ("users", "items")}
-    place = position_of(positive, n)
+    place = position_of(positive, kernel.train)
     kernel.learn(place, place + 1)
 
     user_sphere, item_sphere = geometry != "ball", geometry == "sphere"
@@ -210,7 +210,7 @@ def compare_epochs(kernel, epochs):
     reference, n = NumpyReference(kernel), kernel.train.n_interactions
     start = kernel.arrays["items"].copy()
     for epoch in range(epochs):
-        reference.learn(0, n, epoch_order(n, epoch), epoch)
+        reference.learn(0, n, epoch_order(kernel.train.user_counts, epoch), epoch)
         kernel.learn(epoch=epoch)
     assert np.abs(kernel.arrays["items"] - start).max() > 0.05
     for name, wanted in reference.state.items():
@@ -257,17 +257,28 @@ def test_the_index_of_the_positives_does_not_change_what_is_drawn(sampler, count
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 16, 17, 63, 64, 65, 300])
 def test_an_epoch_takes_every_positive_once(n):
-    assert sorted(epoch_order(n, epoch=0)) == list(range(n))
+    assert sorted(epoch_order([n, 0, 3], epoch=0)) == list(range(n + 3))
 
 
 def test_epochs_and_seeds_have_different_orders():
-    orders = [epoch_order(60, epoch, seed) for epoch in range(4) for seed in (5, 6)]
+    orders = [epoch_order([60], epoch, seed) for epoch in range(4) for seed in (5, 6)]
     assert len({tuple(order) for order in orders}) == 8
-    assert epoch_order(60, 2) == epoch_order(60, 2)
+    assert epoch_order([60], 2) == epoch_order([60], 2)
     # No trace of the order in the file: neighbors are far apart, the first is not first.
-    places = np.argsort([epoch_order(60, epoch) for epoch in range(40)], axis=1)
+    places = np.argsort([epoch_order([60], epoch) for epoch in range(40)], axis=1)
     assert abs(places[:, 0].mean() - 29.5) < 4 * 17.3 / np.sqrt(40)
     assert abs(np.abs(np.diff(places, axis=1)).mean() - 61 / 3) < 2
+
+
+def test_an_epoch_goes_through_runs_of_a_users_positives():
+    counts, run = [16] * 40, 8
+    owners = np.repeat(np.arange(40), 16)
+    orders = [epoch_order(counts, epoch) for epoch in range(2)]
+    for order in orders:
+        assert np.count_nonzero(np.diff(owners[order])) <= 2 * len(owners) / run  # a run has at most two users
+        assert np.count_nonzero(np.diff(owners[order])) >= len(owners) / run / 2  # runs are in random order
+    companions = [{frozenset(order[i : i + 2]) for i in range(0, 640, 2)} for order in orders]
+    assert len(companions[0] & companions[1]) < 60  # each epoch has other runs
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
