@@ -31,13 +31,11 @@ def test_no_other_hint_is_given():
 
 
 def test_pages_have_every_model_and_every_extra():
-    page, readme = (ROOT / "docs" / "models.md").read_text(), (ROOT / "README.md").read_text()
+    page = (ROOT / "docs" / "models.md").read_text()
     for one in models.table():
         assert f"| `{one.name}` | `{one.class_name}` | {one.family} | {one.extra or ''} |" in page
     for name, extra in EXTRAS.items():
-        row = f"| {name} | {extra.purpose} | `{extra.command}` |"
-        assert row in page
-        assert row in readme
+        assert f"| {name} | {extra.purpose} | `{extra.command}` |" in page
 
 
 @pytest.mark.parametrize(
