@@ -14,7 +14,7 @@ ENGINES = {
     "lance": "lance_store.LanceStore",
     "pgvector": "pgvector_store.PgvectorStore",
     "duckdb": "duckdb_store.DuckDBStore",
-    "sqlite": "sqlite_store.SqliteStore",
+    "sqlite": "sqlite_vec_store.SqliteStore",
     "faiss": "index_store.FaissStore",
     "usearch": "index_store.UsearchStore",
 }
