@@ -176,7 +176,8 @@ std::vector<std::uint8_t> touched_items(std::span<const std::int64_t> offsets,
   const auto mark = [&](std::int32_t item) {
     std::atomic_ref<std::uint8_t>(touched[item]).store(1, std::memory_order_relaxed);
   };
-  const Permutation order(positives.size(), seed, epoch);
+  std::vector<BlockPositive> visited;
+  EpochOrder(offsets, {}, static_cast<std::int64_t>(positives.size()), seed, epoch, {}).append(first, last, visited);
   ParallelErrors errors;
 #pragma omp parallel num_threads(threads)
   {
@@ -184,10 +185,9 @@ std::vector<std::uint8_t> touched_items(std::span<const std::int64_t> offsets,
     std::vector<std::int32_t> drawn;
     errors.run([&] { sampler.emplace(n_items, alias); });
 #pragma omp for schedule(static)
-    for (std::int64_t i = first; i < last; ++i)
+    for (std::size_t i = 0; i < visited.size(); ++i)
       errors.run([&] {
-        const auto index = static_cast<std::int64_t>(order(static_cast<std::uint64_t>(i)));
-        const std::int64_t user = row_of_position(offsets, index);
+        const auto [user, index] = visited[i];
         const std::int64_t from = offsets[user], to = offsets[user + 1];
         CounterRng rng(seed, epoch, static_cast<std::uint64_t>(index));
         sampler->draw(positives.subspan(from, to - from), {}, n_negatives, rng, drawn);

@@ -19,7 +19,10 @@ LAYERS = [
     ("models",),
     ("training",),
     ("data",),
-    ("answer_types", "atomic", "checks", "computed_once", "errors", "extras", "interrupts", "memory", "terminal", "threads"),
+    (
+        *("answer_types", "atomic", "checks", "computed_once", "errors", "extras"),
+        *("interrupts", "memory", "terminal", "threads"),
+    ),
     ("_native",),
 ]
 """From top to bottom: a module imports from its own package and from layers below, never from one above."""
