@@ -1,6 +1,6 @@
 """The default recipe against the best of its competitors: accuracy and recall of minority interests on real data.
 
-    python benchmarks/tastes.py [--data NAME ...] [--seeds N] [--out FILE]
+    python benchmarks/tastes.py [--data NAME ...] [--models NAME ...] [--seeds N] [--out FILE]
     python benchmarks/tastes.py --table FILE
 
 Each data set is split per user (60/20/20) with N seeds. The competitors EASE, ALS, BPR, itemKNN, CML and DPCML are
@@ -27,6 +27,7 @@ from tastespace.data.categories import category_column
 from tastespace.data.concat import concat
 from tastespace.models import create
 
+RECIPE = "tastespace.fit"
 DATASETS = ("ml-100k", "ml-1m", "steam-200k", "lastfm-2k", "anime", "citeulike-a", "amazon-cds")
 TRAINING = {"patience": 5, "validate_every": 2}
 COMPETITORS = {
@@ -46,6 +47,7 @@ MEASURED_USERS = 2_000  # for the choice of settings
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", default=DATASETS)
+    parser.add_argument("--models", nargs="+", default=(*COMPETITORS, RECIPE), choices=(*COMPETITORS, RECIPE))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("tastes.jsonl"), help="finished runs, which are not repeated")
     parser.add_argument("--table", type=Path, help="only print the table of this file")
@@ -53,15 +55,15 @@ def main():
     if arguments.table is None:
         for seed in range(arguments.seeds):
             for name in arguments.data:
-                run(name, seed, arguments.out)
+                run(name, seed, arguments.models, arguments.out)
     print_table(read(arguments.table or arguments.out))
 
 
-def run(name, seed, out):
+def run(name, seed, models, out):
     """Fit and measure what is not in the file of finished runs yet."""
     done = {(row["data"], row["seed"], row["model"]) for row in read(out)}
     data = ts.datasets.load(name)
-    wanted = [model for model in (*COMPETITORS, "tastespace.fit") if (name, seed, model) not in done]
+    wanted = [model for model in models if (name, seed, model) not in done]
     train, valid, test = ts.split.per_user(data, (0.6, 0.2, 0.2), seed=seed)
     both = concat(train, valid)
     metrics = ["NDCG@10", "R@20"]
@@ -69,14 +71,14 @@ def run(name, seed, out):
         metrics.append("MinorityRecall@20")
     for title in wanted:
         start = time.perf_counter()
-        if title == "tastespace.fit":
+        if title == RECIPE:
             model = ts.fit(both)
         elif title == "EASE" and min(data.n_users, data.n_items) > EASE_LIMIT:
             model = large_ease(train, valid, both)
         else:
             model = chosen_setting(COMPETITORS[title], train, valid).fit(both, progress=False)
         seconds = time.perf_counter() - start
-        chosen = model.recipe_["blend"] if title == "tastespace.fit" else repr(model)
+        chosen = model.recipe_["blend"] if title == RECIPE else repr(model)
         report = ts.evaluate(model, test, seen=both, metrics=metrics)
         row = {"data": name, "seed": seed, "model": title, "seconds": round(seconds, 1), "chosen": chosen}
         row |= {metric: report[metric] for metric in metrics}
@@ -128,7 +130,7 @@ def print_table(rows):
             spread = {m: np.std([row[m] for row in mine]) for m in metrics}
             cells = " | ".join(f"{means[model][m]:.4f} ± {spread[m]:.4f}" for m in metrics)
             print(f"| {model} | {cells} | {np.mean([row['seconds'] for row in mine]):.0f} |")
-        if "tastespace.fit" in means:
+        if RECIPE in means:
             for against in ("EASE", "best"):
                 print("| " + advantage(own, means, metrics, against) + " | |")
 
@@ -137,12 +139,12 @@ def advantage(rows, means, metrics, against):
     """One row: the recipe's difference to EASE, or to the best competitor of each metric, in percent."""
     cells = []
     for metric in metrics:
-        others = [model for model in means if model != "tastespace.fit"]
+        others = [model for model in means if model != RECIPE]
         other = max(others, key=lambda model: means[model][metric]) if against == "best" else against
         if other not in means:
             cells.append("")
             continue
-        gain = 100 * (means["tastespace.fit"][metric] / means[other][metric] - 1)
+        gain = 100 * (means[RECIPE][metric] / means[other][metric] - 1)
         named = "" if against == "EASE" else f" {other}"
         cells.append(f"{gain:+.1f} % (p = {p_value(rows, other, metric):.1g}){named}")
     title = "against EASE" if against == "EASE" else "against the best other"
@@ -153,10 +155,10 @@ def p_value(rows, other, metric):
     """Paired t-test over users; a user's value is the mean over seeds."""
     values = {}
     for row in rows:
-        if row["model"] in ("tastespace.fit", other):
+        if row["model"] in (RECIPE, other):
             for user, value in zip(row["users"], row["per_user"][metric], strict=True):
                 values.setdefault(user, {}).setdefault(row["model"], []).append(value)
-    pairs = [(np.nanmean(v["tastespace.fit"]), np.nanmean(v[other])) for v in values.values() if len(v) == 2]
+    pairs = [(np.nanmean(v[RECIPE]), np.nanmean(v[other])) for v in values.values() if len(v) == 2]
     pairs = np.array([pair for pair in pairs if not np.isnan(pair).any()])
     return scipy.stats.ttest_rel(pairs[:, 0], pairs[:, 1]).pvalue
 
