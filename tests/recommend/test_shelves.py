@@ -310,7 +310,14 @@ def test_shelves_are_ordered_by_weight_and_cover_the_past(dpcml):
         shelves = dpcml.shelves(user, merge=1.5)
         weights = [shelf.weight for shelf in shelves]
         assert weights == sorted(weights, reverse=True)
-        assert sum(weights) == pytest.approx(1)
+        interests = dpcml.interests(user)
+        own = dict(zip(interests["interest"], interests["weight"], strict=True))
+        assert sum(own.values()) == pytest.approx(1)
+        for shelf in shelves:
+            assert shelf.weight == pytest.approx(sum(own[one] for one in shelf.interests))
+        # An interest has no shelf where all items are nearer to others.
+        without = set(own) - {one for shelf in shelves for one in shelf.interests}
+        assert without.isdisjoint(dpcml.recommend([user], k=90)["interest"])
 
 
 def test_the_heads_of_all_shelves_are_the_head_of_the_list(dpcml):
