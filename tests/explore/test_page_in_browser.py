@@ -241,10 +241,13 @@ def test_two_models_side_by_side(visit, server, someone):
     assert right.locator(".title").all_inner_texts() == [plainly(one["title"]) for one in theirs]
     common = {one["item"] for one in ours} & {one["item"] for one in theirs}
     assert page.locator(".summary").inner_text() == f"{len(common)} of 20 items are in both lists."
-    right.locator(".why-button").first.click()  # the reasons of the second model
-    said = server.requests.compare.explanation(someone, theirs[0]["item"])["text"]
-    assert page.locator(".why .lead").inner_text() == plainly(said)
-    assert said != server.requests.main.explanation(someone, theirs[0]["item"])["text"]
+    reasons = [
+        tuple(one.explanation(someone, row["item"])["text"] for one in (server.requests.main, server.requests.compare))
+        for row in theirs
+    ]
+    at = next(at for at, (first, second) in enumerate(reasons) if first != second)
+    right.locator(".why-button").nth(at).click()  # the reasons of the second model
+    assert page.locator(".why .lead").inner_text() == plainly(reasons[at][1])
 
 
 @pytest.mark.slow

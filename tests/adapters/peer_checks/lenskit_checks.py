@@ -61,7 +61,7 @@ def test_batch_runner_and_evaluation_work(dataset):
     (split, *_) = crossfold_users(dataset, 4, SampleFrac(0.3, rng=1), rng=1)
     found = {}
     for name, scorer in {
-        "dpcml": TastespaceScorer(model="dpcml", parameters={**PARAMETERS, "epochs": 20}),
+        "dpcml": TastespaceScorer(model="dpcml", parameters={**PARAMETERS, "epochs": 60}),
         "popular": TastespaceScorer(model="popular"),
     }.items():
         pipe = topn_pipeline(scorer, n=10)
