@@ -1,6 +1,7 @@
 """The notebooks of examples/ run from top to bottom, and are committed with their outputs."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,7 @@ def test_all_notebooks_are_there():
 def test_outputs_are_committed_and_say_nothing_of_a_machine(path):
     text = path.read_text(encoding="utf-8")
     assert len(text) < LARGEST
-    for sign in ("/tmp/", "/home/", "/root/", "/work/", "Traceback"):
-        assert sign not in text, sign
+    assert not re.findall(r"/(?:tmp|home|root|work)/|Traceback", text)
     cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1)), "run it from top to bottom"
     assert sum(bool(cell["outputs"]) for cell in cells) >= 2
