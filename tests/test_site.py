@@ -1,5 +1,6 @@
 """The documentation site builds without a warning, holds what it should, and a dead link fails the build."""
 
+import importlib
 import json
 import re
 import shutil
@@ -70,6 +71,14 @@ def test_the_site_is_built_strictly_and_complete(source, tmp_path):
     done = build(source, site)
     assert done.returncode != 0
     assert "not-there" in done.stderr
+
+
+def test_pages_of_the_api_name_what_is_there(monkeypatch):
+    """A name that has moved fails here already, without a build."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_site"))
+    pages = importlib.import_module("api_pages").pages()
+    listed = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^/generated/(api/\w+)$", listed, re.MULTILINE)) == set(pages)
 
 
 def test_every_page_has_its_place_and_the_navigation_names_no_other():

@@ -83,6 +83,12 @@ def test_what_cannot_be_is_an_error(mlflow, model, tmp_path, monkeypatch):
     popular = mlflow.pyfunc.load_model(str(tmp_path / "popular"))
     with pytest.raises(ParameterError, match="proportional"):
         popular.predict(pd.DataFrame({"user": [7]}), params={"mix": "proportional"})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="is a file, expected a new folder"):
+        mlflow_flavor.save_model(model, tmp_path / "file")
+    for path in ("nowhere", "shop/model.tastespace"):
+        with pytest.raises(DataError, match="cannot be opened as a model of MLflow"):
+            mlflow_flavor.load_model(str(tmp_path / path))
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ParameterError, match=r"needs MLflow, which is not installed: .* \(the mlflow extra\)"):
         mlflow_flavor.load_model("x")

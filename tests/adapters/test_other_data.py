@@ -75,6 +75,9 @@ def test_implicit_there_and_back():
     with pytest.raises(DataError, match="2 user ids"):
         from_implicit(matrix.user_items, ["a", "b"])
     assert np.array_equal(to_implicit(weighted).item_ids, matrix.item_ids)
+    for convert in (to_implicit, to_surprise):
+        with pytest.raises(DataError, match="expects Interactions, given DataFrame"):
+            convert(ROWS)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,11 @@ def test_what_makes_no_sense_is_an_error(data):
         cv_splits(train, [(train, test)])
     with pytest.raises(ParameterError, match="no pair"):
         cv_splits(data, [])
+    for not_pairs in ((train, test), 3, ["ab"], [(train, test, test)]):
+        with pytest.raises(ParameterError, match="cv_splits expects pairs of Interactions"):
+            cv_splits(data, not_pairs)
+    with pytest.raises(DataError, match="cv_splits expects Interactions, given str"):
+        cv_splits("data", [(train, test)])
     with pytest.raises(ParameterError, match="expected the name of one metric"):
         metric_scorer("NDCG")
     with pytest.raises(ParameterError, match="no targets"):

@@ -168,7 +168,7 @@ def test_files_of_others_are_refused(tmp_path, dpcml):
     with sqlite3.connect(tmp_path / "shop.sqlite") as connection:
         connection.execute("CREATE TABLE tastespace_items (id INTEGER)")
     connection.close()
-    with pytest.raises(DataError, match="the table tastespace_items is there, but no vectors of tastespace"):
+    with pytest.raises(DataError, match="the table tastespace_items is there and was not written by"):
         dpcml.export_to(f"sqlite://{tmp_path / 'shop.sqlite'}")
     dpcml.export(tmp_path / "folder", "faiss")
     (tmp_path / "folder" / "items.faiss").write_bytes(b"nothing")
@@ -180,6 +180,62 @@ def test_files_of_others_are_refused(tmp_path, dpcml):
         open_store(f"usearch://{tmp_path / 'folder'}")
 
 
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("part", ["items", "users", "about"])
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb", "lance", "qdrant", "pgvector"])
+def test_tables_of_others_are_never_dropped(engine, part, replace, dpcml, address_of, tmp_path):
+    if part == "about" and engine in ("lance", "qdrant"):
+        pytest.skip("has no such table")
+    name = f"shop_{part}"
+    address = f"qdrant://{tmp_path / 'qdrant'}?name=shop" if engine == "qdrant" else address_of(engine)
+    if engine == "sqlite":
+        with sqlite3.connect(tmp_path / engine) as connection:
+            connection.execute(f"CREATE TABLE {name.upper()} (mail TEXT)")
+        connection.close()
+    elif engine == "duckdb":
+        with pytest.importorskip("duckdb").connect(tmp_path / engine) as connection:
+            connection.execute(f"CREATE TABLE {name.upper()} (mail TEXT)")
+    elif engine == "lance":
+        pytest.importorskip("lancedb").connect(tmp_path / engine).create_table(name, pl.DataFrame({"mail": ["a"]}))
+    elif engine == "qdrant":
+        qdrant = pytest.importorskip("qdrant_client")
+        client = qdrant.QdrantClient(path=str(tmp_path / engine))
+        kind = qdrant.models.VectorParams(size=dpcml.vectors().item_vectors.shape[1], distance="Euclid")
+        client.create_collection(name, vectors_config=kind)
+        client.upsert(name, [qdrant.models.PointStruct(id=1, vector=[0.0] * kind.size, payload={"mail": "a"})])
+        client.close()
+    else:
+        psycopg = pytest.importorskip("psycopg")
+        name = f"{parse_address(address).name}_{part}"
+        server = address.replace("pgvector://", "postgresql://").rsplit("&name=", 1)[0]
+        with psycopg.connect(server) as connection:
+            connection.execute(f"DROP TABLE IF EXISTS {name}")
+            connection.execute(f"CREATE TABLE {name} (mail TEXT)")
+    with pytest.raises(DataError, match=rf"{name} is there and was not written by tastespace.*Choose another name"):
+        dpcml.export_to(address, replace=replace)
+
+
+def test_a_table_that_duckdb_shows_as_a_database_is_refused(tmp_path, dpcml):
+    (tmp_path / "clicks.csv").write_text("user,item\n1,2\n")
+    with pytest.raises(DataError, match="a file that is no database of DuckDB is there"):
+        dpcml.export_to(f"duckdb://{tmp_path / 'clicks.csv'}")
+
+
+@pytest.mark.parametrize("engine", [*LOCAL, "qdrant"])
+def test_bad_requests_are_errors_of_ours(engine, dpcml, address_of):
+    with dpcml.export_to(address_of(engine)) as store:
+        user = dpcml.train_.users.series[0]
+        for vectors in ("abc", [[1.0], [1.0, 2.0]]):
+            with pytest.raises(DataError, match="vectors are no rows of"):
+                store.recommend(user, vectors=vectors)
+        for seen in (None, 5, "jam"):
+            with pytest.raises(ParameterError, match="expected a list of items to leave out"):
+                store.recommend(user, seen=seen)
+        assert len(store.recommend(user, k=3, seen=[1, "jam"])) == 3
+        with pytest.raises(UnknownIdError, match="has no vectors of the user"):
+            store.recommend(10**30)
+
+
 def test_addresses_are_checked():
     assert parse_address("sqlite:///data/shop.sqlite?name=shop").path.as_posix() == "/data/shop.sqlite"
     for bad, message in {
@@ -189,6 +245,7 @@ def test_addresses_are_checked():
         "sqlite://x?name=a-b": "name='a-b': expected at most 51 letters",
         "sqlite://x?nam=a": "nam=a: sqlite addresses take name",
         "faiss://x?name=a": "name=a: faiss addresses take no options",
+        "postgresql://ann:secret@host/shop": r"'postgresql://ann:\*\*\*@host/shop' is no address",
         7: "expected the address of a vector store",
     }.items():
         with pytest.raises(ParameterError, match=message):

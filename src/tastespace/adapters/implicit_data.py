@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError
 
 
 class ImplicitMatrix(NamedTuple):
@@ -50,6 +51,8 @@ def to_implicit(data: Interactions) -> ImplicitMatrix:
     >>> to_implicit(town).user_items.shape
     (50, 40)
     """
+    if not isinstance(data, Interactions):
+        raise DataError(f"to_implicit expects Interactions, given {type(data).__name__}.")
     values = np.ones(data.n_interactions, dtype=np.float32) if data.weights is None else data.weights
     matrix = sp.csr_matrix((values, data.indices, data.offsets), shape=(data.n_users, data.n_items))
     return ImplicitMatrix(

@@ -44,6 +44,8 @@ def save_model(
         raise DataError(f"save_model expects a model of tastespace, given {type(model).__name__}.")
     model.require_fitted()
     folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file, expected a new folder. Give a new name.")
     if folder.exists() and any(folder.iterdir()):
         raise DataError(f"{folder} is not empty. Give a new name.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,8 +105,14 @@ def log_model(
 def load_model(model_uri: str) -> Recommender:
     """The model of a run, of the registry or of a folder, with all of its methods."""
     mlflow = _import_mlflow()
-    folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri)))
-    flavors = mlflow.models.Model.load(str(folder)).flavors
+    try:
+        folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri)))
+        flavors = mlflow.models.Model.load(str(folder)).flavors
+    except (mlflow.exceptions.MlflowException, OSError) as problem:
+        raise DataError(
+            f"{model_uri} cannot be opened as a model of MLflow: {problem}. Expected a folder of save_model, or the "
+            "model_uri of log_model or of the registry."
+        ) from problem
     if FLAVOR not in flavors:
         raise DataError(f"{model_uri} has the flavors {', '.join(flavors)}, expected {FLAVOR}.")
     return load(folder / flavors[FLAVOR]["data"])
@@ -171,6 +179,7 @@ def _import_mlflow() -> Any:
     try:
         import mlflow
         import mlflow.artifacts
+        import mlflow.exceptions
         import mlflow.models
         import mlflow.pyfunc
         import mlflow.types

@@ -67,7 +67,16 @@ def cv_splits(
 
     The pairs come from `tastespace.split`, such as ``split.folds(data, 3)`` or ``[(train, valid)]``.
     """
-    found = [(_places(data, train, "train"), _places(data, test, "test")) for train, test in pairs]
+    if not isinstance(data, Interactions):
+        raise DataError(f"cv_splits expects Interactions, given {type(data).__name__}.")
+    given = list(pairs) if isinstance(pairs, Iterable) else [pairs]
+    for pair in given:
+        if not isinstance(pair, (tuple, list)) or [isinstance(part, Interactions) for part in pair] != [True, True]:
+            raise ParameterError(
+                f"cv_splits expects pairs of Interactions, such as [(train, test)] or split.folds(data, 3); "
+                f"one of the pairs is {type(pair).__name__}."
+            )
+    found = [(_places(data, train, "train"), _places(data, test, "test")) for train, test in given]
     if not found:
         raise ParameterError("cv_splits was given no pair of (train, test): nothing to measure on.")
     return found

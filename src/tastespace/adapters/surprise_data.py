@@ -46,6 +46,8 @@ def to_surprise(data: Interactions) -> Any:
     True
     """
     surprise = _import_surprise()
+    if not isinstance(data, Interactions):
+        raise DataError(f"to_surprise expects Interactions, given {type(data).__name__}.")
     import pandas as pd
 
     users = data.users.take(data.row_of_each())

@@ -38,6 +38,8 @@ def read_recbole(
 
     events_file = _events_file(require_path(path))
     events = _read(events_file)
+    if not len(events):
+        raise DataError(f"{events_file} has no rows. Expected one row per interaction.")
     for role, column in {
         "user": user,
         "item": item,
@@ -125,7 +127,8 @@ def _typed(values: pl.Series, kind: str, path: Path) -> pl.Series:
         parts = pl.when(value == "").then(pl.lit([], dtype=pl.List(pl.String))).otherwise(value.str.split(" "))
         return frame.select(parts if kind == "token_seq" else parts.cast(pl.List(pl.Float64))).to_series()
     except pl.exceptions.PolarsError as problem:
-        raise DataError(f"{path}: the field {values.name!r} holds what is no number ({problem}).") from problem
+        reason = str(problem).splitlines()[0]  # below it polars shows its own expression
+        raise DataError(f"{path}: the field {values.name!r} holds what is no number ({reason}).") from problem
 
 
 def _numbers_if_all(columns: list[pl.Series]) -> list[pl.Series]:

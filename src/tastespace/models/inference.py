@@ -692,7 +692,7 @@ class InferenceMixin:
         Args:
             address: Where to write.
             replace: Whether vectors of another dimension or metric under the same name may be replaced; vectors of the
-                same kind always are.
+                same kind always are, tables that this library did not write never.
 
         >>> import tempfile
         >>> from tastespace import DPCML, synthetic

@@ -84,7 +84,7 @@ def write_card(
 def card_text(content: Mapping[str, Any], stored: Mapping[str, Any], stated: Mapping[str, str]) -> str:
     """The text of a card."""
     data, vectors = content["data"], content["vectors"]
-    name = stated.get("name") or f"A {content['class']} recommender"
+    name = stated.get("name") or f"A recommender: {content['class']}"
     metrics = {str(key): float(value) for key, value in stored.items() if _is_figure(value)}
     evaluation = content.get("evaluation") or {}
     lines = ["---", _MARK, *_front_matter(name, content["class"], metrics, stated), "---", "", f"# {_line(name)}", ""]

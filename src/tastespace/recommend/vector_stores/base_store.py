@@ -66,7 +66,14 @@ class VectorStore(ABC):
     def search(self, vectors: ArrayLike, k: int = 10, *, seen: Iterable[Hashable] = ()) -> MergedList:
         """The best k items for a user with these vectors, shape ``(n_interests, dim)``; ``seen`` items are left out."""
         require_whole("k", k)
-        query = np.ascontiguousarray(np.atleast_2d(np.asarray(vectors, dtype=np.float32)))
+        try:
+            query = np.ascontiguousarray(np.atleast_2d(np.asarray(vectors, dtype=np.float32)))
+        except (TypeError, ValueError) as problem:
+            raise DataError(
+                f"vectors are no rows of {self.dim} numbers, as the vectors in {self.address} have: {problem}"
+            ) from problem
+        if isinstance(seen, str) or not isinstance(seen, Iterable):
+            raise ParameterError(f"seen={seen!r}: expected a list of items to leave out; an empty one for none.")
         if query.ndim != 2 or query.shape[1] != self.dim or not len(query):
             raise DataError(
                 f"vectors have the shape {np.shape(vectors)}; expected one or more rows of {self.dim} numbers, as the "
@@ -126,6 +133,12 @@ class VectorStore(ABC):
         return DataError(
             f"{self.address}: {found}. Write vectors there with export_to or tastespace export --to, or check the name "
             f"(?name=..., now {self.address.name!r})."
+        )
+
+    def _foreign(self, found: str) -> DataError:
+        return DataError(
+            f"{self.address}: {found} is there and was not written by tastespace, so it is left as it is. Choose "
+            f"another name (?name=..., now {self.address.name!r}) or place."
         )
 
     def _unknown_user(self, user: Hashable) -> UnknownIdError:

@@ -28,6 +28,10 @@ class DuckDBStore(SqlStore):
         except duckdb.Error as problem:
             raise self._unreachable(problem) from problem
         self._error = duckdb.Error
+        files = "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
+        if self._run(files)[0][0] is None and self.address.place != ":memory:":  # a table, which DuckDB shows as a view
+            self.close()
+            raise self._foreign("a file that is no database of DuckDB")
 
     def _vector_type(self, dim: int) -> str:
         return f"FLOAT[{dim}]"
@@ -63,7 +67,7 @@ class DuckDBStore(SqlStore):
         self._connection.close()
 
     def _table_exists(self, table: str) -> bool:
-        return bool(self._run("SELECT 1 FROM information_schema.tables WHERE table_name = ?", [table]))
+        return bool(self._run("SELECT 1 FROM information_schema.tables WHERE lower(table_name) = ?", [table.lower()]))
 
     def _run(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         try:

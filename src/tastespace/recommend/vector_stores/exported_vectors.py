@@ -81,6 +81,11 @@ def plain_id(value: Any) -> Any:
     return str(value)
 
 
+def storable(value: Any) -> bool:
+    """Whether stores have room for an id: text, or a whole number of 64 bits."""
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
+
+
 def _refuse_with_advice(model: Recommender) -> None:
     """Raise for a model that ranks by other scores than vectors, with the part of it that could be exported."""
     name = type(model).__name__

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tastespace.errors import TastespaceError
 from tastespace.extras import missing
 from tastespace.recommend.vector_stores.base_store import VectorStore
-from tastespace.recommend.vector_stores.exported_vectors import ExportedVectors, plain_id
+from tastespace.recommend.vector_stores.exported_vectors import ExportedVectors, plain_id, storable
 from tastespace.recommend.vector_stores.merged_lists import Candidates, candidates_of
 
 _METRIC = b"tastespace.metric"
@@ -38,15 +38,24 @@ class LanceStore(VectorStore):
         except Exception as problem:
             raise self._not_ours(f"there is no table {name}") from problem
 
+    def _own_tables(self) -> dict[str, Any]:
+        """Tables of both names that are there; an error where somebody else wrote one."""
+        there = {}
+        for part in ("items", "users"):
+            try:
+                there[part] = self._table(part)
+            except TastespaceError:
+                continue
+            if _METRIC not in (there[part].schema.metadata or {}):
+                raise self._foreign(f"the table {self.address.name}_{part}")
+        return there
+
     def write(self, vectors: ExportedVectors, replace: bool) -> None:
         """Write both tables, each in place of the one that was there."""
         self._connect()
-        try:
-            self.open()
-        except TastespaceError:
-            pass
-        else:
-            self._require_same(vectors, self.metric, self.dim, replace)
+        there = self._own_tables()
+        if "items" in there:
+            self._require_same(vectors, *_kind(there["items"]), replace)
         items = pl.DataFrame({"number": range(len(vectors.items)), "item": vectors.items})
         people = pl.DataFrame({"user": vectors.users, "interest": vectors.interests})
         try:
@@ -58,7 +67,8 @@ class LanceStore(VectorStore):
                 # Arrow's text of 64-bit offsets, so that all versions of the engine can filter it.
                 table = frame.with_columns(column).to_arrow()
                 table = table.replace_schema_metadata({_METRIC: vectors.metric.encode()})
-                self._database.create_table(f"{self.address.name}_{part}", table, mode="overwrite")
+                mode = "overwrite" if part in there else "create"
+                self._database.create_table(f"{self.address.name}_{part}", table, mode=mode)
         except Exception as problem:
             raise self._unreachable(problem) from problem
         self.open()
@@ -69,18 +79,16 @@ class LanceStore(VectorStore):
             raise self._not_ours("there is no such folder")
         self._connect()
         self._items, self._users = self._table("items"), self._table("users")
-        schema = self._items.schema
-        metric = (schema.metadata or {}).get(_METRIC)
-        if metric is None:
+        if _METRIC not in (self._items.schema.metadata or {}):
             raise self._not_ours("the table of items was not written by tastespace")
-        self.metric, self.dim = metric.decode(), schema.field("vector").type.list_size
+        self.metric, self.dim = _kind(self._items)
         self.n_items = self._items.count_rows()
 
     def user_vectors(self, user: Hashable) -> NDArray[np.float32]:
         """The stored vectors of a user, shape ``(n_interests, dim)``; an unknown user is an error."""
         wanted = plain_id(user)
         whole = str(self._users.schema.field("user").type).startswith(("int", "uint"))
-        if isinstance(wanted, int) != whole:
+        if isinstance(wanted, int) != whole or not storable(wanted):
             raise self._unknown_user(user)
         text = str(wanted) if whole else "'" + wanted.replace("'", "''") + "'"
         found = self._users.search().where(f"user = {text}").limit(1_000_000).to_arrow()
@@ -104,3 +112,9 @@ class LanceStore(VectorStore):
             mine = found.filter(pl.col("query_index") == at)
             lists.append((mine["number"].to_list(), mine["item"].to_list(), mine["score"].to_list()))
         return candidates_of(lists, limit, self.n_items)
+
+
+def _kind(table: Any) -> tuple[str, int]:
+    """Metric and dimension of a table of ours."""
+    schema = table.schema
+    return schema.metadata[_METRIC].decode(), schema.field("vector").type.list_size

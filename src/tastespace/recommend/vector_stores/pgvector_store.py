@@ -92,6 +92,9 @@ class PgvectorStore(SqlStore):
 
     def _insert(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         copy = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
-        with self._connection.cursor() as cursor, cursor.copy(copy) as stream:
-            for row in rows:
-                stream.write_row(row)
+        try:
+            with self._connection.cursor() as cursor, cursor.copy(copy) as stream:
+                for row in rows:
+                    stream.write_row(row)
+        except self._error as problem:
+            raise DataError(f"{self.address}: PostgreSQL refused rows of {table}: {problem}") from problem

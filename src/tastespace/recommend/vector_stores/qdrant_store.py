@@ -19,6 +19,7 @@ from tastespace.recommend.vector_stores.base_store import VectorStore
 from tastespace.recommend.vector_stores.exported_vectors import ExportedVectors, plain_id
 from tastespace.recommend.vector_stores.merged_lists import Candidates
 
+_PAYLOADS = {"items": {"item", "number"}, "users": {"user", "interest"}}
 _BATCH = 500  # points that are sent at a time
 _SIGMOID_STEP = 2.5e-7  # the strategy's scores are 0.5 (s / (1 + |s|) + 1) in single precision
 
@@ -49,7 +50,7 @@ class QdrantStore(VectorStore):
                 )
             self._client.get_collections()
         except Exception as problem:  # of its HTTP library, of pydantic, or of the operating system
-            raise self._unreachable(problem, "Is the server running?") from problem
+            raise self._unreachable(problem, "" if self._is_local else "Is the server running?") from problem
 
     def _collection(self, part: str) -> str:
         return f"{self.address.name}_{part}"
@@ -59,8 +60,10 @@ class QdrantStore(VectorStore):
         self._connect()
         models = self._models
         try:
-            exists = self._client.collection_exists(self._collection("items"))
-            if exists and not replace:
+            for part in _PAYLOADS:
+                if self._client.collection_exists(self._collection(part)) and not self._is_ours(part):
+                    raise self._foreign(f"the collection {self._collection(part)}")
+            if self._client.collection_exists(self._collection("items")) and not replace:
                 self._read_config()
                 self._require_same(vectors, self.metric, self.dim, replace)
             distance = models.Distance.EUCLID if vectors.metric == "l2" else models.Distance.DOT
@@ -104,11 +107,26 @@ class QdrantStore(VectorStore):
     def open(self) -> None:
         """Find out what is there."""
         self._connect()
-        name = self._collection("items")
-        if not self._client.collection_exists(name):
-            raise self._not_ours(f"there is no collection {name}")
-        self._read_config()
-        self.n_items = self._client.count(name, exact=True).count
+        try:
+            for part in _PAYLOADS:
+                name = self._collection(part)
+                if not self._client.collection_exists(name):
+                    raise self._not_ours(f"there is no collection {name}")
+                if not self._is_ours(part):
+                    raise self._not_ours(f"the collection {name} was not written by tastespace")
+            self._read_config()
+            self.n_items = self._client.count(self._collection("items"), exact=True).count
+        except TastespaceError:
+            self.close()
+            raise
+        except Exception as problem:
+            self.close()
+            raise self._unreachable(problem) from problem
+
+    def _is_ours(self, part: str) -> bool:
+        """Whether a collection has our points, or none."""
+        found, _ = self._client.scroll(self._collection(part), limit=1, with_payload=True)
+        return all((one.payload or {}).keys() == _PAYLOADS[part] for one in found)
 
     def _read_config(self) -> None:
         config = self._client.get_collection(self._collection("items")).config.params.vectors
@@ -125,13 +143,16 @@ class QdrantStore(VectorStore):
         """The stored vectors of a user, shape ``(n_interests, dim)``; an unknown user is an error."""
         models = self._models
         match = models.FieldCondition(key="user", match=models.MatchValue(value=plain_id(user)))
-        found, _ = self._client.scroll(
-            self._collection("users"),
-            scroll_filter=models.Filter(must=[match]),
-            limit=100_000,
-            with_vectors=True,
-            with_payload=True,
-        )
+        try:
+            found, _ = self._client.scroll(
+                self._collection("users"),
+                scroll_filter=models.Filter(must=[match]),
+                limit=100_000,
+                with_vectors=True,
+                with_payload=True,
+            )
+        except Exception as problem:
+            raise self._unreachable(problem) from problem
         if not found:
             raise self._unknown_user(user)
         rows = sorted(found, key=lambda one: (one.payload or {})["interest"])
@@ -141,20 +162,24 @@ class QdrantStore(VectorStore):
         models = self._models
         without = None
         if seen:
-            match = models.FieldCondition(key="item", match=models.MatchAny(any=list(seen)))
-            without = models.Filter(must_not=[match])
+            kinds = [[one for one in seen if isinstance(one, kind)] for kind in (int, str)]  # one condition for each
+            matches = [models.MatchAny(any=ids) for ids in kinds if ids]
+            without = models.Filter(must_not=[models.FieldCondition(key="item", match=one) for one in matches])
         query = models.RecommendQuery(
             recommend=models.RecommendInput(positive=vectors.tolist(), strategy=models.RecommendStrategy.BEST_SCORE)
         )
-        found = self._client.query_points(
-            self._collection("items"),
-            query=query,
-            query_filter=without,
-            limit=n,
-            with_vectors=True,
-            with_payload=True,
-            search_params=None if self._is_local else models.SearchParams(exact=True),
-        ).points
+        try:
+            found = self._client.query_points(
+                self._collection("items"),
+                query=query,
+                query_filter=without,
+                limit=n,
+                with_vectors=True,
+                with_payload=True,
+                search_params=None if self._is_local else models.SearchParams(exact=True),
+            ).points
+        except Exception as problem:
+            raise self._unreachable(problem) from problem
         # Qdrant says how near a point is, but not to which vector, and rounds: scores come from the vectors themselves.
         rows = np.array([one.vector for one in found], dtype=np.float64).reshape(len(found), self.dim)
         own = vectors.astype(np.float64)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.errors import DataError
 from tastespace.recommend.vector_stores.base_store import VectorStore
-from tastespace.recommend.vector_stores.exported_vectors import ExportedVectors, plain_id
+from tastespace.recommend.vector_stores.exported_vectors import ExportedVectors, plain_id, storable
 from tastespace.recommend.vector_stores.merged_lists import Candidates, candidates_of
 from tastespace.recommend.vector_stores.store_address import StoreAddress
 
@@ -80,9 +81,10 @@ class SqlStore(VectorStore):
 
     def _write_tables(self, vectors: ExportedVectors, replace: bool) -> None:
         """All tables; the caller makes a transaction of it."""
-        if not replace and self._table_exists(self.items):
-            if not self._table_exists(self.about):
-                raise self._not_ours(f"the table {self.items} is there, but no vectors of tastespace")
+        there = [table for table in (self.items, self.users, self.about) if self._table_exists(table)]
+        if there:
+            if self.about not in there:
+                raise self._foreign(f"the table {there[0]}")
             stored = self._stored_about()
             self._require_same(vectors, stored["metric"], int(stored["dim"]), replace)
         for table in (self.items, self.users, self.about):
@@ -118,7 +120,13 @@ class SqlStore(VectorStore):
         return {}
 
     def _stored_about(self) -> dict[str, str]:
-        return dict(self._run(f"SELECT name, value FROM {self.about}"))
+        try:
+            found = dict(self._run(f"SELECT name, value FROM {self.about}"))
+        except DataError as problem:
+            raise self._foreign(f"the table {self.about}") from problem
+        if not {"metric", "dim", "items", "user_ids"} <= found.keys():
+            raise self._foreign(f"the table {self.about}")
+        return found
 
     def _read_about(self) -> dict[str, str]:
         if not self._table_exists(self.about):
@@ -134,7 +142,8 @@ class SqlStore(VectorStore):
         """The stored vectors of a user, shape ``(n_interests, dim)``; an unknown user is an error."""
         sql = f"SELECT vector FROM {self.users} WHERE user_id = {self.parameter} ORDER BY interest"
         wanted = plain_id(user)
-        rows = self._run(sql, [wanted]) if isinstance(wanted, int) == self._numbered_users else []
+        possible = isinstance(wanted, int) == self._numbered_users and storable(wanted)
+        rows = self._run(sql, [wanted]) if possible else []
         if not rows:
             raise self._unknown_user(user)
         return np.stack([self._received(row[0]) for row in rows])

@@ -116,7 +116,7 @@ class SqliteStore(SqlStore):
         return np.frombuffer(value, dtype="<f4")
 
     def _table_exists(self, table: str) -> bool:
-        return bool(self._run("SELECT 1 FROM sqlite_master WHERE name = ?", [table]))
+        return bool(self._run("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", [table]))
 
     def _run(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         try:
@@ -125,7 +125,10 @@ class SqliteStore(SqlStore):
             raise DataError(f"{self.address}: SQLite refused a statement: {problem}") from problem
 
     def _insert(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-        self._connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", rows)
+        try:
+            self._connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", rows)
+        except (self._error, OverflowError) as problem:
+            raise DataError(f"{self.address}: SQLite refused rows of {table}: {problem}") from problem
 
 
 class _Extended(ExportedVectors):

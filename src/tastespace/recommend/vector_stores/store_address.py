@@ -42,7 +42,7 @@ class StoreAddress:
 
     def __str__(self) -> str:
         """The address without a password, for messages."""
-        return f"{self.engine}://{re.sub(r':[^:@/]*@', ':***@', self.place)}"
+        return f"{self.engine}://{_without_password(self.place)}"
 
 
 def parse_address(address: str) -> StoreAddress:
@@ -57,8 +57,8 @@ def parse_address(address: str) -> StoreAddress:
     engine, colon, rest = address.partition("://")
     if not colon or engine not in ENGINES:
         raise ParameterError(
-            f"{address!r} is no address of a vector store: expected ENGINE://PLACE with one of {', '.join(ENGINES)}, "
-            f"such as {_EXAMPLES}.{nearest(engine, ENGINES)}"
+            f"{_without_password(address)!r} is no address of a vector store: expected ENGINE://PLACE with one of "
+            f"{', '.join(ENGINES)}, such as {_EXAMPLES}.{nearest(engine, ENGINES)}"
         )
     place, _, query = rest.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
@@ -75,3 +75,12 @@ def parse_address(address: str) -> StoreAddress:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,50}", name):
         raise ParameterError(f"name={name!r}: expected at most 51 letters, digits and underscores, no digit first.")
     return StoreAddress(engine, place, name, options)
+
+
+def _without_password(text: str) -> str:
+    """An address with *** for what stands between the user and the last @.
+
+    >>> _without_password("postgres://ann:a:b@c@host:5432/shop"), _without_password("localhost:6333")
+    ('postgres://ann:***@host:5432/shop', 'localhost:6333')
+    """
+    return re.sub(r"^((?:\w+://)?[^:/@]*):.*@", r"\1:***@", text)
