@@ -20,7 +20,7 @@ from tastespace.recommend.fold_in import folded
 from tastespace.recommend.user_interests import user_interests
 from tastespace.serve.feedback_store import Changes, Cursor, FeedbackStore, StoredProfile
 from tastespace.serve.http_errors import HttpError
-from tastespace.serve.json_ids import id_in_type
+from tastespace.serve.json_ids import id_in_type, shown_id
 from tastespace.serve.served_model import ServedModel
 from tastespace.serve.taste_identity import CurrentChoice, current_choice
 
@@ -235,7 +235,7 @@ def unknown_user(user: Any) -> HttpError:
     return HttpError(
         404,
         "unknown_user",
-        f"there is no user {user!r} with a history.",
+        f"there is no user {shown_id(user)} with a history.",
         "unknown=popular gives the most popular items; POST /v1/recommendations takes the history of anybody; POST "
         "/v1/feedback makes a user known.",
     )
