@@ -252,3 +252,17 @@ def test_a_taste_of_items_that_another_catalog_does_not_have_is_dropped(client):
     slot.people.refresh()
     found = slot.people.choice(person)
     assert (found.profile.muted, found.dropped) == (frozenset(), (1,))
+
+
+def test_feedback_that_waits_too_long_for_the_store_may_be_stored_and_says_so(client, monkeypatch):
+    async def write(*given):
+        raise TimeoutError
+
+    monkeypatch.setattr(client.app.state.writer, "write", write)
+    body = {"events": [{"user": 7, "item": 3, "event_id": "once"}]}
+    for answer in (client.post("/v1/feedback", json=body), client.put("/v1/users/7/profile", json={"mute": [1]})):
+        assert answer.status_code == 503
+        found = answer.json()["error"]
+        assert found["code"] == "timeout"
+        assert "may be stored later" in found["message"]
+        assert "the same event_id" in found["advice"]
