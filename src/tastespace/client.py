@@ -53,6 +53,8 @@ class Profile:
     user: Id
     mute: list[int]
     boost: dict[int, float]
+    dropped: list[int] = field(default_factory=list)
+    """Numbers, as they were stored, of interests that the user has no more."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,8 @@ def _quoted(one: Id) -> str:
 
 
 def _profile(found: dict[str, Any]) -> Profile:
-    return Profile(found["user"], found["mute"], {int(x): factor for x, factor in found["boost"].items()})
+    boost = {int(x): factor for x, factor in found["boost"].items()}
+    return Profile(found["user"], found["mute"], boost, found.get("dropped", []))
 
 
 def _read(kind: type[Answer], found: Mapping[str, Any]) -> Answer:

@@ -79,6 +79,7 @@ def test_feedback_and_profiles(client):
     assert client.feedback([event]).duplicates == 1
     assert client.set_profile(7, mute=[1], boost={0: 2.0}) == client.profile(7)
     assert client.profile(7).boost == {0: 2.0}
+    assert client.profile(7).dropped == []
     assert client.model()["class"] == "DPCML"
     assert client.reload()["generation"] == 1
     assert client.is_ready()

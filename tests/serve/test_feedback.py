@@ -9,8 +9,10 @@ import pytest
 import tastespace as ts
 from tastespace.data.ids import IdMap
 from tastespace.recommend.fold_in import folded
-from tastespace.serve.feedback_store import Cursor
+from tastespace.serve.feedback_store import Cursor, StoredProfile
 from tastespace.serve.http_errors import StoreError
+from tastespace.serve.people import People
+from tastespace.serve.taste_identity import current_choice
 
 
 def items_of(answer):
@@ -94,6 +96,28 @@ def test_a_new_users_mute_follows_its_taste_or_is_dropped_and_said_to_be(client,
             inside = [one["interest"] == x for one in told["history"] if one["item"] in taste]
             assert sum(inside) * 2 > len(inside)
     assert seen_same > seen_dropped
+
+
+def test_a_list_begun_before_feedback_does_not_decide_what_is_muted_after_it(client, saved_models):
+    model = ts.load(saved_models["dpcml"])
+    slot = client.app.state.main.slot
+    changed = 0
+    for user in range(40):
+        history, name = model.train_.items_of(user), 7000 + user
+        client.post("/v1/feedback", json={"events": [{"user": name, "item": one} for one in history[:10]]})
+        client.put(f"/v1/users/{name}/profile", json={"mute": [0]})
+        slot.people.refresh()
+        (begun,) = slot.people.find([name])
+        client.post("/v1/feedback", json={"events": [{"user": name, "item": one} for one in history[10:]]})
+        slot.people.refresh()
+        before = slot.people.choice(begun)  # what was begun ends after the feedback is known
+        (now,) = slot.people.find([name])
+        anew = People(slot.served, client.app.state.store).choice(now)
+        after = slot.people.choice(now)
+        assert (after.profile.muted, after.dropped) == (anew.profile.muted, anew.dropped)
+        assert slot.people.choice(begun).profile.muted == before.profile.muted == {0}
+        changed += before.profile.muted != after.profile.muted
+    assert changed
 
 
 def test_a_new_user_becomes_known_and_is_not_lost_with_the_process(client_of, model_at, tmp_path):
@@ -205,3 +229,36 @@ def test_an_answer_that_is_kept_is_the_same_and_is_dropped_with_feedback(client)
     kept = client.get("/v1/users/8/recommendations")
     client.put("/v1/users/8/profile", json={"mute": [kept.json()["items"][0]["interest"]]})
     assert items_of(client.get("/v1/users/8/recommendations")) != items_of(kept)
+
+
+def test_mutes_that_would_leave_nothing_are_dropped_and_said_to_be():
+    stored = StoredProfile(7, (0, 2), {1: 2.0}, {0: ("a",), 1: ("b",), 2: ("c",)})
+    found = current_choice(stored, {0: [1], 1: [-1], 2: [3]}, {1: 0, 3: 1}, 2)
+    assert (found.profile.muted, found.profile.boosts, found.dropped) == (frozenset(), {}, (0, 1, 2))
+    kept = current_choice(stored, {0: [1], 1: [-1], 2: [3]}, {1: 0, 3: 1}, 3)
+    assert (kept.profile.muted, kept.dropped) == ({0, 1}, (1,))
+
+
+def test_a_taste_of_items_that_another_catalog_does_not_have_is_dropped(client):
+    """Its number is that of another taste there."""
+    slot = client.app.state.main.slot
+    (person,) = slot.people.find([7])
+    strange = StoredProfile(7, (1,), {}, {0: (3,), 1: (99_990, 99_991), 2: (99_992,)}, "another model")
+    client.app.state.store.append([], [strange])
+    slot.people.refresh()
+    found = slot.people.choice(person)
+    assert (found.profile.muted, found.dropped) == (frozenset(), (1,))
+
+
+def test_feedback_that_waits_too_long_for_the_store_may_be_stored_and_says_so(client, monkeypatch):
+    async def write(*given):
+        raise TimeoutError
+
+    monkeypatch.setattr(client.app.state.writer, "write", write)
+    body = {"events": [{"user": 7, "item": 3, "event_id": "once"}]}
+    for answer in (client.post("/v1/feedback", json=body), client.put("/v1/users/7/profile", json={"mute": [1]})):
+        assert answer.status_code == 503
+        found = answer.json()["error"]
+        assert found["code"] == "timeout"
+        assert "may be stored later" in found["message"]
+        assert "the same event_id" in found["advice"]

@@ -223,12 +223,24 @@ async def feedback(call: Call) -> Any:
         profiles.append(await _checked(call, user, body.profile))
     if not events and not profiles:
         raise HttpError(422, "invalid_request", "there is nothing to store.", "Give events, a profile, or both.")
-    is_new = await call.state.in_time(call.state.writer.write(events, profiles))
+    is_new = await _written(call, events, profiles)
     unknown = int((train.items.find([one.item for one in events]) < 0).sum()) if events else 0
     answer = Stored(sum(is_new), len(is_new) - sum(is_new), unknown)
     call.state.counts.feedback_stored += answer.stored
     call.state.counts.feedback_duplicates += answer.duplicates
     return answer
+
+
+async def _written(call: Call, events: Sequence[Event], profiles: Sequence[StoredProfile]) -> list[bool]:
+    """Store durably, and say what is not known where that takes too long: it goes on waiting for the store."""
+    try:
+        return await call.state.in_time(call.state.writer.write(events, profiles))
+    except TimeoutError:
+        seconds = call.state.settings.limits.seconds
+        raise HttpError(
+            503, "timeout", f"it was not stored within {seconds:g} seconds, and may be stored later.",
+            "Send it again, events with the same event_id: each is then stored once.", {"Retry-After": "1"},
+        ) from None  # fmt: skip
 
 
 def _time(given: str | None) -> str:
@@ -270,7 +282,7 @@ async def put_profile(call: Call) -> Any:
     """Replace what a user has muted and boosted."""
     user = call.slot.served.user_id(call.path["user"])
     profile = await _checked(call, user, call.body)
-    await call.state.in_time(call.state.writer.write([], [profile]))
+    await _written(call, [], [profile])
     return ProfileAnswer(_json(user), list(profile.mute), {str(x): factor for x, factor in profile.boost.items()})
 
 

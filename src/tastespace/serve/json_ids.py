@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +14,8 @@ from numpy.typing import NDArray
 from tastespace.data.ids import IdMap, is_valid_text, parse_ids
 from tastespace.serve.http_errors import HttpError
 
-_INT64 = 2**63
+_WORDS = {str: "text", bool: "true or false", int: "integer", float: "number"}
+_MOST_DIGITS = 20
 
 
 def json_ids(ids: IdMap, rows: NDArray[np.integer[Any]]) -> list[Any]:
@@ -32,12 +35,12 @@ def id_in_type(ids: IdMap, given: Any, kind: str) -> Any:
     fits = (
         (own == pl.String and isinstance(given, str) and is_valid_text(given))
         or (own == pl.Boolean and isinstance(given, bool))
-        or (own.is_integer() and is_number and isinstance(given, int) and abs(given) < _INT64)
-        or (own.is_float() and is_number)
+        or (own.is_integer() and is_number and isinstance(given, int) and _is_held(own, given))
+        or (own.is_float() and is_number and _is_held(own, given))
     )
     if not fits:
         raise _wrong_type(ids, given, kind)
-    return float(given) if own.is_float() else given
+    return _rounded(own, given) if own.is_float() else given
 
 
 def new_id_in_type(ids: IdMap, given: Any, kind: str) -> Any:
@@ -67,23 +70,50 @@ def id_from_text(ids: IdMap, text: str, kind: str) -> Any:
         return text
     if own.is_integer():
         digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
+        is_whole = digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS
+        if not is_whole or not _is_held(own, int(text)):
             raise _wrong_type(ids, text, kind)
         return int(text)
     (found,) = parse_ids(ids, [text])
-    if isinstance(found, str) or found is None or found != found:
+    if isinstance(found, str) or found is None or (own.is_float() and not np.isfinite(found)):
         raise _wrong_type(ids, text, kind)
     return found
 
 
+def _is_held(own: Any, number: float) -> bool:
+    """Whether a type holds a number; it may be of few bits, or without a sign."""
+    if own.is_float():
+        return math.isfinite(_rounded(own, number))
+    bits, is_signed = int(str(own).lower().lstrip("uint")), str(own).startswith("Int")
+    return -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) if is_signed else 0 <= number < 2**bits
+
+
+def _rounded(own: Any, number: float) -> float:
+    """A number as a type of floats has it; infinite where it is too large."""
+    try:
+        with np.errstate(over="ignore"):
+            return float(np.float32(number)) if own == pl.Float32 else float(number)
+    except OverflowError:
+        return math.inf
+
+
+def shown_id(given: Any) -> str:
+    """An id as messages have it: as in JSON.
+
+    >>> print(shown_id(7), shown_id("ann"), shown_id(True))
+    7 "ann" true
+    """
+    return json.dumps(given if isinstance(given, (str, int, float, bool)) else str(given), ensure_ascii=False)[:80]
+
+
 def _wrong_type(ids: IdMap, given: Any, kind: str) -> HttpError:
-    shown, own = repr(given)[:80], type_name(ids)
+    own = type_name(ids)
     expected = {"integer": "an integer", "text": "text"}.get(own, f"a {own}")
     return HttpError(
         422,
         "wrong_id_type",
-        f"the {kind} id {shown} ({type(given).__name__}) is not of the type of the model's {kind} ids.",
-        f"Give {expected} such as {ids[0]!r}." if len(ids) else "",
+        f"the {kind} id {shown_id(given)} ({_WORDS[type(given)]}) is not of the type of the model's {kind} ids.",
+        f"Give {expected} such as {shown_id(ids[0])}." if len(ids) else "",
     )
 
 

@@ -18,7 +18,6 @@ from typing import Any
 from tastespace.answer_types import (
     Recommendations,
 )
-from tastespace.serve.http_errors import HttpError
 from tastespace.serve.list_maker import ListMaker, ListOptions
 
 MOST_TOGETHER = 64
@@ -118,20 +117,16 @@ def _computed(jobs: Sequence[_Job]) -> list[tuple[_Job, Any]]:
         groups[id(job.lists), job.options, job.as_text].append(job)
     found: list[tuple[_Job, Any]] = []
     for (_, options, as_text), group in groups.items():
-        lists = group[0].lists
-        try:
-            answers: Sequence[Any] = (lists.texts if as_text else lists.for_users)([job.user for job in group], options)
-        except Exception as problem:  # of the options, or of the model: each who asked hears of it
-            answers = [problem if len(group) == 1 else _one_of(problem) for _ in group]
-        found += zip(group, answers, strict=True)
+        found += zip(group, _answers(group, options, as_text), strict=True)
     return found
 
 
-def _one_of(problem: Exception) -> Exception:
-    """An exception of its own for each waiting request, because raising one changes it."""
-    if isinstance(problem, HttpError):
-        return HttpError(problem.status, problem.code, problem.message, problem.advice, problem.headers)
+def _answers(group: Sequence[_Job], options: ListOptions, as_text: bool) -> Sequence[Any]:
+    """The answers of jobs with the same options. Where one of them cannot be answered, the others can."""
+    lists = group[0].lists
     try:
-        return type(problem)(*problem.args)
-    except TypeError:
-        return problem
+        return (lists.texts if as_text else lists.for_users)([job.user for job in group], options)
+    except Exception as problem:  # of the options, of the model, or of one user: who asked hears of it
+        if len(group) == 1:
+            return [problem]
+    return [answer for job in group for answer in _answers([job], options, as_text)]

@@ -20,7 +20,7 @@ from tastespace.recommend.fold_in import folded
 from tastespace.recommend.user_interests import user_interests
 from tastespace.serve.feedback_store import Changes, Cursor, FeedbackStore, StoredProfile
 from tastespace.serve.http_errors import HttpError
-from tastespace.serve.json_ids import id_in_type
+from tastespace.serve.json_ids import id_in_type, shown_id
 from tastespace.serve.served_model import ServedModel
 from tastespace.serve.taste_identity import CurrentChoice, current_choice
 
@@ -41,6 +41,8 @@ class Person:
     is_folded: bool = False
     also_seen: Rows | None = None
     """Items of feedback that the model cannot fold in; they are left out of lists."""
+    n_feedback: int = 0
+    """Items of feedback that were folded in: interests that are made anew may have other numbers with each."""
 
     @property
     def n_interests(self) -> int:
@@ -166,7 +168,8 @@ class People:
         else:
             model = folded(self.served.model, self._histories(histories, ids))
         for at, user in enumerate(users):
-            self._folded[user] = len(self._pending[user]), Person(model, at, user, is_folded=True)
+            n_feedback = len(self._pending[user])
+            self._folded[user] = n_feedback, Person(model, at, user, is_folded=True, n_feedback=n_feedback)
 
     def with_histories(self, histories: Sequence[Rows]) -> Recommender:
         """The model for people with these past items (ascending rows), numbered from 0."""
@@ -205,13 +208,12 @@ class People:
             stored = StoredProfile(user, tuple(own.muted), dict(own.boosts), model=self.served.checksum)
         if (not stored.mute and not stored.boost) or not person.n_interests:
             return CurrentChoice()
-        n_pending = len(self._pending.get(user, ()))
         kept = self._current.get(user)
-        if kept is not None and kept[0] is stored and kept[1] == n_pending:
+        if kept is not None and kept[0] is stored and kept[1] == person.n_feedback:
             return kept[2]
         found = self._current_choice(person, stored)
         with self._lock:
-            self._current[user] = stored, n_pending, found
+            self._current[user] = stored, person.n_feedback, found
         return found
 
     def _current_choice(self, person: Person, stored: StoredProfile) -> CurrentChoice:
@@ -223,7 +225,7 @@ class People:
             return current_choice(stored, None, {}, person.n_interests)
         view = user_interests(person.model, person.model.train_.users[person.row], "interests")
         before = {
-            number: [item for item in served.train.items.find(list(items)).tolist() if item >= 0] if items else []
+            number: served.train.items.find(list(items)).tolist() if items else []  # -1: not in this catalog
             for number, items in stored.tastes.items()
         }
         now = dict(zip(view.past.tolist(), view.assigned_interest.tolist(), strict=True))
@@ -235,7 +237,7 @@ def unknown_user(user: Any) -> HttpError:
     return HttpError(
         404,
         "unknown_user",
-        f"there is no user {user!r} with a history.",
+        f"there is no user {shown_id(user)} with a history.",
         "unknown=popular gives the most popular items; POST /v1/recommendations takes the history of anybody; POST "
         "/v1/feedback makes a user known.",
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tastespace.recommend.interest_choices import MOST_BOOST
 from tastespace.serve.endpoint_table import Call
 from tastespace.serve.http_errors import HttpError
-from tastespace.serve.json_ids import ids_in_type
+from tastespace.serve.json_ids import ids_in_type, shown_id
 from tastespace.serve.list_maker import ListOptions
 from tastespace.serve.people import Person
 from tastespace.serve.schemas import ListBody
@@ -111,7 +111,7 @@ def history_rows(call: Call, items: list[Any]) -> NDArray[np.int32]:
     if (rows < 0).any() and getattr(call.body, "unknown", "error") == "error":
         first = typed[int(np.flatnonzero(rows < 0)[0])]
         raise HttpError(
-            404, "unknown_item", f"there is no item {first!r}.", "unknown=popular leaves unknown items out."
+            404, "unknown_item", f"there is no item {shown_id(first)}.", "unknown=popular leaves unknown items out."
         )
     return np.unique(rows[rows >= 0]).astype(np.int32)
 

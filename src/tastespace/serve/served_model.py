@@ -25,7 +25,7 @@ from tastespace.recommend.request import attribute_frame
 from tastespace.recommend.scoring import ScoringIndex
 from tastespace.serve.filter_language import item_mask
 from tastespace.serve.http_errors import HttpError
-from tastespace.serve.json_ids import id_from_text, json_ids, type_name
+from tastespace.serve.json_ids import id_from_text, json_ids, shown_id, type_name
 from tastespace.serve.model_checksum import model_checksum
 from tastespace.serve.schemas import Can, ModelAnswer
 from tastespace.store import inspect, load
@@ -76,7 +76,9 @@ class ServedModel:
         """The row of an item; 404 where the model does not have it."""
         row = int(self.train.items.find([item])[0])
         if row < 0:
-            raise HttpError(404, "unknown_item", f"there is no item {item!r}.", "GET /v1/items/search finds items.")
+            raise HttpError(
+                404, "unknown_item", f"there is no item {shown_id(item)}.", "GET /v1/items/search finds items."
+            )
         return row
 
     # ---- items ---------------------------------------------------------------------------------------------

@@ -21,17 +21,19 @@ class CurrentChoice:
 
     profile: Profile = field(default_factory=Profile)
     dropped: tuple[int, ...] = ()
-    """Numbers, as they were stored, of interests that the user has no more: nothing is muted or boosted for them."""
+    """Numbers, as they were stored, of interests that the user has no more: nothing is muted or boosted for them.
+
+    Muted ones, too, where no other interest is left."""
 
 
 def same_interests(before: Mapping[int, Sequence[int]], now: Mapping[int, int], n_interests: int) -> dict[int, int]:
     """The number that each earlier interest has now; those that are no longer there are left out.
 
     An interest is the same where more than half of its past items are in it now, and more than half of the known items
-    that are in it now were in it. One that had no items keeps its number while no known item is assigned to it.
+    that are in it now were in it. One that never had items keeps its number while no known item is assigned to it.
 
     Args:
-        before: Rows of past items by the earlier number.
+        before: Rows of past items by the earlier number; -1 for those that are in the catalog no more.
         now: The present interest of each past item, by its row.
         n_interests: How many there are now.
 
@@ -39,6 +41,8 @@ def same_interests(before: Mapping[int, Sequence[int]], now: Mapping[int, int], 
     {0: 1, 1: 0}
     >>> same_interests({0: [1, 2, 3], 1: [4, 5, 6]}, {1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0}, 2)  # they are one now
     {}
+    >>> same_interests({0: [1, 2], 1: [], 2: [-1]}, {1: 0, 2: 0}, 3)  # nothing that the last one held is left
+    {0: 0, 1: 1}
     """
     shared = np.zeros((max(before, default=-1) + 1, n_interests), dtype=np.int64)
     for number, rows in before.items():
@@ -46,14 +50,13 @@ def same_interests(before: Mapping[int, Sequence[int]], now: Mapping[int, int], 
             if row in now:
                 shared[number, now[row]] += 1
     found = {}
-    for number in before:
+    for number, rows in before.items():
         own = shared[number]
-        if not own.any():
+        best = int(own.argmax())
+        if not rows:
             if number < n_interests and not shared[:, number].any():
                 found[number] = number
-            continue
-        best = int(own.argmax())
-        if 2 * own[best] > own.sum() and 2 * own[best] > shared[:, best].sum():
+        elif 2 * own[best] > own.sum() and 2 * own[best] > shared[:, best].sum():
             found[number] = best
     return found
 
@@ -73,8 +76,10 @@ def current_choice(
     same = {x: x for x in named if x < n_interests} if before is None else same_interests(before, now, n_interests)
     muted = frozenset(same[x] for x in stored.mute if x in same)
     boosts = {same[x]: factor for x, factor in stored.boost.items() if x in same}
-    dropped = tuple(sorted(x for x in named if x not in same))
-    return CurrentChoice(Profile(muted if len(muted) < n_interests else frozenset(), boosts), dropped)
+    dropped = {x for x in named if x not in same}
+    if len(muted) == n_interests:  # there are fewer now: nothing would be left to recommend
+        muted, dropped = frozenset(), dropped | set(stored.mute)
+    return CurrentChoice(Profile(muted, boosts), tuple(sorted(dropped)))
 
 
 def tastes_of(past: Sequence[Any], interests: Sequence[int], n: int) -> dict[int, tuple[Any, ...]]:

@@ -1,0 +1,44 @@
+"""Requests that are computed together."""
+
+import asyncio
+
+import pytest
+
+from tastespace.serve.http_errors import HttpError
+from tastespace.serve.list_maker import ListOptions
+from tastespace.serve.micro_batches import MicroBatches
+
+
+class Lists:
+    """Lists that cannot be made where one of certain users is among those who ask."""
+
+    def __init__(self):
+        self.asked = []
+
+    def is_quick(self, user, options):
+        return False
+
+    def for_users(self, users, options):
+        self.asked.append(list(users))
+        for user in users:
+            if user < 0:
+                raise HttpError(422, "unknown_interest", f"there is no interest 3 of {user}.")
+        return [f"list of {user}" for user in users]
+
+    texts = for_users
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_error_of_one_user_is_no_error_of_those_who_ask_at_the_same_time(as_text):
+    batches, lists = MicroBatches(), Lists()
+
+    async def ask():
+        made = batches.text_of if as_text else batches.list_of
+        waiting = (made(lists, user, ListOptions(mute=(3,))) for user in (1, 2, -3, 4, -5))
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    found = asyncio.run(ask())
+    batches.close()
+    assert lists.asked[1] == [2, -3, 4, -5]  # together, after the first
+    assert [found[at] for at in (0, 1, 3)] == ["list of 1", "list of 2", "list of 4"]
+    assert [found[at].message for at in (2, 4)] == ["there is no interest 3 of -3.", "there is no interest 3 of -5."]
