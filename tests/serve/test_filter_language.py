@@ -72,3 +72,36 @@ def test_any_text_is_a_mask_or_an_error_of_ours(text):
         return
     assert mask.dtype == np.bool_
     assert mask.shape == (4,)
+
+
+def test_narrow_numbers_nan_and_time_zones():
+    noon = datetime.datetime(2020, 1, 1, 12)
+    items = pl.DataFrame(
+        {
+            "u8": pl.Series([1, 200, None], dtype=pl.UInt8),
+            "u64": pl.Series([1, 2**63, None], dtype=pl.UInt64),
+            "tags": pl.Series([[1], [200], None], dtype=pl.List(pl.UInt8)),
+            "price": [float("nan"), 3.0, None],
+            "at": pl.Series([noon, noon.replace(hour=14), None]),
+            "zoned": pl.Series([noon, noon.replace(hour=14), None]).dt.replace_time_zone("Europe/Berlin"),
+            "length": pl.Series([datetime.timedelta(1), None, None]),
+        }
+    )
+    for text, expected in {
+        "u8 > 300": [0, 0, 0],
+        "u8 > -1": [1, 1, 0],
+        "u8 in (1, 300)": [1, 0, 0],
+        "u64 > -1": [1, 1, 0],
+        "u64 > 5": [0, 1, 0],
+        "tags contains 300": [0, 0, 0],
+        "tags contains 200": [0, 1, 0],
+        "price > 2": [0, 1, 0],
+        "price != 3": [0, 0, 0],
+        'at < "2020-01-01T14:00:00+01:00"': [1, 0, 0],
+        'at = "2020-01-01T14:00:00+02:00"': [1, 0, 0],
+        'zoned = "2020-01-01T11:00:00"': [1, 0, 0],
+        'zoned = "2020-01-01T12:00:00+01:00"': [1, 0, 0],
+    }.items():
+        assert item_mask(text, items).tolist() == [bool(one) for one in expected], text
+    with pytest.raises(DataError, match=r"'length', which holds Duration.*expected numbers, texts or dates"):
+        item_mask('length > "1990-01-31"', items)

@@ -11,7 +11,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from typing import Any
 
 import numpy as np
@@ -194,8 +194,9 @@ def _compared(column: pl.Series, sign: str, values: list[Any]) -> NDArray[np.boo
         mask = np.logical_or.reduce([_contains(column, value) for value in values])
         return mask if sign == "=" else ~mask & column.is_not_null().to_numpy()
     mask = np.zeros(len(column), dtype=bool)
+    comparable = _comparable(column)
     for value in values:
-        found: pl.Series = _COMPARE[sign](column, _as_type(column, value))
+        found: pl.Series = _COMPARE[sign](comparable, _as_type(comparable, value))
         mask |= found.fill_null(False).to_numpy()
     return mask
 
@@ -205,12 +206,26 @@ def _contains(column: pl.Series, value: Any) -> NDArray[np.bool_]:
         lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
         inner = lists.list.explode() if len(lists) else pl.Series(column.name, [], dtype=column.dtype.inner)
         typed = _as_type(inner.alias(column.name), value)
+        if inner.dtype.is_integer():  # narrow types cannot be compared with what they do not hold
+            lists = lists.cast(pl.List(pl.Int64), strict=False)
         return lists.list.contains(typed).fill_null(False).to_numpy()
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         if not isinstance(value, str):
             raise DataError(f"the filter looks for {value!r} in {column.name!r}, which holds text: put it in quotes.")
         return column.cast(pl.String).str.contains(value, literal=True).fill_null(False).to_numpy()
     raise DataError(f"the filter uses contains with {column.name!r}, which holds {column.dtype}: use =.")
+
+
+def _comparable(column: pl.Series) -> pl.Series:
+    """A column in a type that can be compared with any value: wide whole numbers, times of UTC, nothing for NaN."""
+    kind = column.dtype
+    if kind.is_integer() and kind != pl.Int64:
+        return column.cast(pl.Float64 if kind == pl.UInt64 else pl.Int64)
+    if kind.is_float():
+        return column.fill_nan(None)
+    if isinstance(kind, pl.Datetime) and kind.time_zone is not None:
+        return column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    return column
 
 
 def _as_type(column: pl.Series, value: Any) -> Any:
@@ -222,14 +237,20 @@ def _as_type(column: pl.Series, value: Any) -> Any:
         return value
     if kind in (pl.String, pl.Categorical, pl.Enum) and isinstance(value, str):
         return value
-    if kind.is_temporal() and isinstance(value, str):
+    is_date = kind == pl.Date or isinstance(kind, pl.Datetime)
+    if is_date and isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
-            return moment.date() if kind == pl.Date else moment.replace(tzinfo=None)
         except ValueError:
             pass
+        else:
+            if kind == pl.Date:
+                return moment.date()
+            return moment if moment.tzinfo is None else moment.astimezone(timezone.utc).replace(tzinfo=None)
+    if kind.is_temporal() and not is_date:
+        raise DataError(f"the filter compares {column.name!r}, which holds {kind}: expected numbers, texts or dates.")
     example = {True: "1990", False: '"Drama"'}[kind.is_numeric()]
-    if kind.is_temporal():
+    if is_date:
         example = f'"{date(1990, 1, 31)}"'
     raise DataError(
         f"the filter compares {column.name!r}, which holds {kind}, with {value!r}: expected a value such as "
