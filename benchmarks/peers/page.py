@@ -97,6 +97,14 @@ def _data_part(name: str, title: str, cells: list[Log], tunings: list[Log]) -> s
         lines += [f"Settings that were tried within the budget: {', '.join(told)}.", ""]
     noted = [f"{_row_name(log)}: {note}" for log in done for note in log["notes"]]
     lines += [f"* {note}." for note in noted] + ([""] if noted else [])
+    busy = [log for log in done if log.get("train_seconds") and log["machine"]["load"] > 2 * log["machine"]["cores"]]
+    if busy:
+        loads = [round(log["machine"]["load"]) for log in busy]
+        rows = "all rows" if len(busy) == len(done) else "; ".join(map(_row_name, busy))
+        lines += [
+            f"Times that were taken on a busy machine (load of {min(loads)} to {max(loads)}), so too long by an unknown"
+        ]
+        lines += [f"factor: {rows}.", ""]
     machine = done[0]["machine"]
     lines.append(f"{machine['cpu']}, {machine['cores']} cores, Python {done[0]['python']}, {done[0]['date']}.")
     return "\n".join(lines) + "\n"
