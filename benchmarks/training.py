@@ -121,7 +121,7 @@ def against_implicit() -> None:
     from implicit.bpr import BayesianPersonalizedRanking
 
     train = ml_1m()
-    matrix = sp.csr_matrix(train.matrix)
+    matrix = sp.csr_matrix(train.matrix).copy()  # implicit wants arrays that can be written to
     seconds = []
     for _ in range(3):
         model = BayesianPersonalizedRanking(factors=DIM, iterations=5, num_threads=0, verify_negative_samples=True)

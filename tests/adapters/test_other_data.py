@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import surprise
 from implicit.als import AlternatingLeastSquares
+from implicit.bpr import BayesianPersonalizedRanking
 
 import tastespace as ts
 from tastespace.adapters.implicit_data import from_implicit, to_implicit
@@ -64,6 +65,7 @@ def test_implicit_there_and_back():
     matrix = to_implicit(names)
     model = AlternatingLeastSquares(factors=4, iterations=2, random_state=1)
     model.fit(matrix.user_items, show_progress=False)
+    BayesianPersonalizedRanking(factors=4, iterations=1).fit(matrix.user_items, show_progress=False)  # writes to arrays
     items, _ = model.recommend(3, matrix.user_items[3], N=5)
     assert not set(matrix.item_ids[items]) & set(names.items_of(matrix.user_ids[3]))
     again = from_implicit(matrix.user_items, matrix.user_ids, matrix.item_ids)

@@ -54,7 +54,8 @@ def to_implicit(data: Interactions) -> ImplicitMatrix:
     if not isinstance(data, Interactions):
         raise DataError(f"to_implicit expects Interactions, given {type(data).__name__}.")
     values = np.ones(data.n_interactions, dtype=np.float32) if data.weights is None else data.weights
-    matrix = sp.csr_matrix((values, data.indices, data.offsets), shape=(data.n_users, data.n_items))
+    shape = (data.n_users, data.n_items)
+    matrix = sp.csr_matrix((values, data.indices, data.offsets), shape=shape, copy=True)  # those of the data are read-only
     return ImplicitMatrix(
         matrix.astype(np.float32), *(np.array(ids.series.to_list()) for ids in (data.users, data.items))
     )
