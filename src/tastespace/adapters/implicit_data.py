@@ -55,7 +55,7 @@ def to_implicit(data: Interactions) -> ImplicitMatrix:
         raise DataError(f"to_implicit expects Interactions, given {type(data).__name__}.")
     values = np.ones(data.n_interactions, dtype=np.float32) if data.weights is None else data.weights
     shape = (data.n_users, data.n_items)
-    matrix = sp.csr_matrix((values, data.indices, data.offsets), shape=shape, copy=True)  # those of the data are read-only
+    matrix = sp.csr_matrix((values, data.indices, data.offsets), shape=shape, copy=True)  # implicit writes to it
     return ImplicitMatrix(
         matrix.astype(np.float32), *(np.array(ids.series.to_list()) for ids in (data.users, data.items))
     )
