@@ -88,7 +88,7 @@ def is_mapped(array: NDArray[Any]) -> bool:
     return _mapping(array) is not None
 
 
-def release(*arrays: NDArray[Any]) -> None:
+def release(*arrays: NDArray[Any] | memoryview | bytes) -> None:
     """Take the pages of mapped arrays out of this process's memory; nothing is lost, they come back when used."""
     for array in arrays:
         mapped = _mapping(array)
@@ -111,9 +111,8 @@ def row_blocks(array: NDArray[Any], *others: NDArray[Any], n_bytes: int = BLOCK_
         release(array, *others)
 
 
-def _mapping(array: NDArray[Any]) -> mmap.mmap | None:
+def _mapping(array: NDArray[Any] | memoryview | bytes) -> mmap.mmap | None:
     base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    base = base.obj if isinstance(base, memoryview) else base
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
     return base if isinstance(base, mmap.mmap) else None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tastespace.atomic import atomic_write, flush, written_name
+from tastespace.data.mapped_arrays import release
 from tastespace.errors import ModelFileError
 from tastespace.store.checksums import crc32_of
 from tastespace.store.manifest import DATA_FILE, FORMAT, INDEXES, NAME, PARTS, manifest_text
@@ -102,6 +103,7 @@ class _Save:
                     piece = memoryview(chunk)[first : first + _PIECE]
                     file.write(piece)
                     size, crc = size + len(piece), crc32_of(piece, before=crc)
+                    release(piece)
         return size, crc
 
     def undo(self) -> None:
