@@ -59,16 +59,22 @@ class EpochOrder {
 
   // Append the positives number first ... last - 1.
   void append(std::int64_t first, std::int64_t last, std::vector<BlockPositive>& out) const {
+    const std::int64_t end = (last + kRunPositives - 1) / kRunPositives;
+    std::int64_t ahead[kRunsAhead];  // first places of the next runs, whose users are prefetched
+    for (std::int64_t run = first / kRunPositives, n = 0; run < end && n < kRunsAhead; ++run, ++n)
+      ahead[run % kRunsAhead] = first_place(run);
     OwnPlaces own{0, 0, 0, runs_};
-    for (std::int64_t i = first; i < last; ++i) {
-      const std::int64_t run = i / kRunPositives;  // what is left over at the end is no whole run
-      const std::int64_t moved = run < n_runs_ ? static_cast<std::int64_t>(runs_(static_cast<std::uint64_t>(run))) : run;
-      std::int64_t place = moved * kRunPositives + i % kRunPositives + static_cast<std::int64_t>(shift_);
-      if (place >= n_) place -= n_;
-      if (place < own.first || place >= own.last) own = places_of_user(place);
-      const std::int64_t shuffled =
-          own.first + static_cast<std::int64_t>(own.order(static_cast<std::uint64_t>(place - own.first)));
-      out.push_back({own.user, position(shuffled)});
+    for (std::int64_t run = first / kRunPositives; run < end; ++run) {
+      const std::int64_t start = ahead[run % kRunsAhead] - run * kRunPositives;
+      if (run + kRunsAhead < end) ahead[run % kRunsAhead] = first_place(run + kRunsAhead);
+      for (std::int64_t i = std::max(first, run * kRunPositives), to = std::min(last, (run + 1) * kRunPositives); i < to; ++i) {
+        std::int64_t place = start + i;
+        if (place >= n_) place -= n_;
+        if (place < own.first || place >= own.last) own = places_of_user(place);
+        const std::int64_t shuffled =
+            own.first + static_cast<std::int64_t>(own.order(static_cast<std::uint64_t>(place - own.first)));
+        out.push_back({own.user, position(shuffled)});
+      }
     }
   }
 
@@ -78,6 +84,17 @@ class EpochOrder {
     std::int64_t user, first, last;
     Permutation order;
   };
+
+  static constexpr std::int64_t kRunsAhead = 8;
+
+  // Where a run begins in the sequence. Its user is prefetched.
+  std::int64_t first_place(std::int64_t run) const {  // what is left over at the end is no whole run
+    const std::int64_t moved = run < n_runs_ ? static_cast<std::int64_t>(runs_(static_cast<std::uint64_t>(run))) : run;
+    std::int64_t place = moved * kRunPositives + static_cast<std::int64_t>(shift_);
+    if (place >= n_) place -= n_;
+    if (!users_.empty()) __builtin_prefetch(visited_.empty() ? static_cast<const void*>(&users_[place]) : &visited_[place]);
+    return place;
+  }
 
   // Keys of random numbers beside those of positives and of the order of runs.
   static constexpr std::uint64_t kShiftKey = ~std::uint64_t{1}, kUserKey = ~std::uint64_t{2};

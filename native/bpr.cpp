@@ -14,6 +14,7 @@ namespace tastespace {
 namespace {
 
 constexpr std::int64_t kPrefetchDistance = 3;       // steps between the prefetch of a row and its use
+constexpr std::size_t kDrawsAhead = 12;               // the same for what is read to draw a triple
 constexpr std::int64_t kPositivesPrepared = 1 << 15;  // whose triples are drawn at once: a megabyte of them
 constexpr int kShardsPerThread = 8;                   // small parts, so that a thread that is held up holds up little
 constexpr std::int32_t kNoItem = -1;                  // what NegativeSampler::draw_one gives where there is none
@@ -71,9 +72,12 @@ class BprTrainer {
     scratch.layout.load_block(first, last);
     block.chunk_starts.assign(scratch.layout.starts().begin(), scratch.layout.starts().end());
     block.triples.clear();
-    for (const auto [user, positive_index] : scratch.layout.positives())
-      block.triples.push_back(
-          draw(user, positive_index, CounterRng(seed_, epoch_, static_cast<std::uint64_t>(positive_index)), scratch));
+    const std::span<const BlockPositive> positives = scratch.layout.positives();
+    for (std::size_t i = 0; i < positives.size(); ++i) {
+      if (i + kDrawsAhead < positives.size()) prefetch_draw(positives[i + kDrawsAhead], scratch);
+      const auto [user, positive_index] = positives[i];
+      block.triples.push_back(draw(user, positive_index, rng_of(positive_index), scratch));
+    }
     sort_item_steps(block, n_shards);
   }
 
@@ -123,6 +127,16 @@ class BprTrainer {
   }
 
  private:
+  CounterRng rng_of(std::int64_t positive_index) const {
+    return CounterRng(seed_, epoch_, static_cast<std::uint64_t>(positive_index));
+  }
+
+  void prefetch_draw(const BlockPositive& positive, const Scratch& scratch) const {
+    __builtin_prefetch(&data_.positives[positive.positive_index]);
+    const std::int64_t n_taken = data_.offsets[positive.user + 1] - data_.offsets[positive.user];
+    scratch.sampler.prefetch_one(data_.index.filter(positive.user, n_taken), rng_of(positive.positive_index));
+  }
+
   Triple draw(std::int64_t user, std::int64_t positive_index, CounterRng rng, Scratch& scratch) const {
     const std::int64_t from = data_.offsets[user], to = data_.offsets[user + 1];
     const std::int32_t negative =

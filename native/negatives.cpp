@@ -48,12 +48,6 @@ std::uint32_t contained(std::span<const std::int32_t> ascending, const ItemFilte
 NegativeSampler::NegativeSampler(std::int32_t n_items, AliasTable alias)
     : n_items_(n_items), alias_(alias), stamp_(static_cast<std::size_t>(n_items), 0) {}
 
-std::int32_t NegativeSampler::propose(CounterRng& rng) const {
-  const auto item = static_cast<std::int32_t>(rng.below(static_cast<std::uint32_t>(n_items_)));
-  if (alias_.empty()) return item;
-  return rng.unit() < alias_.keep[item] ? item : alias_.other[item];
-}
-
 void NegativeSampler::draw(std::span<const std::int32_t> taken, const ItemFilter& filter, std::int64_t wanted,
                           CounterRng& rng, std::vector<std::int32_t>& out) {
   out.clear();

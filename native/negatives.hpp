@@ -30,9 +30,17 @@ class NegativeSampler {
 
   // The same for one item; -1 where there is none. For most users nothing but a few bits is read.
   std::int32_t draw_one(std::span<const std::int32_t> taken, const ItemFilter& filter, CounterRng rng);
+  // What draw_one is going to read.
+  void prefetch_one(const ItemFilter& filter, CounterRng rng) const {
+    if (!filter.empty()) filter.prefetch(propose(rng));
+  }
 
  private:
-  std::int32_t propose(CounterRng& rng) const;
+  std::int32_t propose(CounterRng& rng) const {
+    const auto item = static_cast<std::int32_t>(rng.below(static_cast<std::uint32_t>(n_items_)));
+    if (alias_.empty()) return item;
+    return rng.unit() < alias_.keep[item] ? item : alias_.other[item];
+  }
   // Whether too few items are left to propose any item and reject those taken.
   bool is_crowded(std::span<const std::int32_t> taken, std::int64_t wanted) const {
     return 2 * (static_cast<std::int64_t>(taken.size()) + wanted) > n_items_;

@@ -38,6 +38,13 @@ class ItemFilter {
     for (std::uint64_t bit = 0; bit < n_bits_; bit += 512) __builtin_prefetch(words_ + bit / 64);
   }
 
+  // The bits that tell of one item.
+  void prefetch(std::int32_t item) const {
+    const std::uint64_t bit = exact_ ? static_cast<std::uint64_t>(item) : first_hash(item, n_bits_);
+    __builtin_prefetch(words_ + bit / 64);
+    if (!exact_) __builtin_prefetch(words_ + second_hash(item, n_bits_) / 64);
+  }
+
   static bool is_exact(std::int64_t n_taken, std::int32_t n_items) { return 64 * n_taken >= n_items; }
   static std::uint64_t n_bits(std::int64_t n_taken, std::int32_t n_items) {
     return (static_cast<std::uint64_t>(is_exact(n_taken, n_items) ? n_items : 16 * n_taken) + 63) / 64 * 64;
