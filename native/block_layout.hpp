@@ -64,6 +64,9 @@ class EpochOrder {
     for (std::int64_t run = first / kRunPositives, n = 0; run < end && n < kRunsAhead; ++run, ++n)
       ahead[run % kRunsAhead] = first_place(run);
     OwnPlaces own{0, 0, 0, runs_};
+    const std::size_t n_before = out.size();
+    out.resize(n_before + static_cast<std::size_t>(std::max<std::int64_t>(0, last - first)));
+    BlockPositive* next = out.data() + n_before;
     for (std::int64_t run = first / kRunPositives; run < end; ++run) {
       const std::int64_t start = ahead[run % kRunsAhead] - run * kRunPositives;
       if (run + kRunsAhead < end) ahead[run % kRunsAhead] = first_place(run + kRunsAhead);
@@ -73,7 +76,7 @@ class EpochOrder {
         if (place < own.first || place >= own.last) own = places_of_user(place);
         const std::int64_t shuffled =
             own.first + static_cast<std::int64_t>(own.order(static_cast<std::uint64_t>(place - own.first)));
-        out.push_back({own.user, position(shuffled)});
+        *next++ = {own.user, position(shuffled)};
       }
     }
   }

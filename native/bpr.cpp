@@ -71,12 +71,12 @@ class BprTrainer {
   void prepare(Block& block, std::int64_t first, std::int64_t last, int n_shards, Scratch& scratch) const {
     scratch.layout.load_block(first, last);
     block.chunk_starts.assign(scratch.layout.starts().begin(), scratch.layout.starts().end());
-    block.triples.clear();
     const std::span<const BlockPositive> positives = scratch.layout.positives();
+    block.triples.resize(positives.size());
     for (std::size_t i = 0; i < positives.size(); ++i) {
       if (i + kDrawsAhead < positives.size()) prefetch_draw(positives[i + kDrawsAhead], scratch);
       const auto [user, positive_index] = positives[i];
-      block.triples.push_back(draw(user, positive_index, rng_of(positive_index), scratch));
+      block.triples[i] = draw(user, positive_index, rng_of(positive_index), scratch);
     }
     sort_item_steps(block, n_shards);
   }
