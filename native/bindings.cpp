@@ -33,6 +33,7 @@
 #include "dpcml.hpp"
 #include "dpcml_fold_in.hpp"
 #include "encode_ids.hpp"
+#include "found_lists.hpp"
 #include "interest_ranking.hpp"
 #include "interrupt.hpp"
 #include "item_regression.hpp"
@@ -972,6 +973,38 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a, "item_vectors"_a, "by_distance"_a,
       "item_bias"_a, "item_rows"_a.none(), "users"_a, "excluded_offsets"_a, "excluded_items"_a, "k"_a, "threads"_a,
       "allowed"_a = nb::none());
+
+  m.def(
+      "list_found",
+      [](Matrix<float> user_vectors, Array<std::int64_t> vector_offsets, Matrix<float> item_vectors, bool by_distance,
+         Array<float> item_bias, Array<std::int32_t> users, Matrix<std::int64_t> found,
+         Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items, std::int64_t k, int threads) {
+        const auto n_items = static_cast<std::int64_t>(item_vectors.shape(0));
+        require_size("item_vectors", item_vectors.shape(1), user_vectors.shape(1), "coordinates, as of users");
+        require_rows("vector_offsets", view(vector_offsets), user_vectors.shape(0), view(users));
+        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
+                      n_items);
+        require_least("k", k, 0);
+        require_least("threads", threads, 1);
+        if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), item_vectors.shape(0), "one per item");
+        std::size_t n_vectors = 0;
+        for (const std::int32_t user : view(users)) n_vectors += view(vector_offsets)[user + 1] - view(vector_offsets)[user];
+        require_size("found", found.shape(0), n_vectors, "a row per vector of the users");
+        tastespace::UserLists out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::list_found(view(user_vectors), view(vector_offsets),
+                                       static_cast<std::int64_t>(user_vectors.shape(1)),
+                                       {view(item_vectors), {by_distance, view(item_bias)}, {}}, n_items, view(users),
+                                       view(found), static_cast<std::int64_t>(found.shape(1)),
+                                       {view(excluded_offsets), view(excluded_items)}, k, threads);
+        }
+        return std::make_tuple(give_matrix<std::int32_t>(std::move(out.top), users.size(), k),
+                               give_matrix<float>(std::move(out.scores), users.size(), k),
+                               give_matrix<std::int32_t>(std::move(out.interests), users.size(), k), out.nan_user);
+      },
+      "user_vectors"_a, "vector_offsets"_a, "item_vectors"_a, "by_distance"_a, "item_bias"_a, "users"_a, "found"_a,
+      "excluded_offsets"_a, "excluded_items"_a, "k"_a, "threads"_a);
 
   nb::class_<OneUserLists>(m, "OneUserLists")
       .def(

@@ -103,6 +103,25 @@ def list_with_vectors(
     the items in ``items``, where these are not all; ``top`` has such rows.
     """
 
+def list_found(
+    user_vectors: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    item_vectors: NDArray[np.float32],
+    by_distance: bool,
+    item_bias: NDArray[np.float32],
+    users: NDArray[np.int32],
+    found: NDArray[np.int64],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
+    k: int,
+    threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int]:
+    """``(top, scores, interests, nan_user)`` as of `list_with_vectors`, among the items that were found.
+
+    ``found`` has a row for each vector of each of the users in turn; -1 and other numbers that are no item are left out.
+    The excluded items of a user must ascend.
+    """
+
 class OneUserLists:
     """The arrays of `list_with_vectors` and ids, for lists of one user after the other; threads may share one.
 
