@@ -28,15 +28,19 @@ class NegativeSampler {
   void draw(std::span<const std::int32_t> taken, const ItemFilter& filter, std::int64_t wanted, CounterRng& rng,
             std::vector<std::int32_t>& out);
 
+  // Whether `draw` for a user who has taken `n_taken` items gives what it gives for one who has taken none, as long as
+  // none of these is among the user's.
+  bool draws_alike(std::int64_t n_taken, std::int64_t wanted) const {
+    return alias_.empty() && !is_crowded(n_taken, wanted);
+  }
+
   // The same for one item; -1 where there is none. For most users nothing but a few bits is read.
   std::int32_t draw_one(std::span<const std::int32_t> taken, const ItemFilter& filter, CounterRng rng);
 
  private:
   std::int32_t propose(CounterRng& rng) const;
   // Whether too few items are left to propose any item and reject those taken.
-  bool is_crowded(std::span<const std::int32_t> taken, std::int64_t wanted) const {
-    return 2 * (static_cast<std::int64_t>(taken.size()) + wanted) > n_items_;
-  }
+  bool is_crowded(std::int64_t n_taken, std::int64_t wanted) const { return 2 * (n_taken + wanted) > n_items_; }
   void choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted, CounterRng& rng,
                         std::vector<std::int32_t>& out);
   // Items of the rest in proportion to their weights, while any has one; gives how many were chosen.

@@ -66,11 +66,6 @@ class AnnIndex:
         return int(self.index.nlist)
 
     @property
-    def products(self) -> float:
-        """Multiplications in the search of one vector, on average."""
-        return float(self.index.d * (self.n_clusters + self.n_probe * self.index.ntotal / self.n_clusters))
-
-    @property
     def about(self) -> dict[str, Any]:
         """What a model file says of it."""
         return {"vectors": self.vectors, "n_probe": self.n_probe, "recall": self.recall, "largest": self.largest}

@@ -26,8 +26,7 @@ log = logging.getLogger(__name__)
 
 INDEXES = ("exact", "ann")
 _USERS_AT_ONCE = 1024
-_FEW_PRODUCTS = 2_000_000  # multiplications of a search that one thread has done before others have started
-_FEW_USERS = 4  # whose lists one thread has put in order before others have started
+_FEW_VECTORS = 16  # searched for by one thread: those of faiss wait busily for one that has no core
 _NARROW = 0.1  # share of all items below which candidates are compared one by one
 _DEEPEST = 0.02  # share of all items that one search may ask for, and a number that it always may
 _ALWAYS = 1_000
@@ -131,13 +130,11 @@ class AnnRanker:
         """The best k items in the union of the searches of each user's vectors, -1 where fewer were found."""
         starts = self._space.user_offsets[users]
         rows = ranges(starts, self._space.user_offsets[users + 1] - starts)
-        products = len(rows) * self._ann.products * self._wider
-        threads = 1 if products <= _FEW_PRODUCTS else self._scoring.threads
+        threads = 1 if len(rows) <= _FEW_VECTORS else self._scoring.threads
         queries = self._space.user_vectors[rows]
         items = self._ann.search(queries, min(depth, self._n_items), threads, self._allowed, self._wider)
-        few = 1 if len(users) <= _FEW_USERS else threads
         *found, nan_user = _native.list_found(
-            *self._vectors, *self._space.exact_items, users, items, *self._excluded, k, few
+            *self._vectors, *self._space.exact_items, users, items, *self._excluded, k, threads
         )
         if nan_user >= 0:  # the exact ranker says what is wrong
             found = [np.full((len(users), k), -1, dtype=np.int32)] + found[1:]
