@@ -1,5 +1,7 @@
 #include "arrow_columns.hpp"
 
+#include <algorithm>
+
 namespace tastespace {
 namespace {
 
@@ -12,7 +14,8 @@ struct SchemaMemory {
 
 struct ColumnMemory {
   std::unique_ptr<std::byte[]> values;
-  const void* buffers[2];
+  std::unique_ptr<char[]> text;
+  const void* buffers[3];
 };
 
 struct ArrayMemory {
@@ -39,8 +42,22 @@ void release_node(Node* node) {
 }  // namespace
 
 std::byte* ArrowColumns::add(std::string name, const char* format, std::size_t n_bytes) {
-  columns_.push_back({std::move(name), format, std::unique_ptr<std::byte[]>(new std::byte[n_bytes])});
+  columns_.push_back({std::move(name), format, std::unique_ptr<std::byte[]>(new std::byte[n_bytes]), nullptr});
   return columns_.back().values.get();
+}
+
+void ArrowColumns::add_text(std::string name, std::span<const std::string_view> values) {
+  std::size_t n_bytes = 0;
+  for (const std::string_view value : values) n_bytes += value.size();
+  auto* offsets = reinterpret_cast<std::int64_t*>(add(std::move(name), "U", (values.size() + 1) * sizeof(std::int64_t)));
+  auto text = std::unique_ptr<char[]>(new char[n_bytes]);
+  char* to = text.get();
+  *offsets = 0;
+  for (const std::string_view value : values) {
+    to = std::copy(value.begin(), value.end(), to);
+    *++offsets = to - text.get();
+  }
+  columns_.back().text = std::move(text);
 }
 
 void ArrowColumns::move_to(ArrowSchema* schema, ArrowArray* array) {
@@ -53,9 +70,10 @@ void ArrowColumns::move_to(ArrowSchema* schema, ArrowArray* array) {
   for (std::int64_t i = 0; i < n; ++i) {
     names->fields[i] = {columns_[i].format, names->names[i].c_str(), nullptr, 0, 0, nullptr, nullptr, release_field, nullptr};
     names->children.push_back(&names->fields[i]);
-    auto* memory = new ColumnMemory{std::move(columns_[i].values), {nullptr, nullptr}};
+    auto* memory = new ColumnMemory{std::move(columns_[i].values), std::move(columns_[i].text), {}};
     memory->buffers[1] = memory->values.get();
-    values->columns[i] = {length_, 0, 0, 2, 0, memory->buffers, nullptr, nullptr, release_column, memory};
+    memory->buffers[2] = memory->text.get();
+    values->columns[i] = {length_, 0, 0, memory->text ? 3 : 2, 0, memory->buffers, nullptr, nullptr, release_column, memory};
     values->children.push_back(&values->columns[i]);
   }
   columns_.clear();

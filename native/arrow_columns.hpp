@@ -1,11 +1,13 @@
-// Columns of numbers that are handed over to a data frame by the Arrow C data interface: no copy, no conversion.
+// Columns of numbers and text that are handed over to a data frame by the Arrow C data interface: no copy, no conversion.
 // https://arrow.apache.org/docs/format/CDataInterface.html
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,10 +40,14 @@ class ArrowColumns {
  public:
   explicit ArrowColumns(std::int64_t length) : length_(length) {}
   ArrowColumns(ArrowColumns&&) = default;
+  ArrowColumns& operator=(ArrowColumns&&) = default;
   ArrowColumns(const ArrowColumns&) = delete;
 
   // Memory for a column, which the caller fills.
   std::byte* add(std::string name, const char* format, std::size_t n_bytes);
+
+  // A column of text, which is copied.
+  void add_text(std::string name, std::span<const std::string_view> values);
 
   std::size_t n_columns() const { return columns_.size(); }
 
@@ -53,6 +59,7 @@ class ArrowColumns {
     std::string name;
     const char* format;
     std::unique_ptr<std::byte[]> values;
+    std::unique_ptr<char[]> text;  // where the values are offsets into it
   };
   std::int64_t length_;
   std::vector<Column> columns_;

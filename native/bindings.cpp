@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,9 +33,11 @@
 #include "dpcml.hpp"
 #include "dpcml_fold_in.hpp"
 #include "encode_ids.hpp"
+#include "found_lists.hpp"
 #include "interest_ranking.hpp"
 #include "interrupt.hpp"
 #include "item_regression.hpp"
+#include "list_columns.hpp"
 #include "list_distances.hpp"
 #include "list_order.hpp"
 #include "list_rules.hpp"
@@ -400,6 +404,45 @@ tastespace::ArrowColumns arrow_columns(const nb::dict& columns) {
   if (!out) throw nb::value_error("columns: expected one or more.");
   return std::move(*out);
 }
+
+// Arrays of a request for lists, which are held for as long as lists may be asked for.
+struct OneUserLists {
+  using AnyArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  Matrix<float> user_vectors;
+  Array<float> vector_terms;
+  Array<std::int64_t> vector_offsets;
+  nb::object packed;
+  Matrix<float> item_vectors;
+  Array<float> item_bias;
+  Array<std::int64_t> excluded_offsets;
+  Array<std::int32_t> excluded_items;
+  std::optional<Array<std::uint8_t>> allowed;
+  std::optional<AnyArray> user_ids, item_ids;
+  std::optional<Array<std::int64_t>> text_offsets;
+  std::optional<Array<std::uint8_t>> text;
+  tastespace::ListSource source;
+
+  static tastespace::IdColumn numbers(const AnyArray& ids) {
+    return {arrow_format(ids.dtype()),
+            {static_cast<const std::byte*>(ids.data()), ids.nbytes()},
+            static_cast<std::size_t>(ids.itemsize()), {}, {}};
+  }
+
+  nb::object columns(std::int32_t user, std::optional<std::string_view> user_text) const {
+    const std::span<const std::int32_t> users(&user, 1);
+    require_rows("vector_offsets", view(vector_offsets), user_vectors.shape(0), users);
+    require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), users,
+                  source.items->n_items());
+    if (user_ids.has_value() == user_text.has_value())
+      throw std::invalid_argument("user_text: expected the id of the user where ids are text, and only there.");
+    std::optional<tastespace::ArrowColumns> found;
+    {
+      nb::gil_scoped_release free;
+      found = tastespace::list_columns(source, user, user_text.value_or(std::string_view()));
+    }
+    return found ? nb::cast(std::move(*found)) : nb::none();
+  }
+};
 
 // A structure of Arrow in a capsule that releases it unless somebody has taken it over.
 template <class Structure>
@@ -930,6 +973,93 @@ NB_MODULE(TASTESPACE_MODULE, m) {
       "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a, "item_vectors"_a, "by_distance"_a,
       "item_bias"_a, "item_rows"_a.none(), "users"_a, "excluded_offsets"_a, "excluded_items"_a, "k"_a, "threads"_a,
       "allowed"_a = nb::none());
+
+  m.def(
+      "list_found",
+      [](Matrix<float> user_vectors, Array<std::int64_t> vector_offsets, Matrix<float> item_vectors, bool by_distance,
+         Array<float> item_bias, Array<std::int32_t> users, Matrix<std::int64_t> found,
+         Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items, std::int64_t k, int threads) {
+        const auto n_items = static_cast<std::int64_t>(item_vectors.shape(0));
+        require_size("item_vectors", item_vectors.shape(1), user_vectors.shape(1), "coordinates, as of users");
+        require_rows("vector_offsets", view(vector_offsets), user_vectors.shape(0), view(users));
+        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
+                      n_items);
+        require_least("k", k, 0);
+        require_least("threads", threads, 1);
+        if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), item_vectors.shape(0), "one per item");
+        std::size_t n_vectors = 0;
+        for (const std::int32_t user : view(users)) n_vectors += view(vector_offsets)[user + 1] - view(vector_offsets)[user];
+        require_size("found", found.shape(0), n_vectors, "a row per vector of the users");
+        tastespace::UserLists out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::list_found(view(user_vectors), view(vector_offsets),
+                                       static_cast<std::int64_t>(user_vectors.shape(1)),
+                                       {view(item_vectors), {by_distance, view(item_bias)}, {}}, n_items, view(users),
+                                       view(found), static_cast<std::int64_t>(found.shape(1)),
+                                       {view(excluded_offsets), view(excluded_items)}, k, threads);
+        }
+        return std::make_tuple(give_matrix<std::int32_t>(std::move(out.top), users.size(), k),
+                               give_matrix<float>(std::move(out.scores), users.size(), k),
+                               give_matrix<std::int32_t>(std::move(out.interests), users.size(), k), out.nan_user);
+      },
+      "user_vectors"_a, "vector_offsets"_a, "item_vectors"_a, "by_distance"_a, "item_bias"_a, "users"_a, "found"_a,
+      "excluded_offsets"_a, "excluded_items"_a, "k"_a, "threads"_a);
+
+  nb::class_<OneUserLists>(m, "OneUserLists")
+      .def(
+          "__init__",
+          [](OneUserLists* self, Matrix<float> user_vectors, Array<float> vector_terms,
+             Array<std::int64_t> vector_offsets, nb::object items, float scale, Matrix<float> item_vectors,
+             bool by_distance, Array<float> item_bias, Array<std::int64_t> excluded_offsets,
+             Array<std::int32_t> excluded_items, std::int64_t k, std::optional<Array<std::uint8_t>> allowed,
+             std::optional<OneUserLists::AnyArray> user_ids, std::optional<OneUserLists::AnyArray> item_ids,
+             std::optional<Array<std::int64_t>> text_offsets, std::optional<Array<std::uint8_t>> text,
+             bool with_interests) {
+            const auto& packed = nb::cast<const tastespace::PackedItems&>(items);
+            const auto n_items = static_cast<std::size_t>(packed.n_items()), n_users = excluded_offsets.size() - 1;
+            const auto dim = static_cast<std::size_t>(packed.dim());
+            require_least("k", k, 0);
+            require_size("user_vectors", user_vectors.shape(1), dim, "coordinates of a vector, as of items");
+            require_size("vector_terms", vector_terms.size(), user_vectors.shape(0), "one per user vector");
+            require_size("vector_offsets", vector_offsets.size(), excluded_offsets.size(), "as of excluded items");
+            require_size("item_vectors", item_vectors.shape(0), n_items, "rows, as items");
+            require_size("item_vectors", item_vectors.shape(1), dim, "coordinates of a vector, as of users");
+            if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), n_items, "one per item");
+            if (allowed) require_size("allowed", allowed->size(), n_items, "one per item");
+            if (user_ids) require_size("user_ids", user_ids->size(), n_users, "one per user");
+            if (item_ids) require_size("item_ids", item_ids->size(), n_items, "one per item");
+            if (item_ids.has_value() == (text_offsets && text))
+              throw std::invalid_argument("expected item_ids, or text_offsets and text.");
+            tastespace::ListSource source{&packed,
+                                          {view(user_vectors), view(vector_terms), view(vector_offsets)},
+                                          scale,
+                                          {view(item_vectors), {by_distance, view(item_bias)}, {}},
+                                          {view(excluded_offsets), view(excluded_items)},
+                                          k,
+                                          {},
+                                          {},
+                                          {},
+                                          by_distance,
+                                          with_interests};
+            if (allowed) source.allowed = view(*allowed);
+            if (user_ids) source.user_ids = OneUserLists::numbers(*user_ids);
+            if (item_ids) {
+              source.item_ids = OneUserLists::numbers(*item_ids);
+            } else {
+              require_size("text_offsets", text_offsets->size(), n_items + 1, "one per item and one more");
+              require_offsets("text_offsets", view(*text_offsets), text->size());
+              source.item_ids.offsets = view(*text_offsets);
+              source.item_ids.text = {reinterpret_cast<const char*>(text->data()), text->size()};
+            }
+            new (self) OneUserLists{user_vectors, vector_terms, vector_offsets, items, item_vectors, item_bias,
+                                    excluded_offsets, excluded_items, allowed, user_ids, item_ids, text_offsets, text,
+                                    source};
+          },
+          "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a, "item_vectors"_a,
+          "by_distance"_a, "item_bias"_a, "excluded_offsets"_a, "excluded_items"_a, "k"_a, "allowed"_a.none(),
+          "user_ids"_a.none(), "item_ids"_a.none(), "text_offsets"_a.none(), "text"_a.none(), "with_interests"_a)
+      .def("columns", &OneUserLists::columns, "user"_a, "user_text"_a.none() = nb::none());
 
   m.def(
       "rank_with_scores",

@@ -60,7 +60,7 @@ void NegativeSampler::draw(std::span<const std::int32_t> taken, const ItemFilter
   }
   // Proposals are rejected while they are taken or repeated. That is quick while most items are free. Where
   // they are not, or where the weights leave too little to draw, the rest is chosen from a list of the other items.
-  std::int64_t tries = is_crowded(taken, wanted) && alias_.empty() ? 0 : 64 + 32 * wanted;
+  std::int64_t tries = is_crowded(static_cast<std::int64_t>(taken.size()), wanted) && alias_.empty() ? 0 : 64 + 32 * wanted;
   std::int32_t proposals[kProposals];
   std::int64_t n_drawn = 0;
   out.resize(wanted);
@@ -82,7 +82,7 @@ void NegativeSampler::draw(std::span<const std::int32_t> taken, const ItemFilter
 }
 
 std::int32_t NegativeSampler::draw_one(std::span<const std::int32_t> taken, const ItemFilter& filter, CounterRng rng) {
-  if (!filter.empty() && alias_.empty() && !is_crowded(taken, 1)) {
+  if (!filter.empty() && alias_.empty() && !is_crowded(static_cast<std::int64_t>(taken.size()), 1)) {
     CounterRng first = rng;  // the first proposal is nearly always accepted
     const std::int32_t item = propose(first);
     if (!filter.may_contain(&item, 1)) return item;

@@ -28,6 +28,12 @@ class NegativeSampler {
   void draw(std::span<const std::int32_t> taken, const ItemFilter& filter, std::int64_t wanted, CounterRng& rng,
             std::vector<std::int32_t>& out);
 
+  // Whether `draw` for a user who has taken `n_taken` items gives what it gives for one who has taken none, as long as
+  // none of these is among the user's.
+  bool draws_alike(std::int64_t n_taken, std::int64_t wanted) const {
+    return alias_.empty() && !is_crowded(n_taken, wanted);
+  }
+
   // The same for one item; -1 where there is none. For most users nothing but a few bits is read.
   std::int32_t draw_one(std::span<const std::int32_t> taken, const ItemFilter& filter, CounterRng rng);
   // What draw_one is going to read.
@@ -42,9 +48,7 @@ class NegativeSampler {
     return rng.unit() < alias_.keep[item] ? item : alias_.other[item];
   }
   // Whether too few items are left to propose any item and reject those taken.
-  bool is_crowded(std::span<const std::int32_t> taken, std::int64_t wanted) const {
-    return 2 * (static_cast<std::int64_t>(taken.size()) + wanted) > n_items_;
-  }
+  bool is_crowded(std::int64_t n_taken, std::int64_t wanted) const { return 2 * (n_taken + wanted) > n_items_; }
   void choose_from_rest(std::span<const std::int32_t> taken, std::int64_t wanted, CounterRng& rng,
                         std::vector<std::int32_t>& out);
   // Items of the rest in proportion to their weights, while any has one; gives how many were chosen.

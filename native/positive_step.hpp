@@ -17,6 +17,10 @@ class StepComputer {
   // before the step.
   void draw(std::int64_t user, CounterRng rng, PositiveStep& step);
 
+  // The same for users who have taken so many items each, of which none is drawn; see `draws_alike`.
+  void draw_for_all(CounterRng rng, PositiveStep& step) { negatives_.draw({}, {}, settings_.n_negatives, rng, step.negatives); }
+  bool draws_alike(std::int64_t n_taken) const { return negatives_.draws_alike(n_taken, settings_.n_negatives); }
+
   // Prefetch the item vectors of a step whose negatives are drawn.
   void prefetch_items(std::int64_t positive_index, const PositiveStep& step) const;
 

@@ -103,6 +103,58 @@ def list_with_vectors(
     the items in ``items``, where these are not all; ``top`` has such rows.
     """
 
+def list_found(
+    user_vectors: NDArray[np.float32],
+    vector_offsets: NDArray[np.int64],
+    item_vectors: NDArray[np.float32],
+    by_distance: bool,
+    item_bias: NDArray[np.float32],
+    users: NDArray[np.int32],
+    found: NDArray[np.int64],
+    excluded_offsets: NDArray[np.int64],
+    excluded_items: NDArray[np.int32],
+    k: int,
+    threads: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int]:
+    """``(top, scores, interests, nan_user)`` as of `list_with_vectors`, among the items that were found.
+
+    ``found`` has a row for each vector of each of the users in turn; -1 and other numbers that are no item are left out.
+    The excluded items of a user must ascend.
+    """
+
+class OneUserLists:
+    """The arrays of `list_with_vectors` and ids, for lists of one user after the other; threads may share one.
+
+    Ids are numbers; where those of items are text, it is given as UTF-8 with offsets, and ``item_ids`` is None.
+    """
+
+    def __init__(
+        self,
+        user_vectors: NDArray[np.float32],
+        vector_terms: NDArray[np.float32],
+        vector_offsets: NDArray[np.int64],
+        items: PackedItems,
+        scale: float,
+        item_vectors: NDArray[np.float32],
+        by_distance: bool,
+        item_bias: NDArray[np.float32],
+        excluded_offsets: NDArray[np.int64],
+        excluded_items: NDArray[np.int32],
+        k: int,
+        allowed: NDArray[np.uint8] | None,
+        user_ids: NDArray[Any] | None,
+        item_ids: NDArray[Any] | None,
+        text_offsets: NDArray[np.int64] | None,
+        text: NDArray[np.uint8] | None,
+        with_interests: bool,
+    ) -> None: ...
+    def columns(self, user: int, user_text: str | None = None) -> ArrowColumns | None:
+        """The list of the user at this row: user, item, rank, score, where vectors are compared by distance
+        ``distance`` and, with interests, ``interest``. None for a user with a NaN score.
+
+        ``user_text`` is the user's id where ``user_ids`` is None.
+        """
+
 def rank_with_scores(
     scores: NDArray[np.float32],
     users: NDArray[np.int32],

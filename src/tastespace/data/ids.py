@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace.computed_once import computed_once
 from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
 from tastespace.threads import has_polars
 
@@ -29,11 +30,13 @@ class IdMap:
     ([1, 0], 'a', 2)
     """
 
-    __slots__ = ("_ids", "_kind", "_numbers")
+    __slots__ = ("__weakref__", "_ids", "_kind", "_numbers", "_plain_type")
 
     def __init__(self, ids: pl.Series, kind: str = "id") -> None:
         self._ids = ids.rechunk()
         self._kind = kind
+        own = self._ids.dtype
+        self._plain_type = str if own == pl.String else int if own.is_integer() else None
         # The same memory: polars takes many times longer to look at a few values.
         self._numbers = self._ids.to_numpy() if fits_numpy(self._ids.dtype) and not self._ids.null_count() else None
 
@@ -89,8 +92,27 @@ class IdMap:
 
     def is_plain(self, external: Any) -> bool:
         """Whether this is text or a whole number, as all ids are: then one is found without a column of it."""
-        own = self._ids.dtype
-        return (type(external) is str and own == pl.String) or (type(external) is int and own.is_integer())
+        return type(external) is self._plain_type
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether ids are numbers that NumPy has, or text."""
+        return self._numbers is not None or self._plain_type is str
+
+    @property
+    def numbers(self) -> NDArray[Any] | None:
+        """All ids, ascending, where NumPy has numbers of their type; else None."""
+        return self._numbers
+
+    def utf8(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """All ids that are text, as offsets and bytes; computed once."""
+        return computed_once(self, "utf8", self._utf8)
+
+    def _utf8(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        encoded = [one.encode() for one in self._ids.to_list()]
+        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum([len(one) for one in encoded], out=offsets[1:])
+        return offsets, np.frombuffer(b"".join(encoded), dtype=np.uint8)
 
     def find_one(self, external: str | int) -> int:
         """Index of one id that `is_plain`, -1 where it is unknown."""

@@ -210,6 +210,12 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         found: NDArray[np.bool_] = self.train_.user_counts[users] > 0
         return found
 
+    def can_serve_one(self, user: int) -> bool:
+        """`can_serve` of the user at this index."""
+        if type(self).can_serve is Recommender.can_serve:
+            return bool(self.train_.user_counts[user] > 0)  # without arrays
+        return bool(self.can_serve(np.array([user]))[0])
+
     @property
     def popularity_source(self) -> Interactions:
         """The interactions that popularity is computed from: the training data, also after `fold_in`."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tastespace.data.interactions import Interactions
     from tastespace.evaluation.report import Report
     from tastespace.models.base import Recommender, SparseMatrix
+    from tastespace.models.vector_space import VectorSpace
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.rules import Rules
     from tastespace.recommend.shelves import Shelf, Shelves
@@ -63,8 +64,11 @@ class InferenceMixin:
     _kept_lists: Any = None
     """What answered the last plain request, `recommend.topk.TopKLists`; not part of copies and files."""
 
+    _kept_space: VectorSpace | None = None
+    """What `vectors` gave last; not part of copies and files."""
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_kept_lists"}
+        return {name: value for name, value in vars(self).items() if name not in ("_kept_lists", "_kept_space")}
 
     _cluster: Any = None
     _callbacks: Sequence[Any] = ()

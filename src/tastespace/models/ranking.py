@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.computed_once import computed_once
+from tastespace.data.ids import IdMap
 from tastespace.data.mapped_arrays import release
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
@@ -187,6 +188,30 @@ class BlockRanker:
         starts, items = self._test
         n_test = starts[users + 1] - starts[users]
         return Block(users, top, n_test, test_ranks, items[ranges(starts[users], n_test)], source)
+
+    def one_user_lists(self, users: IdMap, items: IdMap, with_interests: bool) -> _native.OneUserLists | None:
+        """What gives the list of one user as the columns of a frame; the ids must be those of the model.
+
+        None where that takes more than one call of a kernel: for models without vectors, for few candidates, and for
+        ids that are neither numbers nor text.
+        """
+        n_items = self._model.train_.n_items
+        if self._vectors is None or self._exact is None or not (users.is_simple and items.is_simple):
+            return None
+        if self._candidates is not None and len(self._candidates) < _FEW_CANDIDATES * n_items:
+            return None
+        text = items.utf8() if items.numbers is None else (None, None)
+        return _native.OneUserLists(
+            *self._vectors,
+            *self._exact,
+            *self._excluded,
+            self._k,
+            self._allowed,
+            users.numbers,
+            items.numbers,
+            *text,
+            with_interests,
+        )
 
     # ---- among candidates: the kernels see them as the only items, and the users of a block as the only users --------
 

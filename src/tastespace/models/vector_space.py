@@ -88,6 +88,16 @@ class VectorSpace:
         if not np.isfinite(self.item_bias).all():
             raise DataError("item_bias holds NaN or infinite values; expected a finite number per item.")
 
+    def is_same(self, other: VectorSpace) -> bool:
+        """Whether both are made of the same arrays."""
+        return (
+            self.user_vectors is other.user_vectors
+            and self.user_offsets is other.user_offsets
+            and self.item_vectors is other.item_vectors
+            and self.item_bias is other.item_bias
+            and self.metric == other.metric
+        )
+
     def freeze(self) -> VectorSpace:
         """The same space, whose arrays are read-only from now on: what scoring computes from them is computed once.
 

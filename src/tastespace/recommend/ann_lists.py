@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace.checks import require_choice
 from tastespace.models.base import Recommender
-from tastespace.models.ranking import Block, ranges
+from tastespace.models.ranking import Block, ScoredLists, ranges
 from tastespace.recommend.ann_index import AnnIndex, find_index
 from tastespace.recommend.scoring import ItemLists, Ranker, ScoringIndex
 
@@ -24,7 +26,7 @@ log = logging.getLogger(__name__)
 
 INDEXES = ("exact", "ann")
 _USERS_AT_ONCE = 1024
-_FEW_VECTORS = 16  # that one thread has found before others have started
+_FEW_VECTORS = 16  # searched for by one thread: those of faiss wait busily for one that has no core
 _NARROW = 0.1  # share of all items below which candidates are compared one by one
 _DEEPEST = 0.02  # share of all items that one search may ask for, and a number that it always may
 _ALWAYS = 1_000
@@ -48,6 +50,30 @@ class AnnScoringIndex(ScoringIndex):
     def exact_ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> Ranker:
         """What compares all items."""
         return super().ranker(k, excluded, candidates)
+
+
+class _Lists(NamedTuple):
+    """Lists with their scores, each of shape ``(n_users, k)``; see `ScoredLists`."""
+
+    top: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    interests: NDArray[np.int32]
+
+    @classmethod
+    def empty(cls, n_users: int, k: int) -> _Lists:
+        """Lists without items."""
+        none = np.full((n_users, k), -1, dtype=np.int32)
+        return cls(none, np.full((n_users, k), np.nan, dtype=np.float32), none.copy())
+
+    def put(
+        self,
+        at: NDArray[np.int64],
+        top: NDArray[np.int32],
+        scores: NDArray[np.float32],
+        interests: NDArray[np.int32],
+    ) -> None:
+        """Set the lists at these positions."""
+        self.top[at], self.scores[at], self.interests[at] = top, scores, interests
 
 
 class AnnRanker:
@@ -76,7 +102,7 @@ class AnnRanker:
             yield self._block(part, self._k if k is None else k)
 
     def _block(self, users: NDArray[np.int32], k: int) -> Block:
-        top = np.full((len(users), k), -1, dtype=np.int32)
+        lists = _Lists.empty(len(users), k)
         offsets, _ = self._excluded
         n_excluded = offsets[users + 1] - offsets[users]
         depth = k + n_excluded + _MARGIN
@@ -84,45 +110,39 @@ class AnnRanker:
         asked = np.ceil(np.log2(depth)).astype(np.int64)  # users of about the same depth are searched for together
         for size in np.unique(asked[~left]):
             at = np.flatnonzero((asked == size) & ~left)
-            top[at] = self._found(users[at], k, int(depth[at].max()))
-            left[at] = top[at, -1] < 0  # nothing more is left for the user, or the search has not looked far enough
+            lists.put(at, *self._found(users[at], k, int(depth[at].max())))
+            left[at] = lists.top[at, -1] < 0  # nothing more is left for the user, or the search has not looked far enough
         if left.any():
             log.info("index='ann': all items are compared for %d of %d users", int(left.sum()), len(users))
             rest = np.flatnonzero(left)
             first = 0
             for block in self._exact.blocks(users[rest], k):
-                top[rest[first : first + len(block.users)]] = block.top
+                at = rest[first : first + len(block.users)]
+                assert block.scored is not None  # the exact ranker was made to give scores
+                lists.put(at, block.top, block.scored.scores, block.scored.interests)
                 first += len(block.users)
         none = np.empty(0, dtype=np.int32)
-        return Block(users, top, np.zeros(len(users), dtype=np.int64), none.reshape(0, 3), none, self._space)
+        no_tests = (np.zeros(len(users), dtype=np.int64), none.reshape(0, 3), none)
+        scored = ScoredLists(lists.scores, lists.interests, int((lists.top >= 0).sum()))
+        return Block(users, lists.top, *no_tests, self._space, scored)
 
-    def _found(self, users: NDArray[np.int32], k: int, depth: int) -> NDArray[np.int32]:
+    def _found(self, users: NDArray[np.int32], k: int, depth: int) -> _Lists:
         """The best k items in the union of the searches of each user's vectors, -1 where fewer were found."""
-        space, n = self._space, self._n_items
-        starts = space.user_offsets[users]
-        counts = space.user_offsets[users + 1] - starts
-        rows = ranges(starts, counts)
+        starts = self._space.user_offsets[users]
+        rows = ranges(starts, self._space.user_offsets[users + 1] - starts)
         threads = 1 if len(rows) <= _FEW_VECTORS else self._scoring.threads
-        items = self._ann.search(space.user_vectors[rows], min(depth, n), threads, self._allowed, self._wider)
-        position = np.repeat(np.arange(len(users)), counts)
-        keys = (position[:, None] * n + items)[(items >= 0) & (items < n)]
-        keys = np.setdiff1d(keys, self._keys_excluded(users))  # each pair once, by user
-        position, found = keys // n, (keys % n).astype(np.int32)
-        scores, _ = space.pair_scores(users[position], found, threads)
-        order = np.lexsort((found, -scores, position))
-        position, found = position[order], found[order]
-        first = np.searchsorted(position, np.arange(len(users)))
-        place = np.arange(len(position)) - first[position]
-        top = np.full((len(users), k), -1, dtype=np.int32)
-        inside = place < k
-        top[position[inside], place[inside]] = found[inside]
-        return top
+        queries = self._space.user_vectors[rows]
+        items = self._ann.search(queries, min(depth, self._n_items), threads, self._allowed, self._wider)
+        *found, nan_user = _native.list_found(
+            *self._vectors, *self._space.exact_items, users, items, *self._excluded, k, threads
+        )
+        if nan_user >= 0:  # the exact ranker says what is wrong
+            found = [np.full((len(users), k), -1, dtype=np.int32)] + found[1:]
+        return _Lists(*found)
 
-    def _keys_excluded(self, users: NDArray[np.int32]) -> NDArray[np.int64]:
-        offsets, items = self._excluded
-        counts = offsets[users + 1] - offsets[users]
-        position = np.repeat(np.arange(len(users)), counts)
-        return position * self._n_items + items[ranges(offsets[users], counts)]
+    @cached_property
+    def _vectors(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        return np.ascontiguousarray(self._space.user_vectors, dtype=np.float32), self._space.user_offsets
 
     @cached_property
     def _allowed(self) -> NDArray[np.uint8] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,8 +26,7 @@ from tastespace.threads import require_polars
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """The options that all lists share; see `Recommender.recommend`."""
 
     k: int = 10
@@ -49,9 +48,15 @@ class Request:
     @property
     def is_plain(self) -> bool:
         """Whether nothing is asked for but a number of the best items: requests that are equal are the same then."""
-        asked = (self.items, self.filter, self.mix, self.diversity, self.column, self.mute, self.boost, self.rules)
         return (
-            all(one is None for one in asked)
+            self.items is None
+            and self.filter is None
+            and self.mix is None
+            and self.diversity is None
+            and self.column is None
+            and self.mute is None
+            and self.boost is None
+            and self.rules is None
             and self.titles is False
             and type(self.k) is int
             and type(self.threads) is int

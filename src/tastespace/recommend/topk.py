@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace.atomic import atomic_write
-from tastespace.checks import is_whole, require_k
+from tastespace.checks import is_whole, require_k, require_on_unknown
 from tastespace.computed_once import is_frozen
 from tastespace.data.attributes import item_titles
 from tastespace.data.ids import rows_at
 from tastespace.data.tables import frame_of, from_polars, reordered, stacked
 from tastespace.errors import DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
+from tastespace.models.ranking import BlockRanker
 from tastespace.recommend.ann_lists import scoring_index
 from tastespace.recommend.frame_stream import STREAMED, write_frames
 from tastespace.recommend.interest_choices import (
@@ -77,11 +78,7 @@ class TopKLists:
             now is not None
             and then is not None
             and self._index.train is model.train_
-            and now.user_vectors is then.user_vectors
-            and now.user_offsets is then.user_offsets
-            and now.item_vectors is then.item_vectors
-            and now.item_bias is then.item_bias
-            and now.metric == then.metric
+            and (now is then or now.is_same(then))
             and is_frozen(now.user_vectors)
             and is_frozen(now.item_vectors)
         )
@@ -150,6 +147,34 @@ class TopKLists:
         users = self._model.train_.users
         found = interest_choices(users, offsets, self._mute, self._boost, requested) if asked else InterestChoices()
         return with_profiles(found, profiles, offsets, users)
+
+    def of_one(self, user: Any) -> pl.DataFrame | None:
+        """The frame of one user, where a kernel gives it in one call.
+
+        None where it does not, or there is something to say of the user: then `frames` answers.
+        """
+        model, lists = self._model, self._one_user_lists
+        users = model.train_.users
+        if lists is None or not users.is_plain(user) or (self._request.profile and model.profiles):
+            return None
+        row = users.find_one(user)
+        if row < 0 or not model.can_serve_one(row):
+            return None
+        columns = lists.columns(row) if users.numbers is not None else lists.columns(row, user)
+        return None if columns is None else pl.DataFrame(columns)
+
+    @cached_property
+    def _one_user_lists(self) -> _native.OneUserLists | None:
+        """For lists by score alone."""
+        reorders = self._tables is not None and self._tables.reorders
+        choices = is_given(self._mute) or is_given(self._boost)
+        if self._mix.name != "nearest" or reorders or choices or self._titles is not None:
+            return None
+        ranker = self._index.ranker(self._k, self._lists.excluded(NO_CHOICES), self._candidates)
+        train = self._model.train_
+        if not isinstance(ranker, BlockRanker):
+            return None
+        return ranker.one_user_lists(train.users, train.items, self._model.has_interests)
 
     def frames(self, users: RequestedUsers) -> Iterator[pl.DataFrame]:
         """The lists as frames: user, item, rank, score and, where the model has them, distance and interest.
@@ -243,6 +268,10 @@ def top_k_lists(model: Recommender, request: Request) -> TopKLists:
 def recommend(model: Recommender, users: Any, request: Request, on_unknown: str = "error") -> Any:
     """`Recommender.recommend`."""
     lists = top_k_lists(model, request)
+    require_on_unknown(on_unknown)
+    one = lists.of_one(users)
+    if one is not None:
+        return from_polars(one, model.train_.backend)
     requested = requested_users(model, users, on_unknown)
     unknown = np.flatnonzero(requested.rows < 0)
     if len(unknown) and on_unknown == "popular":
@@ -261,7 +290,7 @@ def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[
     """`Recommender.recommend_indices`."""
     model.require_fitted()
     mute, boost = (_by_id(model, "mute", request.mute), _by_id(model, "boost", request.boost))
-    lists = top_k_lists(model, replace(request, mute=mute, boost=boost))
+    lists = top_k_lists(model, request._replace(mute=mute, boost=boost))
     n_users = model.train_.n_users
     wanted = np.arange(n_users) if rows is None else np.asarray(rows)
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
