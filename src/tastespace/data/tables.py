@@ -1,4 +1,4 @@
-"""Tables as named columns: data frames of any library, Parquet, CSV and TSV files.
+"""Tables as named columns: data frames of any library, Parquet, CSV, TSV and JSON lines.
 
 A table is read one column at a time where its format allows that, so that building `Interactions` never holds
 more than the column being read.
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.checks import is_whole
 from tastespace.data.ids import plain_series
+from tastespace.data.json_lines import JsonLinesTable, is_json_lines
 from tastespace.data.text_tables import TextTable, shown_names
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 
@@ -259,9 +260,9 @@ def open_file(
     encoding: str | None = None,
     dates: Sequence[str] = (),
 ) -> Table:
-    """The table in a file: Parquet by its ending or its first bytes, text otherwise.
+    """The table in a file: Parquet by its ending or its first bytes, JSON lines by its ending, text otherwise.
 
-    ``ids`` and ``others`` name the columns that will be read; a text file keeps only those. ``dates`` are those of
+    ``ids`` and ``others`` name the columns that will be read; of text only those are kept. ``dates`` are those of
     ``others`` that hold times.
     """
     path = require_path(path)
@@ -280,6 +281,8 @@ def open_file(
         raise DataError(f"{path}: the file is empty.")
     if magic == b"PAR1" or path.suffix in (".parquet", ".pq"):
         return ParquetTable(path)
+    if is_json_lines(path):
+        return JsonLinesTable(path, (*ids, *others), encoding)
     return TextTable(path, delimiter, header, ids, others, encoding, dates)
 
 
