@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 _MOST_NAMED = 20  # files, in one error
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError)
 
+# Numbers that NumPy has: neither decimals nor integers of 128 bits.
+_OF_NUMPY = (
+    *(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64),
+    *(pl.Float32, pl.Float64),
+)
+
 
 class Table(Protocol):
     """The interface of a table that the builder uses."""
@@ -398,7 +404,7 @@ def from_polars(frame: pl.DataFrame, backend: str) -> Any:
 
         # Column by column, because polars' own way needs pyarrow, which pandas users may not have.
         return pd.DataFrame(
-            {c.name: c.to_numpy() if c.dtype.is_numeric() and not c.null_count() else c.to_list() for c in frame}
+            {c.name: c.to_numpy() if c.dtype in _OF_NUMPY and not c.null_count() else c.to_list() for c in frame}
         )
     if backend == "pyarrow":
         return frame.to_arrow()
