@@ -85,7 +85,7 @@ class BprTrainer {
   // processor computes two users' steps side by side.
   void train_users(Block& block, std::int64_t chunk) {
     std::int64_t first = block.chunk_starts[chunk], last = block.chunk_starts[chunk + 1], half = (first + last) / 2;
-    while (half < last && block.triples[half].user == block.triples[half - 1].user) ++half;
+    while (first < half && half < last && block.triples[half].user == block.triples[half - 1].user) ++half;
     const auto prefetch = [&](std::int64_t s, std::int64_t from, std::int64_t end) {
       if (s >= end) return;
       const bool is_first = s == from || block.triples[s].user != block.triples[s - 1].user;

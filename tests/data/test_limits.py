@@ -16,7 +16,7 @@ def test_a_gzip_file_that_unpacks_to_more_than_memory_is_an_error(tmp_path, monk
     path = tmp_path / "clicks.csv.gz"
     path.write_bytes(gzip.compress(b"user,item\n2,3\n" + b"1,2\n" * 100_000))
     assert Interactions.from_file(path).n_interactions == 2
-    monkeypatch.setattr("tastespace.data.text_tables.available_gb", lambda: 1e-4)  # 100 kB, of which half
+    monkeypatch.setattr("tastespace.data.text_files.available_gb", lambda: 1e-4)  # 100 kB, of which half
     with pytest.raises(DataError, match="unpacks to more than 5e-05 GB"):
         Interactions.from_file(path)
 

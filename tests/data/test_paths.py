@@ -19,12 +19,14 @@ def write(path, users, ending):
     if ending == "parquet":
         with path.open("wb") as file:
             frame.write_parquet(file)
+    elif ending == "jsonl":
+        path.write_text(frame.write_ndjson())
     else:
         path.write_text(frame.write_csv())
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
 def test_names_are_no_patterns(tmp_path, name, ending):
     decoy = name.replace("[1]", "1").replace("*", "1").replace("?", "1").replace("%20", " ").replace("{a,b}", "a")
     if decoy != name:
@@ -44,7 +46,7 @@ def test_models_and_lists_are_written_and_read_by_such_names(tmp_path, name):
     model.save(tmp_path / f"{name}.model")
     again = ts.load(tmp_path / f"{name}.model")
     assert again.train_.users == data.users
-    for ending in ("csv", "parquet"):
+    for ending in ("csv", "parquet", "jsonl"):
         again.recommend_to(tmp_path / f"{name}.{ending}", k=2)
         assert Interactions.from_file(tmp_path / f"{name}.{ending}").n_users == 20
 

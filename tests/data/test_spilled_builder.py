@@ -212,3 +212,11 @@ def test_a_second_build_replaces_the_first(clicks, tmp_path):
     assert second.n_users < first.n_users
     np.testing.assert_array_equal(first.indices, before)  # still mapped
     assert len(list((tmp_path / "s").glob("table-*"))) == 1
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_text_whose_first_column_is_not_read(tmp_path, ending):
+    path = tmp_path / f"clicks.{ending}"
+    rows = pl.DataFrame({"at": [3, 2, 1], "user": ["a", "b", "a"], "item": [7, 7, 8]})
+    path.write_text(rows.write_csv() if ending == "csv" else rows.write_ndjson())
+    same(Interactions.from_file(path, spill=tmp_path / "spilled"), Interactions.from_file(path))

@@ -1,10 +1,11 @@
 import gzip
+from decimal import Decimal
 
 import pandas as pd
 import polars as pl
 import pytest
 
-from tastespace import Interactions
+from tastespace import EASE, Interactions
 from tastespace.cli.arguments import TextFlags, read_attributes
 from tastespace.data.tables import open_file
 from tastespace.errors import DataError
@@ -182,3 +183,10 @@ def test_long_values_and_unnamed_columns_in_messages(tmp_path):
     (tmp_path / "unnamed.csv").write_bytes("u::0::::z\n1::2::3::4\n".encode("shift_jis"))
     with pytest.raises(DataError, match="Give every column a name of its own"):
         read_attributes(tmp_path / "unnamed.csv", "user", "item", TextFlags(encoding="shift_jis"))
+
+
+@pytest.mark.parametrize("ids", [[2**70, 2**70 + 1], [Decimal("1.50"), Decimal("2.25")]])
+def test_lists_for_pandas_hold_ids_that_numpy_has_no_type_for(ids):
+    frame = pd.DataFrame({"user": pd.Series([*ids, ids[0]], dtype=object), "item": [1, 2, 2]})
+    found = EASE(threads=1).fit(Interactions.from_frame(frame)).recommend(ids[1], k=1)
+    assert found["user"].tolist() == [ids[1]]

@@ -1,10 +1,11 @@
-"""Tables made by changing valid ones: bytes, delimiters, quotes, encodings, numbers, gzip, Parquet, zip archives."""
+"""Tables made by changing valid ones: bytes, quotes, encodings, numbers, gzip, JSON lines, Parquet, zip archives."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
 import io
+import json
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,6 +71,10 @@ _VALUES = [
     "00/00/0000",
     "1/2/3",
 ]
+_JSON_VALUES: list[Any] = [
+    *(None, True, 0, -1, 2**63, 2**64, 10**30, 10**60, 1.5, 1e300, float("nan"), float("inf")),
+    *("", "7", "\ud83d", "\x00", "é", "x" * 300, "2024-13-45", [], [1], ["x", 2], {}, {"a": 1}, {"a": {"b": []}}),
+]
 _ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252", "shift_jis"]
 _GIVEN_ENCODINGS = [
     None,
@@ -123,7 +128,7 @@ class Tables:
     def run(self, number: int) -> Outcome:
         """Write the case's file, read it, and where that works save and open a model of it."""
         rng = np.random.default_rng([self._seed, 1, number])
-        kind = str(rng.choice(["text", "text", "text", "text", "parquet", "frame", "attributes", "zip"]))
+        kind = str(rng.choice(["text", "text", "text", "json", "parquet", "frame", "attributes", "zip"]))
         return getattr(self, f"_{kind}")(rng, number)
 
     # ---- kinds -------------------------------------------------------------------------------------------
@@ -137,6 +142,16 @@ class Tables:
         arguments = self._arguments(rng)
         what = f"from_file({path.name}, {arguments}) of {raw[:120]!r}"
         return outcome_of(what, lambda: self._read(path, arguments, rng.random() < 0.05))
+
+    def _json(self, rng: np.random.Generator, number: int) -> Outcome:
+        raw = self._json_bytes(rng)
+        path = self._written(number, str(rng.choice([".jsonl", ".ndjson", ".json", ".jsonl.gz", "[1].jsonl"])), raw)
+        arguments = self._arguments(rng)
+        save, spill = rng.random() < 0.05, rng.random() < 0.1
+        if spill:
+            arguments["spill"] = self._folder / "spilled"
+        what = f"from_file({path.name}, {arguments}) of {raw[:120]!r}"
+        return outcome_of(what, lambda: self._read(path, arguments, save))
 
     def _parquet(self, rng: np.random.Generator, number: int) -> Outcome:
         buffer = io.BytesIO()
@@ -157,8 +172,11 @@ class Tables:
         return outcome_of(f"from_frame({frame.schema}, {arguments})", build)
 
     def _attributes(self, rng: np.random.Generator, number: int) -> Outcome:
-        if rng.random() < 0.5:
+        if rng.random() < 0.3:
             raw = _changed_bytes(rng, b'{"item": 1, "title": "a"}\n{"item": 2, "title": null, "tags": ["x"]}\n')
+            path = self._written(number, ".jsonl", raw)
+        elif rng.random() < 0.3:
+            raw = self._json_bytes(rng)
             path = self._written(number, ".jsonl", raw)
         else:
             raw = self._text_bytes(rng)
@@ -234,6 +252,25 @@ class Tables:
                 _changed_bytes(rng, gzip.compress(raw, mtime=0)) if rng.random() < 0.6 else gzip.compress(raw, mtime=0)
             )
         return raw
+
+    def _json_bytes(self, rng: np.random.Generator) -> bytes:
+        rows: list[Any] = []
+        for _ in range(int(rng.integers(0, 30))):
+            row = {"user": f"u{rng.integers(5)}", "item": int(rng.integers(6)), "rating": int(rng.integers(1, 6))}
+            row["time"] = f"2024-01-{rng.integers(1, 29):02d}"
+            if rng.random() < 0.1:
+                row[str(rng.choice(list(row)))] = _JSON_VALUES[rng.integers(len(_JSON_VALUES))]
+            if rng.random() < 0.05:
+                del row[str(rng.choice(list(row)))]
+            rows.append(row if rng.random() < 0.99 else _JSON_VALUES[rng.integers(len(_JSON_VALUES))])
+        if rng.random() < 0.1:  # one kind of odd value in a whole column
+            name, value = str(rng.choice(["user", "item", "time"])), _JSON_VALUES[rng.integers(len(_JSON_VALUES))]
+            rows = [{**row, name: value} if isinstance(row, dict) else row for row in rows]
+        ascii_only = bool(rng.random() < 0.5)
+        text = str(rng.choice(["\n", "\r\n", "\n\n"])).join(json.dumps(row, ensure_ascii=ascii_only) for row in rows)
+        raw = text.encode(str(rng.choice(_ENCODINGS, p=[0.6] + [0.05] * 8)), errors="replace")
+        raw = _changed_bytes(rng, raw) if rng.random() < 0.4 else raw
+        return gzip.compress(raw, mtime=0) if rng.random() < 0.1 else raw
 
     def _frame_of(self, rng: np.random.Generator) -> pl.DataFrame:
         n = int(rng.integers(0, 30))

@@ -16,9 +16,8 @@ from tastespace.data.attributes import aligned_attributes, title_column
 from tastespace.data.ids import IdMap, parse_ids, parsed
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import open_file, to_polars
-from tastespace.data.text_encoding import find_encoding
 from tastespace.data.text_tables import read_text, shown_names
-from tastespace.errors import DataError, ParameterError, nearest, require_path
+from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.models import Recommender
 from tastespace.recommend.interest_labels import Labeler
 from tastespace.store import load
@@ -159,16 +158,6 @@ def read_attributes(path: Path, column: str, kind: str, text: TextFlags = PLAIN_
 
     A given delimiter that the header does not have is that of another file of the command: it is then recognized.
     """
-    path = require_path(path)
-    if path.suffix in (".jsonl", ".ndjson") and path.is_file():
-        try:
-            raw = path.read_bytes()  # the bytes, because polars takes a[1].jsonl for a pattern
-            return pl.read_ndjson(raw if text.encoding is None else raw.decode(find_encoding(text.encoding)).encode())
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as problem:
-            reason = next(iter(str(problem).splitlines()), type(problem).__name__)
-            raise DataError(
-                f"{path}: cannot be read as JSON lines ({reason}): expected an object in each line."
-            ) from None
     how = text.for_reader()
     delimiter, encoding = how["delimiter"], how["encoding"]
     columns = open_file(path, delimiter, header=True, encoding=encoding).columns

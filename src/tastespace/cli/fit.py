@@ -40,7 +40,7 @@ def fit(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="A Parquet, CSV or TSV file, or several read as one; an .inter file of RecBole; "
+            help="A Parquet, CSV, TSV or JSON lines file, or several read as one; an .inter file of RecBole; "
             "the name of a data set; or town (synthetic)."
         ),
     ],

@@ -42,7 +42,7 @@ _TASTES_AT = 20  # length of list of the metrics for users with several tastes
 
 def evaluate(
     model: ModelArgument,
-    test: Annotated[Path, typer.Argument(help="Parquet, CSV or TSV file with held-out interactions.")],
+    test: Annotated[Path, typer.Argument(help="Parquet, CSV, TSV or JSON lines file with held-out interactions.")],
     user: Annotated[str | None, typer.Option(help="Column of user ids; by default user.")] = None,
     item: Annotated[str | None, typer.Option(help="Column of item ids; by default item.")] = None,
     rating: Rating = None,

@@ -27,7 +27,7 @@ from tastespace.models import Recommender, registry
 
 DataArgument = Annotated[
     str | None,
-    typer.Argument(help="A Parquet, CSV or TSV file, the name of a data set, or town (synthetic)."),
+    typer.Argument(help="A Parquet, CSV, TSV or JSON lines file, the name of a data set, or town (synthetic)."),
 ]
 Rating = Annotated[str | None, typer.Option("--rating", help="Column of ratings, for --min-rating.")]
 MinRating = Annotated[float | None, typer.Option("--min-rating", help="Keep rows with at least this rating.")]

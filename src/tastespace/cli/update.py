@@ -25,7 +25,8 @@ def update(
     model: ModelArgument,
     out: Annotated[Path, typer.Option(help="Directory of the updated model; may be that of the model itself.")],
     data: Annotated[
-        Path | None, typer.Argument(help="A Parquet, CSV or TSV file of new interactions; not with --feedback.")
+        Path | None,
+        typer.Argument(help="A Parquet, CSV, TSV or JSON lines file of new interactions; not with --feedback."),
     ] = None,
     feedback: Annotated[
         str | None, typer.Option(help="Learn what a server has stored: a file of SQLite, or postgresql://...")

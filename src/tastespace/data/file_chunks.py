@@ -39,7 +39,7 @@ class FileChunks:
     """One or more files whose rows are read in chunks.
 
     ``columns`` are the columns that are read, by their role; other arguments as in `tables.open_files`. Parquet is read
-    in chunks; a text file is parsed as a whole, one file at a time.
+    in chunks; a text file or one of JSON lines is parsed as a whole, one file at a time.
     """
 
     def __init__(self, paths: Sequence[str | Path], columns: dict[str, str | None], **reading: Any) -> None:
@@ -86,9 +86,8 @@ class FileChunks:
             found = table.read_rows(self._columns, first, n_rows)
         return pl.DataFrame([found[name].cast(kind) for name, kind in self._types.items()])
 
-    @staticmethod
-    def _length(table: Table) -> int:
-        return table.n_rows() if isinstance(table, ParquetTable) else len(table.read(table.columns[0]))
+    def _length(self, table: Table) -> int:
+        return table.n_rows() if isinstance(table, ParquetTable) else len(table.read(self._columns[0]))
 
     def _type(self, column: str) -> pl.DataType:
         tables = self._tables

@@ -203,13 +203,15 @@ class Interactions:
         spill: str | Path | None = None,
         memory: int | str = "1GB",
     ) -> Interactions:
-        """Build from a Parquet, CSV or TSV file; arguments as in `from_frame`.
+        """Build from a Parquet, CSV, TSV or JSON lines file; arguments as in `from_frame`.
 
         ``path`` names one file: ``clicks[1].csv`` is that file, not a pattern (`from_files` takes patterns). Parquet is
         read one column at a time. For text, ``delimiter`` and ``header`` are recognized unless given; a file without a
         header has the columns ``column_1``, ``column_2``, ..., which may be given by their numbers (``user=1``). Text
         is read as UTF-8, UTF-16 and UTF-32 are recognized; name others in ``encoding``, such as ``"cp1252"``. Ids in
-        text become whole numbers only where that loses nothing (007 stays text).
+        text become whole numbers only where that loses nothing (007 stays text). JSON lines (.jsonl, .ndjson, .json)
+        hold an object in each line; their values have the types that they have there. Text and JSON lines may be packed
+        with gzip.
 
         A folder stands for the Parquet files in it and below it, in the order of their names; in a partitioned folder
         (``day=2024-12-31/0.parquet``) what the names of subfolders say are columns too.
@@ -219,7 +221,7 @@ class Interactions:
                 passes that hold a part of them, and the arrays are mapped files; the result is the same. Only ids stay
                 in memory. `tastespace.data.spilled_files.open_spilled` opens the folder again.
             memory: With ``spill``, what the passes may take besides the ids: bytes, or text such as ``"500MB"``. A text
-                file is parsed as a whole, so that a large one is better written as Parquet.
+                file or one of JSON lines is parsed as a whole, so that a large one is better written as Parquet.
         """
         from tastespace.data.tables import files_of
 

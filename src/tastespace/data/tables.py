@@ -1,4 +1,4 @@
-"""Tables as named columns: data frames of any library, Parquet, CSV and TSV files.
+"""Tables as named columns: data frames of any library, Parquet, CSV, TSV and JSON lines.
 
 A table is read one column at a time where its format allows that, so that building `Interactions` never holds
 more than the column being read.
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.checks import is_whole
 from tastespace.data.ids import plain_series
+from tastespace.data.json_lines import JsonLinesTable, is_json_lines
 from tastespace.data.text_tables import TextTable, shown_names
 from tastespace.errors import DataError, ParameterError, nearest, require_path
 
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 # Damaged Parquet files: polars may also panic, or fail to decode text.
 _MOST_NAMED = 20  # files, in one error
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError)
+
+# Numbers that NumPy has: neither decimals nor integers of 128 bits.
+_OF_NUMPY = (
+    *(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64),
+    *(pl.Float32, pl.Float64),
+)
 
 
 class Table(Protocol):
@@ -259,9 +266,9 @@ def open_file(
     encoding: str | None = None,
     dates: Sequence[str] = (),
 ) -> Table:
-    """The table in a file: Parquet by its ending or its first bytes, text otherwise.
+    """The table in a file: Parquet by its ending or its first bytes, JSON lines by its ending, text otherwise.
 
-    ``ids`` and ``others`` name the columns that will be read; a text file keeps only those. ``dates`` are those of
+    ``ids`` and ``others`` name the columns that will be read; of text only those are kept. ``dates`` are those of
     ``others`` that hold times.
     """
     path = require_path(path)
@@ -280,6 +287,8 @@ def open_file(
         raise DataError(f"{path}: the file is empty.")
     if magic == b"PAR1" or path.suffix in (".parquet", ".pq"):
         return ParquetTable(path)
+    if is_json_lines(path):
+        return JsonLinesTable(path, (*ids, *others), encoding)
     return TextTable(path, delimiter, header, ids, others, encoding, dates)
 
 
@@ -395,7 +404,7 @@ def from_polars(frame: pl.DataFrame, backend: str) -> Any:
 
         # Column by column, because polars' own way needs pyarrow, which pandas users may not have.
         return pd.DataFrame(
-            {c.name: c.to_numpy() if c.dtype.is_numeric() and not c.null_count() else c.to_list() for c in frame}
+            {c.name: c.to_numpy() if c.dtype in _OF_NUMPY and not c.null_count() else c.to_list() for c in frame}
         )
     if backend == "pyarrow":
         return frame.to_arrow()

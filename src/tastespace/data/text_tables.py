@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import logging
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
-from tastespace.data.text_encoding import UTF_8, encoding_problem, find_encoding, recognized_encoding
+from tastespace.data.text_files import TextFile
 from tastespace.errors import DataError, ParameterError
-from tastespace.memory import available_gb
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +54,8 @@ class TextTable:
         self._path = path
         self._ids, self._others, self._dates = tuple(ids), tuple(others), tuple(dates)
         _require_delimiter(delimiter)
-        with self._raw_errors():
-            self._is_gzip = _is_gzip(path)
-            self._given_encoding = encoding is not None
-            self._encoding = recognized_encoding(self._first_bytes()) if encoding is None else find_encoding(encoding)
+        self._file = TextFile(path, encoding)
+        with self._file.errors():
             head = self._head()
         self._delimiter = delimiter or _sniff_delimiter(head)
         first = self._split(head[0])
@@ -69,9 +63,9 @@ class TextTable:
         if header is None:
             header = (bool(wanted) and wanted <= set(first)) or _looks_like_header(first, self._second(head))
         self._header = header
-        if header and any("\ufffd" in name for name in first) and self._encoding == UTF_8:
-            with self._raw_errors():
-                self._require_decodable()
+        if header and any("\ufffd" in name for name in first) and self._file.is_utf_8:
+            with self._file.errors():
+                self._file.text()  # raises, and the error names the encoding that the file is likely to have
         self.columns = first if header else [f"column_{i + 1}" for i in range(len(first))]
         if len(set(self.columns)) < len(self.columns):
             raise DataError(f"{path}: two columns have the same name; the header is {shown_names(first)}.")
@@ -80,7 +74,7 @@ class TextTable:
     def read(self, column: str) -> pl.Series:
         """One column; the file is parsed on the first call."""
         if self._frame is None:
-            with self._raw_errors():
+            with self._file.errors():
                 self._frame = self._parse()
         if column not in self._frame.columns:
             raise DataError(
@@ -127,8 +121,8 @@ class TextTable:
                 )
             except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as caught:
                 problem = caught
-        if self._encoding == UTF_8:
-            self._require_decodable()
+        if self._file.is_utf_8:
+            self._file.text()  # raises, and the error names the encoding that the file is likely to have
         reason = next(iter(str(problem).splitlines()), type(problem).__name__)[:300]  # it may quote a whole field
         raise DataError(
             f"{self._path}{self._first_long_line()}: cannot be read as text with delimiter {self._delimiter!r} "
@@ -156,7 +150,7 @@ class TextTable:
         if len(self._delimiter) > 1:
             return
         last, number = "", 0
-        with self._open() as file:
+        with self._file.open() as file:
             for count, line in enumerate(file, 1):
                 if line.strip():
                     last, number = line, count
@@ -169,7 +163,7 @@ class TextTable:
     def _first_long_line(self) -> str:
         """Where a line has too many fields, as ", line 17: 5 fields, expected 4"."""
         try:
-            with self._open() as file:
+            with self._file.open() as file:
                 for fields in (reader := csv.reader(file, delimiter=self._delimiter)):
                     if len(fields) > len(self.columns):
                         return f", line {reader.line_num}: {len(fields)} fields, expected {len(self.columns)}"
@@ -179,68 +173,33 @@ class TextTable:
 
     # ---- reading lines -----------------------------------------------------------------------------------
 
-    @contextmanager
-    def _raw_errors(self) -> Iterator[None]:
-        """What unpacking, decoding and the file system raise, as a `DataError` that says what to do."""
-        try:
-            try:
-                yield
-            except UnicodeError as problem:
-                raise DataError(encoding_problem(self._path, self._encoding, self._bytes())) from problem
-        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            raise DataError(
-                f"{self._path}: the gzip file is cut off or damaged ({problem}). Fetch or write it again."
-            ) from problem
-        except OSError as problem:
-            raise DataError(f"{self._path}: cannot be read ({problem.strerror or problem}).") from problem
-
-    def _open(self) -> IO[str]:
-        errors = "strict" if self._given_encoding or self._encoding != UTF_8 else "replace"
-        if self._is_gzip:
-            return gzip.open(self._path, "rt", newline="", encoding=self._encoding, errors=errors)
-        return self._path.open(newline="", encoding=self._encoding, errors=errors)
-
-    def _bytes(self) -> bytes:
-        return _unpacked(self._path) if self._is_gzip else self._path.read_bytes()
-
-    def _first_bytes(self, n: int = 4096) -> bytes:
-        with gzip.open(self._path) if self._is_gzip else self._path.open("rb") as file:
-            return bytes(file.read(n))
-
     def _source(self) -> Path | io.BytesIO:
         """What polars reads: the file itself, or its text in UTF-8 where it is written in another encoding."""
-        if self._encoding == UTF_8 and self.name.isprintable() and not self._is_gzip:
+        if self._file.is_plain_utf_8 and self.name.isprintable():
             return self._path
-        if self._encoding == UTF_8:  # polars does not open every name that the file system has
-            return io.BytesIO(self._bytes())
-        return io.BytesIO(self._bytes().decode(self._encoding).encode())
-
-    def _require_decodable(self) -> None:
-        """Raise, with the encoding that the file is likely to have, unless it is in its encoding."""
-        self._bytes().decode(self._encoding)
+        return io.BytesIO(self._file.utf_8())  # polars does not open every name that the file system has
 
     def text(self) -> str:
         """The whole text."""
-        with self._raw_errors():
-            return self._bytes().decode(self._encoding)
+        with self._file.errors():
+            return self._file.text()
 
     def _text(self) -> str:
-        raw = self._bytes()
         try:
-            return raw.decode(self._encoding)
+            return self._file.text()
         except UnicodeDecodeError:
-            if self._given_encoding:
+            if self._file.given_encoding:
                 raise
-            return raw.decode("latin-1")  # every byte is a letter there, so no two ids become one
+            return self._file.content().decode("latin-1")  # every byte is a letter there, so no two ids become one
 
     def _head(self) -> list[str]:
         lines = []
-        with self._open() as file:
+        with self._file.open() as file:
             for line in _limited(file, _SNIFF_LINES):
                 if "\0" in line:
                     raise DataError(
-                        f"{self._path}: neither Parquet nor text (it holds zero bytes). Expected .parquet, .csv "
-                        "or .tsv."
+                        f"{self._path}: neither Parquet nor text (it holds zero bytes). Expected .parquet, .csv, "
+                        ".tsv or .jsonl."
                     )
                 if line.strip():
                     lines.append(line.rstrip("\r\n"))
@@ -299,24 +258,6 @@ def _limited(file: IO[str], n: int) -> Iterator[str]:
         if not line:
             return
         yield line
-
-
-def _unpacked(path: Path) -> bytes:
-    """A gzip file's content where it fits into half of the memory that is free: a few kilobytes can be terabytes."""
-    most = int(available_gb() * 5e8)
-    with gzip.open(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise DataError(
-            f"{path}: unpacks to more than {most / 1e9:.3g} GB, half of the memory that is free. Unpack it and split "
-            "it, or give it as Parquet."
-        )
-    return content
-
-
-def _is_gzip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == b"\x1f\x8b"
 
 
 def _sniff_delimiter(lines: list[str]) -> str:

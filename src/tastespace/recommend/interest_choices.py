@@ -72,7 +72,7 @@ def checked_boost(boost: Any, n_interests: int, who: str = "this user") -> dict[
     require_interests(factors, n_interests, who)
     for factor in factors.values():
         if not is_finite_number(factor) or not 0 < factor <= MOST_BOOST:
-            limit = f" and at most {MOST_BOOST:,.0f}" if is_finite_number(factor) and factor > 0 else ""
+            limit = f" of at most {MOST_BOOST:,.0f}" if isinstance(factor, (int, float)) and factor > 0 else ""
             raise ParameterError(f"boost={boost!r}: expected positive factors{limit}; mute= leaves an interest out.")
     return {int(x): float(factor) for x, factor in factors.items()}
 
