@@ -28,42 +28,58 @@ def load(name: str) -> tuple[ts.Interactions, ts.Interactions]:
 
 
 def quality(arguments: argparse.Namespace) -> None:
-    """The best NDCG@10 on validation data over the epochs, for one process and for partitions."""
-    train, valid = load(arguments.data)
-    print(f"{arguments.data}: {train!r}, DPCML dim={arguments.dim}, {arguments.epochs} epochs, NDCG@10 on validation")
-    found: dict[str, list[float]] = {}
-    for seed in arguments.seeds:
-        model = ts.DPCML(
-            dim=arguments.dim,
-            epochs=arguments.epochs,
-            patience=0,
-            seed=seed,
-            threads=1,
-            validate_every=arguments.validate_every,
-        )
-        alone = best(model.clone().fit(train, valid=valid, progress=False))
-        print(f"  seed {seed}: one process {alone:.4f}", flush=True)
-        for rounds in arguments.rounds:
-            for compress in (False, True) if arguments.compress else (False,):
-                own = model.clone()
-                options = ClusterOptions(
-                    "inline", partitions=arguments.partitions, rounds_per_epoch=rounds, compress=compress
-                )
-                costs = fit_on_cluster(own, train, valid, options, progress=False)
-                sent = sum(one.n_bytes for one in costs) / len(costs) / 1e6
-                how = f"{arguments.partitions} partitions, {rounds:2d} rounds per epoch"
-                how += ", half precision" if compress else ""
-                found.setdefault(how, []).append(100 * (best(own) / alone - 1))
-                print(
-                    f"  seed {seed}: {how}: {best(own):.4f} ({found[how][-1]:+.1f} %), {sent:.2f} MB sent per round",
-                    flush=True,
-                )
-    for how, differences in found.items():
-        print(f"  mean of {len(differences)} seeds: {how}: {statistics.mean(differences):+.1f} %")
+    """The best NDCG@10 on validation data within so many epochs, for one process and for partitions."""
+    for name in arguments.data:
+        train, valid = load(name)
+        print(f"{name}: {train!r}, DPCML dim={arguments.dim}, NDCG@10 on validation")
+        differences: dict[str, list[list[float]]] = {}
+        for seed in arguments.seeds:
+            model = ts.DPCML(
+                dim=arguments.dim,
+                epochs=max(arguments.epochs),
+                patience=0,
+                seed=seed,
+                threads=1,
+                validate_every=arguments.validate_every,
+            )
+            alone = best(model.clone().fit(train, valid=valid, progress=False), arguments.epochs)
+            shown = ", ".join(f"{score:.4f}" for score in alone)
+            print(f"  seed {seed}: one process: {shown} within {arguments.epochs} epochs", flush=True)
+            for number in arguments.rounds:
+                for compress in (False, True) if arguments.compress else (False,):
+                    options = ClusterOptions("inline", arguments.partitions, number, compress=compress)
+                    own = model.clone()
+                    costs = fit_on_cluster(own, train, valid, options, progress=False)
+                    chosen = len(costs) // len(own.history_)
+                    how = f"{arguments.partitions} partitions, {chosen} rounds per epoch"
+                    how += " (the default)" if number is None else ""
+                    how += ", half precision" if compress else ""
+                    scores = best(own, arguments.epochs)
+                    differences.setdefault(how, []).append(
+                        [100 * (score / one - 1) for score, one in zip(scores, alone, strict=True)]
+                    )
+                    shown = ", ".join(
+                        f"{score:.4f} ({change:+.1f} %)"
+                        for score, change in zip(scores, differences[how][-1], strict=True)
+                    )
+                    sent = sum(one.n_bytes for one in costs) / len(costs) / 1e6
+                    print(f"  seed {seed}: {how}: {shown}; {sent:.2f} MB sent per round", flush=True)
+        for how, of_seeds in differences.items():
+            means = ", ".join(mean_and_error(column) for column in zip(*of_seeds, strict=True))
+            print(f"  mean of {len(of_seeds)} seeds: {how}: {means} within {arguments.epochs} epochs", flush=True)
 
 
-def best(model: ts.DPCML) -> float:
-    return float(max(row["NDCG@10"] for row in model.history_ if "NDCG@10" in row))
+def mean_and_error(values: tuple[float, ...]) -> str:
+    """The mean of percentages and, from two of them on, its standard error."""
+    if len(values) == 1:
+        return f"{values[0]:+.1f} %"
+    return f"{statistics.mean(values):+.1f} % (error {statistics.stdev(values) / len(values) ** 0.5:.1f})"
+
+
+def best(model: ts.DPCML, epochs: list[int]) -> list[float]:
+    """The best score within each of these numbers of epochs: a longer training begins like a shorter one."""
+    measured = [(row["epoch"], float(row["NDCG@10"])) for row in model.history_ if "NDCG@10" in row]
+    return [max(score for epoch, score in measured if epoch <= last) for last in epochs]
 
 
 def rounds(arguments: argparse.Namespace) -> None:
@@ -160,15 +176,16 @@ def main() -> None:
         command = commands.add_parser(function.__name__)
         command.set_defaults(function=function)
         command.add_argument("--dim", type=int, default=32)
-        if function in (quality, rounds):
+        if function is rounds:
             command.add_argument("--data", default="ml-1m")
         if function is quality:
-            command.add_argument("--epochs", type=int, default=15)
+            command.add_argument("--data", nargs="+", default=["town", "ml-100k", "steam-200k", "ml-1m"])
+            command.add_argument("--epochs", type=int, nargs="+", default=[20, 50])
             command.add_argument("--partitions", type=int, default=8)
-            command.add_argument("--rounds", type=int, nargs="+", default=[1, 4, 16])
-            command.add_argument("--seeds", type=int, nargs="+", default=[0])
+            command.add_argument("--rounds", type=int, nargs="+", default=[None], help="the default: by the rule")
+            command.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
             command.add_argument("--compress", action="store_true", help="half precision as well")
-            command.add_argument("--validate-every", type=int, default=1)
+            command.add_argument("--validate-every", type=int, default=5)
         if function is rounds:
             command.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
             command.add_argument("--kind", default="local")

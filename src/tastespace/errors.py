@@ -43,6 +43,10 @@ class ClusterError(TastespaceError, RuntimeError):
     """A cluster cannot be reached or used, or a run on it cannot go on."""
 
 
+class InterruptedRunError(ClusterError):
+    """A cluster or its storage failed, not the run: when they work again, the same call goes on."""
+
+
 class ModelFileError(TastespaceError):
     """A saved model cannot be written or read: missing, foreign, damaged, of a newer format, or a full disk."""
 

@@ -3,10 +3,13 @@
 Scheduler and workers listen on 127.0.0.1, without a dashboard, and are stopped at the end.
 """
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
-import time
+from contextlib import ExitStack, contextmanager
 
 import dask
 import pytest
@@ -16,7 +19,7 @@ from same_models import same
 import tastespace as ts
 from tastespace.cluster import ClusterOptions
 from tastespace.cluster.executors import DaskExecutor, ProcessExecutor, local_cluster
-from tastespace.errors import ClusterError
+from tastespace.errors import ClusterError, InterruptedRunError
 from tastespace.models.bpr import BPR
 
 pytestmark = pytest.mark.slow
@@ -117,20 +120,40 @@ def test_a_killed_process_of_the_pool(parts, undisturbed):
     try:
         same(fit(parts, cluster), undisturbed)
         assert cluster.done
+        assert list(pool.run(os.getpgid, [0, 0])) == [os.getpgrp()] * 2
+        kill()  # between two rounds
+        assert list(pool.run(os.getpgid, [0, 0])) == [os.getpgrp()] * 2
     finally:
         pool.close()
 
 
 def test_a_worker_that_is_slow(parts, client, undisturbed):
-    client.wait_for_workers(1, timeout=300)  # killed ones may still be on their way back
-    slow = pids(client)[0]
+    client.wait_for_workers(2, timeout=300)  # killed ones may still be on their way back
+    with ten_times_slower(pids(client)[0]) as stops:
+        same(fit(parts, client), undisturbed)
+    assert len(stops) > 10
+
+
+@contextmanager
+def ten_times_slower(pid):
+    """A process that may run for a hundredth of a second, then is stopped for nine."""
+    stops, done = [], threading.Event()
 
     def hold():
-        os.kill(slow, signal.SIGSTOP)
-        time.sleep(2)
-        os.kill(slow, signal.SIGCONT)
+        while not done.is_set():
+            os.kill(pid, signal.SIGSTOP)
+            done.wait(0.09)
+            os.kill(pid, signal.SIGCONT)
+            stops.append(pid)
+            done.wait(0.01)
 
-    same(fit(parts, Disturbed(DaskExecutor(client), hold, at_round=1)), undisturbed)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        yield stops
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_a_worker_over_its_memory_limit_is_a_clear_error(parts, tmp_path):
@@ -155,7 +178,9 @@ def test_a_worker_over_its_memory_limit_is_a_clear_error(parts, tmp_path):
 
 def test_another_version_on_a_worker_is_refused(parts, client, monkeypatch):
     monkeypatch.setattr("tastespace.cluster.cluster_run.library_version", lambda: "0.0.1/1")
-    with pytest.raises(ClusterError, match=r"a worker has tastespace .*, the driver 0\.0\.1/1.*Install the same"):
+    with pytest.raises(
+        ClusterError, match=r"the worker on .* has tastespace .*, the driver 0\.0\.1/1.*the same.*temporary"
+    ):
         fit(parts, client)
 
 
@@ -168,5 +193,39 @@ def test_no_cluster_at_an_address(parts, monkeypatch):
 
 
 def test_a_scheduler_file(parts, client, undisturbed, tmp_path):
-    client.write_scheduler_file(str(tmp_path / "scheduler.json"))
+    # `client.write_scheduler_file` fails now and then: it cannot write the metrics of a worker that has just worked
+    (tmp_path / "scheduler.json").write_text(json.dumps({"address": client.scheduler.address}))
     same(fit(parts, str(tmp_path / "scheduler.json")), undisturbed)
+    (tmp_path / "other.json").write_text("{")
+    with pytest.raises(ClusterError, match=r"other\.json is no scheduler file"):
+        fit(parts, str(tmp_path / "other.json"))
+
+
+def test_all_workers_and_then_the_scheduler_are_lost(parts, undisturbed, tmp_path, monkeypatch):
+    monkeypatch.setattr("tastespace.cluster.executors._LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("tastespace.cluster.executors._NO_WORKER_SECONDS", 1)
+    file, storage = tmp_path / "scheduler.json", str(tmp_path / "run")
+    with ExitStack() as started:
+        scheduler = started.enter_context(dask_command("scheduler", "--port", "0", "--scheduler-file", str(file)))
+        worker = started.enter_context(dask_command("worker", "--scheduler-file", str(file), "--no-nanny"))
+        with Client(scheduler_file=str(file), timeout=60) as client:
+            client.wait_for_workers(1, timeout=300)
+            with pytest.raises(InterruptedRunError, match=r"had no worker for .*is kept in .*the same call goes on"):
+                fit(parts, Disturbed(DaskExecutor(client), worker.kill, at_round=1), storage=storage)
+            started.enter_context(dask_command("worker", "--scheduler-file", str(file), "--no-nanny"))
+            client.wait_for_workers(1, timeout=300)
+            with pytest.raises(InterruptedRunError, match=r"connection to the scheduler at tcp://127.* was lost"):
+                fit(parts, Disturbed(DaskExecutor(client), scheduler.kill, at_round=3), storage=storage)
+    same(fit(parts, "inline", storage=storage), undisturbed)
+
+
+@contextmanager
+def dask_command(*arguments):
+    """A process of the Dask command line on 127.0.0.1, without a dashboard; it is ended at the end."""
+    command = [sys.executable, "-m", "dask", *arguments, "--host", "127.0.0.1", "--no-dashboard"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()

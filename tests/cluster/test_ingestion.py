@@ -61,6 +61,18 @@ def test_bad_files_are_named_and_leave_no_run(tmp_path):
         (tmp_path / f"{name}.parquet").write_bytes((tmp_path / "good.parquet").read_bytes()[:70])
     with pytest.raises(DataError, match=r"(?s)2 files cannot be read.*cut\.parquet.*torn\.parquet"):
         fit_files(MODEL.clone(), tmp_path / "*.parquet", inline(storage=str(tmp_path / "run")))
+    content = bytearray((tmp_path / "good.parquet").read_bytes())
+    content[10:200] = bytes(190)  # the footer stays: noticed when the rows are read, by a worker
+    for name in ("cut", "torn"):
+        (tmp_path / f"{name}.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"(?s)2 files cannot be read.*cut\.parquet.*torn\.parquet"):
+        fit_files(MODEL.clone(), tmp_path / "*.parquet", inline(storage=str(tmp_path / "run")))
+    with pytest.raises(DataError, match=r"(?s)2 files cannot be read.*cut\.parquet.*torn\.parquet"):
+        ts.Interactions.from_files(tmp_path / "*.parquet")
+    for name, column in (("cut", "user"), ("torn", "item")):
+        rows_of("numbers").select(column).write_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(DataError, match=r"(?s)cut\.parquet has no column 'item'.*torn\.parquet has no column 'user'"):
+        fit_files(MODEL.clone(), tmp_path / "*.parquet", inline(storage=str(tmp_path / "run")))
     assert not (tmp_path / "run" / "run.json").exists()
     good = tmp_path / "good.parquet"
     with pytest.raises(DataError, match="min_user=1 and min_item=9999 drop everything"):

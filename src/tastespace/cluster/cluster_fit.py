@@ -22,7 +22,7 @@ from tastespace.cluster.partitions import user_ids, write_partitions
 from tastespace.cluster.storage import Storage
 from tastespace.data.interactions import Interactions
 from tastespace.data.tables import named_files
-from tastespace.errors import ParameterError
+from tastespace.errors import InterruptedRunError, ParameterError
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml import DPCML
 from tastespace.models.user_vector_init import rows_of_users
@@ -242,7 +242,12 @@ def within(options: ClusterOptions, name: str) -> ClusterOptions:
 @contextmanager
 def _storage_of(options: ClusterOptions, executor: Executor) -> Iterator[Storage]:
     if options.storage is not None:
-        yield Storage(options.storage)
+        try:
+            yield Storage(options.storage)
+        except InterruptedRunError as problem:
+            raise InterruptedRunError(
+                f"{problem} What is finished is kept in {options.storage}: the same call goes on after it."
+            ) from problem
         return
     if isinstance(executor, DaskExecutor) and not executor.is_on_this_machine():
         raise ParameterError(
@@ -252,5 +257,10 @@ def _storage_of(options: ClusterOptions, executor: Executor) -> Iterator[Storage
     folder = tempfile.mkdtemp(prefix="tastespace-cluster-")
     try:
         yield Storage(folder)
+    except InterruptedRunError as problem:
+        raise InterruptedRunError(
+            f"{problem} The files of this run were temporary; with a storage (storage=, --cluster-storage) the same "
+            "call goes on after what is finished."
+        ) from problem
     finally:
         shutil.rmtree(Path(folder), ignore_errors=True)

@@ -272,7 +272,7 @@ def new_run(
     ``data`` says which data it is, ``write`` writes the partitions and gives the numbers of all users and items.
     """
     parameters = model.get_params(deep=False)
-    identity = {
+    identity: dict[str, Any] = {
         "model": type(model).__name__,
         "parameters": {k: _plain(v) for k, v in parameters.items() if k not in _NOT_IN_CHECKPOINT_IDENTITY},
         "partitions": partitions,
@@ -282,10 +282,11 @@ def new_run(
     }
     known = storage.read_facts("run.json")
     if known is not None:
-        for name, value in identity.items():
-            if known.get(name) != value:
+        old, new = ({**facts, **facts["parameters"], **facts["data"]} for facts in (known, identity))
+        for name, value in new.items():
+            if name not in ("parameters", "data") and old.get(name) != value:
                 raise ClusterError(
-                    f"{storage.root} holds another run: its {name} is {known.get(name)!r}, now it is {value!r}. Give "
+                    f"{storage.root} holds another run: its {name} is {old.get(name)!r}, now it is {value!r}. Give "
                     "another storage, restore the setting, or delete the old run."
                 )
         return

@@ -7,16 +7,17 @@ whose worker dies is computed again: it writes the same files and gives the same
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from tastespace.errors import ClusterError, ParameterError
+from tastespace.errors import ClusterError, InterruptedRunError, ParameterError
 from tastespace.extras import missing
 from tastespace.threads import available
 
@@ -26,9 +27,11 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 _ATTEMPTS = 4  # of a task whose worker dies
 _CONNECT_SECONDS = 15
+_LOOK_SECONDS = 20  # between looks at whether a cluster has workers, while a task is awaited
+_NO_WORKER_SECONDS = 600  # after which a cluster without workers is given up
 _START = (
-    "Start one with `dask scheduler --host 127.0.0.1` and, on each machine, `dask worker tcp://HOST:8786`; or use "
-    "local:4, four processes of this machine."
+    "Start one with `dask scheduler` and, on each machine, `dask worker tcp://HOST:8786`, HOST being that of the "
+    "scheduler; or use local:4, four processes of this machine."
 )
 
 
@@ -72,7 +75,8 @@ class ProcessExecutor:
         results: dict[int, Result] = {}
         given = 0
         for attempt in range(_ATTEMPTS):
-            try:
+            futures: dict[int, Future[Result]] = {}
+            try:  # a process that died between two calls is noticed when tasks are handed out
                 futures = self._submitted(function, tasks, results)
                 for number in range(given, len(tasks)):
                     if number not in results:
@@ -84,9 +88,9 @@ class ProcessExecutor:
                 self._keep_finished(futures, results)
                 self._drop_pool()
                 log.warning("a process was killed; its tasks run again (attempt %d of %d)", attempt + 2, _ATTEMPTS)
-        raise ClusterError(
+        raise InterruptedRunError(
             f"processes were killed {_ATTEMPTS} times in a row, as happens where memory is short. Take fewer processes "
-            "or more partitions; what is finished is kept."
+            "or more partitions."
         )
 
     def _submitted(
@@ -126,7 +130,8 @@ class DaskExecutor:
         self.client = client
         self.threads = threads
         self._owned = owned
-        self.n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
+        self._address = client.scheduler.address
+        self.n_workers = self._count()
         if not self.n_workers:
             self._wait_for_a_worker()
         if not threads and self.is_on_this_machine():  # workers that share the cores; elsewhere each has a machine
@@ -140,12 +145,14 @@ class DaskExecutor:
     def _wait_for_a_worker(self) -> None:
         try:
             self.client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
-        except TimeoutError as problem:
+        except _distributed("a cluster").TimeoutError as problem:
             raise ClusterError(
-                f"the cluster at {self.client.scheduler.address} has no worker. Start some: `dask worker "
-                f"{self.client.scheduler.address}`."
+                f"the cluster at {self._address} has no worker. Start some: `dask worker {self._address}`."
             ) from problem
-        self.n_workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
+        self.n_workers = self._count()
+
+    def _count(self) -> int:
+        return len(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def run(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """The results, in the order of the tasks."""
@@ -155,17 +162,53 @@ class DaskExecutor:
         try:
             for number, future in enumerate(futures):
                 try:
-                    yield future.result()
+                    result = self._awaited(future)
                 except KilledWorker as problem:
-                    raise ClusterError(
-                        f"task {number} of {len(tasks)} ended {problem.allowed_failures + 1} workers, as happens where "
-                        "it needs more memory than a worker may take. Divide the data into more partitions, or give "
-                        "workers more (`dask worker --memory-limit`); what is finished is kept."
+                    raise InterruptedRunError(
+                        f"task {number + 1} of {len(tasks)} ended {problem.allowed_failures + 1} workers, as happens "
+                        "where it needs more memory than a worker may take. Divide the data into more partitions, or "
+                        "give workers more (`dask worker --memory-limit`)."
                     ) from problem
+                except CancelledError as problem:  # what Dask makes of tasks whose scheduler is gone
+                    raise InterruptedRunError(
+                        f"the connection to the scheduler at {self._address} was lost. See its log; start it and its "
+                        "workers again."
+                    ) from problem
+                except ModuleNotFoundError as problem:
+                    if (problem.name or "").partition(".")[0] != "tastespace":
+                        raise
+                    raise InterruptedRunError(
+                        f"a worker cannot load a task ({problem}). Install the same version of tastespace on all of "
+                        "them."
+                    ) from problem
+                yield result
                 future.release()
         finally:
-            for future in futures:
-                future.cancel()
+            if self.client.status == "running":
+                self.client.cancel(futures)
+
+    def _awaited(self, future: Any) -> Any:
+        """The result of a task. A cluster that has lost all its workers is waited for, for a while."""
+        too_late = _distributed("a cluster").TimeoutError
+        waited = 0.0
+        while True:
+            try:
+                return future.result(timeout=_LOOK_SECONDS)
+            except too_late:
+                if future.status == "error":  # it is that of the task
+                    raise
+            waited = 0.0 if self._count() else waited + _LOOK_SECONDS
+            if waited >= _NO_WORKER_SECONDS:
+                raise InterruptedRunError(
+                    f"the cluster at {self._address} has had no worker for {waited:.0f} s. Start some: `dask worker "
+                    f"{self._address}`."
+                )
+            if waited:
+                log.warning(
+                    "the cluster at %s has no worker; training goes on when one is there: `dask worker %s`",
+                    self._address,
+                    self._address,
+                )
 
     def close(self) -> None:
         """Stop what this library started, not a client that was given."""
@@ -233,22 +276,33 @@ def _local_executor(n_workers: int) -> DaskExecutor:
 
 def _connected(address: str) -> DaskExecutor:
     distributed = _distributed("a cluster")
-    by_file = address.endswith(".json")
-    if by_file and not Path(address).exists():
-        raise ClusterError(f"{address}: no such scheduler file. {_START}")
-    if not by_file and "://" not in address:
+    named = address
+    if address.endswith(".json"):
+        address = _address_in(Path(address))
+        named = f"{address}, which {named} names"
+    elif "://" not in address:
         raise ParameterError(
             f"cluster={address!r}: expected an address such as tcp://host:8786, a scheduler file (.json), local:4 or "
             "processes:4."
         )
     try:
-        if by_file:
-            client = distributed.Client(scheduler_file=address, timeout=_CONNECT_SECONDS)
-        else:
-            client = distributed.Client(address, timeout=_CONNECT_SECONDS)
+        client = distributed.Client(address, timeout=_CONNECT_SECONDS)
     except (OSError, TimeoutError, ValueError) as problem:
-        raise ClusterError(f"no cluster answers at {address} ({type(problem).__name__}). {_START}") from problem
+        raise ClusterError(f"no cluster answers at {named} ({type(problem).__name__}). {_START}") from problem
     return DaskExecutor(client, [client])
+
+
+def _address_in(file: Path) -> str:
+    """The address of the scheduler that wrote a file."""
+    try:
+        return str(json.loads(file.read_text())["address"])
+    except FileNotFoundError as problem:
+        raise ClusterError(f"{file}: no such scheduler file. {_START}") from problem
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise ClusterError(
+            f"{file} is no scheduler file ({type(problem).__name__}). `dask scheduler --scheduler-file {file}` writes "
+            "one."
+        ) from problem
 
 
 def _distributed(what: str) -> Any:

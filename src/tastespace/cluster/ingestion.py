@@ -27,10 +27,12 @@ from tastespace.cluster.executors import Executor
 from tastespace.cluster.partitions import partition_of, read_ids, require_users, user_ids, write_partition, write_whole
 from tastespace.cluster.rounds import data_name
 from tastespace.cluster.storage import Storage
+from tastespace.cluster.worker_version import library_version, require_version
 from tastespace.data.file_chunks import FileChunks
 from tastespace.data.ids import IdMap, encode
 from tastespace.data.interactions import Interactions
 from tastespace.data.interactions_builder import read_ids as checked_ids
+from tastespace.data.tables import raise_all
 from tastespace.errors import DataError
 from tastespace.models.user_vector_init import rows_of_users
 
@@ -40,6 +42,8 @@ class FileTask:
     """One file, and how it is divided."""
 
     root: str
+    version: str
+    """Of the library of the driver."""
     path: str
     number: int
     user: str
@@ -54,6 +58,8 @@ class SortTask:
     """One partition, and what is kept of it."""
 
     root: str
+    version: str
+    """Of the library of the driver."""
     partition: int
     n_files: int
     min_user: int = 1
@@ -70,13 +76,17 @@ class SortedPart:
     item_counts: NDArray[np.int64]
 
 
-def divide_file(task: FileTask) -> int:
-    """Write the rows of a file, one file for each partition, and its distinct items; gives the number of rows."""
+def divide_file(task: FileTask) -> str | None:
+    """Write the rows of a file, one file for each partition, and its distinct items; gives what is wrong with it."""
+    require_version(task.version)
     storage = Storage(task.root)
-    chunk = next(iter(FileChunks([task.path], {"user": task.user, "item": task.item}).chunks(1 << 40)), None)
-    if chunk is None:
-        return 0
-    users, items = (checked_ids(chunk, column, None) for column in (task.user, task.item))
+    try:
+        chunk = next(iter(FileChunks([task.path], {"user": task.user, "item": task.item}).chunks(1 << 40)), None)
+        if chunk is None:
+            return None
+        users, items = (checked_ids(chunk, column, None) for column in (task.user, task.item))
+    except DataError as problem:
+        return str(problem)  # not raised, so that the driver can name all such files
     rows = pl.DataFrame({"user": _as(users, task.user_type), "item": _as(items, task.item_type)})
     of_row = partition_of(rows["user"], task.n_partitions)
     for partition in range(task.n_partitions):
@@ -84,11 +94,12 @@ def divide_file(task: FileTask) -> int:
         if len(part):
             _write(storage, f"shards/{partition:05}-{task.number:06}", part)
     _write(storage, f"shards/items-{task.number:06}", rows.select(pl.col("item").unique()))
-    return len(rows)
+    return None
 
 
 def sort_partition(task: SortTask) -> SortedPart:
     """Sort the rows of a partition by user, each pair once, and write them."""
+    require_version(task.version)
     storage = Storage(task.root)
     items = IdMap(read_ids(storage, "items.parquet"), "item")
     if task.keep_items:
@@ -126,18 +137,19 @@ def ingest(
     require_whole("min_user", min_user, 0)
     require_whole("min_item", min_item, 0)
     files = FileChunks(paths, {"user": user, "item": item})  # the footers of all files; names all that are damaged
+    version = library_version()
     kinds = {column: _kind(files.type_of(column)) for column in (user, item)}
     tasks = [
-        FileTask(storage.root, str(path), number, user, item, kinds[user], kinds[item], n_partitions)
+        FileTask(storage.root, version, str(path), number, user, item, kinds[user], kinds[item], n_partitions)
         for number, path in enumerate(paths)
     ]
-    list(executor.run(divide_file, tasks))
+    raise_all([DataError(problem) for problem in executor.run(divide_file, tasks) if problem is not None])
     known = [name for name in storage.names("shards/") if "/items-" in name]
     if not known:
         raise DataError(f"{files.name} has no rows. Expected one row per interaction.")
     items = pl.concat([read_ids(storage, name) for name in known]).unique().sort()
     write_whole(storage, items, 0, 0, np.zeros(len(items), np.int64))
-    sorting = [SortTask(storage.root, partition, len(paths), min_user) for partition in range(n_partitions)]
+    sorting = [SortTask(storage.root, version, partition, len(paths), min_user) for partition in range(n_partitions)]
     parts = list(executor.run(sort_partition, sorting))
     counts = np.sum([part.item_counts for part in parts], axis=0)
     kept = counts >= max(1, min_item)

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from tastespace.atomic import atomic_write
-from tastespace.errors import ClusterError
+from tastespace.errors import ClusterError, InterruptedRunError
 from tastespace.extras import missing
 
 log = logging.getLogger(__name__)
@@ -183,7 +183,6 @@ class Storage:
         except FileNotFoundError:
             raise
         except OSError as problem:
-            raise ClusterError(
-                f"could not {what} in {len(_WAITS) + 1} attempts ({problem}). What is finished is kept: run the same "
-                "again when the storage works."
+            raise InterruptedRunError(
+                f"could not {what} in {len(_WAITS) + 1} attempts ({problem}). See to the storage."
             ) from problem

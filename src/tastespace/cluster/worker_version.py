@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from functools import lru_cache
 
-from tastespace.errors import ClusterError
+from tastespace.errors import InterruptedRunError
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raised where a task computes something else, so that workers of another version are refused."""
 
 
@@ -22,7 +24,7 @@ def require_version(wanted: str) -> None:
     """Raise where this worker has another version of the library than the driver, ``wanted``."""
     own = library_version()
     if own != wanted:
-        raise ClusterError(
-            f"a worker has tastespace {own}, the driver {wanted}: their results would differ. Install the same "
-            "version on all of them; what is finished is kept."
+        raise InterruptedRunError(
+            f"the worker on {socket.gethostname()} (process {os.getpid()}) has tastespace {own}, the driver {wanted}: "
+            "their results would differ. Install the same version on all of them."
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from tastespace.data.tables import ParquetTable, Table, common_type, open_each, raise_all, require_columns
+from tastespace.data.tables import ParquetTable, Table, common_type, of_all, open_each, raise_all, require_columns
 from tastespace.errors import DataError
 
 _BYTES_OF_TEXT = 40  # of a column of text, where its rows cannot be looked at
@@ -44,8 +44,7 @@ class FileChunks:
 
     def __init__(self, paths: Sequence[str | Path], columns: dict[str, str | None], **reading: Any) -> None:
         self._tables = open_each(paths, **reading)
-        for table in self._tables:
-            require_columns(table, columns)
+        of_all(lambda table: require_columns(table, columns), self._tables)
         self._columns = list(dict.fromkeys(column for column in columns.values() if column is not None))
         self.name = self._tables[0].name + (f" and {len(self._tables) - 1} more" if len(self._tables) > 1 else "")
         self._lengths = [self._length(table) for table in self._tables]

@@ -6,9 +6,9 @@ more than the column being read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
 
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 # Damaged Parquet files: polars may also panic, or fail to decode text.
 _MOST_NAMED = 20  # files, in one error
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError)
@@ -180,7 +182,7 @@ class JoinedTable:
 
     def read(self, column: str) -> pl.Series:
         """One column of all tables; text where it is text in one of them."""
-        parts = [table.read(column) for table in self._tables]
+        parts = of_all(lambda table: table.read(column), self._tables)
         self._lengths = [len(part) for part in parts]
         kind = common_type(column, [part.dtype for part in parts], [table.name for table in self._tables])
         return pl.concat([part.cast(kind).to_frame(column) for part in parts]).to_series()
@@ -220,17 +222,27 @@ def open_each(
     """The tables of one or more files; the error names all files that cannot be read. Arguments as in `open_file`."""
     if isinstance(paths, (str, Path)) or not isinstance(paths, Sequence) or not paths:
         raise ParameterError(f"expected a list of one or more files, given {paths!r}.")
-    tables: list[Table] = []
+
+    def opened(path: str | Path) -> Table:
+        table = open_file(path, delimiter, header, ids, others, encoding, dates)
+        if len(paths) > 1:
+            require_columns(table, {name: name for name in (*ids, *others)})
+        return table
+
+    return of_all(opened, paths)
+
+
+def of_all(function: Callable[[Given], Found], files: Sequence[Given]) -> list[Found]:
+    """What a function gives for each of several files; the error names all that cannot be read."""
+    found: list[Found] = []
     problems: list[DataError] = []
-    for path in paths:
+    for file in files:
         try:
-            tables.append(open_file(path, delimiter, header, ids, others, encoding, dates))
-            if len(paths) > 1:
-                require_columns(tables[-1], {name: name for name in (*ids, *others)})
+            found.append(function(file))
         except DataError as problem:
             problems.append(problem)
     raise_all(problems)
-    return tables
+    return found
 
 
 def raise_all(problems: Sequence[DataError]) -> None:
