@@ -213,7 +213,7 @@ def test_blocks_of_a_page_run(page, tmp_path, monkeypatch, caplog):
             if re.match(r"make |python benchmarks/", code):
                 check_targets(code)
             elif re.match(r"from (lenskit|rectools)\b", code):
-                compile(code, page, "exec")  # they have environments of their own: tests/adapters/peer_checks
+                compile(code, page, "exec")  # run where these are installed: tests/adapters/peer_checks/page_checks.py
             else:
                 run.run(language, code)
     finally:

@@ -77,6 +77,15 @@ def test_implicit_there_and_back():
     with pytest.raises(DataError, match="2 user ids"):
         from_implicit(matrix.user_items, ["a", "b"])
     assert np.array_equal(to_implicit(weighted).item_ids, matrix.item_ids)
+    disliked = matrix.user_items.copy()
+    disliked.data[5:7] = -2.0
+    for weight in (True, False):
+        with pytest.raises(DataError, match=r"2 negative values, the first is -2 in row \d+, column \d+; expected pos"):
+            from_implicit(disliked, weight=weight)
+        kept = from_implicit(disliked.maximum(0), matrix.user_ids, matrix.item_ids, weight=weight)
+        assert kept.n_interactions == names.n_interactions - 2
+    with pytest.raises(DataError, match="2 negative values"):
+        from_implicit(disliked.tocoo())
     for convert in (to_implicit, to_surprise):
         with pytest.raises(DataError, match="expects Interactions, given DataFrame"):
             convert(ROWS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
 
 import tastespace as ts
 from tastespace.adapters.sklearn_search import cv_splits, metric_scorer, search_data
@@ -91,5 +91,14 @@ def test_what_makes_no_sense_is_an_error(data):
         cv_splits("data", [(train, test)])
     with pytest.raises(ParameterError, match="expected the name of one metric"):
         metric_scorer("NDCG")
+    with pytest.raises(ParameterError, match=r"no option 'protocoll'; expected some of seen.* Did you mean protocol\?"):
+        metric_scorer("NDCG@10", protocoll="full")
+    search = GridSearchCV(ts.EASE(), GRID, cv=2, scoring=metric_scorer("NDCG@10"))
+    with pytest.raises(ParameterError, match=r"whole histories of 39 people .* Give the search cv=cv_splits"):
+        search.fit(search_data(data))
+    everybody = KFold(3, shuffle=True, random_state=1)  # cuts each history, so it may be used
+    assert clone(search).set_params(cv=everybody).fit(search_data(data)).best_score_ > 0.1
+    with pytest.raises(DataError, match=r"is no array\. .*search_data\(data\)"):
+        search.set_params(cv=cv_splits(data, ts.split.folds(data, 2))).fit(data)
     with pytest.raises(ParameterError, match="no targets"):
         metric_scorer("MAP")(ts.EASE().fit(train), test, np.ones(3))

@@ -371,6 +371,7 @@ def test_without_a_model_the_recipe_chooses(fit, run):
     again, _ = fit("--trials", "3", out="b.model")
     users = np.arange(model.train_.n_users)
     np.testing.assert_array_equal(model.score_block(users), again.score_block(users))
+    assert "saved a blend of 1 model to" in " ".join(fit("--trials", "1", out="c.model")[1].split())
 
 
 def test_a_budget_of_no_time_gives_one_model_and_says_so(fit):

@@ -14,6 +14,7 @@ from tastespace import CML, DPCML, EASE, Blend, Interactions, MostPopular, evalu
 from tastespace.data.concat import concat
 from tastespace.errors import DataError, NotFittedError, ParameterError
 from tastespace.models import ALS, ItemKNN, SparseEASE, create
+from tastespace.models.blend_members import checked_weights
 from tastespace.models.blend_weights import CandidateScores
 
 FIRST = {"dim": 8, "n_interests": 3, "epochs": 4, "seed": 0}
@@ -105,6 +106,12 @@ def test_scores_that_are_no_numbers_name_the_member_and_the_user(parts, members,
 
 
 # ---- weights -----------------------------------------------------------------------------------------------------
+
+
+def test_given_weights_are_not_changed_by_rounding():
+    given = [0.3, 0.3, 0.3, 0.1]
+    assert sum(given) != 1.0
+    assert checked_weights(given, 4).tolist() == given
 
 
 def test_given_weights_are_kept_and_members_are_fitted_to_everything(data, parts):

@@ -53,6 +53,7 @@ def test_it_is_not_worse_than_the_best_member(chosen, trials):
     best = chosen.best_member[1]
     assert chosen.figures.objective_above(best) >= best.objective
     assert chosen.weights.sum() == pytest.approx(1.0)
+    assert all(len(repr(float(weight))) <= 14 for weight in chosen.weights)  # 0.3, and not 0.30000000000000004
     assert chosen.best_member[0] in trials
     assert max(trial.figures.plain for trial in trials) == pytest.approx(best.plain, abs=1e-6)
 

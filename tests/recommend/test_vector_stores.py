@@ -144,8 +144,8 @@ def test_other_vectors_under_the_same_name_are_not_replaced_by_mistake(engine, a
         ("qdrant://127.0.0.1:9", "cannot be reached or used: .*Is the server running"),
         ("pgvector://nobody@127.0.0.1:9/shop", "cannot be reached or used: .*Is the server running"),
         ("pgvector://nobody:secret@127.0.0.1:9/shop", r"pgvector://nobody:\*\*\*@127.0.0.1"),
-        ("duckdb:///nowhere/at/all/shop.duckdb", "cannot be reached or used"),
-        ("sqlite:///nowhere/at/all/shop.sqlite", "cannot be reached or used"),
+        ("duckdb:///nowhere/at/all/shop.duckdb", "there is no folder /nowhere/at/all. Make it first"),
+        ("sqlite:///nowhere/at/all/shop.sqlite", "there is no folder /nowhere/at/all. Make it first"),
         ("lance:///proc/nowhere", "cannot be reached or used"),
         ("faiss:///proc/nowhere", "could not be written"),
     ],
@@ -247,13 +247,37 @@ def test_addresses_are_checked():
         "vectors.npz": "is no address of a vector store",
         "sqlite://": "names no place",
         "sqlite://x?name=a-b": "name='a-b': expected at most 51 letters",
-        "sqlite://x?nam=a": "nam=a: sqlite addresses take name",
+        "sqlite://x?nme=a": r"nme=a: sqlite addresses take name\. Did you mean name\?",
+        "qdrant://x?htps=1": r"htps=1: qdrant addresses take name, https\. Did you mean https\?",
         "faiss://x?name=a": "name=a: faiss addresses take no options",
         "postgresql://ann:secret@host/shop": r"'postgresql://ann:\*\*\*@host/shop' is no address",
         7: "expected the address of a vector store",
     }.items():
         with pytest.raises(ParameterError, match=message):
             parse_address(bad)
+
+
+def test_options_of_postgresql_are_checked_before_it_is_asked(dpcml):
+    pytest.importorskip("psycopg")
+    for option, wanted in {"nme": "name", "sslmod": "sslmode"}.items():
+        with pytest.raises(ParameterError, match=rf"{option}=x: pgvector addresses take name .* Did you mean {wanted}"):
+            dpcml.export_to(f"pgvector://ann@127.0.0.1:9/shop?{option}=x")
+
+
+def test_a_collection_with_one_point_of_somebody_else_is_left_as_it_is(dpcml, tmp_path):
+    qdrant = pytest.importorskip("qdrant_client")
+    address = f"qdrant://{tmp_path / 'qdrant'}?name=shop"
+    dpcml.export_to(address).close()
+    client = qdrant.QdrantClient(path=str(tmp_path / "qdrant"))
+    n = client.count("shop_users").count
+    vector = [0.0] * dpcml.vectors().item_vectors.shape[1]
+    payload = {"user": "ann", "interest": 0}  # looks like ours
+    client.upsert("shop_users", [qdrant.models.PointStruct(id=n, vector=vector, payload=payload)])
+    client.close()
+    with pytest.raises(DataError, match="the collection shop_users is there and was not written by tastespace"):
+        dpcml.export_to(address, replace=True)
+    with pytest.raises(DataError, match="the collection shop_users was not written by tastespace"):
+        open_store(address)
 
 
 def test_models_without_vectors_are_refused_with_advice(ease, dpcml, popular, tmp_path):

@@ -34,12 +34,23 @@ def from_implicit(
 ) -> Interactions:
     """Interactions of a matrix of implicit; without ids they are row and column numbers.
 
-    ``weight=False`` leaves the values (confidences) out, for models that use no weights.
+    ``weight=False`` leaves the values (confidences) out, for models that use no weights. A negative value, which for
+    implicit is an item that the user does not want, is an error: an interaction always speaks for an item.
 
     >>> import scipy.sparse as sp
     >>> from_implicit(sp.csr_matrix([[0, 2.0], [3.0, 0]]), ["ann", "bob"]).items_of("bob")
     [0]
     """
+    if sp.issparse(user_items):
+        entries = user_items.tocsr().tocoo()  # cells that are there twice are summed
+        negative = np.flatnonzero(entries.data < 0)
+        if len(negative):
+            at = negative[0]
+            raise DataError(
+                f"user_items has {len(negative):,} negative values, the first is {entries.data[at]:g} in row "
+                f"{entries.row[at]}, column {entries.col[at]}; expected positive ones. Leave them out: "
+                "user_items.maximum(0)."
+            )
     return Interactions.from_scipy(user_items, users=user_ids, items=item_ids, weight=weight)
 
 

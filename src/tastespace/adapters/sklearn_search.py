@@ -6,6 +6,7 @@ rows of (`search_data`), splits as row numbers (`cv_splits`) and a metric (`metr
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.evaluation import evaluate
 from tastespace.evaluation.metrics import columns_for
 from tastespace.models.base import Recommender
@@ -35,7 +36,16 @@ class SearchData(Interactions):
         at = rows[0] if isinstance(rows, tuple) else rows  # scikit-learn asks for data[rows, ...]
         kept = np.zeros(self.n_interactions, dtype=bool)
         kept[at] = True
-        return search_data(self.subset(kept))
+        found = self.subset(kept)
+        shares = found.user_counts[self.user_counts > 0] / self.user_counts[self.user_counts > 0]
+        inside, outside = int((shares == 1).sum()), int((shares == 0).sum())
+        if min(inside, outside) > 1 and len(shares) - inside - outside <= 2:  # a block of rows cuts two histories
+            raise ParameterError(
+                f"the rows are the whole histories of {inside:,} people and nothing of {outside:,} others, so there "
+                "is nobody to learn from and to measure on. Give the search cv=cv_splits(data, split.folds(data, 3)): "
+                "a number, such as cv=3, cuts the table into blocks of people."
+            )
+        return search_data(found)
 
 
 def search_data(data: Interactions) -> SearchData:
@@ -112,6 +122,13 @@ class _MetricScorer:
         columns = columns_for([metric], (3, 10))
         if [column.label for column in columns] != [metric]:
             raise ParameterError(f"metric={metric!r}: expected the name of one metric, such as 'NDCG@10' or 'MAP'.")
+        known = [name for name in inspect.signature(evaluate).parameters if name not in ("model", "test", "metrics")]
+        for name in options:
+            if name not in known:
+                raise ParameterError(
+                    f"metric_scorer has no option {name!r}; expected some of {', '.join(known)}, as evaluate has them."
+                    f"{nearest(name, known)}"
+                )
         self._metric, self._options = metric, options
         self._sign = -1.0 if columns[0].metric.lower_is_better else 1.0
 

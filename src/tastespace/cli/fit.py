@@ -163,7 +163,8 @@ def fit(
                 about["protocol"] = f"full ranking, on {recipe.held_out}; the saved model was then fitted to everything"
             blend.save(out, metrics=recipe.metrics, card=about)
         print_recipe(recipe, messages)
-        messages.print(f"saved a blend of {len(blend.members_)} models to {out}", highlight=False, markup=False)
+        n = len(blend.members_)
+        messages.print(f"saved a blend of {n} model{'s' * (n > 1)} to {out}", highlight=False, markup=False)
     else:
         share = _VALID if valid is None else valid
         with _nothing_written(out, parameters.get("checkpoint")):

@@ -387,6 +387,13 @@ class Interactions:
 
         return build_from_scipy(matrix, users, items, weight)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Refuse: NumPy would make an array of one object, and scikit-learn would complain of that."""
+        raise DataError(
+            f"{self!r} is no array. Take .matrix (SciPy) or .to_frame(); for a search of scikit-learn "
+            "tastespace.adapters.sklearn_search.search_data(data)."
+        )
+
     # ---- properties -------------------------------------------------------------------------------------
 
     @property

@@ -73,7 +73,9 @@ class EASE(Recommender):
     catalog may have any size where users are few.
 
     Args:
-        regularization: lambda > 0; larger means smoother. 50 suits Steam-200k, several hundred MovieLens.
+        regularization: lambda > 0; larger means smoother. 50 suits Steam-200k, several hundred MovieLens: the denser
+            the data, the more. ``7000 * density**0.75`` is a start that follows the data; see
+            ``benchmarks/ease_regularization.py``.
         memory_limit_gb: Refuse to fit where more is needed (12 bytes per pair of items, or of users; less than half
             from 8,000 items on); by default three quarters of the memory that is available when `fit` is called.
         threads: For the linear algebra; 0 means all cores.

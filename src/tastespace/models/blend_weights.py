@@ -29,6 +29,7 @@ _MAX_USERS = 4_000
 _TOP = 100  # items of each member that are compared: far more than the 20 that are measured
 _SCORES_AT_ONCE = 8_000_000  # 32 MB of float32
 _STEPS = (0.1, 0.2, 0.35, 0.5)
+_DIGITS = 12  # of weights: sums of steps are 0.3 then, and not 0.30000000000000004
 _MIN_GAIN = 2e-3  # relative; less is taken for chance
 _MAX_ROUNDS = 8
 
@@ -205,6 +206,7 @@ def best_weights(scores: CandidateScores) -> NDArray[np.float64]:
         best = max(tried)
         weights = moves[tried.index(best)]
     # Accuracy below that of the best member is costly, but not impossible where minorities gain much.
+    weights = weights.round(_DIGITS)
     return weights if scores.accuracy(scores.mixed(weights)).plain >= floor.plain else identity[alone.index(floor)]
 
 

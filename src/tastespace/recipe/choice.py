@@ -98,7 +98,7 @@ def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor:
     ``floor`` are the figures of the best member alone.
     """
     kept = np.where(weights >= _LEAST_WEIGHT, weights, 0.0)
-    kept /= kept.sum()
+    kept = (kept / kept.sum()).round(12)
     before, after = (scores.accuracy(scores.mixed(one)).objective_above(floor) for one in (weights, kept))
     return kept if after >= (1 - _LOSS) * before else weights
 

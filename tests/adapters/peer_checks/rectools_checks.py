@@ -141,6 +141,16 @@ def test_weights_are_used_by_models_that_use_them(dataset):
     assert TastespaceModel(own_model()).fit(dataset).fitted_.train_.weights is None
 
 
+def test_ease_of_both_libraries_learns_the_same_weights(dataset):
+    """As the notebook honest_comparison says; RecTools 0.19 ranks by the transposed ones."""
+    from rectools.models import EASEModel
+
+    own = TastespaceModel(ts.EASE(regularization=70.0, side="items")).fit(dataset).fitted_.weights_
+    theirs = EASEModel(regularization=70.0).fit(dataset).weight
+    np.testing.assert_allclose(own, theirs, atol=1e-4)
+    assert np.abs(own - own.T).max() > 0.01
+
+
 def test_what_cannot_be_is_an_error(dataset, model):
     with pytest.raises(ParameterError, match="expected a model of tastespace"):
         TastespaceModel("dpcml")

@@ -129,6 +129,14 @@ class VectorStore(ABC):
             f"{self.address} cannot be reached or used: {text[0] if text else type(problem).__name__}. {advice}".strip()
         )
 
+    def _require_folder(self) -> None:
+        """Raise where the folder of a file to be written is not there: engines say no more than "cannot open"."""
+        folder = self.address.path.parent
+        if not folder.is_dir():
+            raise DataError(
+                f"{self.address} cannot be written: there is no folder {folder}. Make it first, or name another place."
+            )
+
     def _not_ours(self, found: str) -> DataError:
         return DataError(
             f"{self.address}: {found}. Write vectors there with export_to or tastespace export --to, or check the name "

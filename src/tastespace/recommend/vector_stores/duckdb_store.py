@@ -44,6 +44,7 @@ class DuckDBStore(SqlStore):
 
     def write(self, vectors: ExportedVectors, replace: bool) -> None:
         """Write all vectors in one transaction."""
+        self._require_folder()
         self._connect()
         try:
             self._run("BEGIN TRANSACTION")

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.errors import DataError
+from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.extras import missing
 from tastespace.recommend.vector_stores.exported_vectors import ExportedVectors
 from tastespace.recommend.vector_stores.sql_store import SqlStore
@@ -32,6 +32,13 @@ class PgvectorStore(SqlStore):
         except ImportError as problem:
             raise missing("postgresql", "pgvector:// addresses need psycopg") from problem
         self._error = psycopg.Error
+        known = ["name", *(one.keyword.decode() for one in psycopg.pq.Conninfo.get_defaults())]
+        for option, value in self.address.options.items():
+            if option not in known:
+                raise ParameterError(
+                    f"{option}={value}: pgvector addresses take name and the options of PostgreSQL, such as "
+                    f"sslmode=require.{nearest(option, known)}"
+                )
         options = {"connect_timeout": str(_CONNECT_SECONDS), **self.address.options}
         try:
             self._connection = psycopg.connect(f"postgresql://{self.address.place}?{urlencode(options)}")

@@ -19,7 +19,8 @@ from tastespace.recommend.vector_stores.base_store import VectorStore
 from tastespace.recommend.vector_stores.exported_vectors import ExportedVectors, plain_id
 from tastespace.recommend.vector_stores.merged_lists import Candidates
 
-_PAYLOADS = {"items": {"item", "number"}, "users": {"user", "interest"}}
+_PARTS = ("items", "users")
+_OWN = {"written_by": "tastespace"}  # in the payload of every point: a collection with another point is not ours
 _BATCH = 500  # points that are sent at a time
 _SIGMOID_STEP = 2.5e-7  # the strategy's scores are 0.5 (s / (1 + |s|) + 1) in single precision
 
@@ -60,14 +61,14 @@ class QdrantStore(VectorStore):
         self._connect()
         models = self._models
         try:
-            for part in _PAYLOADS:
+            for part in _PARTS:
                 if self._client.collection_exists(self._collection(part)) and not self._is_ours(part):
                     raise self._foreign(f"the collection {self._collection(part)}")
             if self._client.collection_exists(self._collection("items")) and not replace:
                 self._read_config()
                 self._require_same(vectors, self.metric, self.dim, replace)
             distance = models.Distance.EUCLID if vectors.metric == "l2" else models.Distance.DOT
-            for part in ("items", "users"):
+            for part in _PARTS:
                 name = self._collection(part)
                 if self._client.collection_exists(name):
                     self._client.delete_collection(name)
@@ -100,7 +101,9 @@ class QdrantStore(VectorStore):
         for first in range(0, len(rows), _BATCH):
             last = min(first + _BATCH, len(rows))
             points = self._models.Batch(
-                ids=list(range(first, last)), vectors=rows[first:last].tolist(), payloads=payloads[first:last]
+                ids=list(range(first, last)),
+                vectors=rows[first:last].tolist(),
+                payloads=[_OWN | one for one in payloads[first:last]],
             )
             self._client.upsert(self._collection(part), points, wait=True)
 
@@ -108,7 +111,7 @@ class QdrantStore(VectorStore):
         """Find out what is there."""
         self._connect()
         try:
-            for part in _PAYLOADS:
+            for part in _PARTS:
                 name = self._collection(part)
                 if not self._client.collection_exists(name):
                     raise self._not_ours(f"there is no collection {name}")
@@ -124,9 +127,11 @@ class QdrantStore(VectorStore):
             raise self._unreachable(problem) from problem
 
     def _is_ours(self, part: str) -> bool:
-        """Whether a collection has our points, or none."""
-        found, _ = self._client.scroll(self._collection(part), limit=1, with_payload=True)
-        return all((one.payload or {}).keys() == _PAYLOADS[part] for one in found)
+        """Whether all points of a collection are ours, or there are none."""
+        models = self._models
+        ours = [models.FieldCondition(key=key, match=models.MatchValue(value=value)) for key, value in _OWN.items()]
+        others = models.Filter(must_not=ours)
+        return self._client.count(self._collection(part), count_filter=others, exact=True).count == 0
 
     def _read_config(self) -> None:
         config = self._client.get_collection(self._collection("items")).config.params.vectors

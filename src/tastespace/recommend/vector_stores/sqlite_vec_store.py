@@ -51,6 +51,7 @@ class SqliteStore(SqlStore):
 
     def write(self, vectors: ExportedVectors, replace: bool) -> None:
         """Write all vectors in one transaction."""
+        self._require_folder()
         self._connect()
         self.metric, self._longest = vectors.metric, _longest(vectors)
         try:

@@ -68,7 +68,7 @@ def parse_address(address: str) -> StoreAddress:
             allowed = (
                 f"take {', '.join(known)}" if known else "take no options: a folder holds the vectors of one model"
             )
-            raise ParameterError(f"{option}={options[option]}: {engine} addresses {allowed}.")
+            raise ParameterError(f"{option}={options[option]}: {engine} addresses {allowed}.{nearest(option, known)}")
     name = options.pop("name", DEFAULT_NAME)
     if not place:
         raise ParameterError(f"{address!r} names no place: expected something behind {engine}://.")
