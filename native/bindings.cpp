@@ -41,6 +41,7 @@
 #include "list_distances.hpp"
 #include "list_order.hpp"
 #include "list_rules.hpp"
+#include "list_texts.hpp"
 #include "negatives.hpp"
 #include "pair_scores.hpp"
 #include "past_reasons.hpp"
@@ -1165,9 +1166,13 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         require_least("k", k, 1);
         require_rows("offsets", view(offsets), past.size(), view(users));
         require_indices("listed", view(listed), n_items);
-        for (const std::int32_t user : view(users))
-          require_indices("past", view(past).subspan(offsets.data()[user], offsets.data()[user + 1] - offsets.data()[user]),
-                          n_items);
+        std::int32_t last = -1;  // entries of one list follow each other: its user's past is checked once
+        for (const std::int32_t user : view(users)) {
+          if (user != last)
+            require_indices(
+                "past", view(past).subspan(offsets.data()[user], offsets.data()[user + 1] - offsets.data()[user]), n_items);
+          last = user;
+        }
         tastespace::PastReasons out;
         {
           nb::gil_scoped_release free;
@@ -1178,6 +1183,58 @@ NB_MODULE(TASTESPACE_MODULE, m) {
                                give_matrix<float>(std::move(out.closeness), listed.size(), k));
       },
       "vectors"_a, "by_distance"_a, "offsets"_a, "past"_a, "users"_a, "listed"_a, "k"_a);
+
+  m.def(
+      "list_texts",
+      [](nb::bytes item_texts, Array<std::int64_t> text_offsets, Array<std::int64_t> text_cuts, Array<std::int64_t> ends,
+         Array<std::int32_t> rows, Array<std::int32_t> ranks, Array<float> scores,
+         std::optional<Array<std::int32_t>> interests, std::optional<Array<float>> distances,
+         std::optional<Matrix<std::int32_t>> reasons, std::optional<Matrix<double>> weights) {
+        const std::size_t n = rows.size();
+        require_size("ranks", ranks.size(), n, "one per entry");
+        require_size("scores", scores.size(), n, "one per entry");
+        if (interests) require_size("interests", interests->size(), n, "one per entry");
+        if (distances) require_size("distances", distances->size(), n, "one per entry");
+        require_offsets("ends", view(ends), n);
+        require_offsets("text_offsets", view(text_offsets), item_texts.size());
+        require_size("text_cuts", text_cuts.size(), text_offsets.size() - 1, "one per item");
+        const auto n_items = static_cast<std::int64_t>(text_cuts.size());
+        require_indices("rows", view(rows), n_items);
+        const auto require_cut = [&](std::int32_t item) {
+          if (text_cuts.data()[item] < text_offsets.data()[item] || text_cuts.data()[item] > text_offsets.data()[item + 1])
+            throw nb::value_error("text_cuts: expected a place within the text of each item.");
+        };
+        tastespace::ListEntries entries{view(rows), view(ranks), view(scores), {}, {}, {}, {}, 0};
+        if (interests) entries.interests = view(*interests);
+        if (distances) entries.distances = view(*distances);
+        if (reasons.has_value() != weights.has_value())
+          throw nb::value_error("reasons and weights: expected both or neither.");
+        if (reasons) {
+          require_size("reasons", reasons->shape(0), n, "one row per entry");
+          require_size("weights", weights->size(), reasons->size(), "one per reason");
+          for (const std::int32_t item : view(*reasons)) {
+            if (item >= n_items) require_indices("reasons", {&item, 1}, n_items);
+            if (item >= 0) require_cut(item);
+          }
+          entries.reasons = view(*reasons);
+          entries.weights = view(*weights);
+          entries.n_reasons = static_cast<std::int64_t>(reasons->shape(1));
+        }
+        const tastespace::ItemTexts items{{item_texts.c_str(), item_texts.size()}, view(text_offsets), view(text_cuts)};
+        const tastespace::ListTexts found = tastespace::list_texts(items, entries, view(ends));
+        nb::list out;
+        std::int64_t start = 0;
+        for (std::size_t list = 0; list < found.ends.size(); ++list) {
+          if (found.is_finite[list])
+            out.append(nb::bytes(found.text.data() + start, static_cast<std::size_t>(found.ends[list] - start)));
+          else
+            out.append(nb::none());
+          start = found.ends[list];
+        }
+        return out;
+      },
+      "item_texts"_a, "text_offsets"_a, "text_cuts"_a, "ends"_a, "rows"_a, "ranks"_a, "scores"_a,
+      "interests"_a.none(), "distances"_a.none(), "reasons"_a.none(), "weights"_a.none());
 
   m.def(
       "list_pair_distances",

@@ -21,6 +21,8 @@ void insert(std::span<std::int32_t> items, std::span<float> values, std::int32_t
   items[at] = item;
 }
 
+constexpr int kAtOnce = 8;  // past items that an item is compared with in one go
+
 }  // namespace
 
 PastReasons past_reasons(std::span<const float> vectors, std::int64_t dim, bool by_distance,
@@ -33,7 +35,15 @@ PastReasons past_reasons(std::span<const float> vectors, std::int64_t dim, bool 
     const float* item = vectors.data() + listed[i] * dim;
     const std::span<std::int32_t> items(out.items.data() + i * width, width);
     const std::span<float> values(out.closeness.data() + i * width, width);
-    for (std::int64_t at = offsets[users[i]]; at < offsets[users[i] + 1]; ++at) {
+    std::int64_t at = offsets[users[i]];
+    for (; by_distance && at + kAtOnce <= offsets[users[i] + 1]; at += kAtOnce) {
+      const float* others[kAtOnce];
+      float distances[kAtOnce];
+      for (int j = 0; j < kAtOnce; ++j) others[j] = vectors.data() + past[at + j] * dim;
+      simd::squared_distances<1, kAtOnce>(item, others, dim, distances);
+      for (int j = 0; j < kAtOnce; ++j) insert(items, values, past[at + j], -distances[j]);
+    }
+    for (; at < offsets[users[i] + 1]; ++at) {
       const float* other = vectors.data() + past[at] * dim;
       float value = 0.0f;
       if (by_distance) {

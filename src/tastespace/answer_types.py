@@ -145,7 +145,8 @@ class Explanation:
     interest_name: str | None
     because: list[PastItem]
     distance: float | None
-    rank: int
+    rank: int | None
+    """Among the items that the user does not have, with what is muted and boosted; None: its interest is muted."""
     score: float
     seen: bool
 

@@ -234,6 +234,25 @@ def past_reasons(
     ``listed[i]``, the closest first, with minus the squared distance or the inner product; -1 where there are fewer.
     """
 
+def list_texts(
+    item_texts: bytes,
+    text_offsets: NDArray[np.int64],
+    text_cuts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    ranks: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    interests: NDArray[np.int32] | None,
+    distances: NDArray[np.float32] | None,
+    reasons: NDArray[np.int32] | None,
+    weights: NDArray[np.float64] | None,
+) -> list[bytes | None]:
+    """The entries ``ends[i] ... ends[i + 1] - 1`` of each list as objects of JSON, with commas between them.
+
+    An entry begins with the text of its item, ``item_texts[text_offsets[row] : text_offsets[row + 1]]``; a reason (a
+    past item, -1: none) with the part of its text before ``text_cuts[row]``. None where a number is not finite.
+    """
+
 def list_pair_distances(
     top: NDArray[np.int32], vectors: NDArray[np.float32], cuts: NDArray[np.int64], threads: int
 ) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -30,6 +31,10 @@ log = logging.getLogger(__name__)
 access_log = logging.getLogger("tastespace.serve.access")
 
 _SAFE = (b"x-content-type-options", b"nosniff")
+_NOT_STORED = (b"cache-control", b"no-store")
+_NOT_READ = (b"x-tastespace-feedback", b"not-read")
+"""Of answers that were made while the feedback store could not be read: what is new in it is not known."""
+_MOST_HOSTS = 100
 _UNKNOWN_ROUTE = "(none)"
 
 
@@ -48,6 +53,8 @@ class Application:
         self._state: ServerState | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._openapi = JSON.encode(openapi_document(ENDPOINTS))
+        self._hosts: set[bytes] = set()
+        """Host headers that were accepted before."""
 
     @property
     def state(self) -> ServerState:
@@ -137,10 +144,10 @@ class Application:
         return Answer(JSON.encode(found.to_dict()), found.status, headers=headers)
 
     def _require_host(self, headers: dict[bytes, bytes]) -> None:
-        allowed = self.settings.allowed_hosts
-        if not allowed:
+        allowed, sent = self.settings.allowed_hosts, headers.get(b"host", b"")
+        if not allowed or sent in self._hosts:
             return
-        given = headers.get(b"host", b"").decode("latin-1")
+        given = sent.decode("latin-1")
         name = given.rpartition(":")[0] if ":" in given and not given.endswith("]") else given
         if name.strip("[]").lower() not in allowed:
             raise HttpError(
@@ -149,6 +156,8 @@ class Application:
                 "this server does not answer for that host name.",
                 "Start it with --allowed-host NAME.",
             )
+        if len(self._hosts) < _MOST_HOSTS:
+            self._hosts.add(sent)
 
     def _authenticated(self, endpoint: Endpoint, headers: dict[bytes, bytes], scope: Scope) -> Token:
         given = headers.get(b"authorization")
@@ -163,7 +172,8 @@ class Application:
         self, endpoint: Endpoint, path: dict[str, str], headers: dict[bytes, bytes], scope: Scope, receive: Receive
     ) -> Answer:
         limits = self.settings.limits
-        call = Call(self.state, path, endpoint.read_query(scope["query_string"]), None, headers)
+        query = scope["query_string"]
+        call = Call(self.state, path, endpoint.read_query(query), None, headers, query)
         if endpoint.body is not None:
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             is_json = kind == b"application/json"
@@ -181,7 +191,8 @@ class Application:
                 503, "timeout", f"the answer took more than {limits.seconds:g} seconds.", "Ask for less.",
                 {"Retry-After": "1"},
             ) from None  # fmt: skip
-        return found if isinstance(found, Answer) else Answer(JSON.encode(found))
+        answer = found if isinstance(found, Answer) else Answer(JSON.encode(found))
+        return replace(answer, headers=(*answer.headers, _NOT_READ)) if call.is_without_feedback else answer
 
     def _static(self, method: str, raw_path: bytes) -> Answer | None:
         """The page, its files, and the OpenAPI document: what needs no token."""
@@ -231,8 +242,8 @@ async def _send(send: Send, answer: Answer, head: bool) -> None:
         _SAFE,
         *answer.headers,
     ]
-    if not any(name == b"cache-control" for name, _ in answer.headers):
-        headers.append((b"cache-control", b"no-store"))
+    if not answer.headers or not any(name == b"cache-control" for name, _ in answer.headers):
+        headers.append(_NOT_STORED)
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head else answer.body})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -33,7 +33,7 @@ class Answer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Call:
     """One request, read and checked."""
 
@@ -42,13 +42,27 @@ class Call:
     query: Any
     body: Any = None
     headers: dict[bytes, bytes] = field(default_factory=dict)
+    query_text: bytes = b""
+    """The query as it was sent."""
+    _slot: Slot | None = None
 
-    @cached_property
+    @property
     def slot(self) -> Slot:
-        """The model that is asked, the same one for the whole request."""
-        found = self.state.slot(self.query.model)
-        found.served.model.require_fitted()  # its files are as they were
-        return found
+        """The model that is asked, the same one for the whole request, unless it is forgotten."""
+        if self._slot is None:
+            found = self.state.slot(self.query.model)
+            found.served.model.require_fitted()  # its files are as they were
+            self._slot = found
+        return self._slot
+
+    @property
+    def is_without_feedback(self) -> bool:
+        """Whether a model was asked whose feedback cannot be read at the moment."""
+        return self._slot is not None and self._slot.people.problem is not None
+
+    def forget_slot(self) -> None:
+        """Ask the model that is served from now on: another one was opened."""
+        self._slot = None
 
 
 Handler = Callable[[Call], Awaitable[Any]]
@@ -149,32 +163,23 @@ class Routes:
     """Finds the endpoint of a path. Matches the path as it was sent, so that ids may hold slashes (%2F)."""
 
     def __init__(self, endpoints: list[Endpoint]) -> None:
-        self._exact: dict[tuple[str, ...], dict[str, Endpoint]] = {}
-        self._patterns: list[tuple[tuple[str, ...], dict[str, Endpoint]]] = []
+        self._exact: dict[bytes, dict[str, Endpoint]] = {}
+        self._patterns: dict[tuple[bytes | None, ...], dict[str, Endpoint]] = {}
         for one in endpoints:
             if "{" not in one.path:
-                self._exact.setdefault(one.segments, {})[one.method] = one
+                self._exact.setdefault(one.path.encode(), {})[one.method] = one
                 continue
-            for segments, methods in self._patterns:
-                if segments == one.segments:
-                    methods[one.method] = one
-                    break
-            else:
-                self._patterns.append((one.segments, {one.method: one}))
+            parts = tuple(None if part[0] == "{" else part.encode() for part in one.segments)
+            self._patterns.setdefault(parts, {})[one.method] = one
+        self._parameters = {tuple(at for at, part in enumerate(parts) if part is None) for parts in self._patterns}
+        """Places that parameters have in paths."""
 
     def find(self, method: str, raw_path: bytes) -> tuple[Endpoint, dict[str, str]]:
         """The endpoint and the parameters of its path; 404 or 405 where there is none."""
-        parts = raw_path.removeprefix(b"/").split(b"/")
-        names = tuple(part.decode("latin-1") for part in parts)
-        methods, given = self._exact.get(names), {}
+        given: Sequence[bytes] = ()
+        methods = self._exact.get(raw_path)
         if methods is None:
-            for segments, candidates in self._patterns:
-                if len(segments) == len(names) and all(
-                    one[0] == "{" or one == name for one, name in zip(segments, names, strict=True)
-                ):
-                    methods = candidates
-                    given = {one[1:-1]: _text(part) for one, part in zip(segments, parts, strict=True) if one[0] == "{"}
-                    break
+            methods, given = self._with_parameters(raw_path.removeprefix(b"/").split(b"/"))
         if methods is None:
             raise HttpError(404, "not_found", "there is nothing at this path.", "GET /openapi.json lists the paths.")
         found = methods.get("GET" if method == "HEAD" else method)
@@ -183,7 +188,21 @@ class Routes:
             raise HttpError(
                 405, "method_not_allowed", f"{method[:20]} is not possible here.", f"Use {allowed}.", {"Allow": allowed}
             )
-        return found, given
+        names = (segment[1:-1] for segment in found.segments if segment[0] == "{")
+        return found, {name: _text(part) for name, part in zip(names, given, strict=True)}
+
+    def _with_parameters(self, parts: list[bytes]) -> tuple[dict[str, Endpoint] | None, Sequence[bytes]]:
+        """The endpoints of a path that holds ids, and these."""
+        for places in self._parameters:
+            if places[-1] >= len(parts):
+                continue
+            pattern: list[bytes | None] = list(parts)
+            for at in places:
+                pattern[at] = None
+            methods = self._patterns.get(tuple(pattern))
+            if methods is not None:
+                return methods, [parts[at] for at in places]
+        return None, ()
 
 
 def _json_or_none(content: bytes) -> Any:
@@ -196,6 +215,6 @@ def _json_or_none(content: bytes) -> Any:
 
 def _text(part: bytes) -> str:
     try:
-        return unquote_to_bytes(part).decode()
+        return (unquote_to_bytes(part) if b"%" in part else part).decode()
     except UnicodeDecodeError:
         raise HttpError(422, "wrong_id_type", "an id in the path is no UTF-8.", "Encode it as UTF-8.") from None

@@ -110,9 +110,16 @@ def _with_features(slot: Slot, features: list[dict[str, Any]], options: ListOpti
         return []
     try:
         frame = pl.DataFrame(features, infer_schema_length=None, strict=False)
+        model = fold_in(slot.served.model, None, "error", frame.drop("user", strict=False))
+    except TastespaceError:
+        raise
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as problem:
-        raise HttpError(422, "invalid_request", f"the features are no table: {str(problem)[:200]}.") from problem
-    model = fold_in(slot.served.model, None, "error", frame.drop("user", strict=False))
+        raise HttpError(
+            422,
+            "invalid_request",
+            "the features are no table: expected objects in which a name has values of one kind, numbers or text.",
+            'Give features such as [{"age": 31, "country": "de"}], a row for each person.',
+        ) from problem
     lists = slot.lists.for_people([Person(model, row, None, True) for row in range(len(frame))], options)
     return [Recommendations(None, slot.served.generation, one) for one in lists]
 
@@ -147,14 +154,14 @@ async def interests_for(call: Call) -> Any:
 async def explanation(call: Call) -> Any:
     """Why an item has its rank for a user."""
     served = call.slot.served
-    user, item = served.user_id(call.path["user"]), served.item_id(call.path["item"])
-    return await call.state.compute(lambda: call.slot.tastes.explanation(call.slot.people.require(user), item))
+    user, item, options = served.user_id(call.path["user"]), served.item_id(call.path["item"]), options_of_query(call)
+    return await call.state.compute(lambda: call.slot.tastes.explanation(call.slot.people.require(user), item, options))
 
 
 async def explanation_for(call: Call) -> Any:
     """The same for anybody with a history."""
-    item = id_in_type(call.slot.served.train.items, call.body.item, "item")
-    return await call.state.compute(lambda: call.slot.tastes.explanation(newcomer(call), item))
+    item, options = id_in_type(call.slot.served.train.items, call.body.item, "item"), options_of_body(call)
+    return await call.state.compute(lambda: call.slot.tastes.explanation(newcomer(call), item, options))
 
 
 # ---- catalog -----------------------------------------------------------------------------------------------------
@@ -313,7 +320,7 @@ async def reload(call: Call) -> Any:
         raise HttpError(
             422, "model_refused", f"the model is refused: {problem}", "The model that is served stays as it is."
         ) from problem
-    call.__dict__.pop("slot", None)
+    call.forget_slot()
     return await model(call)
 
 
@@ -325,7 +332,7 @@ async def live(call: Call) -> Any:
 async def ready(call: Call) -> Any:
     """Whether requests should be sent here; problems with files and the store are listed while it goes on."""
     state = call.state
-    others = (None if one is None else one.problem for one in (state.main, state.compare, state.writer))
+    others = (one.problem for one in (state.main, state.compare, state.writer, state.main.slot.people) if one)
     problems = [*state.problems.values(), *(one for one in others if one)]
     answer = Health("stopping" if state.is_closing else "ok", state.main.slot.served.generation, problems)
     return Answer(JSON.encode(answer), 503 if state.is_closing else 200)

@@ -7,6 +7,7 @@ name is a column of the item attributes; one with spaces stands in backquotes. A
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 import re
@@ -211,9 +212,11 @@ def _contains(column: pl.Series, value: Any) -> NDArray[np.bool_]:
         return lists.list.contains(typed).fill_null(False).to_numpy()
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         if not isinstance(value, str):
-            raise DataError(f"the filter looks for {value!r} in {column.name!r}, which holds text: put it in quotes.")
+            raise DataError(
+                f"the filter looks for {_shown(value)} in {column.name!r}, which holds text: put it in quotes."
+            )
         return column.cast(pl.String).str.contains(value, literal=True).fill_null(False).to_numpy()
-    raise DataError(f"the filter uses contains with {column.name!r}, which holds {column.dtype}: use =.")
+    raise DataError(f"the filter uses contains with {column.name!r}, which holds {_kind_words(column.dtype)}: use =.")
 
 
 def _comparable(column: pl.Series) -> pl.Series:
@@ -248,11 +251,43 @@ def _as_type(column: pl.Series, value: Any) -> Any:
                 return moment.date()
             return moment if moment.tzinfo is None else moment.astimezone(timezone.utc).replace(tzinfo=None)
     if kind.is_temporal() and not is_date:
-        raise DataError(f"the filter compares {column.name!r}, which holds {kind}: expected numbers, texts or dates.")
+        raise DataError(
+            f"the filter compares {column.name!r}, which holds {_kind_words(kind)}: expected numbers, texts or dates."
+        )
     example = {True: "1990", False: '"Drama"'}[kind.is_numeric()]
     if is_date:
         example = f'"{date(1990, 1, 31)}"'
     raise DataError(
-        f"the filter compares {column.name!r}, which holds {kind}, with {value!r}: expected a value such as "
-        f"{'true' if kind == pl.Boolean else example}."
+        f"the filter compares {column.name!r}, which holds {_kind_words(kind)}, with {_shown(value)}: expected a value "
+        f"such as {'true' if kind == pl.Boolean else example}."
     )
+
+
+def _kind_words(kind: Any) -> str:
+    """What a column holds, in words.
+
+    >>> _kind_words(pl.Int16()), _kind_words(pl.String()), _kind_words(pl.Duration())
+    ('whole numbers', 'text', 'durations')
+    """
+    if kind.is_integer():
+        return "whole numbers"
+    if kind.is_numeric():
+        return "numbers"
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        return "text"
+    words: dict[Any, str] = {
+        pl.Boolean: "true or false",
+        pl.Date: "dates",
+        pl.Datetime: "times",
+        pl.Time: "times of the day",
+        pl.Duration: "durations",
+        pl.List: "lists",
+        pl.Array: "lists",
+        pl.Struct: "objects",
+    }
+    return words.get(kind.base_type(), "other values")
+
+
+def _shown(value: Any) -> str:
+    """A value as filters have it."""
+    return json.dumps(value, ensure_ascii=False)

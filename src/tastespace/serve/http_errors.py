@@ -36,10 +36,13 @@ class StoreError(TastespaceError):
     the feedback store /srv/shop.sqlite cannot be used (disk is full).
     """
 
-    def __init__(self, reason: str, store: str, advice: str = "", shown_reason: str | None = None) -> None:
+    def __init__(
+        self, reason: str, store: str, advice: str = "", shown_reason: str | None = None, is_reading: bool = False
+    ) -> None:
         """``store``: its file, or its address without a password. ``shown_reason``: what clients may know of it."""
         super().__init__(f"the feedback store {store} cannot be used ({reason.strip().rstrip('.')}). {advice}".rstrip())
         self.for_clients = f"the feedback store cannot be used ({shown_reason or reason})."
+        self.is_reading = is_reading
 
 
 def as_http_error(problem: BaseException) -> HttpError:
@@ -55,7 +58,7 @@ def as_http_error(problem: BaseException) -> HttpError:
             503,
             "store_unavailable",
             problem.for_clients,
-            "Nothing was stored. Send it again later.",
+            "Ask again later." if problem.is_reading else "Nothing was stored. Send it again later.",
             {"Retry-After": "5"},
         )
     if isinstance(problem, UnknownIdError):

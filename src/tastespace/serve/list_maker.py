@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -28,7 +28,6 @@ from tastespace.recommend.topk import TopKLists
 from tastespace.serve.http_errors import HttpError
 from tastespace.serve.list_text import ListText
 from tastespace.serve.people import People, Person, unknown_user
-from tastespace.serve.served_model import ServedModel
 
 _JSON = Encoder()
 _QUICK_K = 100
@@ -54,6 +53,14 @@ class ListOptions:
     rules_key: Hashable = None
     rules: Rules | None = field(default=None, compare=False)
 
+    def __hash__(self) -> int:
+        """The hash of what is compared, computed once: options are looked up with every request."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare))
+
     @cached_property
     def is_plain(self) -> bool:
         """Whether nothing but the length is said of a list that is not long."""
@@ -68,6 +75,12 @@ class ListMaker:
         self.people, self.served, self._keep_answers = people, people.served, keep_answers
         self._answers: dict[tuple[Any, ListOptions], bytes] = {}
         self._text = ListText(self.served)
+        self.known_options: dict[Any, ListOptions] = {}
+        """Options that requests had before, by what they said."""
+        # Reasons of models without vectors are computed one by one, and lists of large models take longer than JSON.
+        self._writes_text = self.served.is_small and self.served.index.interest_space is not None
+        if self._writes_text:
+            self._text.prepare()
 
     def for_users(self, users: Sequence[Any], options: ListOptions) -> list[Recommendations | HttpError]:
         """A list for each user, or the error of one."""
@@ -76,7 +89,7 @@ class ListMaker:
         answers: list[Recommendations | HttpError] = []
         known = [person for person in found if person is not None]
         lists = iter(self.for_people(known, options))
-        ids = _json_users(self.served, users)
+        ids = _json_users(users)
         for person, user in zip(found, ids, strict=True):
             if person is not None:
                 answers.append(Recommendations(user, self.served.generation, next(lists)))
@@ -90,21 +103,16 @@ class ListMaker:
         """The same as JSON; users with plain lists of the served model together, without objects for their items."""
         self.people.refresh()
         found: list[bytes | HttpError | None] = [None] * len(users)
-        can = self.served.index.interest_space is not None  # reasons of other models are computed one by one
-        quick = [at for at, user in enumerate(users) if can and self.is_quick(user, options)]
-        rows = self.served.train.users.find([users[at] for at in quick]) if quick else np.empty(0, np.int64)
-        known = np.flatnonzero((rows >= 0) & self.served.model.can_serve(np.maximum(rows, 0))) if quick else rows
-        if len(known):
-            distinct, place = np.unique(rows[known].astype(np.int32), return_inverse=True)
-            maker, first = self._plain_lists(options), 0
-            made: list[bytes | None] = []
-            ids = _json_users(self.served, [users[quick[at]] for at in known[np.unique(place, return_index=True)[1]]])
-            for block, some in maker.blocks(distinct):
-                named = ids[first : first + len(block.users)]
-                made += self._text.lists(named, block.users, some, options.because)
-                first += len(block.users)
-            for at, where in zip(known.tolist(), place.tolist(), strict=True):
-                found[quick[at]] = made[where]
+        served, is_quick = self.served, self.people.is_quick
+        plain = [at for at, user in enumerate(users) if is_quick(user) and served.user_row(user) >= 0]
+        if plain and self._writes_text and options.is_plain:
+            first, rows = 0, np.array([served.user_row(users[at]) for at in plain], dtype=np.int32)
+            for block, some in self._plain_lists(options).blocks(rows):
+                places = plain[first : first + len(block.users)]
+                named = _json_users([users[at] for at in places])
+                for at, text in zip(places, self._text.lists(named, block.users, some, options.because), strict=True):
+                    found[at] = text
+                first += len(places)
         others = [at for at, one in enumerate(found) if one is None]
         answers = self.for_users([users[at] for at in others], options) if others else []
         for at, answer in zip(others, answers, strict=True):
@@ -150,6 +158,18 @@ class ListMaker:
                 lists[at] = items
         return lists
 
+    def rank(
+        self, person: Person, item: int, k: int, mute: list[int] | None = None, boost: dict[int, float] | None = None
+    ) -> int | None:
+        """The place of the item at this row in the list of k items, else in that of all; None: it is in neither."""
+        for length in (k, self.served.train.n_items):
+            lists = _lists_of(person.model, ListOptions(k=length), None, mute, boost)
+            for _, found in lists.blocks(np.array([person.row], dtype=np.int32)):
+                at = np.flatnonzero(found.rows == item)
+                if len(at):
+                    return int(found.rank[at[0]])
+        return None
+
     def is_quick(self, user: Any, options: ListOptions) -> bool:
         """Whether a list takes so little time that another thread would cost more: the plain list of a usual user."""
         return options.is_plain and self.served.is_small and self.people.is_quick(user)
@@ -164,7 +184,7 @@ class ListMaker:
 
     def keep_answer(self, user: Any, options: ListOptions, answer: bytes) -> None:
         """Remember the answer to a quick request; the oldest are forgotten."""
-        if len(answer) <= _MOST_ANSWER:
+        if self._keep_answers and len(answer) <= _MOST_ANSWER:
             self._answers[user, options] = answer
             while len(self._answers) > self._keep_answers:
                 self._answers.pop(next(iter(self._answers)))
@@ -342,7 +362,7 @@ def _without(
     return mask
 
 
-def _json_users(served: ServedModel, users: Sequence[Any]) -> list[Any]:
+def _json_users(users: Sequence[Any]) -> list[Any]:
     """User ids as JSON has them."""
     plain = (str, int, float, bool)
     return [user if isinstance(user, plain) else str(user) for user in users]

@@ -21,11 +21,11 @@ from tastespace.answer_types import (
 from tastespace.serve.list_maker import ListMaker, ListOptions
 
 MOST_TOGETHER = 64
-MOST_INLINE = 16
+MOST_INLINE = 64
 """Lists made at once where requests are read: other requests wait meanwhile."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class _Job:
     lists: ListMaker
     user: Any

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +21,15 @@ from tastespace.models.profiles import Profile
 from tastespace.recommend.fold_in import folded
 from tastespace.recommend.user_interests import user_interests
 from tastespace.serve.feedback_store import Changes, Cursor, FeedbackStore, StoredProfile
-from tastespace.serve.http_errors import HttpError
+from tastespace.serve.http_errors import HttpError, StoreError
 from tastespace.serve.json_ids import id_in_type, shown_id
 from tastespace.serve.served_model import ServedModel
 from tastespace.serve.taste_identity import CurrentChoice, current_choice
 
+log = logging.getLogger(__name__)
+
 _MOST_FOLDED = 20_000
+_RETRY = 5.0  # seconds until a store that cannot be read is tried again
 _NO_CHOICE = CurrentChoice()
 
 Rows = NDArray[np.int32]
@@ -65,15 +70,33 @@ class People:
         self._folded: OrderedDict[Any, tuple[int, Person]] = OrderedDict()
         self._cursor = Cursor()
         self._lock = threading.RLock()
-        self.refresh()
+        self.problem: str | None = None
+        """Why feedback cannot be read at the moment."""
+        self._next_try = 0.0
+        self.refresh(required=True)
 
-    def refresh(self) -> None:
-        """Read what was stored since, by this process or another."""
-        with self._lock:
-            changes = self._store.changes(self._cursor)
-            if changes is not None:
-                self._take(changes)
-                self._cursor = changes.cursor
+    def refresh(self, required: bool = False) -> None:
+        """Read what was stored since, by this process or another.
+
+        A store that cannot be read is an error only where that is ``required``: lists are made with what is known, and
+        `problem` says so. It is tried again after some seconds, because an attempt may take long.
+        """
+        if self.problem is not None and not required and time.monotonic() < self._next_try:
+            return
+        try:
+            with self._lock:
+                changes = self._store.changes(self._cursor)
+                if changes is not None:
+                    self._take(changes)
+                    self._cursor = changes.cursor
+        except StoreError as problem:
+            if self.problem is None:
+                log.error("feedback cannot be read, lists are made without what is new: %s", problem)
+            self.problem, self._next_try = f"feedback cannot be read: {problem.for_clients}", time.monotonic() + _RETRY
+            if required:
+                raise
+        else:
+            self.problem = None
 
     def _take(self, changes: Changes) -> None:
         train = self.served.train
@@ -125,8 +148,13 @@ class People:
 
     def is_quick(self, user: Any) -> bool:
         """Whether nothing has to be asked of another machine, nor folded in, to know a user."""
-        known = user in self._pending or user in self._choices or user in self.served.model.profiles
-        return self._store.is_local and not known
+        profiles = self.served.model.profiles
+        return (
+            self._store.is_local
+            and user not in self._pending
+            and user not in self._choices
+            and (not len(profiles) or user not in profiles)
+        )
 
     def require(self, user: Any) -> Person:
         """One user; 404 for somebody of whom nothing is known."""
@@ -193,7 +221,7 @@ class People:
 
     def choice_of(self, user: Any) -> CurrentChoice:
         """What a user has muted and boosted; nothing for somebody of whom nothing is known."""
-        self.refresh()
+        self.refresh(required=True)
         (person,) = self.find([user])
         return CurrentChoice() if person is None else self.choice(person)
 
@@ -206,8 +234,10 @@ class People:
         if stored is None:
             own = self.served.model.profiles.get(user, Profile())
             stored = StoredProfile(user, tuple(own.muted), dict(own.boosts), model=self.served.checksum)
-        if (not stored.mute and not stored.boost) or not person.n_interests:
-            return CurrentChoice()
+        if not stored.mute and not stored.boost:
+            return _NO_CHOICE
+        if not person.n_interests:  # of another model, which had interests
+            return CurrentChoice(dropped=tuple(sorted({*stored.mute, *stored.boost})))
         kept = self._current.get(user)
         if kept is not None and kept[0] is stored and kept[1] == person.n_feedback:
             return kept[2]

@@ -12,6 +12,7 @@ from tastespace.extras import missing
 from tastespace.serve.feedback_store import ADD_TASTES, Dialect, FeedbackStore, shown_address
 from tastespace.serve.http_errors import StoreError
 
+_SECONDS = {"reader": 2, "writer": 10}  # for a connection: lists can do without, feedback cannot
 _LOCK = 7_402_315_011  # one writer at a time: numbers are then visible in their order, and none is missed
 
 
@@ -68,7 +69,7 @@ class PostgresqlStore(FeedbackStore):
         try:
             connection = self._connections.get(role)
             if connection is None or connection.closed:
-                connection = self._psycopg.connect(self._address, autocommit=True, connect_timeout=10)
+                connection = self._psycopg.connect(self._address, autocommit=True, connect_timeout=_SECONDS[role])
                 self._connections[role] = connection
                 connection.execute("SET synchronous_commit = on")
             yield connection
@@ -78,7 +79,7 @@ class PostgresqlStore(FeedbackStore):
                 with contextlib.suppress(self._psycopg.Error):
                     lost.close()
             store, kind = f"{shown_address(self._address)} (PostgreSQL)", type(problem).__name__
-            raise StoreError(self._reason(problem), store, shown_reason=kind) from problem
+            raise StoreError(self._reason(problem), store, shown_reason=kind, is_reading=role == "reader") from problem
 
     def _reason(self, problem: Exception) -> str:
         """What PostgreSQL says, without a password; only the kind of error where the address cannot be read."""

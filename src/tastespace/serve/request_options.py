@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +15,9 @@ from tastespace.serve.json_ids import ids_in_type, shown_id
 from tastespace.serve.list_maker import ListOptions
 from tastespace.serve.people import Person
 from tastespace.serve.schemas import ListBody
+
+_MOST_KEPT_QUERY = 100
+_MOST_READ = 500
 
 
 def limited_k(call: Call, given: int | None, default: int = 10) -> int:
@@ -26,7 +30,20 @@ def limited_k(call: Call, given: int | None, default: int = 10) -> int:
 
 
 def options_of_query(call: Call, default_k: int = 10) -> ListOptions:
-    """Options of lists behind the question mark."""
+    """Options of lists behind the question mark. Most requests ask like many others: short ones are read once."""
+    key = call.query_text, default_k, call.state.rules_version
+    known = call.slot.lists.known_options
+    found = known.get(key)
+    if found is None:
+        found = _options_of_query(call, default_k)
+        if len(call.query_text) <= _MOST_KEPT_QUERY:
+            if len(known) >= _MOST_READ:
+                known.clear()
+            known[key] = found
+    return found
+
+
+def _options_of_query(call: Call, default_k: int) -> ListOptions:
     query, slot = call.query, call.slot
     key, rules = call.state.rules_for(slot, None)
     return ListOptions(
@@ -49,7 +66,8 @@ def options_of_body(call: Call, default_k: int = 10) -> ListOptions:
     """Options of lists in a body."""
     body: ListBody = call.body
     items = call.slot.served.train.items
-    key, rules = call.state.rules_for(call.slot, body.rules)
+    asked = None if body.rules is None else msgspec.to_builtins(body.rules)
+    key, rules = call.state.rules_for(call.slot, asked)
     return ListOptions(
         k=limited_k(call, body.k, default_k),
         mix=body.mix,

@@ -24,6 +24,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 MixName = Literal["nearest", "scaled", "proportional", "calibrated"]
 OnUnknown = Literal["error", "popular"]
 Factor = Annotated[float, Meta(gt=0, le=1e6)]
+Days = Annotated[float, Meta(gt=0, le=1e6)]
 InterestNumber = Annotated[int, Meta(ge=0, le=100_000)]
 
 
@@ -61,6 +62,22 @@ class NeighborQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
     k: Positive | None = None
 
 
+class RulesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Rules for the lists of one request, see `tastespace.Rules`; they add to those of the server."""
+
+    max_per: dict[str, Positive] | None = None
+    exclude: list[Id] | None = None
+    include: list[Id] | None = None
+    in_stock: str | list[Id] | None = None
+    pinned: list[Id] | dict[str, Id] | None = None
+    min_new_share: Share | None = None
+    new: str | list[Id] | None = None
+    new_days: Days | None = None
+    max_age_days: Days | None = None
+    time: str | None = None
+    now: str | float | None = None
+
+
 class ListBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """Options of lists in the body of a request."""
 
@@ -74,7 +91,7 @@ class ListBody(Struct, kw_only=True, forbid_unknown_fields=True):
     boost: dict[str, Factor] | None = None
     unknown: OnUnknown = "error"
     because: bool = True
-    rules: dict[str, Any] | None = None
+    rules: RulesBody | None = None
 
 
 class BatchBody(ListBody, kw_only=True, forbid_unknown_fields=True):

@@ -36,6 +36,7 @@ _NAMES = ("name", "title", "full_name", "username")
 _MOST_KEPT = 256
 _QUICK_PRODUCTS = 4_000_000
 _MOST_LISTED = 300_000
+_MOST_USERS = 100_000  # whose ids and rows are remembered
 
 
 class ServedModel:
@@ -48,6 +49,8 @@ class ServedModel:
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._keeping = threading.Lock()
         self._mapping = threading.Lock()
+        self._user_ids: dict[str, Any] = {}
+        self._user_rows: dict[Any, int] = {}
 
     @classmethod
     def open(cls, path: Path) -> ServedModel:
@@ -65,8 +68,27 @@ class ServedModel:
     # ---- ids -----------------------------------------------------------------------------------------------
 
     def user_id(self, text: str) -> Any:
-        """A user id of a path in the model's type."""
-        return id_from_text(self.train.users, text, "user")
+        """A user id of a path in the model's type; of known users it is read once."""
+        found = self._user_ids.get(text)
+        if found is None:
+            found = id_from_text(self.train.users, text, "user")
+            if self.user_row(found) >= 0:
+                if len(self._user_ids) >= _MOST_USERS:
+                    self._user_ids.clear()
+                self._user_ids[text] = found
+        return found
+
+    def user_row(self, user: Any) -> int:
+        """The row of a user of whom the model knows something, -1 for others; looked up once."""
+        found = self._user_rows.get(user)
+        if found is None:
+            found = int(self.train.users.find([user])[0])
+            if found < 0 or not self.model.can_serve(np.array([found]))[0]:
+                return -1
+            if len(self._user_rows) >= _MOST_USERS:
+                self._user_rows.clear()
+            self._user_rows[user] = found
+        return found
 
     def item_id(self, text: str) -> Any:
         """An item id of a path or query in the model's type."""

@@ -21,6 +21,7 @@ from tastespace.recommend.rules import Rules
 from tastespace.serve.feedback_store import open_store
 from tastespace.serve.feedback_writer import FeedbackWriter
 from tastespace.serve.http_errors import HttpError
+from tastespace.serve.json_ids import ids_in_type
 from tastespace.serve.micro_batches import MicroBatches
 from tastespace.serve.model_holder import ModelHolder, Slot
 from tastespace.serve.prometheus import RequestCounts
@@ -35,6 +36,7 @@ Value = TypeVar("Value")
 _THREADS = 2
 _FOLLOW_SECONDS = 1.0
 _RULES = frozenset(one.name for one in fields(Rules))
+_ID_RULES = ("exclude", "include", "in_stock", "pinned", "new")
 
 
 class ServerState:
@@ -162,20 +164,18 @@ def _combined(rules: Rules | None, asked: dict[str, Any] | None, slot: Slot) -> 
     """Rules of the file always hold; a request adds to them and takes nothing away."""
     both: dict[str, Any] = {} if rules is None else {name: getattr(rules, name) for name in _RULES}
     own = {} if rules is None else {name: value for name, value in both.items() if value != getattr(Rules(), name)}
+    items = slot.served.train.items
     for name, value in (asked or {}).items():
-        if name not in _RULES:
-            raise ParameterError(f"there is no rule {name!r}; expected {', '.join(sorted(_RULES))}.")
+        if name in _ID_RULES and not isinstance(value, str):
+            ids_in_type(items, list(value.values() if isinstance(value, dict) else value), "item")  # 422 for others
         if name not in own:
             own[name] = _with_places(value) if name == "pinned" else value
         elif name in ("exclude", "include"):
-            if not isinstance(value, list):
-                raise ParameterError(f"{name}={value!r}: expected a list of item ids.")
             texts = {str(one) for one in value}
             kept = [one for one in own[name] if str(one) in texts]
             own[name] = [*own[name], *value] if name == "exclude" else kept
         elif name == "max_per" and isinstance(value, dict):
             own[name] = {**value, **own[name]}
-    items = slot.served.train.items
     try:
         return Rules(**own).with_ids(lambda texts: parse_ids(items, texts))
     except (TypeError, ValueError, OverflowError) as problem:

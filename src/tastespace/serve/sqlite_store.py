@@ -50,13 +50,24 @@ class SqliteStore(FeedbackStore):
 
     def changes(self, after: Cursor) -> Changes | None:
         """What was appended after ``after``; None where that is nothing. Reads only a file that has changed."""
+        if self._has_nothing(after):
+            return None
         with self._reading() as connection:
             key = connection.execute("PRAGMA data_version").fetchone()[0], after
-            if key == self._nothing_after:
-                return None
             found = self._changes(connection, after)
             self._nothing_after = key if found is None else None
         return found
+
+    def _has_nothing(self, after: Cursor) -> bool:
+        """Whether the file has not changed since nothing was found after this cursor. Asked with every list."""
+        known = self._nothing_after
+        if known is None or known[1] is not after:
+            return False
+        try:
+            with self._read_lock:
+                return bool(self._reader.execute("PRAGMA data_version").fetchone()[0] == known[0])
+        except sqlite3.Error:  # `_reading` says what is wrong
+            return False
 
     def close(self) -> None:
         """Give back the file."""
@@ -78,14 +89,14 @@ class SqliteStore(FeedbackStore):
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._read_lock, self._translated():
+        with self._read_lock, self._translated(is_reading=True):
             yield self._reader
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, is_reading: bool = False) -> Iterator[None]:
         """SQLite's errors as ours."""
         try:
             yield
         except sqlite3.Error as problem:
             advice = "Give the name of a new file, or of one that a server has made." if not self._is_open else ""
-            raise StoreError(str(problem), str(self._path), advice) from problem
+            raise StoreError(str(problem), str(self._path), advice, is_reading=is_reading) from problem

@@ -111,11 +111,15 @@ class TasteAnswers:
         ]
         return InterestsAnswer(self._json_user(person), self._served.generation, answers, history)
 
-    def explanation(self, person: Person, item: Any) -> Explanation:
-        """Why an item has its rank."""
-        self._served.item_row(item)
+    def explanation(self, person: Person, item: Any, options: ListOptions) -> Explanation:
+        """Why an item has its rank, with the interests that the request or the profile mutes and boosts."""
+        row = self._served.item_row(item)
+        mute, boost = self._lists.choices(person, options)
         model = person.model
         found = explain(model, model.train_.users[person.row], item, _BECAUSE)
+        rank: int | None = found.rank
+        if (mute or boost) and not found.seen:
+            rank = self._lists.rank(person, row, options.k, mute, boost)
         past = found.because or [
             (one, title, 1 / (1 + max(gap, 0.0)) if found.distance is not None else -gap)
             for one, title, gap in found.beside
@@ -141,7 +145,7 @@ class TasteAnswers:
                 )
             ],
             distance=found.distance,
-            rank=found.rank,
+            rank=rank,
             score=found.score,
             seen=found.seen,
         )
@@ -166,6 +170,8 @@ def checked_profile(person: Person, mute: list[int], boost: dict[int, float], mo
     ``model``: the checksum of the model whose interests these are.
     """
     require_own(person, mute, boost)
+    if not person.n_interests:  # a model without interests: nothing is muted or boosted
+        return StoredProfile(person.user, model=model)
     view = user_interests(person.model, person.model.train_.users[person.row], "interests")
     past = person.model.train_.items.take(view.past).to_list()
     return StoredProfile(
