@@ -111,7 +111,8 @@ class AnnRanker:
         for size in np.unique(asked[~left]):
             at = np.flatnonzero((asked == size) & ~left)
             lists.put(at, *self._found(users[at], k, int(depth[at].max())))
-            left[at] = lists.top[at, -1] < 0  # nothing more is left for the user, or the search has not looked far enough
+            # Nothing more is left for the user, or the search has not looked far enough.
+            left[at] = lists.top[at, -1] < 0
         if left.any():
             log.info("index='ann': all items are compared for %d of %d users", int(left.sum()), len(users))
             rest = np.flatnonzero(left)
