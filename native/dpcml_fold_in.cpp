@@ -90,16 +90,17 @@ class Group {
   PositiveStep step_;
 };
 
-// Users in groups of equally many positives, as rows and the first of each group.
+// Users in groups of equally many positives, as rows and the first of each group; enough groups for all threads.
 struct Groups {
   std::vector<std::int64_t> users, starts{0};
 
-  explicit Groups(std::span<const std::int64_t> offsets) : users(offsets.size() - 1) {
+  Groups(std::span<const std::int64_t> offsets, int threads) : users(offsets.size() - 1) {
+    const std::size_t most = threads == 1 ? kTogether : std::clamp<std::size_t>(users.size() / (4 * threads), 1, kTogether);
     const auto count = [offsets](std::int64_t user) { return offsets[user + 1] - offsets[user]; };
     std::iota(users.begin(), users.end(), 0);
     std::stable_sort(users.begin(), users.end(), [&](auto a, auto b) { return count(a) > count(b); });
     for (std::size_t at = 1; at <= users.size(); ++at)
-      if (at == users.size() || count(users[at]) != count(users[at - 1]) || at - starts.back() == kTogether)
+      if (at == users.size() || count(users[at]) != count(users[at - 1]) || at - starts.back() == most)
         starts.push_back(static_cast<std::int64_t>(at));
   }
 };
@@ -109,7 +110,7 @@ struct Groups {
 void fold_in_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
                    std::int64_t epochs, std::int64_t average, std::span<float> mean_user_vectors, int threads,
                    Interrupt& interrupt) {
-  const Groups groups(data.offsets);
+  const Groups groups(data.offsets, threads);
   const auto n_groups = static_cast<std::int64_t>(groups.starts.size()) - 1;
   ParallelErrors errors;
 #pragma omp parallel num_threads(threads)

@@ -34,9 +34,10 @@ def resolve_threads(threads: int) -> int:
     """
     if not is_whole(threads, 0):
         raise ParameterError(f"threads={threads!r}: expected 0 (all cores) or a positive whole number.")
-    if threads > _MOST and threads > (most := 4 * available()):
+    if threads > _MOST and threads > 4 * available():
+        most = max(_MOST, 4 * available())
         raise ParameterError(
-            f"threads={threads}: at most {max(_MOST, most)}; this machine has {available()} cores, and 0 means all of them."
+            f"threads={threads}: at most {most}; this machine has {available()} cores, and 0 means all of them."
         )
     wanted = int(threads) or available()
     if _after_fork.forked and wanted > 1:

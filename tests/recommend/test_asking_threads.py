@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import numpy as np
 import pytest
 
 import tastespace as ts
@@ -41,3 +42,24 @@ def test_the_first_requests_of_eight_threads_at_once(shop, index):
     for at, answers in enumerate(found):
         for answer, expected in zip(answers, ask(at), strict=True):
             assert answer == expected if isinstance(answer, dict) else answer.equals(expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"mask": True}, {"exclude_seen": False}], ids=["plain", "mask", "with seen"])
+def test_one_user_after_the_other_from_eight_threads(shop, options):
+    """The list of one user is one native call, that of several another: what threads get at once, both give."""
+    model = ts.DPCML(dim=8, n_interests=3, epochs=3, threads=1, seed=1).fit(shop)
+    users = shop.users.series.to_list()
+    if options.pop("mask", False):
+        options["filter"] = np.arange(shop.n_items) % 3 > 0
+    together = Barrier(THREADS)
+
+    def ask(at):
+        together.wait(60)
+        return [model.recommend(user, k=7, **options) for user in users[at:] + users[:at]]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = list(pool.map(ask, range(THREADS)))
+    everybody = model.recommend(users, k=7, **options)
+    expected = [everybody.filter(user=user) for user in users]
+    for at, lists in enumerate(found):
+        assert all(one.equals(other) for one, other in zip(lists, expected[at:] + expected[:at], strict=True))

@@ -389,3 +389,16 @@ def test_histories_as_an_array():
     town = synthetic.multi_interest(n_users=200, n_items=80, n_interactions=4_000, seed=3).interactions
     model = EASE().fit(town)
     assert_frame_equal(model.recommend_for(np.array([[3, 4], [5, 6]])), model.recommend_for([[3, 4], [5, 6]]))
+
+
+@pytest.mark.parametrize("n_items", [30, 400], ids=["few items", "many items"])
+def test_new_users_with_histories_of_the_same_length_learn_as_if_alone(n_items):
+    """They share the draws of negatives, of which some are items of theirs."""
+    town = synthetic.multi_interest(n_users=60, n_items=n_items, n_interactions=900).interactions
+    model = DPCML(dim=8, n_interests=3, n_negatives=5, epochs=2, threads=1, seed=1).fit(town)
+    random = np.random.default_rng(0)
+    lengths = [6] * 20 + [1, 2, 12, 12]
+    histories = [random.choice(town.items.series.to_numpy(), n, replace=False).tolist() for n in lengths]
+    together = model.fold_in(histories).user_vectors_
+    alone = np.concatenate([model.fold_in([one]).user_vectors_ for one in histories])
+    np.testing.assert_array_equal(together, alone)

@@ -16,8 +16,9 @@ import scipy.sparse as sp
 from polars.testing import assert_frame_equal
 from toy_models import Given, assert_best, blend_of, by_vector, in_order, lists_of, past_rows, space_of, taken
 
-from tastespace import CML, DPCML, EASE, Interactions, MostPopular
+from tastespace import CML, DPCML, EASE, Interactions, MostPopular, synthetic
 from tastespace.errors import DataError, NotFittedError, ParameterError, UnknownIdError
+from tastespace.models import BPR
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -458,3 +459,24 @@ def test_memory_does_not_grow_with_the_number_of_users(ending, tmp_path):
 def test_a_place_is_the_name_of_a_file(cml, ask, place):
     with pytest.raises(ParameterError, match=f"name of a file or folder, given {place}"):
         getattr(cml, ask)(place)
+
+
+@pytest.mark.parametrize(
+    ("user", "item"),
+    [(str, str), (int, str), (str, int), (int, int), (lambda u: f"über {u} 🍵", lambda i: "é" * (i % 3) + str(i))],
+    ids=["text", "numbers and text", "text and numbers", "numbers", "more than ASCII"],
+)
+def test_the_list_of_one_user_is_that_of_a_list_with_one_user(user, item):
+    town = synthetic.multi_interest(n_users=40, n_items=30, n_interactions=300).interactions.to_frame()
+    frame = pl.DataFrame({
+        "user": [user(one) for one in town["user"].to_list()],
+        "item": [item(one) for one in town["item"].to_list()],
+    })  # fmt: skip
+    models = [DPCML(dim=8, n_interests=2, epochs=2), CML(dim=8, epochs=2), BPR(dim=8, epochs=2)]
+    for model in models:
+        model.fit(frame)
+        for options in ({"k": 5}, {"k": 29}, {"k": 5, "filter": np.arange(model.train_.n_items) % 2 == 0}):
+            for one in model.train_.users.series.to_list()[:5]:
+                found, expected = model.recommend(one, **options), model.recommend([one], **options)
+                assert found.equals(expected)
+                assert found.schema == expected.schema

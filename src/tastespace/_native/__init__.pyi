@@ -118,8 +118,8 @@ def list_found(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int]:
     """``(top, scores, interests, nan_user)`` as of `list_with_vectors`, among the items that were found.
 
-    ``found`` has a row for each vector of each of the users in turn; -1 and other numbers that are no item are left out.
-    The excluded items of a user must ascend.
+    ``found`` has a row for each vector of each of the users in turn; -1 and other numbers that are no item are
+    left out. The excluded items of a user must ascend.
     """
 
 class OneUserLists:

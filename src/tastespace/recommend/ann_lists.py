@@ -111,7 +111,8 @@ class AnnRanker:
         for size in np.unique(asked[~left]):
             at = np.flatnonzero((asked == size) & ~left)
             lists.put(at, *self._found(users[at], k, int(depth[at].max())))
-            left[at] = lists.top[at, -1] < 0  # nothing more is left for the user, or the search has not looked far enough
+            # Nothing more is left for the user, or the search has not looked far enough.
+            left[at] = lists.top[at, -1] < 0
         if left.any():
             log.info("index='ann': all items are compared for %d of %d users", int(left.sum()), len(users))
             rest = np.flatnonzero(left)
@@ -133,16 +134,17 @@ class AnnRanker:
         threads = 1 if len(rows) <= _FEW_VECTORS else self._scoring.threads
         queries = self._space.user_vectors[rows]
         items = self._ann.search(queries, min(depth, self._n_items), threads, self._allowed, self._wider)
-        *found, nan_user = _native.list_found(
-            *self._vectors, *self._space.exact_items, users, items, *self._excluded, k, threads
-        )
-        if nan_user >= 0:  # the exact ranker says what is wrong
-            found = [np.full((len(users), k), -1, dtype=np.int32)] + found[1:]
-        return _Lists(*found)
+        offsets, exact = self._space.user_offsets, self._space.exact_items
+        top, scores, interests, nan_user = _native.list_found(
+            self._user_vectors, offsets, exact.vectors, exact.by_distance, exact.bias, users, items, *self._excluded, k,
+            threads,
+        )  # fmt: skip
+        # Of a NaN score the exact ranker says what is wrong.
+        return _Lists(top, scores, interests) if nan_user < 0 else _Lists.empty(len(users), k)
 
     @cached_property
-    def _vectors(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        return np.ascontiguousarray(self._space.user_vectors, dtype=np.float32), self._space.user_offsets
+    def _user_vectors(self) -> NDArray[np.float32]:
+        return np.ascontiguousarray(self._space.user_vectors, dtype=np.float32)
 
     @cached_property
     def _allowed(self) -> NDArray[np.uint8] | None:
