@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -309,6 +310,18 @@ def test_slow_clients_are_cut_off_and_others_are_answered_meanwhile(running, mod
     assert b" 408 " in second.split(b"\r\n")[0]
     server.stop()
     assert server.process.returncode == 0
+
+
+def test_clients_that_come_at_once_are_all_accepted(running, model_at):
+    server = running(model_at("dpcml"))
+    host, _, port = server.address.rpartition("//")[2].partition(":")
+    server.process.send_signal(signal.SIGSTOP)  # meanwhile they wait to be accepted
+    with contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(socket.create_connection((host, int(port)), 60)) for _ in range(60)]
+        for client in clients:
+            client.sendall(f"GET /v1/users/7/recommendations HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        server.process.send_signal(signal.SIGCONT)
+        assert all(client.recv(15) == b"HTTP/1.1 200 OK" for client in clients)
 
 
 def test_a_port_in_use_and_a_missing_model(model_at, tmp_path):

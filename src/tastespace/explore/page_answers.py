@@ -160,8 +160,8 @@ class PageAnswers:
         require_choice("unknown", unknown, ("error", "popular"))
         if history is not None and not history and unknown == "popular":
             popular = np.array([self._item_row(one["item"]) for one in self.columns.search("", k)])
-            items = listed_items(self.columns, popular, [None] * len(popular))
-            return {"user": None, "model": 1, "items": plain(items), "fallback": "popular"}
+            listed = listed_items(self.columns, popular, [None] * len(popular))
+            return {"user": None, "model": 1, "items": plain(listed), "fallback": "popular"}
         model, row = self.row_of(user, history)
         muted, boosts = _choices(model, row, mute, boost)
         found = to_polars(

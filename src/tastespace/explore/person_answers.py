@@ -116,8 +116,8 @@ def shelf_answers(
             )
         )  # fmt: skip
     for x in sorted(mute):
-        share, past = float(view.weights[x]), view.past_of([x])[:BECAUSE]
-        answers.append(Shelf(x, [x], of_interests[x], share, 0.0, True, boosts.get(x, 1.0), named(names, past), []))
+        share, own = float(view.weights[x]), view.past_of([x])[:BECAUSE]
+        answers.append(Shelf(x, [x], of_interests[x], share, 0.0, True, boosts.get(x, 1.0), named(names, own), []))
     return answers
 
 
