@@ -134,7 +134,8 @@ class Load:
             one.transport.abort()
         ms = 1000 * np.array(self.latencies[: max(answered, 1)] or [np.nan])
         return {
-            "rps": answered / elapsed, "p50": float(np.quantile(ms, 0.5)), "p99": float(np.quantile(ms, 0.99)),
+            "rps": answered / elapsed, "mean": float(ms.mean()),
+            "p50": float(np.quantile(ms, 0.5)), "p99": float(np.quantile(ms, 0.99)),
             "failed": self.failed, "wrong": self.wrong, "lost": self.lost + unanswered, "late": self.late,
         }  # fmt: skip
 
@@ -328,7 +329,8 @@ def main() -> None:
 
 def compare(servers: dict[str, tuple[Server, Any]], users: list[int], given: argparse.Namespace) -> None:
     print(
-        "load    server             requests/s of constant  CPU ms of constant  p50 ms  p99 ms  failed wrong  lost   MB"
+        "load    server             requests/s of constant  CPU ms of constant mean ms  p50 ms  p99 ms  "
+        "failed wrong  lost   MB"
     )
     import httpx
 
@@ -361,8 +363,9 @@ def show(load: str, name: str, one: dict[str, float], constant: dict[str, float]
         f"{one['rps'] / constant['rps']:.2f}", f"{constant['cpu'] / one['cpu']:.2f}"
     )  # fmt: skip
     print(
-        f"{load:7} {name:18} {one['rps']:10,.0f} {rps:>11} {one['cpu']:7.2f} {cpu:>11} {one['p50']:7.1f} "
-        f"{one['p99']:7.1f} {one['failed']:7.0f} {one['wrong']:5.0f} {one['lost']:5.0f} {server.memory_mb():4.0f}"
+        f"{load:7} {name:18} {one['rps']:10,.0f} {rps:>11} {one['cpu']:7.2f} {cpu:>11} {one['mean']:7.1f} "
+        f"{one['p50']:7.1f} {one['p99']:7.1f} {one['failed']:7.0f} {one['wrong']:5.0f} "
+        f"{one['lost']:5.0f} {server.memory_mb():4.0f}"
     )
 
 

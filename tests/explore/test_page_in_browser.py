@@ -10,6 +10,14 @@ from tastespace.explore.page_requests import PageRequests
 from .conftest import EVIL, plainly, titles_on
 from .page_server import serving
 
+MOVE_TWO = """() => {
+  const sliders = document.querySelectorAll(".tastes input");
+  for (const [at, value] of [[0, "0"], [1, "3"]]) {
+    sliders[at].value = value;
+    sliders[at].dispatchEvent(new Event("input", { bubbles: true }));
+  }
+}"""
+
 
 def shelf_items(found):
     return found.page.locator(".card .title").all_inner_texts()
@@ -116,8 +124,7 @@ def test_sliders_that_a_server_refuses_hold_for_the_visit(visit, requests):
         found = visit(f"{closed.url}#user={first}").ready().settled()
         page = found.page
         page.locator(".diversity").fill("0.2")  # belongs to no profile
-        page.locator(".tastes input").nth(0).fill("0")
-        page.locator(".tastes input").nth(1).fill("3")
+        page.evaluate(MOVE_TWO)  # at once: the page waits a moment for further moves, and a busy machine longer
         page.wait_for_selector("text=hold for this visit")
         chosen = [one["interests"] for one in requests.main.shelves(first)["shelves"]]
         (asked,) = [one for one in closed.asked if one[0] == "PUT"]  # one request for all moves

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -74,7 +75,7 @@ def test_paths_and_queries(shared_client, path, status, code):
         ("/v1/recommendations", b"{", 400),
         ("/v1/recommendations", b"", 400),
         ("/v1/recommendations", b"\xff\xfe", 400),
-        ("/v1/recommendations", b'{"rules":' + b'{"a":' * 100_000, 400),
+        ("/v1/recommendations", b'{"features":[' + b'{"a":' * 100_000, 400),
         ("/v1/recommendations", b"[]", 422),
         ("/v1/recommendations", b"null", 422),
         ("/v1/recommendations", b"{}", 422),
@@ -90,7 +91,7 @@ def test_paths_and_queries(shared_client, path, status, code):
         ("/v1/recommendations", b'{"users": [7], "k": 0, "no end', 422),
         ("/v1/recommendations", b'{"users": [7], "k": "\xff"}', 422),
         ("/v1/recommendations", b'{"users": [7], "k": 1' + b"0" * 5_000 + b"}", 422),
-        ("/v1/recommendations", b'{"users": [7], "k": "x", "rules":' + b'{"a":' * 100_000, 422),
+        ("/v1/recommendations", b'{"users": [7], "k": "x", "features":[' + b'{"a":' * 100_000, 422),
         ("/v1/recommendations", b'{"users": [7], "usres": 1}', 422),
         ("/v1/recommendations", b'{"users": [7], "boost": {"a": 1}}', 422),
         ("/v1/recommendations", b'{"users": [7], "rules": {"pinned": [[1]]}}', 422),
@@ -170,6 +171,32 @@ def test_messages_about_interests_speak_of_http(shared_client, kind):
 
 def test_an_id_of_another_type_is_told_what_is_expected(shared_client):
     assert "Give an integer such as " in shared_client.get("/v1/users/abc/recommendations").json()["error"]["advice"]
+
+
+@pytest.mark.parametrize("rules", [{"exclude": ["7"]}, {"include": [1.5]}, {"pinned": {"1": "a"}}, {"new": [True]}])
+def test_ids_of_rules_have_the_type_of_the_model(shared_client, rules):
+    answer = shared_client.post("/v1/recommendations", json={"users": [7], "rules": rules})
+    assert error_of(answer, 422) == "wrong_id_type"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"users": [7], "rules": {"max_per": {"year": 0}}}, "expected an integer from 1 to 1,000,000."),
+        ({"users": [7], "rules": {"exclude": 3}}, "rules.exclude=3: expected a list."),
+        ({"users": [7], "filter": 'year = "x"'}, "'year', which holds whole numbers, with \"x\""),
+        ({"users": [7], "filter": "title contains true"}, "looks for true in 'title', which holds text"),
+        ({"users": [7], "filter": "year contains 3"}, "which holds whole numbers: use =."),
+        ({"features": [{"a": 1}, {"a": [2]}]}, None),
+    ],
+)
+def test_messages_have_no_words_of_python_or_polars(shared_client, body, message):
+    answer = shared_client.post("/v1/recommendations", json=body)
+    error_of(answer, 422)
+    found = answer.json()["error"]["message"]
+    assert message is None or message in found
+    for word in ("True", "Int64", "String", "dtype", "polars", "None", "{'"):
+        assert word not in found
 
 
 def test_other_methods_and_types(shared_client):
@@ -283,6 +310,18 @@ def test_slow_clients_are_cut_off_and_others_are_answered_meanwhile(running, mod
     assert b" 408 " in second.split(b"\r\n")[0]
     server.stop()
     assert server.process.returncode == 0
+
+
+def test_clients_that_come_at_once_are_all_accepted(running, model_at):
+    server = running(model_at("dpcml"))
+    host, _, port = server.address.rpartition("//")[2].partition(":")
+    server.process.send_signal(signal.SIGSTOP)  # meanwhile they wait to be accepted
+    with contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(socket.create_connection((host, int(port)), 60)) for _ in range(60)]
+        for client in clients:
+            client.sendall(f"GET /v1/users/7/recommendations HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        server.process.send_signal(signal.SIGCONT)
+        assert all(client.recv(15) == b"HTTP/1.1 200 OK" for client in clients)
 
 
 def test_a_port_in_use_and_a_missing_model(model_at, tmp_path):

@@ -177,6 +177,20 @@ def test_explanations_are_those_of_the_library(client_of, saved_models, name):
     assert (found["interest"], found["rank"], found["score"]) == (expected.interest, expected.rank, expected.score)
 
 
+def test_the_rank_of_an_explanation_is_that_of_the_list(client_of):
+    client = client_of()
+    assert client.put("/v1/users/7/profile", json={"mute": [0]}).status_code == 200
+    for choice in ("", "&mute=1", "&mute=&boost=1:3", "&mute=2&boost=0:2"):
+        listed = client.get(f"/v1/users/7/recommendations?k=12{choice}").json()["items"]
+        for one in (listed[0], listed[11]):
+            why = client.get(f"/v1/users/7/explanations/{one['item']}?k=12{choice}").json()
+            assert (why["rank"], why["interest"]) == (one["rank"], one["interest"])
+    plain = client.get("/v1/users/7/recommendations?k=40&mute=").json()["items"]
+    muted = next(one["item"] for one in plain if one["interest"] == 0)
+    assert client.get(f"/v1/users/7/explanations/{muted}").json()["rank"] is None
+    assert client.get(f"/v1/users/7/explanations/{muted}?mute=99").status_code == 422
+
+
 def test_similar_items_and_the_audience(shared_client, saved_models):
     model = ts.load(saved_models["dpcml"])
     found = shared_client.get("/v1/items/5/similar", params={"k": 3}).json()

@@ -217,6 +217,40 @@ def test_a_store_that_cannot_be_written_is_503_and_nothing_is_acknowledged(clien
     assert client.get("/health/ready").json()["problems"] == []
 
 
+def test_lists_are_given_while_the_store_cannot_be_read(client, monkeypatch, caplog):
+    usual = client.get("/v1/users/7/recommendations")
+    assert "x-tastespace-feedback" not in usual.headers
+
+    def lost(*_):
+        raise StoreError("the connection is lost", "shop.sqlite", is_reading=True)
+
+    monkeypatch.setattr(client.app.state.store, "changes", lost)
+    for path in ("recommendations", "recommendations?k=5", "shelves", "interests"):
+        answer = client.get(f"/v1/users/7/{path}")
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["x-tastespace-feedback"] == "not-read"
+    assert client.get("/v1/users/7/recommendations").json()["items"] == usual.json()["items"]
+    assert "feedback cannot be read" in client.get("/health/ready").json()["problems"][0]
+    assert caplog.text.count("feedback cannot be read") == 1
+    refused = client.get("/v1/users/7/profile")  # the answer would be what was stored
+    assert refused.status_code == 503
+    assert refused.json()["error"]["advice"] == "Ask again later."
+    monkeypatch.undo()
+    client.app.state.main.slot.people._next_try = 0.0
+    assert "x-tastespace-feedback" not in client.get("/v1/users/7/recommendations").headers
+    assert client.get("/health/ready").json()["problems"] == []
+
+
+def test_models_without_interests_take_an_empty_profile_and_tell_what_they_drop(client_of, tmp_path):
+    store = str(tmp_path / "feedback.sqlite")
+    with_interests, without = client_of("dpcml", store=store), client_of("ease", store=store)
+    assert with_interests.put("/v1/users/7/profile", json={"mute": [1], "boost": {"0": 2.0}}).status_code == 200
+    assert without.get("/v1/users/7/profile").json() == {"user": 7, "mute": [], "boost": {}, "dropped": [0, 1]}
+    assert without.put("/v1/users/7/profile", json={"mute": [1]}).status_code == 422
+    assert without.put("/v1/users/7/profile", json={}).json() == {"user": 7, "mute": [], "boost": {}, "dropped": []}
+    assert with_interests.get("/v1/users/7/profile").json()["mute"] == []
+
+
 def test_an_answer_that_is_kept_is_the_same_and_is_dropped_with_feedback(client):
     state = client.app.state
     first = client.get("/v1/users/7/recommendations")

@@ -103,5 +103,5 @@ def test_narrow_numbers_nan_and_time_zones():
         'zoned = "2020-01-01T12:00:00+01:00"': [1, 0, 0],
     }.items():
         assert item_mask(text, items).tolist() == [bool(one) for one in expected], text
-    with pytest.raises(DataError, match=r"'length', which holds Duration.*expected numbers, texts or dates"):
+    with pytest.raises(DataError, match=r"'length', which holds durations: expected numbers, texts or dates"):
         item_mask('length > "1990-01-31"', items)

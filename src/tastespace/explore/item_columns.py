@@ -98,6 +98,18 @@ class ItemColumns:
         """Place of each item's category in `category_names`, -1 without one."""
         return self._categories[1]
 
+    def ids_at(self, rows: Rows) -> list[int | str]:
+        """Ids of the items at these rows, as JSON has them."""
+        return [self.ids[row] for row in rows.tolist()]
+
+    def titles_at(self, rows: Rows) -> list[str | None]:
+        """Their titles."""
+        return [self.titles[row] for row in rows.tolist()]
+
+    def categories_at(self, rows: Rows) -> list[str | None]:
+        """One category each."""
+        return [None if code < 0 else self.category_names[code] for code in self.category_codes[rows].tolist()]
+
     def named(self, row: int) -> dict[str, Any]:
         """Id and title of the item at this row."""
         return {"item": self.ids[row], "title": self.titles[row]}

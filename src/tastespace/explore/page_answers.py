@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import Any
@@ -16,22 +17,21 @@ from tastespace.data.attributes import title_column
 from tastespace.data.tables import to_polars
 from tastespace.errors import ParameterError, UnknownIdError
 from tastespace.explore.item_columns import ItemColumns, json_ids, row_of_text, row_of_value
-from tastespace.explore.item_places import catalog_map, interest_places
+from tastespace.explore.item_places import catalog_map
+from tastespace.explore.model_facts import example_users, model_facts
+from tastespace.explore.person_answers import (
+    explanation_answer,
+    interest_answers,
+    listed_items,
+    past_behind,
+    shelf_answers,
+)
 from tastespace.models.base import Recommender
 from tastespace.models.profiles import Profile
-from tastespace.recommend.explanation_words import explanation_words
-from tastespace.recommend.explanations import explain
-from tastespace.recommend.interest_names import interest_names
-from tastespace.recommend.mix import past_matches
-from tastespace.recommend.reasons import reasons
 from tastespace.recommend.scoring import ScoringIndex
-from tastespace.recommend.shelves import Shelf, shelves
-from tastespace.recommend.user_interests import UserInterests, user_interests
+from tastespace.recommend.shelves import shelves
 
 Json = dict[str, Any]
-_BECAUSE = 3  # past items named with an item
-_EXAMPLES = 400  # users among whom examples with several interests are found
-_FEWEST, _MOST = 8, 400  # past items of such a user
 _FOLDED = 32  # newcomers whose vectors are kept
 
 
@@ -56,42 +56,13 @@ class PageAnswers:
 
     def about(self) -> Json:
         """What the model is and can do."""
-        model, train = self.model, self.model.train_
-        space = ScoringIndex(model, threads=1).interest_space
-        n_interests = None if space is None else int(np.diff(space.user_offsets).max(initial=1))
-        attributes = train.item_attributes
-        has_interests = space is not None and model.has_interests
-        mixes = ["nearest"]
-        if space is not None:
-            mixes.append("proportional")
-        if self.columns.category_column is not None:
-            mixes.append("calibrated")
         return {
             "name": self.name,
-            "class": type(model).__name__,
-            "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+            **model_facts(self.model),
             "version": version("tastespace"),
             "fitted": None,
             "generation": 1,
-            "n_users": train.n_users,
-            "n_items": train.n_items,
-            "n_interactions": train.n_interactions,
-            "has_interests": has_interests,
-            "n_interests": n_interests,
-            "id_types": {
-                "user": "integer" if train.users.series.dtype.is_integer() else "text",
-                "item": "integer" if train.items.series.dtype.is_integer() else "text",
-            },
-            "item_columns": [] if attributes is None else attributes.columns[1:],
-            "category_column": self.columns.category_column,
             "metrics": {},
-            "can": {
-                "fold_in": model.supports_fold_in,
-                "features": model.supports_cold_start,
-                "explain": space is not None or _has_evidence(model),
-                "shelves": space is not None,
-                "mix": mixes,
-            },
             "compare": None,
         }
 
@@ -116,9 +87,8 @@ class PageAnswers:
         """Items like an item."""
         row = self._item_row(item)
         found = ScoringIndex(self.model, threads=1).similar_items(np.array([row]), k)
-        scored = zip(found.rows.tolist(), found.scores.tolist(), strict=True)
-        items = [self._item(at, rank, score) for rank, (at, score) in enumerate(scored, 1)]
-        return {**self.columns.named(row), "items": items}
+        items = listed_items(self.columns, found.rows, found.scores.tolist())
+        return {**self.columns.named(row), "items": plain(items)}
 
     # ---- people ----------------------------------------------------------------------------------------------
 
@@ -163,18 +133,7 @@ class PageAnswers:
 
     @cached_property
     def _examples(self) -> NDArray[np.int64]:
-        """Rows of users to begin with: those whose past is spread most evenly over several interests."""
-        train = self.model.train_
-        rows = np.flatnonzero((train.user_counts >= _FEWEST) & (train.user_counts <= _MOST))[:_EXAMPLES]
-        if not len(rows):
-            rows = np.flatnonzero(train.user_counts > 0)[:_EXAMPLES]
-        index = ScoringIndex(self.model, threads=1)
-        if index.interest_space is None or not len(rows):
-            return rows
-        past = past_matches(index, rows.astype(np.int32))
-        shares = past.counts / np.maximum(1, np.add.reduceat(past.counts, past.first[:-1]))[past.owner]
-        entropy = np.add.reduceat(-shares * np.log(np.maximum(shares, 1e-12)), past.first[:-1])
-        return rows[np.argsort(-entropy, kind="stable")]
+        return example_users(self.model)
 
     # ---- answers about one person ----------------------------------------------------------------------------
 
@@ -200,9 +159,9 @@ class PageAnswers:
         """
         require_choice("unknown", unknown, ("error", "popular"))
         if history is not None and not history and unknown == "popular":
-            popular = [self._item_row(one["item"]) for one in self.columns.search("", k)]
-            items = [self._item(at, rank, None) for rank, at in enumerate(popular, 1)]
-            return {"user": None, "model": 1, "items": items, "fallback": "popular"}
+            popular = np.array([self._item_row(one["item"]) for one in self.columns.search("", k)])
+            listed = listed_items(self.columns, popular, [None] * len(popular))
+            return {"user": None, "model": 1, "items": plain(listed), "fallback": "popular"}
         model, row = self.row_of(user, history)
         muted, boosts = _choices(model, row, mute, boost)
         found = to_polars(
@@ -240,13 +199,8 @@ class PageAnswers:
         muted, boosts = _choices(model, row, mute, boost)
         allowed = self._allowed(include, exclude)
         found = shelves(model, model.train_.users[row], k, mute=muted, boost=boosts, items=allowed, profile=False)
-        names = self._names(user_interests(model, model.train_.users[row], "shelves"))
-        return {
-            "user": user,
-            "shelves": [
-                {**self._shelf(model, row, one, boosts, because), "name": names[one.interest]} for one in found
-            ],
-        }
+        answers = shelf_answers(self.columns, model, row, list(found), muted, boosts, because)
+        return {"user": user, "model": 1, "shelves": plain(answers)}
 
     def interests(self, user: Any = None, *, history: Sequence[Any] | None = None) -> Json:
         """The interests, where they are on the map, and which past item belongs to which."""
@@ -254,49 +208,13 @@ class PageAnswers:
         if ScoringIndex(model, threads=1).interest_space is None:
             past = [{**self.columns.named(at), "interest": None} for at in self._past(model, row)]
             return {"user": user, "interests": [], "history": past}
-        view = user_interests(model, model.train_.users[row], "interests")
-        names = self._names(view)
-        profile = model.profiles.get(model.train_.users[row])
-        places = interest_places(model, row)
-        found = []
-        for x in np.argsort(-view.weights, kind="stable").tolist():
-            past = [self.columns.named(at) for at in view.past_of([x]).tolist()]
-            found.append(
-                {
-                    "interest": x,
-                    "name": names[x],
-                    "share": float(view.weights[x]),
-                    "muted": profile is not None and x in profile.muted,
-                    "boost": 1.0 if profile is None else profile.boosts.get(x, 1.0),
-                    "x": round(places[x][0], 4),
-                    "y": round(places[x][1], 4),
-                    "items": past[:12],
-                }
-            )
-        assigned = zip(view.past.tolist(), view.assigned_interest.tolist(), strict=True)
-        past = [{**self.columns.named(at), "interest": x} for at, x in assigned]
-        return {"user": user, "interests": found, "history": past}
+        found, history = interest_answers(self.columns, model, row, *_choices(model, row, None, None))
+        return {"user": user, "model": 1, "interests": plain(found), "history": plain(history)}
 
     def explanation(self, user: Any = None, item: Any = None, *, history: Sequence[Any] | None = None) -> Json:
         """Why an item is recommended, in a sentence and in numbers."""
         model, row = self.row_of(user, history)
-        at = self._item_row(item)
-        found = explain(model, model.train_.users[row], model.train_.items[at], _BECAUSE)
-        shown = [(one, title, share) for one, title, share in found.because] or [
-            (one, title, 1 / (1 + max(0.0, gap))) for one, title, gap in found.beside
-        ]
-        ids = json_ids(pl.Series([one for one, _, _ in shown], dtype=model.train_.items.series.dtype))
-        names = [] if found.interest is None else self._names(user_interests(model, found.user, "explanations"))
-        return {
-            "user": user,
-            **self.columns.named(at),
-            "text": explanation_words(model, found),
-            "interest": found.interest,
-            "interest_name": None if found.interest is None else names[found.interest],
-            "because": [{"item": one, "title": t, "weight": w} for one, (_, t, w) in zip(ids, shown, strict=True)],
-            "distance": found.distance,
-            "rank": found.rank,
-        }
+        return plain(explanation_answer(self.columns, model, row, self._item_row(item), user))
 
     # ---- parts of them ---------------------------------------------------------------------------------------
 
@@ -310,11 +228,8 @@ class PageAnswers:
         because: bool = True,
     ) -> list[Json]:
         """A list of the user at this row of the model: rows of items, their scores and interests."""
-        reasons = self._reasons(model, row, items) if because else None
-        return [
-            self._item(at, rank, score, x, None if reasons is None else reasons[rank - 1])
-            for rank, (at, score, x) in enumerate(zip(items.tolist(), scores, interests, strict=True), 1)
-        ]
+        behind = past_behind(self.columns, ScoringIndex(model, threads=1), row, items) if because else None
+        return plain(listed_items(self.columns, items, scores, interests, None, behind))
 
     def row_of(self, user: Any, history: Sequence[Any] | None = None) -> tuple[Recommender, int]:
         """The model that knows this person, and the person's row in it."""
@@ -352,45 +267,10 @@ class PageAnswers:
         without = {self._item_row(item) for item in exclude or ()}
         return ids.take(np.array([row for row in rows if row not in without], dtype=np.int64)).to_list()
 
-    def _names(self, view: UserInterests) -> list[str]:
-        columns = self.columns
-        return interest_names(view, lambda rows: [columns.titles[at] or columns.ids[at] for at in rows.tolist()])
-
     def _past(self, model: Recommender, row: int) -> list[int]:
         train = model.train_
         past: list[int] = train.indices[train.offsets[row] : train.offsets[row + 1]].tolist()
         return past
-
-    def _item(
-        self, row: int, rank: int, score: float | None, interest: int | None = None, because: list[Json] | None = None
-    ) -> Json:
-        found = {**self.columns.described(row), "rank": rank, "score": score, "interest": interest}
-        return found if because is None else {**found, "because": because}
-
-    def _shelf(self, model: Recommender, row: int, shelf: Shelf, boosts: Mapping[int, float], because: bool) -> Json:
-        rows = model.train_.items.find(shelf.items)
-        past = model.train_.items.find(shelf.because).tolist()
-        return {
-            "interest": shelf.interest,
-            "interests": list(shelf.interests),
-            "share": shelf.weight,
-            "weight": shelf.weight,
-            "muted": False,
-            "boost": max(boosts.get(x, 1.0) for x in shelf.interests),
-            "reasons": [self.columns.named(at) for at in past],
-            "items": self.items(model, row, rows, shelf.scores, shelf.item_interests, because),
-        }
-
-    def _reasons(self, model: Recommender, row: int, items: NDArray[np.integer[Any]]) -> list[list[Json]]:
-        """For each of these items the past items that matter most, as the model can say."""
-        found = reasons(ScoringIndex(model, threads=1), row, items, _BECAUSE)
-        return [
-            [
-                {**self.columns.named(at), "weight": weight}
-                for at, weight in zip(past.tolist(), weights.tolist(), strict=True)
-            ]
-            for past, weights in found
-        ]
 
 
 def _choices(
@@ -402,10 +282,6 @@ def _choices(
     return muted, {x: factor for x, factor in (profile.boosts if boost is None else boost).items() if factor != 1}
 
 
-def _has_evidence(model: Recommender) -> bool:
-    rows = np.flatnonzero(model.train_.user_counts > 0)
-    return bool(len(rows)) and model.evidence(int(rows[0]), 0) is not None
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+def plain(found: Any) -> Any:
+    """Answers as JSON has them."""
+    return [asdict(one) for one in found] if isinstance(found, list) else asdict(found)

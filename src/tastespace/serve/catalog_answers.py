@@ -15,7 +15,8 @@ from tastespace.answer_types import (
     Map,
 )
 from tastespace.data.ids import rows_at
-from tastespace.recommend.user_interests import user_interests
+from tastespace.explore.model_facts import example_users
+from tastespace.explore.person_answers import listed_items
 from tastespace.serve.json_ids import json_ids
 from tastespace.serve.list_maker import ListMaker
 from tastespace.serve.schemas import (
@@ -27,7 +28,6 @@ from tastespace.serve.schemas import (
 from tastespace.serve.served_model import ServedModel
 
 _MOST_WORDS = 10
-_EXAMPLES = 200  # users of whom the ones with the most even tastes are shown first
 _SAMPLED = 20_000  # interactions that say how near past items usually are
 
 
@@ -62,7 +62,7 @@ class CatalogAnswers:
             mask = _with_words(served, text, names, served.train.users.series)
             rows = _first(np.flatnonzero(mask)[:limit], served.train.users.series, text, limit)
         else:
-            rows = served.kept("examples", self._examples)[:limit]
+            rows = served.kept("examples", lambda: example_users(served.model))[:limit]
         shown = [None] * len(rows) if served.user_names is None else rows_at(served.user_names, rows).to_list()
         return FoundUsers(
             [
@@ -71,20 +71,6 @@ class CatalogAnswers:
             ]
         )
 
-    def _examples(self) -> NDArray[np.int64]:
-        """Users with a history of usual length; those whose items are spread evenly over their interests come first."""
-        served = self._served
-        counts = served.train.user_counts
-        able = np.flatnonzero((counts > 0) & (counts >= np.median(counts[counts > 0]) if counts.any() else False))
-        able = able[:_EXAMPLES]
-        if not served.model.has_interests:
-            return able
-        spread = []
-        for row in able:
-            weights = user_interests(served.model, served.train.users[int(row)], "interests").weights
-            spread.append(-(weights * np.log(np.maximum(weights, 1e-12))).sum())
-        return able[np.argsort(-np.array(spread), kind="stable")] if len(able) else able
-
     def similar(self, item: Any, k: int) -> SimilarAnswer:
         """Items like an item."""
         served = self._served
@@ -92,7 +78,7 @@ class CatalogAnswers:
         found = served.index.similar_items(np.array([row]), k)
         space = served.model.item_space()
         distances = (-found.scores).tolist() if space is not None and space.metric == "l2" else None
-        items = self._lists.items(found.rows, found.scores.tolist(), None, distances)
+        items = listed_items(served, found.rows, found.scores.tolist(), None, distances)
         at = np.array([row])
         return SimilarAnswer(served.ids_at(at)[0], served.titles_at(at)[0], items)
 

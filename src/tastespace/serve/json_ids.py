@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace.data.ids import IdMap, is_valid_text, parse_ids
+from tastespace.explore.model_facts import type_name
 from tastespace.serve.http_errors import HttpError
 
 _WORDS = {str: "text", bool: "true or false", int: "integer", float: "number"}
@@ -115,9 +116,3 @@ def _wrong_type(ids: IdMap, given: Any, kind: str) -> HttpError:
         f"the {kind} id {shown_id(given)} ({_WORDS[type(given)]}) is not of the type of the model's {kind} ids.",
         f"Give {expected} such as {shown_id(ids[0])}." if len(ids) else "",
     )
-
-
-def type_name(ids: IdMap) -> str:
-    """The type of ids in a word."""
-    kind = ids.series.dtype
-    return "integer" if kind.is_integer() else "text" if kind == pl.String else str(kind).lower()

@@ -14,13 +14,9 @@ import polars as pl
 from msgspec.json import Encoder
 from numpy.typing import NDArray
 
-from tastespace.answer_types import (
-    Item,
-    PastItem,
-    Recommendations,
-)
+from tastespace.answer_types import Item, Recommendations
+from tastespace.explore.person_answers import listed_items, past_behind
 from tastespace.models.base import Recommender
-from tastespace.recommend.reasons import reasons
 from tastespace.recommend.request import Request
 from tastespace.recommend.rules import Rules
 from tastespace.recommend.scoring import ScoringIndex, TopK
@@ -249,10 +245,11 @@ class ListMaker:
         interests = found.interests if index.model.has_interests else None
         reasons = (
             [one for user, (start, end) in zip(users, pairwise(ends), strict=True)
-             for one in self.because(index, user, found.rows[start:end])]
+             for one in past_behind(self.served, index, user, found.rows[start:end])]
             if because else None
         )  # fmt: skip
-        listed = self.items(
+        listed = listed_items(
+            self.served,
             found.rows,
             found.scores.tolist(),
             None if interests is None else interests.tolist(),
@@ -262,51 +259,6 @@ class ListMaker:
         )
         return [listed[start:end] for start, end in pairwise(ends)]
 
-    def items(
-        self,
-        rows: NDArray[np.integer[Any]],
-        scores: Sequence[float | None],
-        interests: Sequence[int] | None = None,
-        distances: Sequence[float] | None = None,
-        because: Sequence[list[PastItem]] | None = None,
-        ranks: Sequence[int] | None = None,
-    ) -> list[Item]:
-        """Items at these rows, in this order, with what is known of each; without ranks they are numbered."""
-        served = self.served
-        return [
-            Item(
-                item,
-                title,
-                category,
-                at + 1 if ranks is None else ranks[at],
-                scores[at],
-                None if interests is None else interests[at],
-                None if distances is None else distances[at],
-                None if because is None else because[at],
-            )
-            for at, (item, title, category) in enumerate(
-                zip(served.ids_at(rows), served.titles_at(rows), served.categories_at(rows), strict=True)
-            )
-        ]
-
-    def because(self, index: ScoringIndex, row: int, items: NDArray[np.integer[Any]]) -> list[list[PastItem]]:
-        """The past items behind each of these items."""
-        found = reasons(index, row, items)
-        if not found:
-            return []
-        past = np.concatenate([rows for rows, _ in found])
-        named = [
-            PastItem(item, title, weight)
-            for item, title, weight in zip(
-                self.served.ids_at(past),
-                self.served.titles_at(past),
-                np.concatenate([values for _, values in found]).tolist(),
-                strict=True,
-            )
-        ]
-        ends = np.cumsum([0, *(len(rows) for rows, _ in found)]).tolist()
-        return [named[start:end] for start, end in pairwise(ends)]
-
     def _popular(self, options: ListOptions) -> list[Item]:
         """The most popular items that the request allows, for people of whom nothing is known."""
         allowed = self.allowed(options)
@@ -315,7 +267,9 @@ class ListMaker:
         request = Request(options.k, filter=allowed, threads=1, rules=options.rules)
         frame = TopKLists(self.served.model, request).popular(pl.Series("user", [0]))
         rows = self.served.train.items.find(frame["item"])
-        return self.items(rows, [None] * len(rows), because=[[] for _ in rows] if options.because else None)
+        return listed_items(
+            self.served, rows, [None] * len(rows), because=[[] for _ in rows] if options.because else None
+        )
 
 
 def _lists_of(

@@ -19,13 +19,13 @@ from tastespace.data.categories import category_column, category_rows
 from tastespace.data.ids import rows_at
 from tastespace.errors import ModelFileError
 from tastespace.explore.item_places import CatalogMap, catalog_map
+from tastespace.explore.model_facts import model_facts, plain_value
 from tastespace.models.base import Recommender
-from tastespace.recommend.mix_options import mixes_of
 from tastespace.recommend.request import attribute_frame
 from tastespace.recommend.scoring import ScoringIndex
 from tastespace.serve.filter_language import item_mask
 from tastespace.serve.http_errors import HttpError
-from tastespace.serve.json_ids import id_from_text, json_ids, shown_id, type_name
+from tastespace.serve.json_ids import id_from_text, json_ids, shown_id
 from tastespace.serve.model_checksum import model_checksum
 from tastespace.serve.schemas import Can, ModelAnswer
 from tastespace.store import inspect, load
@@ -200,35 +200,20 @@ class ServedModel:
     @cached_property
     def info(self) -> ModelAnswer:
         """What `GET /v1/model` says, but for the generation."""
-        model, train, space = self.model, self.train, self.index.interest_space
         try:
             stored = inspect(self.path)
         except ModelFileError:  # replaced while it was opened; the watcher opens the new one
             stored = {}
-        explains = space is not None or _has_evidence(model)
+        facts = model_facts(self.model)
         return ModelAnswer(
             name=self.path.name,
-            class_=type(model).__name__,
-            parameters={name: _plain(value) for name, value in model.get_params(deep=False).items()},
+            class_=facts.pop("class"),
+            can=Can(**facts.pop("can")),
             version=str(stored.get("version") or tastespace.__version__),
             fitted=stored.get("created"),
             generation=self.generation,
-            n_users=train.n_users,
-            n_items=train.n_items,
-            n_interactions=train.n_interactions,
-            has_interests=model.has_interests,
-            n_interests=int(np.diff(space.user_offsets).max(initial=0)) if space is not None else None,
-            id_types={"user": type_name(train.users), "item": type_name(train.items)},
-            item_columns=[] if train.item_attributes is None else train.item_attributes.columns[1:],
-            category_column=self.category_column,
-            metrics={name: _plain(value) for name, value in (stored.get("metrics") or {}).items()},
-            can=Can(
-                fold_in=model.supports_fold_in,
-                features=model.supports_cold_start,
-                explain=explains,
-                shelves=space is not None,
-                mix=list(mixes_of(self.index)),
-            ),
+            metrics={name: plain_value(value) for name, value in (stored.get("metrics") or {}).items()},
+            **facts,
         )
 
     def kept(self, key: Hashable, make: Callable[[], Value]) -> Value:
@@ -244,22 +229,3 @@ class ServedModel:
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return found
-
-
-def _has_evidence(model: Recommender) -> bool:
-    rows = np.flatnonzero(model.can_serve(np.arange(model.train_.n_users)))[:1]
-    return len(rows) > 0 and model.evidence(int(rows[0]), 0) is not None
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON has it; others as their text."""
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, (float, np.floating, np.integer)):
-        number = value.item() if isinstance(value, np.generic) else value
-        return number if np.isfinite(number) else str(number)
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
-    return str(value)

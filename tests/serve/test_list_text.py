@@ -1,0 +1,69 @@
+"""Lists as JSON by the kernel: the text that a JSON encoder would write."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tastespace import _native
+
+
+def texts_of(**changed):
+    texts = [b'{"item":1,"title":"a"', b',"category":null', b'{"item":2,"title":"\\"b"', b',"category":"x"']
+    ends = np.cumsum([0, *map(len, texts)])
+    given = {
+        "item_texts": b"".join(texts),
+        "text_offsets": ends[::2].copy(),
+        "text_cuts": ends[1::2].copy(),
+        "ends": np.array([0, 2, 2, 3]),
+        "rows": np.array([1, 0, 1], dtype=np.int32),
+        "ranks": np.array([1, 2, 1], dtype=np.int32),
+        "scores": np.array([-0.1, 1e-9, 3.0], dtype=np.float32),
+        "interests": np.array([2, 0, 1], dtype=np.int32),
+        "distances": None,
+        "reasons": np.array([[0, 1], [1, -1], [-1, -1]], dtype=np.int32),
+        "weights": np.array([[0.5, 1.0], [0.25, 0.0], [0.0, 0.0]]),
+        **changed,
+    }
+    return _native.list_texts(**given)
+
+
+def test_entries_are_written_with_all_their_digits():
+    first, empty, last = texts_of()
+    assert empty == b""
+    found = json.loads(b"[%b]" % first)
+    a, b = {"item": 1, "title": "a"}, {"item": 2, "title": '"b'}
+    known = {"interest": 2, "distance": None}
+    assert found[0] == {**b, "category": "x", "rank": 1, "score": float(np.float32(-0.1)), **known,
+                        "because": [{**a, "weight": 0.5}, {**b, "weight": 1.0}]}  # fmt: skip
+    assert found[1]["score"] == float(np.float32(1e-9))
+    assert found[1]["because"] == [{**b, "weight": 0.25}]
+    assert b'"score":3.0,' in last  # a fraction, as an encoder writes it
+    assert json.loads(last)["because"] == []
+    plain = texts_of(interests=None, reasons=None, weights=None, distances=np.ones(3, dtype=np.float32))
+    assert json.loads(plain[2]) == {**b, "category": "x", "rank": 1, "score": 3.0, "interest": None, "distance": 1.0,
+                                    "because": None}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["scores", "distances", "weights"])
+def test_a_list_with_a_number_that_json_does_not_have_is_not_written(name):
+    shape = (3, 2) if name == "weights" else 3
+    values = np.zeros(shape, dtype=np.float64 if name == "weights" else np.float32)
+    values.ravel()[0] = np.nan
+    assert [one is None for one in texts_of(**{name: values})] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rows": np.array([1, 2, 0], dtype=np.int32)},
+        {"ranks": np.array([1], dtype=np.int32)},
+        {"ends": np.array([0, 2])},
+        {"text_cuts": np.array([1000, 2000])},
+        {"reasons": np.full((3, 2), 2, dtype=np.int32)},
+        {"weights": None},
+    ],
+)
+def test_sizes_and_rows_are_checked(changed):
+    with pytest.raises(ValueError, match=":"):
+        texts_of(**changed)
