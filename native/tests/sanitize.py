@@ -5,8 +5,8 @@
 2. Thread sanitizer (clang, libomp, archer): a C++ driver runs the parallel kernels with four threads. It must find
    nothing there, and must find the race that the driver plants on request.
 
-Needs GCC with libasan; clang, libomp and compiler-rt for the second part. Debian:
-`apt-get install clang libomp-dev libclang-rt-dev` (libarcher comes with libomp-dev).
+Needs GCC with libasan; clang, libomp and compiler-rt for the second part. On Debian `.ci/install-services sanitizers`
+installs them (packages cmake, g++, clang, libomp-dev, which has libarcher, and libclang-rt-dev).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def threads() -> None:
     sys.stdout.write("the planted race was found\n")
 
 
-INSTALL = "Debian: apt-get install clang libomp-dev libclang-rt-dev. Or give --only address."
+INSTALL = "Debian: .ci/install-services sanitizers. Or give --only address."
 
 
 def require_tools(only: str | None) -> None:
@@ -147,9 +147,9 @@ def require_tools(only: str | None) -> None:
     if only != "threads":
         for tool in ("cmake", "gcc"):
             if shutil.which(tool) is None:
-                sys.exit(f"{tool} is not there. Debian: apt-get install cmake g++.")
+                sys.exit(f"{tool} is not there. Debian: .ci/install-services sanitizers.")
         if not Path(subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()).is_absolute():
-            sys.exit("libasan.so is not there. Debian: apt-get install g++.")
+            sys.exit("libasan.so is not there. Debian: .ci/install-services sanitizers.")
     if only != "address":
         if shutil.which("clang++") is None:
             sys.exit(f"clang++ is not there. {INSTALL}")
