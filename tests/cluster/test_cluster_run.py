@@ -11,6 +11,7 @@ from same_models import same
 
 import tastespace as ts
 from tastespace.cluster import ClusterOptions, fit_on_cluster, lists_on_cluster
+from tastespace.cluster.cluster_fit import begin
 from tastespace.cluster.partitions import partition_of
 from tastespace.cluster.storage import DamagedFileError, Storage
 from tastespace.errors import ClusterError, ParameterError, TrainingError
@@ -49,6 +50,15 @@ def test_same_seed_and_partitions_same_bits_and_a_usable_model(model, parts, tmp
     assert len(first.recommend_for([train.items.series.to_list()[:4]], k=3)) == 3
     if not isinstance(model, BPR):
         first.partial_fit(test.subset(test.row_of_each() < 10), epochs=1)  # the optimizer's state is there
+
+
+def test_the_default_number_of_rounds_follows_from_the_epochs(parts, tmp_path):
+    train, _, _ = parts
+    for epochs, expected in ((40, 10), (60, 8)):
+        model = BPR(dim=2, epochs=epochs)
+        storage = Storage(str(tmp_path / str(epochs)))
+        begin(storage, model, train, None, ClusterOptions("inline", partitions=2))
+        assert storage.read_facts("run.json")["rounds_per_epoch"] == expected
 
 
 def test_partitions_learn_what_one_process_learns(parts):

@@ -91,7 +91,8 @@ def fit(
         int | None, typer.Option(help="With --cluster: parts of the users, 8 by default; the result depends on it.")
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="With --cluster: how often items are combined in an epoch, 8 by default.")
+        int | None,
+        typer.Option(help="With --cluster: how often items are combined in an epoch; 8, or more below 50."),
     ] = None,
     compress: Annotated[
         bool | None, typer.Option("--compress", help="With --cluster: send changes in half precision.")

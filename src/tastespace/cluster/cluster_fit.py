@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -42,8 +43,8 @@ class ClusterOptions:
     machine), ``"processes:4"`` (processes without Dask) or ``"inline"`` (this process)."""
     partitions: int = 8
     """Parts of the users. More of them need less memory each; the items are learned a little less exactly."""
-    rounds_per_epoch: int = 8
-    """How often in an epoch the partitions' changes of the items are combined."""
+    rounds_per_epoch: int | None = None
+    """How often in an epoch the partitions' changes of the items are combined. None: see `default_rounds`."""
     storage: str | None = None
     """Folder or address (s3://, ...) that driver and workers reach. A run that was stopped goes on there. None: a
     temporary folder, for workers on this machine."""
@@ -55,9 +56,23 @@ class ClusterOptions:
 
     def __post_init__(self) -> None:
         require_whole("partitions", self.partitions)
-        require_whole("rounds_per_epoch", self.rounds_per_epoch)
+        if self.rounds_per_epoch is not None:
+            require_whole("rounds_per_epoch", self.rounds_per_epoch)
         if self.item_shards is not None:
             require_whole("item_shards", self.item_shards)
+
+
+def default_rounds(partitions: int, epochs: int) -> int:
+    """How often in an epoch changes are combined: 8 times, or so often that a short training has 400 rounds.
+
+    Partitions fall behind one process in the first epochs, the less the more rounds there are, and catch up later:
+    docs/scaling.md has the figures. More than 32 are never chosen, because each costs reading and writing. One partition
+    has nobody to combine with.
+
+    >>> default_rounds(8, 50), default_rounds(8, 20), default_rounds(8, 2), default_rounds(1, 50)
+    (8, 20, 32, 1)
+    """
+    return 1 if partitions == 1 else min(32, max(8, math.ceil(400 / epochs)))
 
 
 def as_options(cluster: Any) -> ClusterOptions:
@@ -130,7 +145,7 @@ def fit_files(
                 storage,
                 chosen,
                 partitions=options.partitions,
-                rounds_per_epoch=options.rounds_per_epoch,
+                rounds_per_epoch=_rounds(options, chosen),
                 compress=options.compress,
                 item_shards=options.item_shards,
                 data={"files": fingerprint_of(paths, columns)},
@@ -170,7 +185,7 @@ def begin(
         storage,
         model,
         partitions=options.partitions,
-        rounds_per_epoch=options.rounds_per_epoch,
+        rounds_per_epoch=_rounds(options, model),
         compress=options.compress,
         item_shards=options.item_shards,
         data={"train": train.fingerprint(), "valid": None if usable is None else usable.fingerprint()},
@@ -237,6 +252,10 @@ def lists_on_cluster(storage: str, out: str, cluster: Any, k: int = 10, threads:
 def within(options: ClusterOptions, name: str) -> ClusterOptions:
     """The same options with a place of its own in the storage, for one of several runs."""
     return options if options.storage is None else replace(options, storage=f"{options.storage}/{name}")
+
+
+def _rounds(options: ClusterOptions, model: DPCML | BPR) -> int:
+    return options.rounds_per_epoch or default_rounds(options.partitions, model.epochs)
 
 
 @contextmanager
