@@ -1,6 +1,7 @@
 """The comparison with other libraries: one evaluator for all lists, and a page that follows from the committed logs."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -96,6 +97,18 @@ def test_the_page_follows_from_the_logs(modules, tmp_path):
         log = json.loads(path.read_text(encoding="utf-8"))
         assert "/root" not in str(log)
         assert "/tmp" not in str(log)
+        if log.get("title") == "tuning" and "error" not in log:
+            assert log["budget_cpu_seconds"] == 60  # the same for all
         if "title" in log:
             assert log["command"].startswith(f"python benchmarks/peers/run_{log['library']}.py ")
             assert "error" in log or (log["seed"] == 0 and log["versions"][log["library"]])
+
+
+def test_processor_seconds_stand_where_the_machine_was_busy(modules, tmp_path):
+    """A cell without times by the clock; and the seconds of processes that have ended count."""
+    page, runner = modules["page"], modules["runner"]
+    assert page._cpu({"train_cpu_seconds": 12.34}, "train_seconds") == "*12.3 cpu*"
+    assert page._cpu({}, "one_person_ms") == page._cpu({}, "train_seconds") == "–"
+    before = runner.cpu_seconds()
+    subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+    assert runner.cpu_seconds() > before

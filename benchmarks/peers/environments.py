@@ -21,12 +21,11 @@ class Library:
     install: tuple[tuple[str, ...], ...]
     imports: str
     methods: tuple[str, ...]
-    tuned: bool = True
 
 
 TORCH = ("torch==2.13.0",)  # by its exact version: a range may take a build for graphics cards
 LIBRARIES = {
-    "tastespace": Library((), "import tastespace; tastespace.DPCML", ("fit", "dpcml", "ease"), tuned=False),
+    "tastespace": Library((), "import tastespace; tastespace.DPCML", ("fit", "dpcml", "ease")),
     "implicit": Library(
         (("implicit==0.7.3",),), "from implicit.als import AlternatingLeastSquares", ("als", "bpr", "cosine")
     ),
@@ -72,6 +71,8 @@ def environment(library: str, folder: Path, log_file: Path, wheel: Path | None) 
         "size_mb": round((_size(folder / library) - _size(empty)) / 1e6, 1),
         "versions": {name: number for name, number in versions.items() if name not in ("pip", "setuptools")},
     }
+    if log_file.exists() and (before := json.loads(log_file.read_text()))["versions"] == log["versions"]:
+        log |= {name: value for name, value in before.items() if name not in log}  # the import was timed already
     log_file.write_text(json.dumps(log, indent=1) + "\n")
 
 

@@ -1,11 +1,25 @@
-"""tastespace: the default recipe with the same two minutes, DPCML and EASE."""
+"""tastespace: the default recipe with two minutes, DPCML and EASE; for the tuned row SparseEASE and ALS besides."""
 
 from runner import SEED, K, main
 
 import tastespace as ts
+from tastespace.models import ALS, SparseEASE
 
 DEFAULTS = {"fit": {"minutes": 2.0}, "dpcml": {}, "ease": {}}
-GRID = []  # `ts.fit` chooses by itself
+GRID = [
+    ("ease", {"regularization": 200.0}),
+    ("dpcml", {}),
+    ("ease", {"regularization": 500.0}),
+    ("sparse-ease", {"n_neighbors": 100, "regularization": 30.0}),
+    ("ease", {"regularization": 50.0}),
+    ("als", {"dim": 64, "alpha": 8.0, "regularization": 30.0, "frequency_power": 1.0}),
+    ("ease", {"regularization": 100.0}),
+    ("dpcml", {"n_negatives": 10, "n_interests": 3}),
+    ("ease", {"regularization": 1000.0}),
+    ("sparse-ease", {"n_neighbors": 300, "regularization": 100.0}),
+]
+CLASSES = {"dpcml": ts.DPCML, "ease": ts.EASE, "sparse-ease": SparseEASE, "als": ALS}
+SEEDED = ("dpcml", "als")
 
 
 def prepare(table):
@@ -26,10 +40,9 @@ class Fitted:
 def fit(method, parameters, data, table):
     if method == "fit":
         model = ts.fit(data, seed=SEED, progress=False, **parameters)
-    elif method == "dpcml":
-        model = ts.DPCML(seed=SEED, **parameters).fit(data, progress=False)
     else:
-        model = ts.EASE(**parameters).fit(data, progress=False)
+        seed = {"seed": SEED} if method in SEEDED else {}
+        model = CLASSES[method](**seed, **parameters).fit(data, progress=False)
     return Fitted(model, table.people)
 
 

@@ -22,7 +22,7 @@ from tastespace.models.table_data import interactions_from
 from tastespace.recipe.choice import choose
 from tastespace.recipe.recipe_report import make_report, report_without_choice
 from tastespace.recipe.reference_rows import reference_rows
-from tastespace.recipe.searches import families
+from tastespace.recipe.searches import ALWAYS_TRIED, families
 from tastespace.recipe.short_names import short_name
 from tastespace.recipe.trials import Budget, run_trials
 from tastespace.threads import resolve_threads
@@ -62,7 +62,8 @@ def fit(
         data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
         user, item: Names of the columns of a frame.
         minutes: Time for all of it, by default 2 for up to 100,000 interactions, and more for more: see
-            `default_minutes`. At least one model is fitted, however small the budget.
+            `default_minutes`. At least two models are tried, however small the budget: a
+            linear one and one with several vectors.
         trials: Number of models to try, instead of ``minutes``: gives the same model every time.
         seed: Of the held-out part and of the models.
         threads: 0 means all cores.
@@ -100,8 +101,8 @@ def fit(
             return _without_choice(whole, threads, notes, _NONE_FITTED, began)
         report("choosing the blend")
         choice = choose(done, held_out, threads)
-        if budget.seconds is not None and len(done) == 1:
-            notes.append(f"The budget of {minutes:g} minutes was used up by the first model; give more for a choice.")
+        if budget.seconds is not None and len(done) <= len(ALWAYS_TRIED):
+            notes.append(f"The budget of {minutes:g} minutes was used up by the first models; give more for a choice.")
         references = reference_rows(done, train, held_out, budget, threads)
         notes += parts.notes
         found = replace(make_report(done, choice, notes, seconds=0.0), references=references, held_out=parts.how)

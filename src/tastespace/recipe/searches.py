@@ -18,6 +18,8 @@ from tastespace.models import ALS, CML, DPCML, EASE, CategoryPopular, Recommende
 Search = Generator[Recommender, float, None]
 Value = TypeVar("Value")
 
+ALWAYS_TRIED = ("linear", "several vectors")
+"""Families with one model at least, however small the budget: a blend without vectors has no shelves."""
 _MIN_GAIN = 0.003  # relative, from which a value counts as better
 _EASE_LIMIT = 6_000  # users or items, whichever are fewer: above, its closed form takes too long
 _SMALL = 2_000_000  # interactions times dimension / 100 up to which the largest dimension is tried

@@ -18,7 +18,7 @@ from tastespace.evaluation import evaluate
 from tastespace.models import Recommender
 from tastespace.models.blend_weights import Accuracy
 from tastespace.models.trained_base import TrainedRecommender
-from tastespace.recipe.searches import Family
+from tastespace.recipe.searches import ALWAYS_TRIED, Family
 from tastespace.recipe.short_names import short_name
 
 log = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ class Budget:
         if self.trials is not None:
             return len(done) < self.trials
         assert self.seconds is not None
-        if not done:
-            return True
+        if not done or (family.name in ALWAYS_TRIED and all(trial.family != family.name for trial in done)):
+            return True  # a model with several vectors stops training after a second then
         last = {trial.family: trial.seconds for trial in done}
         estimate = _SLOWER * last.get(family.name, last.get(family.like or "", family.seconds))
         return self.elapsed + estimate + self.reserve(done) < self.seconds

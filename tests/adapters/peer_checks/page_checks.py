@@ -21,7 +21,7 @@ def blocks():
                 yield pytest.param(found[0], code, id=f"{page.relative_to(DOCS)}-{peer[1]}")
 
 
-@pytest.mark.parametrize(("before", "code"), blocks())
+@pytest.mark.parametrize(("before", "code"), list(blocks()))
 def test_a_block_of_a_page_runs(before, code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}

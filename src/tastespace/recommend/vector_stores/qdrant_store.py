@@ -33,7 +33,7 @@ class QdrantStore(VectorStore):
 
     def _connect(self) -> None:
         try:
-            import qdrant_client
+            import qdrant_client.models
         except ImportError as problem:
             raise missing("export", "qdrant:// addresses need qdrant-client") from problem
         self._models = qdrant_client.models
