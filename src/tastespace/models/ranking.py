@@ -200,17 +200,18 @@ class BlockRanker:
             return None
         if self._candidates is not None and len(self._candidates) < _FEW_CANDIDATES * n_items:
             return None
-        text = items.utf8() if items.numbers is None else (None, None)
+        text_offsets, text = items.utf8() if items.numbers is None else (None, None)
         return _native.OneUserLists(
             *self._vectors,
             *self._exact,
             *self._excluded,
             self._k,
             self._allowed,
-            users.numbers,
-            items.numbers,
-            *text,
-            with_interests,
+            user_ids=users.numbers,
+            item_ids=items.numbers,
+            text_offsets=text_offsets,
+            text=text,
+            with_interests=with_interests,
         )
 
     # ---- among candidates: the kernels see them as the only items, and the users of a block as the only users --------

@@ -43,7 +43,7 @@ class Request(NamedTuple):
     profile: bool = False
     """Whether the users' profiles apply; those who only evaluate or reorder lists leave them out."""
     titles: bool | str = False
-    index: str = "exact"
+    index: str = "exact"  # type: ignore[assignment]  # instead of the method of tuples, which nobody needs here
 
     @property
     def is_plain(self) -> bool:
