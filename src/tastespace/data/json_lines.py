@@ -13,6 +13,7 @@ import polars as pl
 
 from tastespace.data.text_files import TextFile
 from tastespace.errors import DataError
+from tastespace.interrupts import interruptible
 from tastespace.threads import require_polars
 
 _ENDINGS = (".jsonl", ".ndjson", ".json")
@@ -70,7 +71,7 @@ class JsonLinesTable:
         if not content.strip():
             raise DataError(f"{self.name}: the file holds only blank lines.")
         try:
-            found = dict(pl.scan_ndjson(content, infer_schema_length=None).collect_schema())
+            found = dict(interruptible(lambda: pl.scan_ndjson(content, infer_schema_length=None).collect_schema()))
         except _UNREADABLE as problem:
             raise self._unreadable(content, problem) from problem
         if not found:
@@ -80,7 +81,7 @@ class JsonLinesTable:
     def _parse(self) -> pl.DataFrame:
         content = self._content()
         try:
-            frame = pl.scan_ndjson(content, schema=self._kept).collect()
+            frame = interruptible(lambda: pl.scan_ndjson(content, schema=self._kept).collect())
         except _UNREADABLE as problem:
             raise self._unreadable(content, problem) from problem
         if b"\\ud" in content.lower():  # half of a surrogate pair, of which polars makes a zero character
