@@ -55,7 +55,7 @@ EXTRAS = {
     "sklearn": Extra(("scikit-learn>=1.6",), "GridSearchCV and other searches of scikit-learn"),
     "mlflow": Extra(("mlflow-skinny>=3", "pandas>=2.1"), "models as MLflow models"),
     "surprise": Extra(("scikit-surprise>=1.1.4", "pandas>=2.1"), "data of scikit-surprise"),
-    "lenskit": Extra(("lenskit>=2025.3",), "models as LensKit components"),
+    "lenskit": Extra(("lenskit>=2025.6",), "models as LensKit components"),
     "rectools": Extra(("rectools>=0.13",), "models as RecTools models"),
     "docs": Extra(
         (

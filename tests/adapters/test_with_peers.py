@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 CHECKS = Path(__file__).parent / "peer_checks"
-PEERS = ("lenskit>=2025.3", "rectools>=0.13", "pyarrow>=20,<21")
+PEERS = ("lenskit>=2025.6", "rectools>=0.13", "pyarrow>=20,<21")
 """pyarrow: newer ones do without NumPy 1."""
 
 
