@@ -66,7 +66,7 @@ def default_rounds(partitions: int, epochs: int) -> int:
     """How often in an epoch changes are combined: 8 times, or so often that a short training has 400 rounds.
 
     Partitions fall behind one process in the first epochs, the less the more rounds there are, and catch up later:
-    docs/scaling.md has the figures. More than 32 are never chosen, because each costs reading and writing. A single
+    docs/scaling.md has the figures. More than 32 are never chosen, because each costs reading and writing. One
     partition has nobody to combine with.
 
     >>> default_rounds(8, 50), default_rounds(8, 20), default_rounds(8, 2), default_rounds(1, 50)

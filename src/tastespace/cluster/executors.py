@@ -174,13 +174,6 @@ class DaskExecutor:
                         f"the connection to the scheduler at {self._address} was lost. See its log; start it and its "
                         "workers again."
                     ) from problem
-                except ModuleNotFoundError as problem:
-                    if (problem.name or "").partition(".")[0] != "tastespace":
-                        raise
-                    raise InterruptedRunError(
-                        f"a worker cannot load a task ({problem}). Install the same version of tastespace on all of "
-                        "them."
-                    ) from problem
                 yield result
                 future.release()
         finally:
