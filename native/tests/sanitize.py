@@ -42,8 +42,12 @@ TESTS = [
     "tests/data/test_interactions_checks.py",
     "tests/store/test_damaged_models.py",
 ]
-# The address sanitizer's own allocator ends the process where the system gives no memory.
-DESELECTED = ("tests/training/test_extreme_sizes.py::test_memory_that_runs_out_inside_a_kernel_is_an_error_of_python",)
+DESELECTED = (
+    # The address sanitizer's own allocator ends the process where the system gives no memory.
+    "tests/training/test_extreme_sizes.py::test_memory_that_runs_out_inside_a_kernel_is_an_error_of_python",
+    # Starts processes for all variants, each of which has its turn here.
+    "tests/models/test_ranking.py::test_every_simd_variant_that_runs_here_passes",
+)
 RUNNER = """
 import sys
 sys.meta_path[:] = [one for one in sys.meta_path if "ScikitBuild" not in type(one).__name__]
