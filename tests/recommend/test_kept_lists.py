@@ -4,10 +4,14 @@ import copy
 import pickle
 
 import numpy as np
+import polars as pl
 import pytest
+from toy_models import Given
 
 import tastespace as ts
 from tastespace.errors import ParameterError
+from tastespace.models import VectorSpace
+from tastespace.recommend import topk
 from tastespace.recommend.request import Request
 from tastespace.recommend.topk import TopKLists, top_k_lists
 
@@ -63,3 +67,32 @@ def test_copies_and_pickles_hold_nothing_of_it(model):
     for other in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert other._kept_lists is None
         assert other.recommend(user, k=8).equals(expected)
+
+
+def test_a_bias_that_can_change_is_read_again(shop):
+    """A view of an array that others may write to cannot be frozen."""
+    random = np.random.default_rng(0)
+    users, items = (random.normal(size=(n, 4)).astype(np.float32) for n in (shop.n_users, shop.n_items))
+    table = random.normal(size=(shop.n_items, 2)).astype(np.float32)
+    space = VectorSpace(users, np.arange(shop.n_users + 1), items, "dot", table[:, 0])
+    model, user = Given(space, several=False).fit(shop), shop.users[3]
+    before = model.recommend(user, k=5)
+    table[:, 0] *= -9
+    after = model.recommend(user, k=5)
+    assert after.equals(copy.deepcopy(model).recommend(user, k=5))
+    assert not after.equals(before)
+
+
+def test_a_model_that_is_fitted_between_two_parts_of_a_request(model, shop, monkeypatch):
+    """As by another thread: rows of the new users must not meet the lists of the old ones."""
+    frame = shop.to_frame().select("user", "item")
+    first, user = shop.users[0], shop.users[9]
+    others = ts.Interactions.from_frame(frame.filter(pl.col("user") != first))  # each user has another row
+    expected = copy.copy(model).fit(others).recommend(user, k=5)
+    for asked in (user, [user]):
+        model.fit(shop).recommend(user, k=5)
+        stale = top_k_lists(model, Request(k=5, profile=True))
+        model.fit(others)
+        answers = iter([stale])
+        monkeypatch.setattr(topk, "top_k_lists", lambda *given, a=answers: next(a, None) or top_k_lists(*given))
+        assert model.recommend(asked, k=5).equals(expected)

@@ -231,7 +231,8 @@ def test_answers_come_in_the_library_of_the_data(make, shop, pandas_shop, shop_f
 
 
 def test_ids_come_back_in_the_type_in_which_they_went_in():
-    for user, item in ((pl.Int32, pl.UInt8), (pl.Int64, pl.String), (pl.String, pl.Int64), (pl.Date, pl.Date)):
+    kinds = ((pl.Int32, pl.UInt8), (pl.Int64, pl.String), (pl.String, pl.Int64), (pl.Date, pl.Date))
+    for user, item in (*kinds, *([(pl.Float16, pl.Float16)] if hasattr(pl, "Float16") else [])):
         frame = pl.DataFrame({"user": [1, 1, 2, 3], "item": [1, 2, 2, 3]})
         frame = frame.select(
             *(pl.col(name).cast(pl.Int32).cast(kind) for name, kind in (("user", user), ("item", item)))

@@ -18,6 +18,7 @@ from tastespace.threads import has_polars
 _MAX_IDS = 2**31 - 1
 _FEW = 64  # so many ids are looked up one by one
 _FITS_INT64 = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
+_OF_KERNELS = (*_FITS_INT64, pl.UInt64, pl.Float32, pl.Float64)  # NumPy has half precision, too, the kernels have not
 
 
 class IdMap:
@@ -38,7 +39,7 @@ class IdMap:
         own = self._ids.dtype
         self._plain_type = str if own == pl.String else int if own.is_integer() else None
         # The same memory: polars takes many times longer to look at a few values.
-        self._numbers = self._ids.to_numpy() if fits_numpy(self._ids.dtype) and not self._ids.null_count() else None
+        self._numbers = self._ids.to_numpy() if own in _OF_KERNELS and not self._ids.null_count() else None
 
     @property
     def series(self) -> pl.Series:
@@ -96,12 +97,12 @@ class IdMap:
 
     @property
     def is_simple(self) -> bool:
-        """Whether ids are numbers that NumPy has, or text."""
+        """Whether ids are numbers that the kernels take, or text."""
         return self._numbers is not None or self._plain_type is str
 
     @property
     def numbers(self) -> NDArray[Any] | None:
-        """All ids, ascending, where NumPy has numbers of their type; else None."""
+        """All ids, ascending, where they are numbers that the kernels take; else None."""
         return self._numbers
 
     def utf8(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

@@ -139,6 +139,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         self._drop_profiles()
         self._stored_index = None
         self._mapped_files = ()
+        self._kept_lists = self._kept_space = None  # they hold the vectors of an earlier fit
         self.train_, self.valid_ = data, held_out
         return self
 

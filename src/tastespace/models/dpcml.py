@@ -24,7 +24,7 @@ from tastespace.checks import (
     require_spread,
     require_whole,
 )
-from tastespace.computed_once import computed_once, is_frozen, writable
+from tastespace.computed_once import computed_once, writable
 from tastespace.data.interactions import Interactions
 from tastespace.data.mapped_arrays import new_zeros, row_blocks
 from tastespace.errors import ParameterError
@@ -439,12 +439,11 @@ class DPCML(PartitionTrained):
             and kept.user_vectors is self.user_vectors_
             and kept.user_offsets is self.user_offsets_
             and kept.item_vectors is self.item_vectors_
-            and is_frozen(kept.user_vectors)
-            and is_frozen(kept.item_vectors)
+            and kept.is_frozen
         ):
             return kept  # nothing can have changed: its checks take longer than the rest of a request
-        self._kept_space = VectorSpace(self.user_vectors_, self.user_offsets_, self.item_vectors_)
-        return self._kept_space
+        self._kept_space = space = VectorSpace(self.user_vectors_, self.user_offsets_, self.item_vectors_)
+        return space
 
     # ---- arguments of the kernel ------------------------------------------------------------------------------
 

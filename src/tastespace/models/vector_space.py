@@ -109,6 +109,17 @@ class VectorSpace:
         return self
 
     @property
+    def is_frozen(self) -> bool:
+        """Whether nothing can have changed since `freeze`: an array that is a view of a writable one can."""
+        bias = self.item_bias
+        return (
+            is_frozen(self.user_vectors)
+            and is_frozen(self.user_offsets)
+            and is_frozen(self.item_vectors)
+            and (bias is None or is_frozen(bias))
+        )
+
+    @property
     def has_valid_offsets(self) -> bool:
         """Whether the offsets share all vectors out among the users."""
         offsets = self.user_offsets

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.atomic import atomic_write
 from tastespace.checks import is_whole, require_k, require_on_unknown
-from tastespace.computed_once import is_frozen
 from tastespace.data.attributes import item_titles
 from tastespace.data.ids import rows_at
 from tastespace.data.tables import frame_of, from_polars, reordered, stacked
@@ -77,11 +76,14 @@ class TopKLists:
         return (
             now is not None
             and then is not None
-            and self._index.train is model.train_
+            and self.is_of(model)
             and (now is then or now.is_same(then))
-            and is_frozen(now.user_vectors)
-            and is_frozen(now.item_vectors)
+            and now.is_frozen
         )
+
+    def is_of(self, model: Recommender) -> bool:
+        """Whether rows of users and items are those of this model; another thread may have fitted it again."""
+        return self._index.train is model.train_
 
     def _mixed(self, mix: Mix) -> MixedLists:
         return MixedLists(self._index, mix, self._k, exclude_seen=self._exclude_seen, candidates=self._candidates)
@@ -154,11 +156,11 @@ class TopKLists:
         None where it does not, or there is something to say of the user: then `frames` answers.
         """
         model, lists = self._model, self._one_user_lists
-        users = model.train_.users
+        users = self._index.train.users  # not those of a model that another thread has fitted since
         if lists is None or not users.is_plain(user) or (self._request.profile and model.profiles):
             return None
         row = users.find_one(user)
-        if row < 0 or not model.can_serve_one(row):
+        if row < 0 or not self.is_of(model) or not model.can_serve_one(row):
             return None
         columns = lists.columns(row) if users.numbers is not None else lists.columns(row, user)
         return None if columns is None else pl.DataFrame(columns)
@@ -171,8 +173,8 @@ class TopKLists:
         if self._mix.name != "nearest" or reorders or choices or self._titles is not None:
             return None
         ranker = self._index.ranker(self._k, self._lists.excluded(NO_CHOICES), self._candidates)
-        train = self._model.train_
-        if not isinstance(ranker, BlockRanker):
+        train = self._index.train
+        if not isinstance(ranker, BlockRanker) or not self.is_of(self._model):
             return None
         return ranker.one_user_lists(train.users, train.items, self._model.has_interests)
 
@@ -273,6 +275,8 @@ def recommend(model: Recommender, users: Any, request: Request, on_unknown: str 
     if one is not None:
         return from_polars(one, model.train_.backend)
     requested = requested_users(model, users, on_unknown)
+    if not lists.is_of(model):  # their rows would be those of other users
+        lists = top_k_lists(model, request)
     unknown = np.flatnonzero(requested.rows < 0)
     if len(unknown) and on_unknown == "popular":
         # By position in the request, because a user may be in it twice; ids come in when all are in order.
