@@ -97,7 +97,9 @@ export interface Choices {
 
 export type Which = "main" | "compare";
 
-// Text to show: control characters, and those that would turn the direction of what follows, are left out.
-export const plain = (text: string): string => text.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "");
+// Text to show: tabs and ends of lines are spaces; other control characters, and those that would turn the direction of
+// what follows, are left out.
+export const plain = (text: string): string =>
+  text.replace(/[\t-\r\x85\u2028\u2029]+/g, " ").replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "");
 
 export const titleOf = (one: NamedItem): string => plain(one.title ?? "").trim() || plain(String(one.item));

@@ -17,7 +17,7 @@ from tastespace.explore.page_requests import PageRequests
 
 from .page_server import PageServer, serving
 
-EVIL = "<img src=x onerror=document.title='bad'> & \"quotes\"\u202e\u0007"
+EVIL = "<img src=x onerror=document.title='bad'> &\n\"quotes\"\u202e\u0007"
 """A title that must never become an element."""
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -35,7 +35,7 @@ ARGUMENTS = [
 
 def plainly(title: str) -> str:
     """A title, or a sentence with titles, as the page shows it."""
-    return title.replace("\u202e", "").replace("\u0007", "")
+    return title.replace("\n", " ").replace("\u202e", "").replace("\u0007", "")
 
 
 def titles_on(shelves: Iterable[Any]) -> list[str]:

@@ -29,11 +29,12 @@ def test_shelves_and_explanations_are_escaped(model):
 
 
 def test_titles_do_not_turn_what_is_beside_them():
-    html = shelf_html("To \u202eend\u0007", 0.5, ["a\u2067b", "c"], ["\u05d0\u200f\x9b", "d\u202d"])
+    html = shelf_html("To \u202eend\u0007", 0.5, ["a\u2067b", "c"], ["\u05d0\u200f\x9b", "d\u202d", "e\r\nf\tg"])
     assert "<strong><bdi>To end</bdi></strong>" in html
     assert "because of <bdi>ab</bdi>, <bdi>c</bdi>" in html
     assert "<bdi>\u05d0\u200f</bdi>" in html  # letters and their marks stay
     assert "<bdi>d</bdi>" in html
+    assert "<bdi>e f g</bdi>" in html  # words stay apart
     assert text_html("a\u202eb\x1b\nc") == "<div>ab<br>c</div>"
 
 

@@ -125,6 +125,20 @@ def test_rules_are_read_again(client_of, tmp_path):
     client.app.state.look()
     assert first[1] not in items()
     assert not {first[1], first[2]} & set(items(rules={"exclude": [first[2]]}))
+    # Who asks does not know the file: what either side excludes is taken out of what the other includes.
+    assert items(rules={"include": [first[1], first[2]]}) == [first[2]]
+    rules.write_text(f"include = [{first[1]}, {first[2]}]\n")
+    client.app.state.look()
+    assert items(rules={"exclude": [first[1]]}) == items(rules={"include": [first[2], first[3]]}) == [first[2]]
+    for asked, said in (
+        ({"include": [first[3]]}, "leave no item"),
+        ({"exclude": first[1:3]}, "leave no item"),
+        ({"include": [first[1]], "exclude": [first[1]]}, "contradict"),
+    ):
+        answer = client.post("/v1/recommendations", json={"users": [7], "rules": asked})
+        assert (answer.status_code, said in answer.text) == (422, True), answer.text
+    rules.write_text(f"exclude = [{first[1]}]\n")
+    client.app.state.look()
     rules.write_text("exclude = oops")
     client.app.state.look()
     assert first[1] not in items()

@@ -115,7 +115,7 @@ def shelf_answers(
                 items,
             )
         )  # fmt: skip
-    for x in sorted(mute):
+    for x in sorted(set(mute)):
         share, own = float(view.weights[x]), view.past_of([x])[:BECAUSE]
         answers.append(Shelf(x, [x], of_interests[x], share, 0.0, True, boosts.get(x, 1.0), named(names, own), []))
     return answers

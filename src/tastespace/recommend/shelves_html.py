@@ -18,8 +18,12 @@ _UNSEEN = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 """Control characters, and those that turn the direction of what follows."""
 
 
+_BREAKS = re.compile("[\\t-\\r\\x85\\u2028\\u2029]+")
+"""Tabs and ends of lines: the words beside them stay apart."""
+
+
 def _plain(text: str) -> str:
-    return escape(_UNSEEN.sub("", text))
+    return escape(_UNSEEN.sub("", _BREAKS.sub(" ", text)))
 
 
 def _isolated(text: str) -> str:

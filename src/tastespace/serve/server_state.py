@@ -176,12 +176,29 @@ def _combined(rules: Rules | None, asked: dict[str, Any] | None, slot: Slot) -> 
             own[name] = [*own[name], *value] if name == "exclude" else kept
         elif name == "max_per" and isinstance(value, dict):
             own[name] = {**value, **own[name]}
+    if rules is not None and asked and own.get("include") is not None:
+        own["include"] = _still_included(own, asked)
     try:
         return Rules(**own).with_ids(lambda texts: parse_ids(items, texts))
     except (TypeError, ValueError, OverflowError) as problem:
         if isinstance(problem, TastespaceError):
             raise
         raise ParameterError(f"the rules cannot be read: {problem}.") from problem
+
+
+def _still_included(own: dict[str, Any], asked: dict[str, Any]) -> list[Any]:
+    """What is included by the file and the request, and excluded by neither: a client does not know the file.
+
+    An item that the request itself includes and excludes stays: that is refused.
+    """
+    excluded, asked_out = ({str(one) for one in rules.get("exclude", ())} for rules in (own, asked))
+    refused = asked_out & {str(one) for one in asked.get("include", ())}
+    found = [one for one in own["include"] if str(one) not in excluded - refused]
+    if not found and asked.get("include") != []:
+        raise ParameterError(
+            "the rules of the request and those of the server together leave no item. Include others, or exclude fewer."
+        )
+    return found
 
 
 def _with_places(pinned: Any) -> Any:
