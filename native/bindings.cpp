@@ -1196,10 +1196,10 @@ NB_MODULE(TASTESPACE_MODULE, m) {
         if (interests) require_size("interests", interests->size(), n, "one per entry");
         if (distances) require_size("distances", distances->size(), n, "one per entry");
         require_offsets("ends", view(ends), n);
-        require_offsets("text_offsets", view(text_offsets), item_texts.size());
-        require_size("text_cuts", text_cuts.size(), text_offsets.size() - 1, "one per item");
+        require_size("text_offsets", text_offsets.size(), text_cuts.size() + 1, "one per item and one more");
         const auto n_items = static_cast<std::int64_t>(text_cuts.size());
         require_indices("rows", view(rows), n_items);
+        require_rows("text_offsets", view(text_offsets), item_texts.size(), view(rows));  // not of all items each time
         const auto require_cut = [&](std::int32_t item) {
           if (text_cuts.data()[item] < text_offsets.data()[item] || text_cuts.data()[item] > text_offsets.data()[item + 1])
             throw nb::value_error("text_cuts: expected a place within the text of each item.");
@@ -1214,7 +1214,9 @@ NB_MODULE(TASTESPACE_MODULE, m) {
           require_size("weights", weights->size(), reasons->size(), "one per reason");
           for (const std::int32_t item : view(*reasons)) {
             if (item >= n_items) require_indices("reasons", {&item, 1}, n_items);
-            if (item >= 0) require_cut(item);
+            if (item < 0) continue;
+            require_rows("text_offsets", view(text_offsets), item_texts.size(), {&item, 1});
+            require_cut(item);
           }
           entries.reasons = view(*reasons);
           entries.weights = view(*weights);
