@@ -230,6 +230,8 @@ def test_lists_are_given_while_the_store_cannot_be_read(client, monkeypatch, cap
         assert answer.status_code == 200, answer.text
         assert answer.headers["x-tastespace-feedback"] == "not-read"
     assert client.get("/v1/users/7/recommendations").json()["items"] == usual.json()["items"]
+    unknown = client.get("/v1/users/123456/recommendations")  # the store may know them
+    assert (unknown.status_code, unknown.headers["x-tastespace-feedback"]) == (404, "not-read")
     assert "feedback cannot be read" in client.get("/health/ready").json()["problems"][0]
     assert caplog.text.count("feedback cannot be read") == 1
     refused = client.get("/v1/users/7/profile")  # the answer would be what was stored

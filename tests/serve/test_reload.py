@@ -16,6 +16,7 @@ import tastespace as ts
 from tastespace.cli.app import app
 from tastespace.serve.asgi import create_app
 from tastespace.serve.feedback_store import Event, open_store
+from tastespace.serve.http_errors import StoreError
 from tastespace.serve.settings import ServerSettings
 
 
@@ -40,6 +41,30 @@ def test_reload_by_name_and_back(client_of, model_at):
     assert client.post("/v1/model/reload").json()["generation"] == 3
     assert client.post("/v1/model/reload", content=b"path=x").status_code == 415
     assert client.post("/v1/model/reload", headers={"origin": "https://evil.example"}).status_code == 415
+
+
+def test_a_model_waits_for_a_store_that_cannot_be_read(client_of, model_at, saved_models, monkeypatch, caplog):
+    client = client_of("dpcml")
+    ts.load(saved_models["ease"]).save(model_at("dpcml"))
+    state = client.app.state
+
+    def lost(*_):
+        raise StoreError("the connection is lost", "shop.sqlite", is_reading=True)
+
+    monkeypatch.setattr(state.store, "changes", lost)
+    for _ in range(2):
+        state.look()
+        (problem,) = client.get("/health/ready").json()["problems"]
+        assert "a new model waits" in problem
+    assert caplog.text.count("a new model waits") == 1
+    answer = client.post("/v1/model/reload", json={})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "store_unavailable")
+    monkeypatch.undo()
+    with state.main._reloading:  # another request opens a model: no reason to refuse this one
+        state.look()
+    state.look()
+    assert client.get("/v1/model").json()["class"] == "EASE"
+    assert client.get("/health/ready").json()["problems"] == []
 
 
 def test_a_reload_reaches_workers_that_do_not_watch_files(model_at, tmp_path, saved_models):

@@ -191,6 +191,10 @@ class Application:
                 503, "timeout", f"the answer took more than {limits.seconds:g} seconds.", "Ask for less.",
                 {"Retry-After": "1"},
             ) from None  # fmt: skip
+        except HttpError as problem:  # such as a user who is not known: the store may know more
+            if call.is_without_feedback:
+                problem.headers = {**problem.headers, _NOT_READ[0].decode(): _NOT_READ[1].decode()}
+            raise
         answer = found if isinstance(found, Answer) else Answer(JSON.encode(found))
         return replace(answer, headers=(*answer.headers, _NOT_READ)) if call.is_without_feedback else answer
 

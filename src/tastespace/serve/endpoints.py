@@ -22,7 +22,7 @@ from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
 from tastespace.serve.endpoint_table import Answer, Call, Endpoint
 from tastespace.serve.feedback_store import Event, StoredProfile
-from tastespace.serve.http_errors import HttpError
+from tastespace.serve.http_errors import HttpError, StoreError
 from tastespace.serve.json_ids import id_in_type, ids_in_type, new_id_in_type
 from tastespace.serve.list_maker import ListOptions
 from tastespace.serve.model_holder import Slot
@@ -316,6 +316,8 @@ async def reload(call: Call) -> Any:
         await state.compute(holder.reload, call.body.path)
     except OSError as problem:
         raise HttpError(422, "model_refused", f"the model cannot be opened: {problem.strerror}.") from problem
+    except StoreError:
+        raise  # 503: nothing is wrong with the model
     except TastespaceError as problem:
         raise HttpError(
             422, "model_refused", f"the model is refused: {problem}", "The model that is served stays as it is."

@@ -31,6 +31,13 @@ class Slot:
     catalog: CatalogAnswers
 
 
+class ReloadInProgressError(HttpError):
+    """Another model is being opened."""
+
+    def __init__(self) -> None:
+        super().__init__(409, "reload_in_progress", "another model is being opened.", "Wait and ask again.")
+
+
 class ModelHolder:
     """The model that is served now, and how it is replaced."""
 
@@ -66,7 +73,7 @@ class ModelHolder:
         """
         target = self.slot.served.path if path is None else self._allowed(path)
         if not self._reloading.acquire(blocking=False):
-            raise HttpError(409, "reload_in_progress", "another model is being opened.", "Wait and ask again.")
+            raise ReloadInProgressError()
         try:
             slot = self._opened_like(target)
         except Exception:
@@ -120,16 +127,22 @@ class ModelHolder:
         except StoreError as problem:
             self._note(problem.for_clients, str(problem))
             return
-        self.problem = None if self._refused is None else self.problem
         wanted = None
         if announced is not None and announced[0] > served.generation and announced[2] != served.checksum:
             wanted = Path(announced[1]), announced[2]
         elif checksum != served.checksum:
             wanted = served.path, checksum
-        if wanted is None or wanted[1] == self._refused:
+        if wanted is None:
+            self._refused, self.problem = None, None
+            return
+        if wanted[1] == self._refused:
             return
         try:
             self.reload(str(wanted[0]))
+        except StoreError as problem:  # nothing is wrong with the model: it is opened when the store is back
+            self._note(f"a new model waits: {problem.for_clients}", f"a new model waits: {problem}")
+        except ReloadInProgressError:
+            pass  # looked at again when that is done
         except (TastespaceError, HttpError, OSError, ValueError) as problem:
             self._refused = wanted[1]
             self._note(f"a new model is refused: {problem}")
