@@ -179,7 +179,7 @@ def _chosen_probes(made: AnnIndex, space: VectorSpace, points: NDArray[np.float3
         shares = [np.isin(wanted, rows).mean() for wanted, rows in zip(best, found, strict=True)]
         if np.mean(shares) >= _RECALL or n_probe >= made.n_clusters:
             return n_probe, float(np.mean(shares))
-        n_probe = min(max(n_probe + 1, 3 * n_probe // 2), made.n_clusters)
+        n_probe = min(max(n_probe + 1, 9 * n_probe // 8), made.n_clusters)
 
 
 def _best_rows(distances: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
