@@ -11,7 +11,7 @@ import { AnswerError, keepToken, type Source } from "./source";
 import { nextTheme, useTheme } from "./theme";
 import { startTour, wasShown } from "./tour";
 import { colorOf, drawTuning, levelOf, LEVELS, NORMAL, type Taste, type Tuning } from "./tuning_view";
-import { titleOf, type Choices, type Id, type Interests, type Item, type ModelInfo, type NamedItem, type Person, type Shelf, type Which } from "./types";
+import { type Choices, type Id, type Interests, type Item, type ModelInfo, type NamedItem, type Person, type Shelf, type Which } from "./types";
 
 type ViewName = "shelves" | "list" | "compare";
 
@@ -441,16 +441,15 @@ function tastesOf(found: Interests, shelves: Shelf[]): Taste[] {
   const stored = new Map(found.interests.map((one) => [one.interest, one]));
   const tastes: Taste[] = [];
   const seen = new Set<number>();
-  const add = (interests: number[], name: string, share: number, past: (string | NamedItem)[]): void => {
+  const add = (interests: number[], name: string, share: number): void => {
     const first = stored.get(interests[0] ?? -1);
     const level = first ? levelOf(first.muted, first.boost) : NORMAL;
-    const titles = past.slice(0, 2).map((one) => (typeof one === "string" ? one : titleOf(one)));
-    const short = name.startsWith("because") && titles.length ? titles.join(", ") : name;
+    const short = name.replace(/^because you took /, "");
     tastes.push({ interests, name, short, share, color: tastes.length, level });
     interests.forEach((x) => seen.add(x));
   };
-  for (const shelf of shelves) add(shelf.interests ?? [shelf.interest], shelf.name, shelf.share, shelf.reasons);
-  for (const one of found.interests) if (!seen.has(one.interest) && one.share > 0) add([one.interest], one.name, one.share, one.items);
+  for (const shelf of shelves) add(shelf.interests ?? [shelf.interest], shelf.name, shelf.share);
+  for (const one of found.interests) if (!seen.has(one.interest) && one.share > 0) add([one.interest], one.name, one.share);
   return tastes;
 }
 

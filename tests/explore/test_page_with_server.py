@@ -34,6 +34,9 @@ def test_the_page_and_the_server_understand_each_other(visit, address, page_mode
     user = int(page.url.rpartition("=")[2])
     shelves = page_model.shelves(user, 8)
     assert page.locator(".card .title").all_text_contents() == titles_on(shelves)
+    headings = [one.removeprefix("Because you took ") for one in page.locator(".shelf h3").all_text_contents()]
+    sliders = page.locator(".taste .name").all_text_contents()
+    assert [one.casefold() for one in sliders[: len(headings)]] == [one.casefold() for one in headings]  # one name
     page.locator(".tastes input").first.fill("0")
     found.settled()
     muted = page_model.shelves(user, 8, mute=shelves[0])
