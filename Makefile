@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.cpp native/*.hpp)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.cpp native/*.hpp native/bindings/*)
 
 .PHONY: demo test test-slow services lint bench docs page peers sdist wheels sanitize fuzz torture clean
 

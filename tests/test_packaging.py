@@ -40,7 +40,7 @@ def test_sdist_and_wheel_are_complete_and_install(tmp_path):
     (sdist,), (wheel,) = (tmp_path / "dist").glob("*.tar.gz"), (tmp_path / "dist").glob("*.whl")
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"CMakeLists.txt", "LICENSE", "README.md", "native/bindings.cpp", "src/tastespace/py.typed"} <= packed
+    assert {"CMakeLists.txt", "LICENSE", "README.md", "native/bindings/module.cpp", "src/tastespace/py.typed"} <= packed
     assert not any(name.endswith((".parquet", ".so", ".npz")) for name in packed)
     with zipfile.ZipFile(wheel) as archive:
         inside = archive.namelist()

@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "sanitize"
-KERNELS = sorted(path for path in (ROOT / "native").glob("*.cpp") if path.name != "bindings.cpp")
+KERNELS = sorted((ROOT / "native").glob("*.cpp"))
 TESTS = [
     "tests/training/test_native_dpcml.py",
     "tests/training/test_native_bpr.py",

@@ -1,0 +1,19 @@
+// The Python module of one SIMD variant.
+#include <nanobind/nanobind.h>
+
+#include "bindings.hpp"
+#include "cpu.hpp"
+
+NB_MODULE(TASTESPACE_MODULE, m) {
+  m.def("best_simd_variant", &tastespace::best_simd_variant);
+  m.attr("SOURCES") = TASTESPACE_SOURCES;
+  tastespace::bindings::bind_settings(m);
+  tastespace::bindings::bind_arrays(m);
+  tastespace::bindings::bind_training(m);
+  tastespace::bindings::bind_negatives(m);
+  tastespace::bindings::bind_data(m);
+  tastespace::bindings::bind_ranking(m);
+  tastespace::bindings::bind_lists(m);
+  tastespace::bindings::bind_reranking(m);
+  tastespace::bindings::bind_models(m);
+}
