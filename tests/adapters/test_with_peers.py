@@ -6,7 +6,6 @@ that all other tests use. So they get an environment of their own, on top of thi
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from tests.required_services import skip_without_service
 
 CHECKS = Path(__file__).parent / "peer_checks"
 PEERS = ("lenskit>=2025.6", "rectools>=0.13", "pyarrow>=20,<21")
@@ -38,9 +38,7 @@ def python() -> Iterator[Path]:
         done = subprocess.run([*command, *PEERS, torch], capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:
             reason = f"LensKit and RecTools cannot be installed: {done.stderr[-500:]}"
-            if os.environ.get("TASTESPACE_REQUIRE_SERVICES") == "1":
-                pytest.fail(f"{reason}, and TASTESPACE_REQUIRE_SERVICES=1")
-            pytest.skip(reason)
+            skip_without_service(reason)
         yield found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.required_services import skip_without_service
 
 import tastespace as ts
 from tastespace.data.synthetic import SyntheticData
@@ -83,9 +83,7 @@ def browser() -> Iterator[Any]:
     if reason is None and not CHROMIUM.exists():
         reason = f"there is no {CHROMIUM}"
     if reason is not None:
-        if os.environ.get("TASTESPACE_REQUIRE_SERVICES") == "1":
-            pytest.fail(f"{reason}, and TASTESPACE_REQUIRE_SERVICES=1")
-        pytest.skip(reason)
+        skip_without_service(reason)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         yield running

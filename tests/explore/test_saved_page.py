@@ -1,7 +1,6 @@
 """The page as one file, its build, and the widget."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.required_services import skip_without_service
 
 from tastespace.errors import ParameterError, UnknownIdError
 from tastespace.explore.whole_page import PAGE, whole_page
@@ -55,10 +55,7 @@ def test_bad_arguments(page_model, tmp_path):
 
 def test_the_built_page_is_that_of_the_source(tmp_path):
     if shutil.which("node") is None or not (ROOT / "page" / "node_modules" / "esbuild").is_dir():
-        reason = "node, or what `npm ci` installs in page/, is not here"
-        if os.environ.get("TASTESPACE_REQUIRE_SERVICES") == "1":
-            pytest.fail(f"{reason}, and TASTESPACE_REQUIRE_SERVICES=1")
-        pytest.skip(reason)
+        skip_without_service("node, or what `npm ci` installs in page/, is not here")
     subprocess.run(["node", str(ROOT / "page" / "build.mjs"), "--out", str(tmp_path)], check=True, timeout=120)
     built = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     here = {path.relative_to(PAGE).as_posix(): path.read_bytes() for path in PAGE.rglob("*") if path.is_file()}

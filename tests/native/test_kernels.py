@@ -1,11 +1,11 @@
 """The C++ unit tests, compiled with the address and undefined-behavior sanitizers; `make sanitize` does more."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.required_services import skip_without_service
 
 NATIVE = Path(__file__).parents[2] / "native"
 SOURCES = ["tests/unit_tests", "crc32", "csr", "list_order", "negatives", "row_positions", "row_ranking"]
@@ -15,10 +15,7 @@ SOURCES = ["tests/unit_tests", "crc32", "csr", "list_order", "negatives", "row_p
 def test_unit_tests_under_sanitizers(tmp_path):
     compiler = shutil.which("g++")
     if compiler is None:  # the library can be built with another compiler
-        reason = "g++ is not there"
-        if os.environ.get("TASTESPACE_REQUIRE_SERVICES") == "1":
-            pytest.fail(f"{reason}, and TASTESPACE_REQUIRE_SERVICES=1")
-        pytest.skip(reason)
+        skip_without_service("g++ is not there")
     flags = ["-std=c++20", "-O1", "-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Wall"]
     sources = [str(NATIVE / f"{name}.cpp") for name in SOURCES]
     subprocess.run([compiler, *flags, "-Werror", "-o", str(tmp_path / "tests"), *sources], check=True, timeout=600)

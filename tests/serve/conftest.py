@@ -18,6 +18,7 @@ import httpx
 import polars as pl
 import pytest
 from starlette.testclient import TestClient
+from tests.required_services import skip_without_service
 
 import tastespace as ts
 from tastespace.serve.asgi import create_app
@@ -25,13 +26,6 @@ from tastespace.serve.settings import Limits, ServerSettings
 
 START_SECONDS = 60
 PATIENT = Limits(seconds=300.0, read_seconds=300.0)  # a busy machine is no reason to fail
-
-
-def _without_service(reason: str) -> None:
-    """Skip a test that needs a program of the system, or fail where such programs must be there."""
-    if os.environ.get("TASTESPACE_REQUIRE_SERVICES") == "1":
-        pytest.fail(f"{reason}, and TASTESPACE_REQUIRE_SERVICES=1")
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -175,7 +169,7 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[]
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     binaries = found[-1].parent if found else Path(shutil.which("postgres") or "/nowhere/postgres").parent
     if not (binaries / "initdb").exists():
-        _without_service("PostgreSQL is not installed (.ci/install-services)")
+        skip_without_service("PostgreSQL is not installed (.ci/install-services)")
     folder = tmp_path_factory.mktemp("postgresql")
     # PostgreSQL refuses to run as root: then it runs as the user of its package.
     own = {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
