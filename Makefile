@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.cpp native/*.hpp native/bindings/*)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*/*.cpp native/*/*.hpp)
 
 .PHONY: demo test test-slow services lint bench docs page peers sdist wheels sanitize fuzz torture clean
 
@@ -94,7 +94,7 @@ $(VENV)/.test: $(VENV)/.created $(NATIVE)
 
 # The packages alone, so that the kernels are not built again.
 $(VENV)/.docs: $(VENV)/.core
-	$(BIN)/pip install --disable-pip-version-check -q $$($(BIN)/python -c 'from tastespace.extras import EXTRAS; print(*EXTRAS["docs"].packages)')
+	$(BIN)/pip install --disable-pip-version-check -q $$($(BIN)/python -c 'from tastespace._util.extras import EXTRAS; print(*EXTRAS["docs"].packages)')
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.test

@@ -155,7 +155,7 @@ def simulate(arguments: argparse.Namespace) -> None:
 
 def measured_combining(dim: int) -> float:
     """Seconds to combine one row of one partition."""
-    from tastespace.cluster.combine import combine
+    from tastespace.cluster.items import combine
 
     n = 20_000
     shared = {"items": np.zeros((n, dim), np.float32), "item_first": np.ones((n, dim), np.float32)}

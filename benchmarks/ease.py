@@ -47,9 +47,9 @@ def main() -> None:
 
 
 def measured(n_items: int, kind: str, threads: int) -> dict[str, float]:
-    from tastespace.models import ease_sides
-    from tastespace.models.lapack import inverse_in_place
-    from tastespace.threads import resolve_threads
+    from tastespace._util.threads import resolve_threads
+    from tastespace.models.linear import ease as ease_sides
+    from tastespace.models.linear.inverse import inverse_in_place
 
     matrix = data(n_items)
     held, n_threads = peak(), resolve_threads(threads)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from typing import Any
 
 import tastespace as ts
-from tastespace.recommend.scoring import ScoringIndex
+from tastespace.ranking.scoring import ScoringIndex
 
 BEFORE = "vectors left out, as it once was"
 MIXES: dict[str, dict[str, Any]] = {

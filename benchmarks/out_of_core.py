@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 
 import tastespace as ts
-from tastespace.data.spilled_files import open_spilled
+from tastespace.data.out_of_core.files import open_spilled
 
 ROWS_PER_FILE = 5_000_000
 PER_USER, PER_ITEM = 10, 1000  # interactions, on average

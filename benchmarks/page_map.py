@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import tastespace as ts
-from tastespace.explore.item_places import catalog_map
+from tastespace.answers.map import catalog_map
 
 TIMED = """
 const plain = window.requestAnimationFrame.bind(window);

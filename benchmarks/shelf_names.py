@@ -24,9 +24,9 @@ import numpy as np
 import scipy.stats
 
 import tastespace as ts
-from tastespace.data.categories import category_column, item_categories
+from tastespace.data.attributes import category_column, item_categories
 from tastespace.plots.taste_map_layout import group_distances, taste_map_layout
-from tastespace.recommend.user_interests import user_interests
+from tastespace.recommend.interests import user_interests
 
 DATASETS = ("ml-100k", "anime", "steam-200k")
 SHELF, ON_MAP, NEAREST = 10, 8, 10

@@ -23,8 +23,8 @@ import numpy as np
 import scipy.stats
 
 import tastespace as ts
-from tastespace.data.categories import category_column
-from tastespace.data.concat import concat
+from tastespace.data.attributes import category_column
+from tastespace.data.merge import concat
 from tastespace.models import create
 
 RECIPE = "tastespace.fit"

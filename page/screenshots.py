@@ -14,7 +14,7 @@ import polars as pl
 from playwright.sync_api import Page, sync_playwright
 
 import tastespace as ts
-from tastespace.explore.saved_page import save_page
+from tastespace.answers.saved_page import save_page
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]

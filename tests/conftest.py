@@ -57,7 +57,7 @@ def _own_logging() -> Iterator[None]:
 @pytest.fixture
 def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that share a busy core wait for each other more than they work; who wants two says so."""
-    monkeypatch.setattr("tastespace.threads.available", lambda: 1)
+    monkeypatch.setattr("tastespace._util.threads.available", lambda: 1)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tastespace.atomic import atomic_write, written_name
+from tastespace._util.atomic import atomic_write, written_name
 
 
 def test_the_new_content_replaces_the_old(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_failing_rename_leaves_the_old_file(tmp_path: Path, monkeypatch: pytes
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tastespace.atomic import atomic_write
+from tastespace._util.atomic import atomic_write
 with atomic_write(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)

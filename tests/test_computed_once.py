@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tastespace import computed_once as module
-from tastespace.computed_once import computed_once, freeze, is_frozen
+from tastespace._util import computed_once as module
+from tastespace._util.computed_once import computed_once, freeze, is_frozen
 
 
 def test_frozen_arrays_are_read_only():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tastespace as ts
-from tastespace.interrupts import interrupt_ends_task, interruptible, interrupts_end_task
+from tastespace._util.interrupts import interrupt_ends_task, interruptible, interrupts_end_task
 
 LIMIT = 6.0  # seconds of processor time from SIGINT to the end; below 1 on a machine with nothing else to do
 
@@ -37,7 +37,7 @@ def press(after):
 """
 
 COMMAND = """
-import tastespace.cli.inference_commands, tastespace.cli.fit, tastespace.cli.saved_model_commands
+import tastespace.cli.recommend, tastespace.cli.fit, tastespace.cli.saved_model
 from tastespace.cli.app import main
 press(AFTER)
 main()

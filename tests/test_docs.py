@@ -12,7 +12,7 @@ import pytest
 import tastespace
 
 SOURCE = Path(tastespace.__file__).parent
-WITH_PEERS = ("tastespace.adapters.lenskit_component", "tastespace.adapters.rectools_model")
+WITH_PEERS = ("tastespace.adapters.lenskit", "tastespace.adapters.rectools")
 """Their examples run in tests/adapters/peer_checks, where the peers are installed."""
 MODULES = sorted(
     name

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tastespace import models
+from tastespace._util.extras import EXTRAS, missing
 from tastespace.errors import ParameterError
-from tastespace.extras import EXTRAS, missing
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -41,10 +41,10 @@ def test_pages_have_every_model_and_every_extra():
 @pytest.mark.parametrize(
     ("module", "call", "extra"),
     [
-        ("torch", lambda: __import__("tastespace.models.torch_base", fromlist=["x"]).require_torch("GMF"), "neural"),
-        ("faiss", lambda: __import__("tastespace.recommend.export", fromlist=["x"]).import_faiss(), "ann"),
+        ("torch", lambda: __import__("tastespace.models.neural.base", fromlist=["x"]).require_torch("GMF"), "neural"),
+        ("faiss", lambda: __import__("tastespace.recommend.stores.vectors", fromlist=["x"]).import_faiss(), "ann"),
         ("matplotlib.figure", lambda: __import__("tastespace.plots.canvas", fromlist=["x"]).new_figure(1, 1), "plots"),
-        ("jinja2", lambda: __import__("tastespace.paper.reproduction_report", fromlist=["x"])._environment(), "paper"),
+        ("jinja2", lambda: __import__("tastespace.paper.report", fromlist=["x"])._environment(), "paper"),
     ],
 )
 def test_hints_name_packages_rather_than_a_clone(monkeypatch, module, call, extra):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.data.concat import concat
+from tastespace.data.merge import concat
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks" / "peers"

@@ -11,7 +11,7 @@ import pytest
 from rich.table import Table
 
 from tastespace import DPCML, Interactions, synthetic
-from tastespace.terminal import Console, neutralized
+from tastespace._util.terminal import Console, neutralized
 
 EVIL = "jam\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r"
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 import tastespace as ts
-from tastespace.data.concat import concat
+from tastespace.data.merge import concat
 from tastespace.models import Recommender
 
 METRICS = ("NDCG@10", "R@20", "MinorityRecall@20", "Coverage@20")

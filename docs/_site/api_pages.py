@@ -113,23 +113,23 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "vector_stores": (
         "Vector databases",
         "What `Recommender.export_to` gives, and what opens it later. [How to](/how-to/vector-database.md) use them.",
-        {"Stores": [f"tastespace.recommend.vector_stores.{name}" for name in ("open_store", "VectorStore")]},
+        {"Stores": [f"tastespace.recommend.stores.{name}" for name in ("open_store", "VectorStore")]},
     ),
     "adapters": (
         "Adapters",
         "To and from other libraries. [How to](/how-to/other-libraries.md) use them, and LensKit and RecTools.",
         {
             "Data of implicit": [
-                f"tastespace.adapters.implicit_data.{name}" for name in ("from_implicit", "to_implicit")
+                f"tastespace.adapters.implicit.{name}" for name in ("from_implicit", "to_implicit")
             ],
             "Data of surprise": [
-                f"tastespace.adapters.surprise_data.{name}" for name in ("from_surprise", "to_surprise")
+                f"tastespace.adapters.surprise.{name}" for name in ("from_surprise", "to_surprise")
             ],
             "Searches of scikit-learn": [
-                f"tastespace.adapters.sklearn_search.{name}" for name in ("search_data", "cv_splits", "metric_scorer")
+                f"tastespace.adapters.sklearn.{name}" for name in ("search_data", "cv_splits", "metric_scorer")
             ],
             "MLflow": [
-                f"tastespace.adapters.mlflow_flavor.{name}" for name in ("save_model", "log_model", "load_model")
+                f"tastespace.adapters.mlflow.{name}" for name in ("save_model", "log_model", "load_model")
             ],
         },
     ),
@@ -139,7 +139,7 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         {
             "Client": [f"tastespace.client.{name}" for name in ("Client", "ServerError", "Profile", "Event")],
             "Answers": [
-                f"tastespace.answer_types.{name}"
+                f"tastespace.answers.types.{name}"
                 for name in (
                     "Recommendations", "Item", "NamedItem", "PastItem", "HistoryItem", "FoundItem", "Shelf", "Interest",
                     "Explanation", "AudienceUser", "FoundUser", "Map", "Stored",

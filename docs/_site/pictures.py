@@ -13,7 +13,14 @@ import tastespace as ts
 from tastespace import plots
 from tastespace.data.synthetic import SyntheticData
 from tastespace.models import Recommender
-from tastespace.plots.canvas import FAINT, INK, QUIET, color, new_figure, save_figure
+from tastespace.plots.canvas import (
+    FAINT,
+    INK,
+    QUIET,
+    color,
+    new_figure,
+    save_figure,
+)
 
 USER = 5  # somebody with three interests in the synthetic town
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "argument_checks.hpp"
-#include "interrupt.hpp"
-#include "user_ranking.hpp"
+#include "core/argument_checks.hpp"
+#include "core/interrupt.hpp"
+#include "rank/user_ranking.hpp"
 
 namespace tastespace::bindings {
 

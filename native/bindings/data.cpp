@@ -5,10 +5,10 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
-#include "crc32.hpp"
-#include "csr.hpp"
-#include "encode_ids.hpp"
-#include "row_positions.hpp"
+#include "core/crc32.hpp"
+#include "core/csr.hpp"
+#include "core/encode_ids.hpp"
+#include "core/row_positions.hpp"
 
 namespace tastespace::bindings {
 

@@ -9,14 +9,14 @@
 #include <tuple>
 
 #include "arrays.hpp"
-#include "arrow_columns.hpp"
+#include "core/arrow_columns.hpp"
 #include "bindings.hpp"
-#include "block_scores.hpp"
-#include "found_lists.hpp"
-#include "list_columns.hpp"
-#include "list_texts.hpp"
-#include "past_reasons.hpp"
-#include "user_lists.hpp"
+#include "rank/block_scores.hpp"
+#include "lists/found_lists.hpp"
+#include "lists/list_columns.hpp"
+#include "lists/list_texts.hpp"
+#include "lists/past_reasons.hpp"
+#include "rank/user_lists.hpp"
 
 namespace tastespace::bindings {
 namespace {

@@ -3,13 +3,13 @@
 
 #include <tuple>
 
-#include "als.hpp"
+#include "train/als.hpp"
 #include "arrays.hpp"
 #include "bindings.hpp"
-#include "block_scores.hpp"
-#include "interrupt.hpp"
-#include "item_regression.hpp"
-#include "score_matrix.hpp"
+#include "rank/block_scores.hpp"
+#include "core/interrupt.hpp"
+#include "train/item_regression.hpp"
+#include "rank/score_matrix.hpp"
 
 namespace tastespace::bindings {
 

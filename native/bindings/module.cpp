@@ -2,7 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "bindings.hpp"
-#include "cpu.hpp"
+#include "core/cpu.hpp"
 
 NB_MODULE(TASTESPACE_MODULE, m) {
   m.def("best_simd_variant", &tastespace::best_simd_variant);

@@ -6,11 +6,11 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
-#include "block_scores.hpp"
-#include "interest_ranking.hpp"
-#include "pair_scores.hpp"
-#include "row_ranking.hpp"
-#include "user_ranking.hpp"
+#include "rank/block_scores.hpp"
+#include "rank/interest_ranking.hpp"
+#include "rank/pair_scores.hpp"
+#include "rank/row_ranking.hpp"
+#include "rank/user_ranking.hpp"
 
 namespace tastespace::bindings {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
-#include "calibrated_lists.hpp"
-#include "list_distances.hpp"
-#include "list_order.hpp"
-#include "list_rules.hpp"
+#include "lists/calibrated_lists.hpp"
+#include "rank/list_distances.hpp"
+#include "rank/list_order.hpp"
+#include "lists/list_rules.hpp"
 
 namespace tastespace::bindings {
 

@@ -1,9 +1,9 @@
 // Training of DPCML and BPR, and draws of negatives.
 
-#include "anchors.hpp"
+#include "train/anchors.hpp"
 #include "bindings.hpp"
-#include "dpcml_fold_in.hpp"
-#include "negatives.hpp"
+#include "train/dpcml_fold_in.hpp"
+#include "train/negatives.hpp"
 #include "training_arrays.hpp"
 
 namespace tastespace::bindings {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "arrays.hpp"
-#include "bpr.hpp"
-#include "dpcml.hpp"
+#include "train/bpr.hpp"
+#include "train/dpcml.hpp"
 
 namespace tastespace::bindings {
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "sanitize"
-KERNELS = sorted((ROOT / "native").glob("*.cpp"))
+KERNELS = sorted(path for name in ("core", "train", "rank", "lists") for path in (ROOT / "native" / name).glob("*.cpp"))
 TESTS = [
     "tests/training/test_native_dpcml.py",
     "tests/training/test_native_bpr.py",
@@ -31,22 +31,22 @@ TESTS = [
     "tests/training/test_samplers.py",
     "tests/models/test_native_arguments.py",
     "tests/models/test_native_scores.py",
-    "tests/models/test_ranking.py",
-    "tests/models/test_interest_ranking.py",
+    "tests/ranking/test_blocks.py",
+    "tests/ranking/test_interests.py",
     "tests/models/test_als.py",
-    "tests/models/test_sparse_ease.py",
-    "tests/recommend/test_rerank_algorithms.py",
-    "tests/recommend/test_ruled_lists.py",
+    "tests/models/linear/test_sparse_ease.py",
+    "tests/recommend/rerank/test_algorithms.py",
+    "tests/recommend/rules/test_lists.py",
     "tests/recommend/test_fold_in.py",
     "tests/data/test_interactions.py",
-    "tests/data/test_interactions_checks.py",
+    "tests/data/test_checks.py",
     "tests/store/test_damaged_models.py",
 ]
 DESELECTED = (
     # The address sanitizer's own allocator ends the process where the system gives no memory.
     "tests/training/test_extreme_sizes.py::test_memory_that_runs_out_inside_a_kernel_is_an_error_of_python",
     # Starts processes for all variants, each of which has its turn here.
-    "tests/models/test_ranking.py::test_every_simd_variant_that_runs_here_passes",
+    "tests/ranking/test_blocks.py::test_every_simd_variant_that_runs_here_passes",
 )
 RUNNER = """
 import sys
@@ -135,7 +135,7 @@ def threads() -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     driver = BUILD / "thread_driver"
     flags = ["-std=c++20", "-O1", "-g1", "-fopenmp", "-fsanitize=thread"]
-    run(["clang++", *flags, "-o", str(driver), "native/tests/thread_driver.cpp", *map(str, KERNELS)])
+    run(["clang++", *flags, "-Inative", "-o", str(driver), "native/tests/thread_driver.cpp", *map(str, KERNELS)])
     environment = {"OMP_TOOL_LIBRARIES": str(archer()), "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 exitcode=66"}
     run([str(driver)], environment)
     if run([str(driver), "race"], environment, check=False, stderr=subprocess.DEVNULL) != 66:

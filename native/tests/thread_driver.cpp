@@ -4,16 +4,16 @@
 #include <numeric>
 #include <vector>
 
-#include "../als.hpp"
-#include "../bpr.hpp"
-#include "../csr.hpp"
-#include "../dpcml.hpp"
-#include "../list_order.hpp"
-#include "../negatives.hpp"
-#include "../random.hpp"
-#include "../row_positions.hpp"
-#include "../score_matrix.hpp"
-#include "../user_ranking.hpp"
+#include "train/als.hpp"
+#include "train/bpr.hpp"
+#include "core/csr.hpp"
+#include "train/dpcml.hpp"
+#include "rank/list_order.hpp"
+#include "train/negatives.hpp"
+#include "core/random.hpp"
+#include "core/row_positions.hpp"
+#include "rank/score_matrix.hpp"
+#include "rank/user_ranking.hpp"
 #include "check.hpp"
 
 using namespace tastespace;

@@ -11,17 +11,17 @@
 #include <string>
 #include <vector>
 
-#include "../block_layout.hpp"
-#include "../crc32.hpp"
-#include "../csr.hpp"
-#include "../interrupt.hpp"
-#include "../list_order.hpp"
-#include "../negatives.hpp"
-#include "../parallel_errors.hpp"
-#include "../random.hpp"
-#include "../row_positions.hpp"
-#include "../row_ranking.hpp"
-#include "../simd.hpp"
+#include "train/block_layout.hpp"
+#include "core/crc32.hpp"
+#include "core/csr.hpp"
+#include "core/interrupt.hpp"
+#include "rank/list_order.hpp"
+#include "train/negatives.hpp"
+#include "core/parallel_errors.hpp"
+#include "core/random.hpp"
+#include "core/row_positions.hpp"
+#include "rank/row_ranking.hpp"
+#include "core/simd.hpp"
 #include "check.hpp"
 
 using namespace tastespace;

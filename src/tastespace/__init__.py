@@ -13,17 +13,23 @@ from tastespace.data import Interactions, split, synthetic
 
 if TYPE_CHECKING:  # the names of _LAZY, for type checkers and editors
     from tastespace.data import datasets
-    from tastespace.evaluation import compare, cross_validate, evaluate, over_seeds
-    from tastespace.models.baselines import EASE, MostPopular
-    from tastespace.models.blend import Blend
-    from tastespace.models.dpcml import CML, DPCML
+    from tastespace.evaluation import (
+        compare,
+        cross_validate,
+        evaluate,
+        over_seeds,
+    )
+    from tastespace.models.blend.model import Blend
+    from tastespace.models.dpcml.model import CML, DPCML
+    from tastespace.models.linear.ease import EASE
+    from tastespace.models.popular import MostPopular
     from tastespace.models.profiles import Profile, Profiles
     from tastespace.models.updating import update
     from tastespace.recipe import fit
-    from tastespace.recommend.mixed import Mixed
-    from tastespace.recommend.rerank import Reranked, rerank
-    from tastespace.recommend.rules import Rules
-    from tastespace.recommend.tradeoff import tradeoff
+    from tastespace.recommend.rerank.reranked import Reranked, rerank
+    from tastespace.recommend.rerank.tradeoff import tradeoff
+    from tastespace.recommend.rerank.two_stage import Mixed
+    from tastespace.recommend.rules.rules import Rules
     from tastespace.recommend.wording import Wording
     from tastespace.store import load
     from tastespace.tuning import tune
@@ -64,12 +70,12 @@ _LAZY = {
     "fit": "tastespace.recipe",
     "CML": "tastespace.models.dpcml",
     "DPCML": "tastespace.models.dpcml",
-    "EASE": "tastespace.models.baselines",
-    "Mixed": "tastespace.recommend.mixed",
-    "MostPopular": "tastespace.models.baselines",
+    "EASE": "tastespace.models.linear.ease",
+    "Mixed": "tastespace.recommend.rerank.two_stage",
+    "MostPopular": "tastespace.models.popular",
     "Profile": "tastespace.models.profiles",
     "Profiles": "tastespace.models.profiles",
-    "Reranked": "tastespace.recommend.rerank",
+    "Reranked": "tastespace.recommend.rerank.reranked",
     "Rules": "tastespace.recommend.rules",
     "Wording": "tastespace.recommend.wording",
     "compare": "tastespace.evaluation",
@@ -77,8 +83,8 @@ _LAZY = {
     "evaluate": "tastespace.evaluation",
     "load": "tastespace.store",
     "over_seeds": "tastespace.evaluation",
-    "rerank": "tastespace.recommend.rerank",
-    "tradeoff": "tastespace.recommend.tradeoff",
+    "rerank": "tastespace.recommend.rerank.reranked",
+    "tradeoff": "tastespace.recommend.rerank.tradeoff",
     "tune": "tastespace.tuning",
     "update": "tastespace.models.updating",
 }

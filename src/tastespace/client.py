@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
-from tastespace.answer_types import (
+from tastespace._util.extras import missing
+from tastespace.answers.types import (
     AudienceUser,
     Explanation,
     FoundItem,
@@ -28,7 +29,6 @@ from tastespace.answer_types import (
     Stored,
 )
 from tastespace.errors import TastespaceError
-from tastespace.extras import missing
 
 if TYPE_CHECKING:
     import httpx

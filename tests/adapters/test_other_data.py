@@ -13,8 +13,8 @@ from implicit.als import AlternatingLeastSquares
 from implicit.bpr import BayesianPersonalizedRanking
 
 import tastespace as ts
-from tastespace.adapters.implicit_data import from_implicit, to_implicit
-from tastespace.adapters.surprise_data import from_surprise, to_surprise
+from tastespace.adapters.implicit import from_implicit, to_implicit
+from tastespace.adapters.surprise import from_surprise, to_surprise
 from tastespace.errors import DataError, ParameterError
 
 ROWS = pd.DataFrame(
@@ -93,7 +93,7 @@ def test_implicit_there_and_back():
 
 @pytest.mark.parametrize(
     ("module", "peer", "extra"),
-    [("lenskit_component", "lenskit.data", "lenskit"), ("rectools_model", "rectools.dataset", "rectools")],
+    [("lenskit", "lenskit.data", "lenskit"), ("rectools", "rectools.dataset", "rectools")],
 )
 def test_missing_peers_are_named(module, peer, extra, monkeypatch):
     for name in (peer.partition(".")[0], peer):

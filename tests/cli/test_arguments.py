@@ -6,7 +6,13 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.cli.arguments import add_titles, cast_ids, open_model, parse_known, replace_by_titles
+from tastespace.cli.arguments import (
+    add_titles,
+    cast_ids,
+    open_model,
+    parse_known,
+    replace_by_titles,
+)
 from tastespace.data.ids import IdMap, parse_ids
 from tastespace.errors import ModelFileError, UnknownIdError
 

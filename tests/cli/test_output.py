@@ -12,7 +12,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tastespace.cli.output import Format, emit, is_table_output, progress_bar, show, write_file
+from tastespace.cli.output import (
+    Format,
+    emit,
+    is_table_output,
+    progress_bar,
+    show,
+    write_file,
+)
 from tastespace.errors import DataError, ParameterError
 
 

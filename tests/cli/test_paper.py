@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tastespace.cli import paper as module
-from tastespace.paper import stored_parameters
-from tastespace.paper.experiment_types import TableRow
-from tastespace.paper.paper_tables import find_table
+from tastespace.paper import parameters as stored_parameters
+from tastespace.paper.experiments import TableRow
+from tastespace.paper.tables import find_table
 
 pytestmark = pytest.mark.usefixtures("one_core")
 

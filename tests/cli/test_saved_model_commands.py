@@ -10,7 +10,7 @@ import pytest
 
 import tastespace as ts
 from tastespace.models import create
-from tastespace.recommend.vector_stores import open_store
+from tastespace.recommend.stores import open_store
 
 COLUMNS = ("--user", "who", "--item", "what")
 

@@ -1,4 +1,4 @@
-"""`tastespace tune` on a file of one's own; `run` on files. Methods of the paper: tests/paper/test_method_tuning.py."""
+"""`tastespace tune` on a file of one's own; `run` on files. Methods of the paper: tests/paper/test_tuning.py."""
 
 from __future__ import annotations
 

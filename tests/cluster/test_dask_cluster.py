@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 import dask
 import pytest
 from distributed import Client
-from same_models import same
+from tests.cluster.same_models import same
 
 import tastespace as ts
 from tastespace.cluster import ClusterOptions
@@ -73,7 +73,7 @@ class Disturbed:
 
 @pytest.fixture(autouse=True)
 def _takes_disturbed_executors(monkeypatch):
-    import tastespace.cluster.cluster_fit as place
+    import tastespace.cluster.fit as place
 
     plain = place.open_executor
     monkeypatch.setattr(place, "open_executor", lambda one: one if isinstance(one, Disturbed) else plain(one))
@@ -177,7 +177,7 @@ def test_a_worker_over_its_memory_limit_is_a_clear_error(parts, tmp_path):
 
 
 def test_another_version_on_a_worker_is_refused(parts, client, monkeypatch):
-    monkeypatch.setattr("tastespace.cluster.cluster_run.library_version", lambda: "0.0.1/1")
+    monkeypatch.setattr("tastespace.cluster.run.library_version", lambda: "0.0.1/1")
     with pytest.raises(
         ClusterError, match=r"the worker on .* has tastespace .*, the driver 0\.0\.1/1.*the same.*temporary"
     ):

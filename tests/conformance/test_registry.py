@@ -3,10 +3,16 @@
 import pytest
 
 from tastespace.errors import ParameterError
-from tastespace.models import CML, DPCML, EASE, Blend, create, registry
-from tastespace.recommend.rerank import Reranked
-from tastespace.testing import RecommenderConformance
-from tastespace.testing.conformance import _town
+from tastespace.models import (
+    CML,
+    DPCML,
+    EASE,
+    Blend,
+    create,
+    registry,
+)
+from tastespace.recommend.rerank.reranked import Reranked
+from tastespace.testing import RecommenderConformance, _town
 
 SMALL = {"dim": 8, "epochs": 3}
 SMALL_NETWORKS = {"layers": (16, 8), "negative_pool_size": 50}

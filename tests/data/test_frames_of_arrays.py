@@ -8,7 +8,7 @@ import pytest
 
 from tastespace import _native
 from tastespace.data.ids import IdMap
-from tastespace.data.tables import frame_of
+from tastespace.data.reading.tables import frame_of
 
 
 def test_columns_keep_their_types_order_and_values():

@@ -6,9 +6,10 @@ import zipfile
 import pytest
 
 from tastespace import Interactions
-from tastespace.data.datasets import fetch, file_sources
-from tastespace.data.datasets.catalog import DATASETS
-from tastespace.data.datasets.file_sources import Archive
+from tastespace.data.datasets import cache as fetch
+from tastespace.data.datasets import files as file_sources
+from tastespace.data.datasets._catalog import DATASETS
+from tastespace.data.datasets.files import Archive
 from tastespace.errors import DataError, DatasetError
 
 
@@ -16,7 +17,7 @@ def test_a_gzip_file_that_unpacks_to_more_than_memory_is_an_error(tmp_path, monk
     path = tmp_path / "clicks.csv.gz"
     path.write_bytes(gzip.compress(b"user,item\n2,3\n" + b"1,2\n" * 100_000))
     assert Interactions.from_file(path).n_interactions == 2
-    monkeypatch.setattr("tastespace.data.text_files.available_gb", lambda: 1e-4)  # 100 kB, of which half
+    monkeypatch.setattr("tastespace.data.reading._text_files.available_gb", lambda: 1e-4)  # 100 kB, of which half
     with pytest.raises(DataError, match="unpacks to more than 5e-05 GB"):
         Interactions.from_file(path)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace import Interactions, split
-from tastespace.data.split_parts import position_by
+from tastespace.data.split import position_by
 from tastespace.errors import DataError, ParameterError
 
 

@@ -15,9 +15,16 @@ import pytest
 import scipy.stats
 from rich.console import Console
 
-from tastespace import EASE, MostPopular, compare, evaluate, split
+from tastespace import (
+    EASE,
+    MostPopular,
+    compare,
+    evaluate,
+    split,
+)
 from tastespace.errors import ParameterError
-from tastespace.evaluation import Report, comparison, significance
+from tastespace.evaluation import Report, significance
+from tastespace.evaluation import _comparison as comparison
 from tastespace.evaluation.significance import holm
 
 

@@ -11,7 +11,16 @@ import polars as pl
 import pytest
 import scipy.stats
 
-from tastespace import DPCML, EASE, Interactions, MostPopular, cross_validate, evaluate, split, synthetic
+from tastespace import (
+    DPCML,
+    EASE,
+    Interactions,
+    MostPopular,
+    cross_validate,
+    evaluate,
+    split,
+    synthetic,
+)
 from tastespace.errors import DataError, ParameterError, TrainingError
 from tastespace.evaluation import cross_validation as module
 from tastespace.evaluation.significance import holm

@@ -10,7 +10,13 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from tastespace import EASE, Interactions, MostPopular, evaluate, split
+from tastespace import (
+    EASE,
+    Interactions,
+    MostPopular,
+    evaluate,
+    split,
+)
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.models import Recommender, VectorSpace
 
@@ -385,7 +391,7 @@ def test_blocks_are_bounded_and_memory_does_not_grow_with_users():
 
 
 def test_blocks_of_vectors_give_the_same_as_one_block(same_model_twice, monkeypatch):
-    from tastespace.models import ranking
+    from tastespace.ranking import blocks as ranking
 
     models, train, valid, test = same_model_twice
     for model in models["dot"]:

@@ -14,11 +14,20 @@ from ir_measures import AP, RR, P, R, Success, nDCG
 from sklearn.metrics import roc_auc_score
 
 from tastespace import evaluate
-from tastespace.data.categories import item_categories
+from tastespace.data.attributes import item_categories
 from tastespace.errors import ParameterError
-from tastespace.evaluation import evaluator, metric_inputs, metrics, theory
+from tastespace.evaluation import (
+    _evaluator as evaluator,
+)
+from tastespace.evaluation import (
+    _metric_inputs as metric_inputs,
+)
+from tastespace.evaluation import (
+    metrics,
+    theory,
+)
+from tastespace.evaluation._taste_metrics import TASTE_METRICS
 from tastespace.evaluation.metrics import METRICS, columns_for
-from tastespace.evaluation.taste_metrics import TASTE_METRICS
 from tastespace.models import VectorSpace
 
 NAN = pytest.approx(math.nan, nan_ok=True)

@@ -8,7 +8,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tastespace import DPCML, EASE, Interactions, MostPopular, compare, split
+from tastespace import (
+    DPCML,
+    EASE,
+    Interactions,
+    MostPopular,
+    compare,
+    split,
+)
 from tastespace.data.synthetic import SyntheticData
 from tastespace.errors import DataError, ParameterError
 from tastespace.evaluation import interest_coverage

@@ -9,7 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tastespace import EASE, MostPopular, datasets, evaluate
+from tastespace import (
+    EASE,
+    MostPopular,
+    datasets,
+    evaluate,
+)
 from tastespace.errors import ParameterError
 from tastespace.evaluation import FULL, PAPER, protocols
 from tastespace.evaluation.protocols import find_protocol

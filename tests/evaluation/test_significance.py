@@ -14,7 +14,12 @@ import pytest
 import scipy.stats
 
 from tastespace.evaluation import significance
-from tastespace.evaluation.significance import bootstrap_interval, holm, paired_t_test, wilcoxon_test
+from tastespace.evaluation.significance import (
+    bootstrap_interval,
+    holm,
+    paired_t_test,
+    wilcoxon_test,
+)
 
 
 def test_docstring_examples():

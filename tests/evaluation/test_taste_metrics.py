@@ -14,7 +14,7 @@ from scipy.stats import entropy
 
 from tastespace import DPCML, evaluate, split
 from tastespace.errors import ParameterError
-from tastespace.evaluation import taste_metrics
+from tastespace.evaluation import _taste_metrics as taste_metrics
 from tastespace.models import Recommender, VectorSpace
 
 NAN = pytest.approx(math.nan, nan_ok=True)

@@ -19,22 +19,28 @@ from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 from tastespace.errors import ParameterError
 from tastespace.evaluation import theory
 from tastespace.evaluation.theory import (
+    _bounds as bounds,
+)
+from tastespace.evaluation.theory import (
+    _hard_sampling as hard_sampling,
+)
+from tastespace.evaluation.theory import (
+    _partial_auc as partial_auc,
+)
+from tastespace.evaluation.theory import (
     average_top_k,
     average_top_k_dual,
-    bounds,
     differentiable_hard_sampling_loss,
     effective_sample_size,
     flat_hinge,
     generalization_bound,
     generalization_log10_failure,
-    hard_sampling,
     hard_sampling_loss,
     n_beta,
     nested_hinge,
     opauc,
     opauc_hinge_loss,
     opauc_of_each,
-    partial_auc,
     precision_lower_bound,
     recall_lower_bound,
 )

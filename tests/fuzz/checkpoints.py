@@ -15,7 +15,7 @@ import numpy as np
 from tests.fuzz.tables import Outcome, outcome_of
 
 from tastespace import models, synthetic
-from tastespace.training.checkpoint import _NO_CHECKSUM, _checksum_place
+from tastespace.training._checkpoint import _NO_CHECKSUM, _checksum_place
 
 NAMES = ("dpcml", "cml", "bpr")
 _VALUES: list[Any] = [None, True, -1, 10**30, 0.5, "x", [], {}, [1], [{}], {"a": 1}, [{"epoch": "x"}], "NaN"]

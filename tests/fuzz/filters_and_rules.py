@@ -10,7 +10,12 @@ import numpy as np
 import polars as pl
 from tests.fuzz.tables import Outcome, outcome_of
 
-from tastespace import EASE, Interactions, Rules, synthetic
+from tastespace import (
+    EASE,
+    Interactions,
+    Rules,
+    synthetic,
+)
 
 _COLUMNS = ["year", "title", "genres", "price", "since", "stock", "item", "nothing", '"year"', "`title`", "x.y"]
 _VALUES = [

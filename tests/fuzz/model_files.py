@@ -26,8 +26,8 @@ from tests.fuzz.tables import Outcome
 
 from tastespace import Interactions, models, synthetic
 from tastespace.models import Recommender
-from tastespace.store.checksums import checksum
-from tastespace.store.tensors import map_tensors, safetensors_chunks, type_name
+from tastespace.store._tensors import map_tensors, safetensors_chunks, type_name
+from tastespace.store.files import checksum
 
 QUICK = ("popular", "category-popular", "ease", "sparse-ease", "itemknn", "contentknn", "als", "bpr", "dpcml", "blend")
 """Models of each way to store what was learned, that are fitted and opened without torch."""

@@ -17,7 +17,7 @@ import polars as pl
 
 from tastespace import EASE, Interactions, load
 from tastespace.cli.arguments import TextFlags, read_attributes
-from tastespace.data.datasets.file_sources import Archive
+from tastespace.data.datasets.files import Archive
 from tastespace.errors import ModelFileError, TastespaceError
 
 _VALUES = [

@@ -10,7 +10,14 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from tastespace import MostPopular, _native, datasets, evaluate, split, synthetic
+from tastespace import (
+    MostPopular,
+    _native,
+    datasets,
+    evaluate,
+    split,
+    synthetic,
+)
 from tastespace.errors import ParameterError
 from tastespace.models.als import ALS
 

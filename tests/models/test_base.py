@@ -11,10 +11,18 @@ from sklearn.base import clone as sklearn_clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils._pprint import _changed_params
 
-from tastespace import CML, DPCML, EASE, Interactions, MostPopular, evaluate, split
+from tastespace import (
+    CML,
+    DPCML,
+    EASE,
+    Interactions,
+    MostPopular,
+    evaluate,
+    split,
+)
 from tastespace.errors import DataError, NotFittedError, ParameterError
 from tastespace.models import BPR, ItemKNN, Recommender
-from tastespace.recommend.rerank import Reranked
+from tastespace.recommend.rerank.reranked import Reranked
 
 
 class Recorder(Recommender):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tastespace import MostPopular, datasets, evaluate, load, split, synthetic
+from tastespace import (
+    MostPopular,
+    datasets,
+    evaluate,
+    load,
+    split,
+    synthetic,
+)
 from tastespace.errors import ParameterError, TrainingError
 from tastespace.models.bpr import BPR
 

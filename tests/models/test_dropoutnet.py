@@ -16,7 +16,7 @@ from tastespace.errors import DataError, NotFittedError, ParameterError
 from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.models import create
 from tastespace.models.dropoutnet import CMLDN, DPCMLDN, MGMFDN
-from tastespace.models.multi_vector_mf import MGMF
+from tastespace.models.neural.factorization import MGMF
 
 pytestmark = pytest.mark.usefixtures("one_core")
 

@@ -7,7 +7,15 @@ import pytest
 import scipy.sparse as sp
 
 from tastespace import Interactions
-from tastespace.models import ALS, DPCML, EASE, Blend, ItemKNN, MostPopular, SparseEASE
+from tastespace.models import (
+    ALS,
+    DPCML,
+    EASE,
+    Blend,
+    ItemKNN,
+    MostPopular,
+    SparseEASE,
+)
 
 
 @pytest.fixture(scope="module", params=["ones", "weights"])

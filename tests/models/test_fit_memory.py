@@ -6,10 +6,10 @@ import re
 import pytest
 
 import tastespace as ts
+from tastespace._util.threads import available, resolve_threads
 from tastespace.errors import ParameterError, TastespaceError
 from tastespace.models import create
-from tastespace.models.fit_memory import estimated_bytes
-from tastespace.threads import available, resolve_threads
+from tastespace.models._fit_memory import estimated_bytes
 
 SIZES = {
     "dpcml": ("dim", "n_interests", "n_negatives", "block_size", "min_interests"),

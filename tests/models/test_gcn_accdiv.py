@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import torch
 
 from tastespace.models.gcn_accdiv import GCNAccDiv, _returns, neighbor_graph
-from tastespace.models.torch_base import Batch
+from tastespace.models.neural.base import Batch
 from tastespace.paper.methods import find_method
 
 pytestmark = pytest.mark.usefixtures("one_core")

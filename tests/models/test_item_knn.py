@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tastespace import Interactions, MostPopular, datasets, evaluate, split
+from tastespace import (
+    Interactions,
+    MostPopular,
+    datasets,
+    evaluate,
+    split,
+)
 from tastespace.errors import ParameterError
 from tastespace.models import item_knn
 from tastespace.models.item_knn import ItemKNN, RP3beta

@@ -11,8 +11,13 @@ import pytest
 import tastespace.models
 from tastespace import EASE, MostPopular
 from tastespace.errors import ParameterError
-from tastespace.models import Recommender, create, registry, table
-from tastespace.models.parameter_names import RENAMED
+from tastespace.models import (
+    Recommender,
+    create,
+    registry,
+    table,
+)
+from tastespace.models._parameter_names import RENAMED
 
 TABLE = {one.name: one for one in table()}
 
@@ -141,7 +146,7 @@ def test_the_table_names_the_extra_without_which_a_model_does_not_learn(name, to
 
 
 def test_two_stages_fold_in_where_the_first_does():
-    from tastespace.recommend.rerank import Reranked
+    from tastespace.recommend.rerank.reranked import Reranked
 
     assert Reranked(EASE()).supports_fold_in
     assert not Reranked(create("lightgcn")).supports_fold_in

@@ -8,9 +8,16 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.data.added import added
+from tastespace.data.merge import added
 from tastespace.errors import DataError, ParameterError, TrainingError
-from tastespace.models import ALS, BPR, CML, DPCML, EASE, Blend
+from tastespace.models import (
+    ALS,
+    BPR,
+    CML,
+    DPCML,
+    EASE,
+    Blend,
+)
 from tastespace.training.native_trainer import NativeTrainer
 
 MODELS = {

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tastespace import _native
+from tastespace._util.csr import no_items
 from tastespace.models import VectorSpace
-from tastespace.models.ranking import no_items
 
 
 def random_space(metric, n_users=7, n_items=600, dim=5, bias=False):

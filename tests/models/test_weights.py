@@ -8,11 +8,11 @@ import pytest
 
 import tastespace as ts
 from tastespace.data import cold_start
-from tastespace.data.datasets.catalog import DATASETS
+from tastespace.data.datasets._catalog import DATASETS
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError
 from tastespace.models import create, registry
-from tastespace.recommend.rerank import Reranked
+from tastespace.recommend.rerank.reranked import Reranked
 
 pytestmark = pytest.mark.usefixtures("one_core")
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from tastespace.paper.experiment_data import load_parts
-from tastespace.paper.result_cache import LIST_DIVERSITY, PlannedRun, RunResult
-from tastespace.paper.runner import RunStatus
+from tastespace.paper.data import load_parts
+from tastespace.paper.runner import LIST_DIVERSITY, PlannedRun, RunResult, RunStatus
 from tastespace.paper.runs import ACCURACY
 
 N_USERS = 40

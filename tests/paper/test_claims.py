@@ -3,7 +3,7 @@ import pytest
 from tastespace.errors import ParameterError
 from tastespace.paper.claims import CLAIMS, find_claim
 from tastespace.paper.methods import find_method
-from tastespace.paper.paper_tables import EXPERIMENTS
+from tastespace.paper.tables import EXPERIMENTS
 
 
 def test_cells_of_a_claim():

@@ -3,7 +3,7 @@ import pytest
 from tastespace import CML, DPCML
 from tastespace.errors import ParameterError
 from tastespace.paper import find_method, method_names
-from tastespace.paper.search_spaces import space_of
+from tastespace.paper.tuning import space_of
 from tastespace.training.samplers import find_sampler
 
 NAMED_IN_THE_PAPER = [

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tastespace.errors import DatasetError
-from tastespace.paper.result_cache import PlannedRun, ResultCache
-from tastespace.paper.runner import run_all, why_missing
+from tastespace.paper.runner import PlannedRun, ResultCache, run_all, why_missing
 
 TWO = [PlannedRun("town", "popular"), PlannedRun("town", "cml+hars", parameters={"dim": 8, "epochs": 2})]
 
@@ -66,7 +65,7 @@ def test_a_data_set_that_is_not_here_is_marked_and_looked_for_once(tmp_path, mon
         asked.append(dataset)
         raise DatasetError(f"{dataset} is not on this machine")
 
-    monkeypatch.setattr("tastespace.paper.result_cache.load_parts", nowhere)
+    monkeypatch.setattr("tastespace.paper.runner.load_parts", nowhere)
     rows = run_all([PlannedRun("ml-10m", "ease"), PlannedRun("ml-10m", "popular")], tmp_path)
     assert states(rows) == ["no data", "no data"]
     assert rows[1].problem == "ml-10m is not on this machine"
@@ -91,7 +90,7 @@ def test_a_killed_worker_does_not_lose_the_others(tmp_path):
 
 LONG = """
 import sys
-from tastespace.paper.result_cache import PlannedRun
+from tastespace.paper.runner import PlannedRun
 from tastespace.paper.runner import run_all
 if __name__ == "__main__":
     long = [PlannedRun("town", "cml+hars", seed, {"dim": 64, "epochs": 100000, "patience": 0}) for seed in range(2)]
@@ -118,7 +117,7 @@ def test_control_c_ends_the_workers_and_keeps_what_is_finished(tmp_path):
 
 SCRIPT = """
 import multiprocessing, os, signal, sys, time
-from tastespace.paper.result_cache import PlannedRun
+from tastespace.paper.runner import PlannedRun
 from tastespace.paper.runner import run_all, why_missing
 planned_runs = [PlannedRun("town", "cml+hars", seed, {"dim": 8, "epochs": 3}) for seed in range(6)]
 kind, started = multiprocessing.context.SpawnProcess, []

@@ -7,8 +7,8 @@ import tastespace as ts
 from tastespace.cli import app
 from tastespace.errors import ParameterError
 from tastespace.paper import run
-from tastespace.paper.experiment_data import load_parts
-from tastespace.paper.result_cache import ALL_METRICS, PlannedRun
+from tastespace.paper.data import load_parts
+from tastespace.paper.runner import ALL_METRICS, PlannedRun
 from tastespace.paper.runs import execute
 
 SMALL = {"dim": 16, "epochs": 3}

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.models.trained_base import VectorModel
+from tastespace.models.trained import VectorModel
 from tastespace.models.vector_space import VectorSpace
 from tastespace.plots import draw_shelves, taste_map
 

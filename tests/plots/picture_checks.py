@@ -1,7 +1,6 @@
 """What the tests of all pictures share: shelves made by hand, and checks of a figure's texts."""
 
-from tastespace.plots.canvas import DPI
-from tastespace.plots.label_layout import overlap
+from tastespace.plots.canvas import DPI, overlap
 from tastespace.recommend.shelves import Shelf
 
 LONG = "Dr. Strangelove or: How I Learned to Stop Worrying and Love the Bomb, in the version of 1964"

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from picture_checks import texts_of
+from tests.plots.picture_checks import texts_of
 
 from tastespace.errors import DataError, ParameterError
 from tastespace.plots.canvas import ENDINGS, INK, color
@@ -38,7 +38,7 @@ def test_without_a_path_only_the_figure_is_given(draw, tmp_path, monkeypatch, ki
 
 @pytest.mark.parametrize("kind", ["shelves", "map"])
 def test_a_wrong_ending_is_refused_before_the_work(draw, monkeypatch, kind):
-    module = {"shelves": "shelves_plot", "map": "taste_map_plot"}[kind]
+    module = {"shelves": "_shelves", "map": "_taste_map"}[kind]
     monkeypatch.setattr(f"tastespace.plots.{module}.new_figure", lambda *_: pytest.fail("drawn in vain"))
     with pytest.raises(ParameterError, match=r"a\.gif: expected a name that ends in \.png, \.svg, \.pdf"):
         draw[kind]("a.gif")

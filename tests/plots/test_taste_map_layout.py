@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tastespace.plots.taste_map_layout import excess_distance, taste_map_layout
-from tastespace.recommend.user_interests import user_interests
+from tastespace.recommend.interests import user_interests
 
 
 def laid_out(model, user, k=8):

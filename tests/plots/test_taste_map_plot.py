@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from picture_checks import LONG, assert_texts_fit, box_of
+from tests.plots.picture_checks import LONG, assert_texts_fit, box_of
 
 import tastespace as ts
 from tastespace.errors import ParameterError, UnknownIdError
 from tastespace.plots import taste_map
-from tastespace.plots.canvas import DPI
-from tastespace.plots.label_layout import overlap
+from tastespace.plots.canvas import DPI, overlap
 
 
 def test_a_map_in_words(draw, dpcml, tmp_path, words):

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 import tastespace as ts
-from tastespace.plots.taste_map_regions import taste_map_regions
+from tastespace.plots._taste_map import taste_map_regions
 
 N = 200
 

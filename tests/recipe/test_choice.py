@@ -7,14 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tastespace import CML, DPCML, EASE, Blend, MostPopular, evaluate, split
-from tastespace.data.categories import category_column, item_categories
+from tastespace import (
+    CML,
+    DPCML,
+    EASE,
+    Blend,
+    MostPopular,
+    evaluate,
+    split,
+)
+from tastespace.data.attributes import category_column, item_categories
 from tastespace.models import SparseEASE
-from tastespace.models.blend_weights import CandidateScores, best_weights
-from tastespace.recipe import choice as choice_module
-from tastespace.recipe.choice import choose
-from tastespace.recipe.searches import Family
-from tastespace.recipe.trials import Budget, run_trials
+from tastespace.models.blend.weights import CandidateScores, best_weights
+from tastespace.recipe import _choice as choice_module
+from tastespace.recipe._choice import choose
+from tastespace.recipe._trials import Budget, Family, run_trials
 
 
 def trials_of(train, held_out, *models):

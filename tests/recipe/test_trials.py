@@ -8,11 +8,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tastespace import CML, EASE, MostPopular, evaluate, split
+from tastespace import (
+    CML,
+    EASE,
+    MostPopular,
+    evaluate,
+    split,
+)
 from tastespace.errors import DataError, ParameterError
-from tastespace.models.blend_weights import Accuracy
-from tastespace.recipe.searches import Family
-from tastespace.recipe.trials import Budget, Trial, best_of_families, drop_beaten, run_trials, sample_users
+from tastespace.models.blend.weights import Accuracy
+from tastespace.recipe._trials import (
+    Budget,
+    Family,
+    Trial,
+    best_of_families,
+    drop_beaten,
+    run_trials,
+    sample_users,
+)
 
 
 def trial(family, ndcg, seconds=1.0, model=None):
@@ -109,7 +122,7 @@ def test_a_trained_model_ends_in_time_and_has_no_limit_afterwards(halves):
 
 def test_time_is_reserved_for_the_last_fits(monkeypatch):
     now = time.monotonic()
-    monkeypatch.setattr("tastespace.recipe.trials.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("tastespace.recipe._trials.time", SimpleNamespace(monotonic=lambda: now))
     budget = Budget(100.0, None, now - 40.0)
     done = [trial("a", 0.1, seconds=10.0), trial("a", 0.2, seconds=5.0), trial("b", 0.1, seconds=10.0)]
     assert budget.reserve(done) == pytest.approx(1.4 * (5.0 + 10.0) + 12.0)

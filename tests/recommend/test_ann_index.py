@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.computed_once import kept
+from tastespace._util.computed_once import kept
 from tastespace.errors import ParameterError
-from tastespace.recommend import ann_index
-from tastespace.recommend.ann_index import find_index
+from tastespace.recommend import ann as ann_index
+from tastespace.recommend.ann import find_index
 from tastespace.store import inspect
-from tastespace.store.manifest import NAME, parse, read_text
+from tastespace.store._manifest import NAME, parse, read_text
 
 pytestmark = pytest.mark.usefixtures("one_core")
 N_ITEMS = 6_000
@@ -128,7 +128,7 @@ def test_an_index_that_cannot_be_trusted_is_built_again(catalog, saved, tmp_path
 
 def rewrite(folder, entry):
     """Put another description of an index into model.json, with a checksum that fits."""
-    from tastespace.store.manifest import manifest_text
+    from tastespace.store._manifest import manifest_text
 
     content = parse(read_text(folder), folder)
     rest = {

@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from toy_models import Given, blend_of, by_vector, in_order, past_rows, space_of, taken
+from tests.recommend.toy_models import Given, blend_of, by_vector, in_order, past_rows, space_of, taken
 
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.models import EASE, VectorSpace
 from tastespace.models import Blend as RealBlend
-from tastespace.recommend.mixed import Mixed
+from tastespace.recommend.rerank.two_stage import Mixed
 
 pytestmark = pytest.mark.usefixtures("one_core")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from toy_models import Given
+from tests.recommend.toy_models import Given
 
 import tastespace as ts
 from tastespace.data.ids import IdMap

@@ -7,11 +7,19 @@ import pandas as pd
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from toy_models import Given, assert_best, by_vector, lists_of, past_rows, space_of, taken
+from tests.recommend.toy_models import Given, assert_best, by_vector, lists_of, past_rows, space_of, taken
 
-from tastespace import CML, DPCML, EASE, Interactions, datasets, split, synthetic
+from tastespace import (
+    CML,
+    DPCML,
+    EASE,
+    Interactions,
+    datasets,
+    split,
+    synthetic,
+)
 from tastespace.errors import DataError, ParameterError, UnknownIdError
-from tastespace.recommend.rerank import Reranked, rerank
+from tastespace.recommend.rerank.reranked import Reranked, rerank
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -148,7 +156,7 @@ def test_the_order_and_repeats_of_a_history_do_not_matter(model):
 
 
 def test_threads_do_not_change_new_users(shop, monkeypatch):
-    monkeypatch.setattr("tastespace.models.dpcml._FOLD_IN_PARALLEL", 0)  # a second thread joins in at once
+    monkeypatch.setattr("tastespace.models.dpcml.model._FOLD_IN_PARALLEL", 0)  # a second thread joins in at once
     model = DPCML(dim=8, epochs=3, threads=1).fit(shop)
     histories = shop.subset(shop.row_of_each() < 20)
     one = model.fold_in(histories).vectors().user_vectors

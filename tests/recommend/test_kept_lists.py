@@ -6,14 +6,14 @@ import pickle
 import numpy as np
 import polars as pl
 import pytest
-from toy_models import Given
+from tests.recommend.toy_models import Given
 
 import tastespace as ts
 from tastespace.errors import ParameterError
 from tastespace.models import VectorSpace
-from tastespace.recommend import topk
+from tastespace.recommend import lists as topk
+from tastespace.recommend.lists import TopKLists, top_k_lists
 from tastespace.recommend.request import Request
-from tastespace.recommend.topk import TopKLists, top_k_lists
 
 
 @pytest.fixture

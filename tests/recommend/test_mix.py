@@ -9,13 +9,23 @@ import polars as pl
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from toy_models import Given, assert_best, blend_of, by_vector, in_order, lists_of, past_rows, space_of, taken
+from tests.recommend.toy_models import (
+    Given,
+    assert_best,
+    blend_of,
+    by_vector,
+    in_order,
+    lists_of,
+    past_rows,
+    space_of,
+    taken,
+)
 
 from tastespace.errors import DataError
 from tastespace.models import VectorSpace
+from tastespace.ranking.scoring import ScoringIndex
+from tastespace.recommend.interests import user_interests
 from tastespace.recommend.mix import interest_scales, past_matches
-from tastespace.recommend.scoring import ScoringIndex
-from tastespace.recommend.user_interests import user_interests
 
 pytestmark = pytest.mark.usefixtures("one_core")
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toy_models import Given, blend_of, space_of, taken
+from tests.recommend.toy_models import Given, blend_of, space_of, taken
 
 from tastespace import EASE
 from tastespace.errors import ParameterError
-from tastespace.recommend.mix_options import PLAIN, Mix, mixes_of, resolve_mix
+from tastespace.ranking.scoring import ScoringIndex
+from tastespace.recommend.mix import (
+    PLAIN,
+    Mix,
+    mixes_of,
+    resolve_mix,
+)
 from tastespace.recommend.request import Request
-from tastespace.recommend.scoring import ScoringIndex
 
 pytestmark = pytest.mark.usefixtures("one_core")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from toy_models import Given, assert_best, lists_of, own_vectors, space_of, taken
+from tests.recommend.toy_models import Given, assert_best, lists_of, own_vectors, space_of, taken
 
 from tastespace import EASE
 from tastespace.errors import DataError, ParameterError, UnknownIdError

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from toy_models import lists_of
+from tests.recommend.toy_models import lists_of
 
 from tastespace import EASE, Interactions
 from tastespace.errors import DataError, ParameterError, UnknownIdError

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from toy_models import Given, blend_of, by_vector, in_order, past_rows, space_of, taken
+from tests.recommend.toy_models import Given, blend_of, by_vector, in_order, past_rows, space_of, taken
 
 from tastespace import CML
 from tastespace.errors import DataError, ParameterError, UnknownIdError

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.recommend.shelves_html import shelf_html, text_html
+from tastespace.recommend.shelves import shelf_html, text_html
 
 EVIL = "<script>alert(1)</script> & <b>"
 

@@ -7,7 +7,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tastespace import CML, DPCML, EASE, evaluate, split, synthetic
+from tastespace import (
+    CML,
+    DPCML,
+    EASE,
+    evaluate,
+    split,
+    synthetic,
+)
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, UnknownIdError
 from tastespace.models import Recommender, create

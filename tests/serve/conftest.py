@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 from tests.required_services import skip_without_service
 
 import tastespace as ts
-from tastespace.serve.asgi import create_app
+from tastespace.serve.app import create_app
 from tastespace.serve.settings import Limits, ServerSettings
 
 START_SECONDS = 60

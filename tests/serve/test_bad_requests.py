@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tastespace.cli.app import app
 from tastespace.errors import ParameterError
-from tastespace.serve.server_process import bound_socket
+from tastespace.serve.process import bound_socket
 from tastespace.serve.settings import Limits
 
 

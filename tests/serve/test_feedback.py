@@ -9,10 +9,9 @@ import pytest
 import tastespace as ts
 from tastespace.data.ids import IdMap
 from tastespace.recommend.fold_in import folded
-from tastespace.serve.feedback_store import Cursor, StoredProfile
-from tastespace.serve.http_errors import StoreError
-from tastespace.serve.people import People
-from tastespace.serve.taste_identity import current_choice
+from tastespace.serve.errors import StoreError
+from tastespace.serve.feedback.store import Cursor, StoredProfile
+from tastespace.serve.people import People, current_choice
 
 
 def items_of(answer):

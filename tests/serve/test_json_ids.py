@@ -7,9 +7,9 @@ import pytest
 
 import tastespace as ts
 from tastespace.data.ids import IdMap
-from tastespace.serve.feedback_store import Event, open_store
-from tastespace.serve.feedback_training import feedback_for
-from tastespace.serve.http_errors import HttpError
+from tastespace.serve.errors import HttpError
+from tastespace.serve.feedback.store import Event, open_store
+from tastespace.serve.feedback.training import feedback_for
 from tastespace.serve.json_ids import id_from_text, id_in_type
 
 

@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from tastespace.serve.feedback_store import Cursor, Event, open_store
+from tastespace.serve.feedback.store import Cursor, Event, open_store
 
 _CLIENTS = 4
 

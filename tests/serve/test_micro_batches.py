@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tastespace.serve.http_errors import HttpError
-from tastespace.serve.list_maker import ListOptions
+from tastespace.serve.errors import HttpError
+from tastespace.serve.lists import ListOptions
 from tastespace.serve.micro_batches import MicroBatches
 
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from tastespace.cli.app import app
 from tastespace.errors import ParameterError
-from tastespace.serve.http_errors import HttpError
-from tastespace.serve.server_process import checked
+from tastespace.serve.errors import HttpError
+from tastespace.serve.process import checked
 from tastespace.serve.settings import Limits, ServerSettings
 from tastespace.serve.tokens import RateLimit, add_token, read_tokens
 

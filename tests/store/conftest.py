@@ -4,7 +4,13 @@ import inspect
 
 import pytest
 
-from tastespace import DPCML, MostPopular, models, split, synthetic
+from tastespace import (
+    DPCML,
+    MostPopular,
+    models,
+    split,
+    synthetic,
+)
 from tastespace.store import save
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from tastespace import DPCML, load, models
 from tastespace.errors import ModelFileError, ParameterError
-from tastespace.models.torch_base import NeuralRecommender
+from tastespace.models.neural.base import NeuralRecommender
 from tastespace.store import save
-from tastespace.store.checksums import checksum
-from tastespace.store.tensors import map_tensors, safetensors_chunks, type_name
+from tastespace.store._tensors import map_tensors, safetensors_chunks, type_name
+from tastespace.store.files import checksum
 
 
 def forge(folder, arrays=None, change=None):

@@ -7,7 +7,12 @@ import textwrap
 import numpy as np
 import pytest
 
-from tastespace import DPCML, EASE, load, synthetic
+from tastespace import (
+    DPCML,
+    EASE,
+    load,
+    synthetic,
+)
 
 PRELUDE = """
 import errno, os, resource, sys
@@ -112,7 +117,7 @@ def test_a_killed_writer_leaves_files_that_the_next_save_removes(tmp_path, data)
     for _ in range(2):
         done = run(
             """
-            from tastespace import atomic
+            from tastespace._util import atomic
             model = EASE().fit(data)
             atomic.flush = lambda path: os.kill(os.getpid(), 9)
             model.save(sys.argv[1])

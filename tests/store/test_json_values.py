@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from model_equality import assert_same_value
+from tests.store.model_equality import assert_same_value
 
 from tastespace.errors import DataError, ModelFileError
-from tastespace.store.json_values import decode, encode
+from tastespace.store._json_values import decode, encode
 
 
 def there_and_back(value):

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_equality import is_same_model
+from tests.store.model_equality import is_same_model
 
 import tastespace
 from tastespace import EASE
 from tastespace.errors import ModelFileError
 from tastespace.store import inspect, load, save
-from tastespace.store.manifest import checksum, manifest_text, parse
+from tastespace.store._manifest import checksum, manifest_text, parse
 
 
 @pytest.fixture

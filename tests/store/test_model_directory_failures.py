@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from model_equality import assert_same_model, is_same_model, names
+from tests.store.model_equality import assert_same_model, is_same_model, names
 
 from tastespace.errors import ModelFileError
-from tastespace.store import load, manifest, save
+from tastespace.store import _manifest as manifest
+from tastespace.store import load, save
 
 
 def test_a_crash_at_any_moment_leaves_one_model_or_the_other(tmp_path, folder, old, new, monkeypatch):

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from model_equality import assert_same_model, is_same_model
+from tests.store.model_equality import assert_same_model, is_same_model
 
 from tastespace import EASE, Interactions, MostPopular
 from tastespace.store import load, save

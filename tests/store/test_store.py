@@ -6,12 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from model_equality import assert_same_model
+from tests.store.model_equality import assert_same_model
 
 import tastespace
 from tastespace import evaluate
 from tastespace.errors import DataError, ModelFileError
-from tastespace.store import inspect, load, manifest, save
+from tastespace.store import (
+    _manifest as manifest,
+)
+from tastespace.store import (
+    inspect,
+    load,
+    save,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "model-format.md"
 
@@ -59,7 +66,7 @@ def test_inspect_tells_what_is_there(tmp_path, old, verify):
 
 
 def test_arrays_stay_in_the_file(tmp_path, old, monkeypatch):
-    monkeypatch.setattr("tastespace.store.mapped_files.READ_BYTES", 1)
+    monkeypatch.setattr("tastespace.store.files.READ_BYTES", 1)
     save(old, tmp_path / "model")
     loaded = load(tmp_path / "model")
     for array in (loaded.user_vectors_, loaded.item_vectors_, loaded.train_.offsets, loaded.train_.indices):

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from tastespace.errors import ModelFileError
-from tastespace.store.tensors import DTYPES, map_tensors, safetensors_chunks, type_name
+from tastespace.store._tensors import (
+    DTYPES,
+    map_tensors,
+    safetensors_chunks,
+    type_name,
+)
 
 ARRAYS = {
     **{f"of {name}": np.arange(5).astype(dtype) for name, dtype in DTYPES.items()},

@@ -14,10 +14,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tastespace import EASE, Interactions, load, models, synthetic
-from tastespace.atomic import written_name
-from tastespace.data.datasets.cache import Cache
-from tastespace.data.datasets.fetch import download
+from tastespace import (
+    EASE,
+    Interactions,
+    load,
+    models,
+    synthetic,
+)
+from tastespace._util.atomic import written_name
+from tastespace.data.datasets.cache import Cache, download
 
 CONTENT = np.random.default_rng(0).bytes(400_000)
 """Of the file that is downloaded."""
@@ -88,8 +93,7 @@ def fetch(folder: Path) -> str:
 
 def paper(folder: Path) -> str:
     """Three runs of the paper's runner; what was finished before is kept."""
-    from tastespace.paper.result_cache import PlannedRun
-    from tastespace.paper.runner import run_all
+    from tastespace.paper.runner import PlannedRun, run_all
 
     parameters = {"dim": 8, "epochs": 3}
     planned = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from reference import DpcmlKernel, NumpyReference
+from tests.training.reference import DpcmlKernel, NumpyReference
 
 
 def projected(rows: Any, sphere: bool, radius: float) -> Any:

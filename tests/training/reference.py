@@ -130,7 +130,7 @@ def _mixed(x: int) -> int:
 
 
 def fold_in_order(n: int, epoch: int, seed: int = SEED) -> list[int]:
-    """The order of a user's own positives in fold-in: the keyed permutation of `native/random.hpp`, in plain Python."""
+    """The order of a user's own positives in fold-in: the keyed permutation of `core/random.hpp`, in plain Python."""
     counter, keys = _mixed(_mixed(_mixed(seed + 0x9E3779B97F4A7C15 & _WORD) + epoch & _WORD) + _WORD & _WORD), []
     for _ in range(4):
         counter = counter + 0x9E3779B97F4A7C15 & _WORD

@@ -6,8 +6,8 @@ import hashlib
 
 import numpy as np
 import pytest
-from anchored_reference import AnchoredReference, anchored, lloyd
-from reference import SEED, DpcmlKernel, epoch_order, from_lists, numeric_gradient, random_lists
+from tests.training.anchored_reference import AnchoredReference, anchored, lloyd
+from tests.training.reference import SEED, DpcmlKernel, epoch_order, from_lists, numeric_gradient, random_lists
 
 from tastespace import DPCML, _native
 from tastespace._native import generic

@@ -10,12 +10,17 @@ import sys
 
 import numpy as np
 import pytest
-from reference import from_lists
 from safetensors.numpy import load_file, save_file
+from tests.training.reference import from_lists
 
-from tastespace import CML, DPCML, split, synthetic
+from tastespace import (
+    CML,
+    DPCML,
+    split,
+    synthetic,
+)
 from tastespace.errors import TrainingError
-from tastespace.training.checkpoint import read_checkpoint, write_checkpoint
+from tastespace.training._checkpoint import read_checkpoint, write_checkpoint
 
 ARRAYS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array([1, 2], np.int32)}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference import BprKernel, DpcmlKernel, random_lists
+from tests.training.reference import BprKernel, DpcmlKernel, random_lists
 
 import tastespace as ts
 from tastespace import Interactions, _native
@@ -98,7 +98,7 @@ import numpy as np
 import tastespace as ts
 from tastespace import _native
 sys.path.insert(0, {folder!r})
-from reference import BprKernel, DpcmlKernel
+from tests.training.reference import BprKernel, DpcmlKernel
 import scipy.sparse as sp
 
 n_items = 1 << 24  # a sampler's memory is 64 MB

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference import BprKernel, DpcmlKernel
+from tests.training.reference import BprKernel, DpcmlKernel
 
 import tastespace as ts
 from tastespace import Interactions, _native

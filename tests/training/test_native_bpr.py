@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference import SEED, BprKernel, epoch_order, fold_in_order, from_lists, random_lists
+from tests.training.reference import SEED, BprKernel, epoch_order, fold_in_order, from_lists, random_lists
 
 from tastespace import Interactions, _native
 

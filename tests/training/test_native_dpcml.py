@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from reference import (
+from tests.training.reference import (
     SEED,
     DpcmlKernel,
     NumpyReference,

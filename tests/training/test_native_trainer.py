@@ -6,8 +6,8 @@ import doctest
 
 import numpy as np
 import pytest
-from reference import SEED, BprKernel, DpcmlKernel, random_lists
-from test_native_dpcml import COUNTS, N_ITEMS, a_kernel, a_model
+from tests.training.reference import SEED, BprKernel, DpcmlKernel, random_lists
+from tests.training.test_native_dpcml import COUNTS, N_ITEMS, a_kernel, a_model
 
 from tastespace import _native
 from tastespace.training import native_trainer

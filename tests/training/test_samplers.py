@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import SEED, DpcmlKernel, from_lists, random_lists
 from scipy.stats import chi2, chisquare
+from tests.training.reference import SEED, DpcmlKernel, from_lists, random_lists
 
 from tastespace import DPCML
 from tastespace.errors import ParameterError
 from tastespace.training import samplers
-from tastespace.training.samplers import SAMPLERS, NegativeDrawer, alias_table, find_sampler, popularity_weights
+from tastespace.training.samplers import (
+    SAMPLERS,
+    NegativeDrawer,
+    alias_table,
+    find_sampler,
+    popularity_weights,
+)
 
 MANY = 40_000
 PLAUSIBLE = 1e-4  # all draws are seeded: a test that passes once passes always

@@ -186,7 +186,7 @@ def mix_with_vectors(
 
     ``top`` and ``interests`` have a row of k per user: items, and the interest that has each place (-1 where there are
     fewer candidates). ``weights`` has one for every vector of every user in turn. Scores and ``nan_user`` as in
-    `rank_with_vectors`; for the rule see native/share_places.hpp.
+    `rank_with_vectors`; for the rule see native/lists/share_places.hpp.
     """
 
 def mix_with_scores(
@@ -282,7 +282,7 @@ def apply_list_rules(
     share: float,
     threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.uint8]]:
-    """The first ``lengths[i]`` items of each pool that obey the rules; native/list_rules.hpp.
+    """The first ``lengths[i]`` items of each pool that obey the rules; native/lists/list_rules.hpp.
 
     Pool i is ``rows[offsets[i]:offsets[i + 1]]``, best first; item j is in the groups
     ``groups[group_offsets[j]:group_offsets[j + 1]]`` (an empty ``group_offsets``: in none), of which a list may hold
@@ -295,7 +295,7 @@ def apply_list_rules(
     """
 
 def pool_relevance(offsets: NDArray[np.int64], scores: NDArray[np.float64], threads: int) -> NDArray[np.float64]:
-    """Scores of pools as relevance in [0, 1]: 1 for the best of a pool, 0 for the worst; native/calibrated_lists.hpp.
+    """Scores of pools as relevance in [0, 1]: 1 for the best of a pool, 0 for the worst; lists/calibrated_lists.hpp.
 
     The pool of user i is ``scores[offsets[i]:offsets[i + 1]]``; a score above an earlier one of its pool counts as that
     one.
@@ -316,7 +316,7 @@ def calibrated_lists(
     k: int,
     threads: int,
 ) -> NDArray[np.int64]:
-    """Which entries of the pools are chosen, the first k of each user in their order; native/calibrated_lists.hpp.
+    """Which entries of the pools are chosen, the first k of each user in their order; lists/calibrated_lists.hpp.
 
     The pool of user i is the entries ``offsets[i] ... offsets[i + 1] - 1``, best first. ``sets`` has the set of each
     entry; set s is the terms ``set_terms[set_offsets[s]:set_offsets[s + 1]]``, and a term is a category and its share.
@@ -382,7 +382,7 @@ class OptimizerSettings:
     ) -> None: ...
 
 class DpcmlSettings:
-    """Settings of DPCML's kernel; see native/dpcml.hpp."""
+    """Settings of DPCML's kernel; see native/train/dpcml.hpp."""
 
     sampler: Sampler
     n_negatives: int
@@ -453,7 +453,7 @@ class OptimizerState:
     ) -> None: ...
 
 class DpcmlData:
-    """What DPCML learns from; see native/dpcml.hpp."""
+    """What DPCML learns from; see native/train/dpcml.hpp."""
 
     def __init__(
         self,
@@ -471,7 +471,7 @@ class DpcmlData:
         """Which positives an epoch of training goes through from now on, by their positions; empty: all."""
 
 class AnchorState:
-    """What anchored training keeps besides the vectors; see native/anchors.hpp."""
+    """What anchored training keeps besides the vectors; see native/train/anchors.hpp."""
 
     @property
     def assignments(self) -> NDArray[np.int32]:

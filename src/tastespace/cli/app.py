@@ -10,17 +10,58 @@ import sys
 import threading
 import warnings
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import tastespace
-from tastespace.cli.lazy import LazyCommand, lazy_group
+from tastespace._util.interrupts import interrupts_end_task
+from tastespace.cli.config import configured
+from tastespace.cli.flag_groups import with_flag_groups
 from tastespace.errors import ParameterError, TastespaceError
-from tastespace.interrupts import interrupts_end_task
 
 if TYPE_CHECKING:
-    from tastespace.terminal import Console
+    from tastespace._util.terminal import Console
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Commands whose modules are imported when they run, so that `tastespace --help` starts quickly.
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a command in the help; the command itself is imported when its arguments are read."""
+
+    def __init__(self, target: str, example: str, summary: str) -> None:
+        """``target`` is ``module:name`` in `tastespace.cli`: a function, or a Typer app with commands of its own."""
+        self.target, self.example = target, example
+        super().__init__(name=example.split()[0], help=summary, callback=None)
+
+    def load(self) -> Any:
+        """The command itself."""
+        module, _, name = self.target.partition(":")
+        found = getattr(import_module(f"tastespace.cli.{module}"), name)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_group(found)
+        app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        title = str(self.name)
+        app.command(title, epilog=f"Example: tastespace {self.example}")(configured(with_flag_groups(found), title))
+        return typer.main.get_command(app)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the command itself, which then runs."""
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+def lazy_group(commands: list[LazyCommand]) -> type[TyperGroup]:
+    """A group of these commands in this order, for ``typer.Typer(cls=...)``."""
+
+    class LazyGroup(TyperGroup):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            self.commands.update({str(one.name): one for one in commands})
+
+    return LazyGroup
+
 
 # Each command: where it is, an example, and the first line of its docstring. In the order of the help.
 COMMANDS = [
@@ -37,28 +78,28 @@ COMMANDS = [
         "Learn from more interactions, at the cost of these, and save the updated model.",
     ),
     LazyCommand(
-        "inference_commands:recommend", "recommend shop.model ann bob -k 5 --format json",
+        "recommend:recommend", "recommend shop.model ann bob -k 5 --format json",
         "The best items for some users, for all, or for users who are not in the model.",
     ),
     LazyCommand(
-        "inference_commands:shelves", "shelves shop.model ann", "A row of items for each of a user's interests."
+        "recommend:shelves", "shelves shop.model ann", "A row of items for each of a user's interests."
     ),
     LazyCommand(
-        "inference_commands:interests", "interests shop.model ann",
+        "recommend:interests", "interests shop.model ann",
         "A user's interests: weight, label, past items and nearest items of each.",
     ),
     LazyCommand(
-        "inference_commands:taste_map", "map shop.model ann --out map.svg",
+        "recommend:taste_map", "map shop.model ann --out map.svg",
         "Draw a user's taste map: all items in the plane, the interests, the history, the recommendations.",
     ),
     LazyCommand(
-        "explore_command:explore", "explore shop.model ann bob --out page.html",
+        "saved_model:explore", "explore shop.model ann bob --out page.html",
         "Write a page of some users that needs no server: shelves, map, sliders and explanations in one file.",
     ),
     LazyCommand(
-        "inference_commands:explain", "explain shop.model ann jam", "Why an item has its rank for a user.",
+        "recommend:explain", "explain shop.model ann jam", "Why an item has its rank for a user.",
     ),
-    LazyCommand("inference_commands:similar", "similar shop.model jam", "Items like an item, or users like a user."),
+    LazyCommand("recommend:similar", "similar shop.model jam", "Items like an item, or users like a user."),
     LazyCommand(
         "serve:serve", "serve shop.model --port 8000",
         "Serve a saved model over HTTP: lists, shelves, explanations, feedback, and a page at /.",
@@ -68,26 +109,26 @@ COMMANDS = [
         "Make a token for the server and print it; the file keeps only its hash.",
     ),
     LazyCommand(
-        "change_model:profile", "profile shop.model ann --mute 2 --boost 1=2",
+        "saved_model:profile", "profile shop.model ann --mute 2 --boost 1=2",
         "What a user has muted and boosted for good: show it, or change it in the model file.",
     ),
     LazyCommand(
-        "change_model:attributes", "attributes shop.model items.parquet --id sku",
+        "saved_model:attributes", "attributes shop.model items.parquet --id sku",
         "Replace the item attributes of a saved model (titles, categories, stock, ...) without a new fit.",
     ),
     LazyCommand(
-        "change_model:index", "index shop.model --kind ann",
+        "saved_model:index", "index shop.model --kind ann",
         "Build an index of the items and store it with the model, for recommend --index.",
     ),
     LazyCommand(
-        "saved_model_commands:evaluate", "evaluate shop.model later.parquet --user who --item what",
+        "saved_model:evaluate", "evaluate shop.model later.parquet --user who --item what",
         "How well a saved model ranks held-out interactions; accuracy is given as fractions from 0 to 1.",
     ),
     LazyCommand(
-        "saved_model_commands:export", "export shop.model vectors --kind parquet",
+        "saved_model:export", "export shop.model vectors --kind parquet",
         "Write item and user vectors for a vector index or database.",
     ),
-    LazyCommand("saved_model_commands:inspect", "inspect shop.model --verify", "What is in a model file."),
+    LazyCommand("saved_model:inspect", "inspect shop.model --verify", "What is in a model file."),
     LazyCommand(
         "run:run", "run --dataset steam-200k --method apa+dihars --json result.json",
         "Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper.",
@@ -101,15 +142,15 @@ COMMANDS = [
         "Compare models on the same held-out data: mean, spread over windows, and whether differences are significant.",
     ),
     LazyCommand(
-        "list_models:models", "models --format json",
+        "info:models", "models --format json",
         "List the models: name, class, family, the extra they need, and what they support.",
     ),
     LazyCommand(
-        "datasets:datasets", "datasets --format json",
+        "info:datasets", "datasets --format json",
         "List the named data sets: size, license, and whether they are on this machine.",
     ),
     LazyCommand(
-        "doctor:doctor", "doctor",
+        "info:doctor", "doctor",
         "Print versions, the SIMD variant chosen, threads, data directories and which optional packages are there.",
     ),
     LazyCommand(
@@ -193,7 +234,7 @@ def _run() -> None:
         _print("[bold red]error:[/]", problem)
         sys.exit(2)
     except MemoryError:
-        from tastespace.memory import available_gb
+        from tastespace._util.memory import available_gb
 
         _print("[bold red]error:[/]", f"out of memory: {available_gb():.3g} GB are free.")
         sys.exit(2)
@@ -219,7 +260,7 @@ def _interrupted_message(leaving: BaseException) -> str:
 
 
 def _end(code: int) -> NoReturn:
-    """Exit, without cleaning up under a thread that Ctrl-C has left alone (`tastespace.interrupts`)."""
+    """Exit, without cleaning up under a thread that Ctrl-C has left alone (`tastespace._util.interrupts`)."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -240,7 +281,7 @@ def _print(label: str, message: object) -> None:
 
 
 def _stderr(soft_wrap: bool = False) -> Console:
-    from tastespace.terminal import Console
+    from tastespace._util.terminal import Console
 
     return Console(stderr=True, soft_wrap=soft_wrap)
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import polars as pl
 import typer
 
+from tastespace._util.terminal import Console
 from tastespace.data.attributes import aligned_attributes, title_column
 from tastespace.data.ids import IdMap, parse_ids, parsed
 from tastespace.data.interactions import Interactions
-from tastespace.data.tables import open_file, to_polars
-from tastespace.data.text_tables import read_text, shown_names
+from tastespace.data.reading.tables import open_file, to_polars
+from tastespace.data.reading.text_tables import read_text, shown_names
 from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.models import Recommender
-from tastespace.recommend.interest_labels import Labeler
+from tastespace.recommend.labels import Labeler
 from tastespace.store import load
-from tastespace.terminal import Console
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame

@@ -8,19 +8,31 @@ from typing import Annotated
 
 import typer
 
+from tastespace._util.terminal import Console
 from tastespace.cli.arguments import print_notes
-from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output
-from tastespace.cli.table_flags import DEFAULT_TABLE, DataArgument, Seed, TableFlags, Threads, require_half_life
+from tastespace.cli.flags import (
+    DEFAULT_TABLE,
+    DataArgument,
+    Seed,
+    TableFlags,
+    Threads,
+    require_half_life,
+)
+from tastespace.cli.output import (
+    FORMAT_HELP,
+    Format,
+    emit,
+    is_table_output,
+)
 from tastespace.cli.tune import one_source
 from tastespace.data import Interactions, split
-from tastespace.data.tables import to_polars
+from tastespace.data.reading.tables import to_polars
 from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation import cross_validate
 from tastespace.evaluation.cross_validation import Fitter
 from tastespace.models import Recommender, registry
 from tastespace.models.seeded import create_seeded
 from tastespace.recipe import fit as default_recipe
-from tastespace.terminal import Console
 
 RECIPE = "recipe"
 """Name of the default recipe among the models."""

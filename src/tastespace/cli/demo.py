@@ -10,15 +10,20 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from tastespace._util.terminal import Console
 from tastespace.cli.output import progress_bar
-from tastespace.data import Interactions, datasets, split, synthetic
-from tastespace.data.categories import item_categories
+from tastespace.data import (
+    Interactions,
+    datasets,
+    split,
+    synthetic,
+)
+from tastespace.data.attributes import item_categories
 from tastespace.data.ids import parse_ids
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
 from tastespace.recipe import RecipeReport
 from tastespace.recipe import fit as default_recipe
-from tastespace.terminal import Console
 
 _RECIPE = "tastespace"
 # Each competitor is fitted with several settings, of which the best on held-out data counts.

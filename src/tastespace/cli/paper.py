@@ -16,16 +16,24 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from tastespace._util.terminal import Console
 from tastespace.cli.config import configured
-from tastespace.cli.output import FORMAT_HELP, Format, emit, is_table_output, require_writable, show, write_file
+from tastespace.cli.output import (
+    FORMAT_HELP,
+    Format,
+    emit,
+    is_table_output,
+    require_writable,
+    show,
+    write_file,
+)
 from tastespace.data.datasets.cache import cache_root
 from tastespace.errors import ParameterError, nearest
-from tastespace.terminal import Console
 
 if TYPE_CHECKING:
-    from tastespace.paper.dataset_statistics import StatisticsTable
-    from tastespace.paper.experiment_types import Experiment, TableRow
-    from tastespace.paper.table_rows import Archive
+    from tastespace.paper.experiments import Experiment, TableRow
+    from tastespace.paper.rows import Archive
+    from tastespace.paper.statistics import StatisticsTable
 
 paper = typer.Typer(
     name="paper",
@@ -59,7 +67,7 @@ def list_(format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.aut
     """List the tables, figures and claims that can be reproduced."""
     from tastespace.paper.claims import CLAIMS
     from tastespace.paper.figures import FIGURES
-    from tastespace.paper.paper_tables import TABLES
+    from tastespace.paper.tables import TABLES
 
     rows = [
         {"kind": kind, "name": one.name, "title": one.title, "data sets": ", ".join(one.datasets)}
@@ -90,10 +98,10 @@ def table(
     out: Annotated[Path | None, typer.Option(help="Write the table as Markdown (.md) or rows (.csv, ...).")] = None,
 ) -> None:
     """Run what is missing of a table and show it."""
-    from tastespace.paper.dataset_statistics import StatisticsTable
-    from tastespace.paper.experiment_types import only
-    from tastespace.paper.paper_tables import find_table
-    from tastespace.paper.table_rows import statistics_rows, to_markdown, to_rows
+    from tastespace.paper.experiments import only
+    from tastespace.paper.rows import statistics_rows, to_markdown, to_rows
+    from tastespace.paper.statistics import StatisticsTable
+    from tastespace.paper.tables import find_table
 
     declared = find_table(name)
     earlier = _open_archive(archive)
@@ -125,9 +133,8 @@ def _measured(
     archive: Archive | None,
 ) -> list[TableRow]:
     """Rows of the cache, of the archive, and of what had to be run."""
-    from tastespace.paper.result_cache import ResultCache
-    from tastespace.paper.runner import run_all
-    from tastespace.paper.table_rows import archived_rows, in_declared_order, table_rows
+    from tastespace.paper.rows import archived_rows, in_declared_order, table_rows
+    from tastespace.paper.runner import ResultCache, run_all
 
     folder = results or _default_cache()
     planned = declared.planned_runs(datasets, seeds, quick)
@@ -149,7 +156,7 @@ def figure(
     results: _Results = None,
 ) -> None:
     """Run what is missing of a figure and draw it."""
-    from tastespace.paper.experiment_data import TOWN
+    from tastespace.paper.data import TOWN
     from tastespace.paper.figures import FIGURES, find_figure
     from tastespace.paper.runner import run_all
 
@@ -181,9 +188,9 @@ def claims(
     out: Annotated[Path | None, typer.Option(help="Write the differences to this file.")] = None,
 ) -> None:
     """Test whether the orderings that the paper claims hold here."""
-    from tastespace.paper.claim_tests import run_claims
     from tastespace.paper.claims import CLAIMS, find_claim
-    from tastespace.paper.table_rows import p_text
+    from tastespace.paper.rows import p_text
+    from tastespace.paper.verdicts import run_claims
 
     wanted = [find_claim(name) for name in claim or [one.name for one in CLAIMS.values() if one.default]]
     _check(minutes, out, results)
@@ -217,10 +224,10 @@ def report(
     archive: _Archive = None,
 ) -> None:
     """Report everything that has been run. Nothing is run for it; what was not run is a marked gap."""
-    from tastespace.paper.experiment_data import TOWN
+    from tastespace.paper.data import TOWN
     from tastespace.paper.figures import FIGURES
-    from tastespace.paper.paper_tables import TABLES
-    from tastespace.paper.reproduction_report import write_report
+    from tastespace.paper.report import write_report
+    from tastespace.paper.tables import TABLES
 
     known = {TOWN, *(one for found in (*TABLES.values(), *FIGURES.values()) for one in found.datasets)}
     for one in dataset or ():
@@ -234,7 +241,7 @@ def report(
 
 
 def _open_archive(folder: Path | None) -> Archive | None:
-    from tastespace.paper.table_rows import Archive
+    from tastespace.paper.rows import Archive
 
     if folder is None:
         return None
@@ -258,8 +265,8 @@ def _default_cache() -> Path:
 
 
 def _show(table: Experiment | StatisticsTable, found: list[TableRow]) -> None:
-    from tastespace.paper.experiment_types import Experiment
-    from tastespace.paper.table_rows import problems_of, shown_metrics
+    from tastespace.paper.experiments import Experiment
+    from tastespace.paper.rows import problems_of, shown_metrics
 
     metrics = shown_metrics(table, found)
     for dataset in dict.fromkeys(row.dataset for row in found):
@@ -274,7 +281,7 @@ def _show(table: Experiment | StatisticsTable, found: list[TableRow]) -> None:
 
 
 def _as_table(title: str, rows: list[TableRow], metrics: list[str]) -> Table:
-    from tastespace.paper.table_rows import marks_of
+    from tastespace.paper.rows import marks_of
 
     shown = Table(title=title, title_justify="left")
     shown.add_column("method", style="bold")
@@ -291,7 +298,7 @@ def _as_table(title: str, rows: list[TableRow], metrics: list[str]) -> Table:
 
 def _value_text(row: TableRow, metric: str) -> str:
     """Ours, its standard deviation over seeds, and the published value."""
-    from tastespace.paper.table_rows import as_text
+    from tastespace.paper.rows import as_text
 
     ours, published, std = (kind.get(metric) for kind in (row.ours, row.published, row.std))
     text = "-" if ours is None else as_text(ours)

@@ -10,13 +10,18 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from tastespace._util.terminal import Console
 from tastespace.cli.arguments import parse_settings
 from tastespace.cli.flag_groups import GroupUse
-from tastespace.cli.output import Format, is_table_output, require_writable, write_file
-from tastespace.cli.table_flags import DEFAULT_TABLE, DataArgument, Settings, TableFlags
+from tastespace.cli.flags import DEFAULT_TABLE, DataArgument, Settings, TableFlags
+from tastespace.cli.output import (
+    Format,
+    is_table_output,
+    require_writable,
+    write_file,
+)
 from tastespace.cli.tune import one_source
 from tastespace.errors import ParameterError
-from tastespace.terminal import Console
 
 
 def run(

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tastespace._util.extras import missing
 from tastespace.data import Interactions, datasets, synthetic
 from tastespace.errors import ParameterError, require_path
-from tastespace.extras import missing
 from tastespace.models import create
 
 _DEMO = {"dim": 32, "n_interests": 4, "epochs": 15, "seed": 0}
@@ -59,8 +59,13 @@ def serve(
     goes over to it without a pause. See docs/serving.md.
     """
     try:
-        from tastespace.serve.feedback_store import shown_address
-        from tastespace.serve.server_process import bound_socket, checked, is_loopback, run
+        from tastespace.serve.feedback.store import shown_address
+        from tastespace.serve.process import (
+            bound_socket,
+            checked,
+            is_loopback,
+            run,
+        )
         from tastespace.serve.settings import Limits, ServerSettings
     except ImportError as problem:
         raise missing("serve", f"the server needs {problem.name}") from problem

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from tastespace._util.terminal import Console
 from tastespace.cli.arguments import parse_settings, print_notes
-from tastespace.cli.output import Format, emit, is_table_output, require_writable
-from tastespace.cli.table_flags import (
+from tastespace.cli.flags import (
     DEFAULT_TABLE,
     DataArgument,
     Seed,
@@ -20,10 +20,15 @@ from tastespace.cli.table_flags import (
     Threads,
     require_half_life,
 )
-from tastespace.data.tables import to_polars
+from tastespace.cli.output import (
+    Format,
+    emit,
+    is_table_output,
+    require_writable,
+)
+from tastespace.data.reading.tables import to_polars
 from tastespace.errors import ParameterError
 from tastespace.models import create
-from tastespace.terminal import Console
 from tastespace.tuning import TuneResult
 from tastespace.tuning import tune as search
 
@@ -134,17 +139,17 @@ def _show(result: TuneResult, format: Format, messages: Console) -> None:
 
 def _tune_method(dataset: str, method: str, store: bool, params_file: Path | None, options: dict[str, Any]) -> None:
     """A method of the paper on a named data set."""
-    from tastespace.paper import method_tuning, stored_parameters
+    from tastespace.paper import parameters, tuning
     from tastespace.paper.methods import find_method
 
     if params_file is not None and not store:
         raise ParameterError(f"--params-file {params_file}: give --store as well, else nothing is written.")
     if store:
-        require_writable("--params-file", params_file or stored_parameters.user_file(), keep=False)
+        require_writable("--params-file", params_file or parameters.user_file(), keep=False)
     if options["journal"] is not None:
         require_writable("--journal", options["journal"], keep=False)
-    outcome = method_tuning.search(dataset, method, **options)
+    outcome = tuning.search(dataset, method, **options)
     if store:
-        path = stored_parameters.store(dataset, find_method(method).name, outcome, params_file)
+        path = parameters.store(dataset, find_method(method).name, outcome, params_file)
         Console(stderr=True, soft_wrap=True).print(f"stored in {path}", highlight=False, markup=False)
     Console().print_json(json.dumps(outcome))

@@ -9,16 +9,16 @@ from typing import Annotated
 
 import typer
 
+from tastespace._util.terminal import Console
 from tastespace.cli.arguments import ModelArgument, cast_ids, open_model
 from tastespace.cli.flag_groups import GroupUse
-from tastespace.cli.table_flags import DEFAULT_TABLE, TableFlags, require_half_life
+from tastespace.cli.flags import DEFAULT_TABLE, TableFlags, require_half_life
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models import Blend, Recommender
 from tastespace.models.updating import begin_update
 from tastespace.models.updating import update as updated
-from tastespace.store.model_directory import require_free
-from tastespace.terminal import Console
+from tastespace.store.directory import require_free
 
 
 def update(
@@ -89,9 +89,9 @@ def _learn_feedback(
     say: Callable[[str], None],
 ) -> None:
     """Learn what a feedback store holds and the model does not know, and note in the store how far it has learned."""
-    from tastespace.serve.feedback_store import open_store
-    from tastespace.serve.feedback_training import feedback_for
-    from tastespace.serve.model_checksum import model_checksum
+    from tastespace.serve.feedback.store import open_store
+    from tastespace.serve.feedback.training import feedback_for
+    from tastespace.serve.served_model import model_checksum
 
     if "://" not in location and not Path(location).exists():
         raise ParameterError(f"--feedback {location}: there is no such file. Give the --store of the server.")

@@ -4,7 +4,12 @@ A round of training is a plain function from files to files (`rounds`), which a 
 call (`executors`). `batch_answers` has a function for lists in Dask, Spark and Ray.
 """
 
-from tastespace.cluster.batch_answers import BatchAnswers
-from tastespace.cluster.cluster_fit import ClusterOptions, fit_files, fit_on_cluster, lists_on_cluster
+from tastespace.cluster.answers import BatchAnswers
+from tastespace.cluster.fit import (
+    ClusterOptions,
+    fit_files,
+    fit_on_cluster,
+    lists_on_cluster,
+)
 
 __all__ = ["BatchAnswers", "ClusterOptions", "fit_files", "fit_on_cluster", "lists_on_cluster"]

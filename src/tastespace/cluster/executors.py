@@ -17,9 +17,9 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from tastespace._util.extras import missing
+from tastespace._util.threads import available
 from tastespace.errors import ClusterError, InterruptedRunError, ParameterError
-from tastespace.extras import missing
-from tastespace.threads import available
 
 log = logging.getLogger(__name__)
 

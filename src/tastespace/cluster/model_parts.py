@@ -15,7 +15,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models import registry
 from tastespace.models.bpr import BPR
-from tastespace.models.dpcml import DPCML
+from tastespace.models.dpcml.model import DPCML
 from tastespace.training.loop import Arrays
 from tastespace.training.n_vectors import interests_per_user
 from tastespace.training.native_trainer import (

@@ -24,17 +24,30 @@ from typing import Any
 
 import numpy as np
 
-from tastespace.cluster.combine import halved, sparse_change
-from tastespace.cluster.item_shards import Shards, all_items, read_item_rows, shard_name, write_change
-from tastespace.cluster.model_parts import Whole, is_shared, named_model, part_trainer, rows_only, touched_rows
-from tastespace.cluster.storage import DamagedFileError, Storage
-from tastespace.cluster.worker_version import require_version
+from tastespace._util.threads import resolve_threads
+from tastespace.cluster.items import (
+    Shards,
+    all_items,
+    halved,
+    read_item_rows,
+    shard_name,
+    sparse_change,
+    write_change,
+)
+from tastespace.cluster.model_parts import (
+    Whole,
+    is_shared,
+    named_model,
+    part_trainer,
+    rows_only,
+    touched_rows,
+)
+from tastespace.cluster.storage import DamagedFileError, Storage, require_version
 from tastespace.data.interactions import Interactions
-from tastespace.data.mapped_arrays import all_finite
+from tastespace.data.out_of_core.mapped_arrays import all_finite
 from tastespace.errors import ClusterError, TrainingError
 from tastespace.models.bpr import BPR
-from tastespace.models.dpcml import DPCML
-from tastespace.threads import resolve_threads
+from tastespace.models.dpcml.model import DPCML
 from tastespace.training.loop import Arrays
 
 
@@ -63,7 +76,7 @@ class RoundResult:
     n_fetched: int
     """Bytes of items that were read."""
     n_bytes: int
-    """Size of the change that was written, see `tastespace.cluster.combine`."""
+    """Size of the change that was written, see `tastespace.cluster.items`."""
     totals: dict[str, float]
     seconds: dict[str, float]
     """Of reading, training and writing."""

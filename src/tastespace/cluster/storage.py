@@ -6,9 +6,11 @@ import json
 import logging
 import os
 import secrets
+import socket
 import time
 import zlib
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,9 +19,34 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from tastespace.atomic import atomic_write
+from tastespace._util.atomic import atomic_write
+from tastespace._util.extras import missing
 from tastespace.errors import ClusterError, InterruptedRunError
-from tastespace.extras import missing
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Driver and workers must have the same version of the library: others would compute something else.
+
+PROTOCOL = 3
+"""Raised where a task computes something else, so that workers of another version are refused."""
+
+
+@lru_cache(maxsize=1)
+def library_version() -> str:
+    """The version that driver and workers must share."""
+    from importlib.metadata import version
+
+    return f"{version('tastespace')}/{PROTOCOL}"
+
+
+def require_version(wanted: str) -> None:
+    """Raise where this worker has another version of the library than the driver, ``wanted``."""
+    own = library_version()
+    if own != wanted:
+        raise InterruptedRunError(
+            f"the worker on {socket.gethostname()} (process {os.getpid()}) has tastespace {own}, the driver {wanted}: "
+            "their results would differ. Install the same version on all of them."
+        )
+
 
 log = logging.getLogger(__name__)
 

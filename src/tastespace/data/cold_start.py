@@ -23,11 +23,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.data import datasets, split, synthetic
-from tastespace.data.concat import concat
 from tastespace.data.features import content_frame, is_matrix
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.data.tables import from_polars
+from tastespace.data.merge import concat
+from tastespace.data.reading.tables import from_polars
 from tastespace.errors import DataError, ParameterError, nearest
 
 SUFFIX = "-cold"

@@ -13,7 +13,12 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.categories import as_text, category_rows, holds_several, values_repeat
+from tastespace.data.attributes import (
+    as_text,
+    category_rows,
+    holds_several,
+    values_repeat,
+)
 from tastespace.errors import DataError
 
 Kind = Literal["number", "category", "tags", "text"]

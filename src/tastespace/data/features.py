@@ -31,12 +31,17 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.checks import require_whole
+from tastespace._util.checks import require_whole
 from tastespace.data.attributes import title_column
-from tastespace.data.feature_columns import KINDS, Column, Kind, default_kind
+from tastespace.data.feature_columns import (
+    KINDS,
+    Column,
+    Kind,
+    default_kind,
+)
 from tastespace.data.ids import IdMap, id_series
 from tastespace.data.interactions import Interactions
-from tastespace.data.tables import to_polars
+from tastespace.data.reading.tables import to_polars
 from tastespace.errors import DataError, ParameterError, nearest
 
 if TYPE_CHECKING:

@@ -11,9 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.computed_once import computed_once
-from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
-from tastespace.threads import has_polars
+from tastespace._util.computed_once import computed_once
+from tastespace._util.threads import has_polars
+from tastespace.errors import (
+    DataError,
+    ParameterError,
+    UnknownIdError,
+    nearest,
+)
 
 _MAX_IDS = 2**31 - 1
 _FEW = 64  # so many ids are looked up one by one

@@ -14,16 +14,16 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tastespace.checks import renamed_arguments
+from tastespace._util.checks import renamed_arguments
+from tastespace.data._checks import require_consistent
 from tastespace.data.ids import IdMap, fits_numpy
-from tastespace.data.interactions_checks import require_consistent
-from tastespace.data.tables import from_polars
+from tastespace.data.reading.tables import from_polars
 from tastespace.errors import DataError
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
-    from tastespace.data.durations import Duration
+    from tastespace.data.reading.dates import Duration
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ class Interactions:
         >>> Interactions.from_frame(plays, user="who", item="song", weight="n").weights.tolist()
         [5.0, 1.0]
         """
-        from tastespace.data.interactions_builder import BuildOptions, build
-        from tastespace.data.tables import FrameTable
+        from tastespace.data.reading.build import BuildOptions, build
+        from tastespace.data.reading.tables import FrameTable
 
         options = BuildOptions(
             user,
@@ -219,11 +219,11 @@ class Interactions:
         Args:
             spill: A folder of its own in which the table is built, for tables larger than memory. Rows are sorted in
                 passes that hold a part of them, and the arrays are mapped files; the result is the same. Only ids stay
-                in memory. `tastespace.data.spilled_files.open_spilled` opens the folder again.
+                in memory. `tastespace.data.out_of_core.files.open_spilled` opens the folder again.
             memory: With ``spill``, what the passes may take besides the ids: bytes, or text such as ``"500MB"``. A text
                 file or one of JSON lines is parsed as a whole, so that a large one is better written as Parquet.
         """
-        from tastespace.data.tables import files_of
+        from tastespace.data.reading.tables import files_of
 
         return cls.from_files(
             files_of(path),
@@ -283,8 +283,8 @@ class Interactions:
             pattern: A pattern such as ``"clicks/2024-*.parquet"``, whose matches are read in the order of their names
                 (``**`` goes through subfolders); or a list of files, whose names are no patterns.
         """
-        from tastespace.data.interactions_builder import BuildOptions, build
-        from tastespace.data.tables import column_name, matching_files, open_files
+        from tastespace.data.reading.build import BuildOptions, build
+        from tastespace.data.reading.tables import column_name, matching_files, open_files
 
         named = {"user": user, "item": item, "rating": rating, "weight": weight, "timestamp": timestamp}
         columns: dict[str, Any] = {role: column_name(column) for role, column in named.items()}
@@ -314,8 +314,8 @@ class Interactions:
         }
         if spill is None:
             return build(open_files(paths, **reading), options, catalog, item_attributes, user_attributes)
-        from tastespace.data.file_chunks import FileChunks
-        from tastespace.data.spilled_builder import build_spilled
+        from tastespace.data.out_of_core.build import build_spilled
+        from tastespace.data.out_of_core.chunks import FileChunks
 
         files = FileChunks(paths, columns, **reading)
         return build_spilled(files, options, spill, memory, catalog, item_attributes, user_attributes)
@@ -343,7 +343,7 @@ class Interactions:
         ``.item`` and ``.user`` files of the same name beside it become attributes. A field ``timestamp`` is read unless
         another is named; other arguments as in `from_frame`. Ids become whole numbers where all are.
         """
-        from tastespace.data.recbole_files import read_recbole
+        from tastespace.data.reading.recbole import read_recbole
 
         return read_recbole(
             path,
@@ -383,7 +383,7 @@ class Interactions:
         >>> Interactions.from_scipy(sp.csr_array([[2.0, 0.0], [0.0, 3.0]]), weight=True).weights.tolist()
         [2.0, 3.0]
         """
-        from tastespace.data.interactions_builder import build_from_scipy
+        from tastespace.data.reading.build import build_from_scipy
 
         return build_from_scipy(matrix, users, items, weight)
 
@@ -391,7 +391,7 @@ class Interactions:
         """Refuse: NumPy would make an array of one object, and scikit-learn would complain of that."""
         raise DataError(
             f"{self!r} is no array. Take .matrix (SciPy) or .to_frame(); for a search of scikit-learn "
-            "tastespace.adapters.sklearn_search.search_data(data)."
+            "tastespace.adapters.sklearn.search_data(data)."
         )
 
     # ---- properties -------------------------------------------------------------------------------------
@@ -510,7 +510,7 @@ class Interactions:
         >>> Interactions.from_frame(rows, timestamp="day").with_half_life(10, unit="d").weights.tolist()
         [0.25, 0.5, 1.0]
         """
-        from tastespace.data.durations import duration_in
+        from tastespace.data.reading.dates import duration_in
 
         if self.timestamps is None:
             raise DataError(
@@ -527,7 +527,7 @@ class Interactions:
 
     def filter(self, *, min_user: int = 1, min_item: int = 1, core: bool = False) -> Interactions:
         """Drop users and items with fewer interactions, as in `from_frame`; both id maps shrink."""
-        from tastespace.data.interactions_builder import drop_rare
+        from tastespace.data.reading.build import drop_rare
 
         return drop_rare(self, min_user, min_item, core, keep_items=False)
 

@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace import _native, threads
-from tastespace.checks import renamed_arguments, require_whole
+from tastespace import _native
+from tastespace._util import threads
+from tastespace._util.checks import renamed_arguments, require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError

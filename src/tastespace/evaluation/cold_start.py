@@ -17,10 +17,10 @@ from tastespace.data.cold_start import ColdStart, part
 from tastespace.data.features import is_matrix
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.evaluation.evaluator import evaluate
+from tastespace.evaluation._evaluator import evaluate
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
-from tastespace.models.baselines import MostPopular
+from tastespace.models.popular import MostPopular
 from tastespace.models.vector_space import VectorSpace
 
 Candidates = Literal["new", "all"]

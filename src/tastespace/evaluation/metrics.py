@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.checks import is_whole
+from tastespace._util.checks import is_whole
 from tastespace.errors import ParameterError, nearest
-from tastespace.evaluation import taste_metrics
-from tastespace.evaluation.metric_inputs import MetricInputs
-from tastespace.models.ranking import Block
+from tastespace.evaluation import _taste_metrics
+from tastespace.evaluation._metric_inputs import MetricInputs
+from tastespace.ranking.blocks import Block
 from tastespace.training.n_vectors import n_beta
 
 Values = NDArray[np.float64]
@@ -206,24 +206,24 @@ METRICS = {
         Metric("ILS", ils, True, "squared distances over unordered pairs of a list",
                unit="squared distance", range="0 or more", needs="vectors"),
         Metric("Coverage", None, True, "items in any list", unit="share of the catalog", from_exposure=coverage),
-        Metric("CategoryILD", taste_metrics.category_ild, True, "how much the categories of a list's items differ",
+        Metric("CategoryILD", _taste_metrics.category_ild, True, "how much the categories of a list's items differ",
                unit="Jaccard distance", needs="categories"),
         Metric("Novelty", novelty, True, "self-information of the items", unit="bits", range="0 or more"),
         Metric("Gini", None, True, "inequality of the items' exposure",
                unit="Gini index", from_exposure=gini, lower_is_better=True),
-        Metric("MinorityRecall", taste_metrics.minority_recall, True, "recall outside the user's main category",
+        Metric("MinorityRecall", _taste_metrics.minority_recall, True, "recall outside the user's main category",
                needs="categories"),
-        Metric("SubtopicRecall", taste_metrics.subtopic_recall, True, "categories of the test items that hits have",
+        Metric("SubtopicRecall", _taste_metrics.subtopic_recall, True, "categories of the test items that hits have",
                needs="categories"),
-        Metric("AlphaNDCG", taste_metrics.alpha_ndcg, True, "NDCG in which further hits of a category gain less",
+        Metric("AlphaNDCG", _taste_metrics.alpha_ndcg, True, "NDCG in which further hits of a category gain less",
                needs="categories"),
-        Metric("CalibrationKL", taste_metrics.calibration_kl, True,
+        Metric("CalibrationKL", _taste_metrics.calibration_kl, True,
                "Kullback-Leibler divergence between the categories of history and list",
                unit="nats", range="0 to 4.61", needs="categories", lower_is_better=True),
-        Metric("CalibrationJS", taste_metrics.calibration_js, True,
+        Metric("CalibrationJS", _taste_metrics.calibration_js, True,
                "Jensen-Shannon divergence between the categories of history and list",
                unit="bits", needs="categories", lower_is_better=True),
-        Metric("InterestCoverage", taste_metrics.interest_coverage_of_list, True,
+        Metric("InterestCoverage", _taste_metrics.interest_coverage_of_list, True,
                "the user's interests that an item of the list is nearest to",
                unit="share of the interests", needs="interests"),
         Metric("CategoryMAP", category_average_precision, False, "MAP[c] for each category c", needs="categories"),

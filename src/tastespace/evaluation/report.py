@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from rich.table import Table
 
-from tastespace.data.tables import from_polars
+from tastespace.data.reading.tables import from_polars
 from tastespace.errors import ParameterError, nearest
 
 FRACTION, PERCENT = "fraction", "%"

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.checks import renamed_arguments
-from tastespace.data.categories import item_categories, require_category_column
+from tastespace._util.checks import renamed_arguments
+from tastespace.data.attributes import item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 
@@ -33,7 +33,7 @@ def preference_diversity(
     Args:
         data: With `item_attributes`.
         categories: Item attribute that holds the categories, by default the one that looks like categories; how it is
-            read: `tastespace.data.categories`.
+            read: `tastespace.data.attributes`.
         missing: What an item without any category is. ``"disjoint"`` takes the definition literally: the empty set
             intersects nothing, so the item is disjoint from every other one, even another like it. ``"ignore"``
             leaves such items out of the user's list: an unknown genre is no sign of diversity.

@@ -17,37 +17,37 @@ from tastespace.models.vector_space import VectorSpace
 
 if TYPE_CHECKING:
     from tastespace.models.als import ALS as ALS
-    from tastespace.models.attention_cml import HLR as HLR
-    from tastespace.models.attention_cml import AdaCML as AdaCML
-    from tastespace.models.autoencoders import MultDAE as MultDAE
-    from tastespace.models.autoencoders import MultVAE as MultVAE
-    from tastespace.models.baselines import EASE as EASE
-    from tastespace.models.baselines import MostPopular as MostPopular
-    from tastespace.models.blend import Blend as Blend
+    from tastespace.models.blend.model import Blend as Blend
     from tastespace.models.bpr import BPR as BPR
-    from tastespace.models.category_popular import CategoryPopular as CategoryPopular
     from tastespace.models.content_knn import ContentKNN as ContentKNN
-    from tastespace.models.diverse_mf import IDCF as IDCF
-    from tastespace.models.diverse_mf import PRD as PRD
-    from tastespace.models.dpcml import CML as CML
-    from tastespace.models.dpcml import DPCML as DPCML
+    from tastespace.models.dpcml.model import CML as CML
+    from tastespace.models.dpcml.model import DPCML as DPCML
     from tastespace.models.dropoutnet import CMLDN as CMLDN
     from tastespace.models.dropoutnet import DPCMLDN as DPCMLDN
     from tastespace.models.dropoutnet import MGMFDN as MGMFDN
     from tastespace.models.gcn_accdiv import GCNAccDiv as GCNAccDiv
     from tastespace.models.item_knn import ItemKNN as ItemKNN
     from tastespace.models.item_knn import RP3beta as RP3beta
-    from tastespace.models.lightgcn import LightGCN as LightGCN
-    from tastespace.models.multi_vector_mf import M2F as M2F
-    from tastespace.models.multi_vector_mf import MGMF as MGMF
-    from tastespace.models.ncf import GMF as GMF
-    from tastespace.models.ncf import MLP as MLP
-    from tastespace.models.ncf import NeuMF as NeuMF
-    from tastespace.models.recnet import DPRecNet as DPRecNet
-    from tastespace.models.recnet import RecNet as RecNet
-    from tastespace.models.sparse_ease import SparseEASE as SparseEASE
-    from tastespace.models.translation_cml import LRML as LRML
-    from tastespace.models.translation_cml import TransCF as TransCF
+    from tastespace.models.linear.ease import EASE as EASE
+    from tastespace.models.linear.sparse_ease import SparseEASE as SparseEASE
+    from tastespace.models.neural.attention_cml import HLR as HLR
+    from tastespace.models.neural.attention_cml import AdaCML as AdaCML
+    from tastespace.models.neural.autoencoders import MultDAE as MultDAE
+    from tastespace.models.neural.autoencoders import MultVAE as MultVAE
+    from tastespace.models.neural.factorization import IDCF as IDCF
+    from tastespace.models.neural.factorization import M2F as M2F
+    from tastespace.models.neural.factorization import MGMF as MGMF
+    from tastespace.models.neural.factorization import PRD as PRD
+    from tastespace.models.neural.lightgcn import LightGCN as LightGCN
+    from tastespace.models.neural.ncf import GMF as GMF
+    from tastespace.models.neural.ncf import MLP as MLP
+    from tastespace.models.neural.ncf import NeuMF as NeuMF
+    from tastespace.models.neural.recnet import DPRecNet as DPRecNet
+    from tastespace.models.neural.recnet import RecNet as RecNet
+    from tastespace.models.neural.translation_cml import LRML as LRML
+    from tastespace.models.neural.translation_cml import TransCF as TransCF
+    from tastespace.models.popular import CategoryPopular as CategoryPopular
+    from tastespace.models.popular import MostPopular as MostPopular
 
 
 class _Entry(NamedTuple):
@@ -57,35 +57,35 @@ class _Entry(NamedTuple):
 
 
 _MODELS = {
-    "popular": _Entry("baselines", "MostPopular", "baseline"),
-    "category-popular": _Entry("category_popular", "CategoryPopular", "baseline"),
-    "ease": _Entry("baselines", "EASE", "linear"),
-    "sparse-ease": _Entry("sparse_ease", "SparseEASE", "linear"),
+    "popular": _Entry("popular", "MostPopular", "baseline"),
+    "category-popular": _Entry("popular", "CategoryPopular", "baseline"),
+    "ease": _Entry("linear.ease", "EASE", "linear"),
+    "sparse-ease": _Entry("linear.sparse_ease", "SparseEASE", "linear"),
     "itemknn": _Entry("item_knn", "ItemKNN", "neighbors"),
     "rp3beta": _Entry("item_knn", "RP3beta", "neighbors"),
     "contentknn": _Entry("content_knn", "ContentKNN", "neighbors"),
     "als": _Entry("als", "ALS", "factorization"),
     "bpr": _Entry("bpr", "BPR", "factorization"),
-    "cml": _Entry("dpcml", "CML", "metric learning"),
-    "dpcml": _Entry("dpcml", "DPCML", "metric learning"),
-    "adacml": _Entry("attention_cml", "AdaCML", "metric learning"),
-    "hlr": _Entry("attention_cml", "HLR", "metric learning"),
-    "lrml": _Entry("translation_cml", "LRML", "metric learning"),
-    "transcf": _Entry("translation_cml", "TransCF", "metric learning"),
-    "gmf": _Entry("ncf", "GMF", "neural factorization"),
-    "mlp": _Entry("ncf", "MLP", "neural factorization"),
-    "neumf": _Entry("ncf", "NeuMF", "neural factorization"),
-    "m2f": _Entry("multi_vector_mf", "M2F", "factorization"),
-    "mgmf": _Entry("multi_vector_mf", "MGMF", "neural factorization"),
-    "mult-dae": _Entry("autoencoders", "MultDAE", "autoencoder"),
-    "mult-vae": _Entry("autoencoders", "MultVAE", "autoencoder"),
-    "lightgcn": _Entry("lightgcn", "LightGCN", "graph"),
-    "dp-recnet": _Entry("recnet", "DPRecNet", "neural factorization"),
+    "cml": _Entry("dpcml.model", "CML", "metric learning"),
+    "dpcml": _Entry("dpcml.model", "DPCML", "metric learning"),
+    "adacml": _Entry("neural.attention_cml", "AdaCML", "metric learning"),
+    "hlr": _Entry("neural.attention_cml", "HLR", "metric learning"),
+    "lrml": _Entry("neural.translation_cml", "LRML", "metric learning"),
+    "transcf": _Entry("neural.translation_cml", "TransCF", "metric learning"),
+    "gmf": _Entry("neural.ncf", "GMF", "neural factorization"),
+    "mlp": _Entry("neural.ncf", "MLP", "neural factorization"),
+    "neumf": _Entry("neural.ncf", "NeuMF", "neural factorization"),
+    "m2f": _Entry("neural.factorization", "M2F", "factorization"),
+    "mgmf": _Entry("neural.factorization", "MGMF", "neural factorization"),
+    "mult-dae": _Entry("neural.autoencoders", "MultDAE", "autoencoder"),
+    "mult-vae": _Entry("neural.autoencoders", "MultVAE", "autoencoder"),
+    "lightgcn": _Entry("neural.lightgcn", "LightGCN", "graph"),
+    "dp-recnet": _Entry("neural.recnet", "DPRecNet", "neural factorization"),
     "gcn-accdiv": _Entry("gcn_accdiv", "GCNAccDiv", "graph"),
-    "idcf": _Entry("diverse_mf", "IDCF", "factorization"),
-    "prd": _Entry("diverse_mf", "PRD", "factorization"),
-    "recnet": _Entry("recnet", "RecNet", "neural factorization"),
-    "blend": _Entry("blend", "Blend", "blend"),
+    "idcf": _Entry("neural.factorization", "IDCF", "factorization"),
+    "prd": _Entry("neural.factorization", "PRD", "factorization"),
+    "recnet": _Entry("neural.recnet", "RecNet", "neural factorization"),
+    "blend": _Entry("blend.model", "Blend", "blend"),
     "dpcml+dn": _Entry("dropoutnet", "DPCMLDN", "DropoutNet"),
     "cml+dn": _Entry("dropoutnet", "CMLDN", "DropoutNet"),
     "mgmf+dn": _Entry("dropoutnet", "MGMFDN", "DropoutNet"),
@@ -116,7 +116,7 @@ class ModelInfo:
     """Its class in this module."""
     family: str
     extra: str | None
-    """Optional dependencies that it needs: a name of `tastespace.extras.EXTRAS`, such as ``"neural"``."""
+    """Optional dependencies that it needs: a name of `tastespace._util.extras.EXTRAS`, such as ``"neural"``."""
     interests: bool
     """Whether users have several vectors: `Recommender.shelves` then has a row of items for each."""
     fold_in: bool
@@ -147,7 +147,7 @@ def create(name: str, **parameters: Any) -> Recommender:
     [CML(dim=8), EASE()]
     """
     if name.startswith(_BLEND_OF):
-        from tastespace.models.blend import Blend
+        from tastespace.models.blend.model import Blend
 
         members = [create(member) for member in _member_names(name.removeprefix(_BLEND_OF))]
         return Blend(members).set_params(**parameters)

@@ -12,15 +12,20 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tastespace import _native
-from tastespace.checks import require_nonnegative_weights, require_number, require_seed, require_whole
+from tastespace._util.checks import (
+    require_nonnegative_weights,
+    require_number,
+    require_seed,
+    require_whole,
+)
+from tastespace._util.interrupts import interruptible
+from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.errors import TrainingError
-from tastespace.interrupts import interruptible
 from tastespace.models.base import Recommender
 from tastespace.models.stored_values import Declared, Numbers
 from tastespace.models.updating import begin_update, carried_over, require_same_dimension
 from tastespace.models.vector_space import VectorSpace
-from tastespace.threads import resolve_threads
 
 _UPDATE_PASSES = 1  # of an update, over what it touches
 _CG_STEPS = 3  # per pass and row, from the vector of the pass before; more change no figure

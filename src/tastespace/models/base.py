@@ -14,18 +14,24 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.data.concat import concat
+from tastespace._util.interrupts import interruptible
+from tastespace._util.memory import available_gb
+from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, NotFittedError, ParameterError, TrainingError, nearest
-from tastespace.interrupts import interruptible
-from tastespace.memory import available_gb
-from tastespace.models.fit_memory import require_memory_to_fit
+from tastespace.data.merge import concat
+from tastespace.errors import (
+    DataError,
+    NotFittedError,
+    ParameterError,
+    TrainingError,
+    nearest,
+)
+from tastespace.models._fit_memory import require_memory_to_fit
+from tastespace.models._parameter_names import require_known
 from tastespace.models.inference import InferenceMixin
-from tastespace.models.parameter_names import require_known
 from tastespace.models.stored_values import Declared
 from tastespace.models.vector_space import VectorSpace
-from tastespace.threads import resolve_threads
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -80,7 +86,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     uses_weights: ClassVar[bool] = False
     """Whether the model learns from the weights of interactions; `fit` refuses weighted data otherwise."""
     extra: ClassVar[str | None] = None
-    """The optional dependencies that the model needs: a name of `tastespace.extras.EXTRAS`."""
+    """The optional dependencies that the model needs: a name of `tastespace._util.extras.EXTRAS`."""
     deterministic_threads: ClassVar[bool] = True
     """Whether training gives the same bits for every value of ``threads``, where the model has that parameter."""
     _fixed_parameters: ClassVar[dict[str, str]] = {}
@@ -334,7 +340,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         return type(self)(**{name: _copied(value) for name, value in parameters.items()})
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks before a search, see `tastespace.adapters.sklearn_search`."""
+        """What scikit-learn asks before a search, see `tastespace.adapters.sklearn`."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
@@ -422,7 +428,7 @@ def _from_sparse(matrix: Any) -> Interactions:
 
 
 def _from_frame(name: str, frame: Any) -> Interactions:
-    from tastespace.data.tables import FrameTable
+    from tastespace.data.reading.tables import FrameTable
 
     columns = FrameTable(frame).columns
     for column in ("user", "item"):
@@ -443,3 +449,28 @@ def _with_ids(data: Interactions, users: IdMap, items: IdMap) -> Interactions:
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     indices = items.index_of(data.items.series)[data.indices].astype(np.int32)
     return replace(data, users=users, items=items, offsets=offsets, indices=indices)
+
+
+def interactions_from(function: str, data: Any, user: str, item: str, columns: dict[str, Any]) -> Interactions:
+    """``data`` as `Interactions`; ``columns`` are further arguments of `Interactions.from_frame`, for a frame only.
+
+    ``function`` is the name of the function that was called, for messages.
+
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"who": ["ann", "bob"], "what": ["tea", "jam"]})
+    >>> interactions_from("fit", frame, "who", "what", {}).n_users
+    2
+    """
+    kind = "Interactions" if isinstance(data, Interactions) else "a sparse matrix" if is_sparse(data) else None
+    if kind is None:
+        known = list(inspect.signature(Interactions.from_frame).parameters)[1:]
+        for name in columns:
+            if name not in known:
+                raise ParameterError(
+                    f"{function} has no argument {name!r}; of a frame it takes {', '.join(known)}."
+                    + nearest(name, known)
+                )
+        return Interactions.from_frame(data, user=user, item=item, **columns)
+    for name in [name for name, given in (("user", user), ("item", item)) if given != name] + list(columns):
+        raise ParameterError(f"{name}= is for a frame, but data is {kind} already. Leave it out.")
+    return as_interactions(data)

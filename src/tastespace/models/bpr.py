@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.checks import require_choice, require_number, require_whole
-from tastespace.computed_once import writable
-from tastespace.data.added import Added
+from tastespace._util.checks import require_choice, require_number, require_whole
+from tastespace._util.computed_once import writable
+from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
-from tastespace.models.new_item_init import place_at_items_of_users
-from tastespace.models.partition_trained import PartitionTrained
+from tastespace.data.merge import Added
 from tastespace.models.stored_values import Declared, Numbers, optimizer_means_of
+from tastespace.models.trained import PartitionTrained
 from tastespace.models.updating import (
     N_OLD,
     Update,
@@ -27,12 +27,12 @@ from tastespace.models.updating import (
     fill_optimizer,
     histories_of,
     optimizer_means,
+    place_at_items_of_users,
     require_same_dimension,
     require_shared_ids,
     update_epochs,
 )
 from tastespace.models.vector_space import VectorSpace
-from tastespace.threads import resolve_threads
 from tastespace.training.loop import Arrays, Callback
 from tastespace.training.native_trainer import (
     OPTIMIZERS,
@@ -43,8 +43,7 @@ from tastespace.training.native_trainer import (
     TrainingSettings,
     optimizer_state,
 )
-from tastespace.training.update_visits import UpdateVisits
-from tastespace.training.user_blocks import filled
+from tastespace.training.visits import UpdateVisits, filled
 
 _FOLD_IN_EPOCHS = 50  # enough for the vectors to converge
 _FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays

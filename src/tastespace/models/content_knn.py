@@ -12,14 +12,26 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.checks import require_whole
-from tastespace.data.append_ids import append_ids, new_ids
+from tastespace._util.checks import require_whole
 from tastespace.data.feature_columns import Kind
-from tastespace.data.features import FeatureEncoder, content_for, encode_new, encoder_for, learn_content
+from tastespace.data.features import (
+    FeatureEncoder,
+    content_for,
+    encode_new,
+    encoder_for,
+    learn_content,
+)
 from tastespace.data.interactions import Interactions
+from tastespace.data.merge import append_ids, new_ids
 from tastespace.errors import ModelFileError
 from tastespace.models.base import Recommender, TrainingData
-from tastespace.models.stored_values import Declared, Named, Numbers, Sparse, Unchecked
+from tastespace.models.stored_values import (
+    Declared,
+    Named,
+    Numbers,
+    Sparse,
+    Unchecked,
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +112,7 @@ class ContentKNN(Recommender):
         user_features: Any = None,
         item_features: Any = None,
     ) -> ContentKNN:
-        """Encode the content; features as in `tastespace.models.dropoutnet.fusion_training.DropoutNet.fit`."""
+        """Encode the content; features as in `tastespace.models.dropoutnet.training.DropoutNet.fit`."""
         self._given = {"user": user_features, "item": item_features}
         return super().fit(train, valid, progress)
 

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.checks import require_number, require_whole
+from tastespace._util.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
-from tastespace.models.torch_base import Batch, NeuralRecommender, Tensors
+from tastespace.models.neural.base import Batch, NeuralRecommender, Tensors
 from tastespace.training.loop import Arrays
 
 _PAIRS_AT_ONCE = 4_000_000  # correlations that are computed in one block: some 100 MB

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from tastespace.models.base import Recommender, SparseMatrix
     from tastespace.models.vector_space import VectorSpace
     from tastespace.recommend.explanations import Explanation
-    from tastespace.recommend.rules import Rules
+    from tastespace.recommend.rules.rules import Rules
     from tastespace.recommend.shelves import Shelf, Shelves
-    from tastespace.recommend.vector_stores import VectorStore
+    from tastespace.recommend.stores import VectorStore
     from tastespace.recommend.wording import WordingLike
-    from tastespace.store.stored_index import StoredIndex
+    from tastespace.store.index import StoredIndex
 
 Ids: TypeAlias = Hashable | Iterable[Hashable]
 """One id, or several in a list, array or series."""
@@ -75,7 +75,7 @@ class InferenceMixin:
 
     def _fit_on_cluster(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         """`fit` on the cluster that it was given."""
-        from tastespace.cluster.cluster_fit import fit_on_cluster
+        from tastespace.cluster.fit import fit_on_cluster
 
         fit_on_cluster(self, train, valid, self._cluster, progress, self._callbacks)
 
@@ -177,8 +177,8 @@ class InferenceMixin:
         >>> len(model.recommend(7, k=6, mix="proportional", mute=[0]).filter(interest=0))
         0
         """
+        from tastespace.recommend.lists import recommend
         from tastespace.recommend.request import Request
-        from tastespace.recommend.topk import recommend
 
         request = Request(
             k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles, index
@@ -208,8 +208,8 @@ class InferenceMixin:
         is the place of an id in ``train_.users`` or ``train_.items``. Keys of ``mute`` and ``boost`` by user are
         indices of users, too.
         """
+        from tastespace.recommend.lists import recommend_indices
         from tastespace.recommend.request import Request
-        from tastespace.recommend.topk import recommend_indices
 
         request = Request(
             k, exclude_seen, None, None, threads, mix, diversity, column, mute, boost, rules, profile, index=index
@@ -241,8 +241,8 @@ class InferenceMixin:
         Memory does not grow with the number of users. Arguments as in `recommend`. The file appears when it is
         complete.
         """
+        from tastespace.recommend.lists import recommend_to
         from tastespace.recommend.request import Request
-        from tastespace.recommend.topk import recommend_to
 
         request = Request(
             k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles, index
@@ -274,14 +274,14 @@ class InferenceMixin:
         >>> 2 in model.recommend(7, k=20, profile=False)["interest"]
         True
         """
-        from tastespace.recommend.profile_changes import mute
+        from tastespace.recommend.interests import mute
 
         mute(_recommender(self), user, interests)
         return self
 
     def unmute(self: Self, user: Hashable, interests: int | Iterable[int] | Shelf) -> Self:
         """Take back what `mute` has stored of these interests of a user."""
-        from tastespace.recommend.profile_changes import unmute
+        from tastespace.recommend.interests import unmute
 
         unmute(_recommender(self), user, interests)
         return self
@@ -291,14 +291,14 @@ class InferenceMixin:
 
         Other interests keep the factors that they have. See `mute` for how long this is remembered.
         """
-        from tastespace.recommend.profile_changes import boost
+        from tastespace.recommend.interests import boost
 
         boost(_recommender(self), user, factors)
         return self
 
     def clear_profile(self: Self, user: Hashable) -> Self:
         """Forget what a user has muted and boosted."""
-        from tastespace.recommend.profile_changes import clear
+        from tastespace.recommend.interests import clear
 
         clear(_recommender(self), user)
         return self
@@ -322,7 +322,7 @@ class InferenceMixin:
         >>> model.set_item_attributes(prices, id="sku").recommend(7, k=3, filter="price < 2")["item"].max() < 2
         True
         """
-        from tastespace.recommend.new_attributes import set_item_attributes
+        from tastespace.recommend.attributes import set_item_attributes
 
         set_item_attributes(_recommender(self), attributes, id)
         return self
@@ -437,8 +437,7 @@ class InferenceMixin:
         >>> EASE().fit(town).explain(7, 3, words=True).split(",")[0]
         'Because you took Jazz no. 23 and Chess no. 25'
         """
-        from tastespace.recommend.explanation_words import explanation_words
-        from tastespace.recommend.explanations import explain
+        from tastespace.recommend.explanations import explain, explanation_words
 
         if wording is not None and not words:
             raise ParameterError("wording= chooses the sentences of words=True: give both.")
@@ -458,7 +457,7 @@ class InferenceMixin:
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
         >>> DPCML(dim=8, epochs=2).fit(town).explore(7)  # doctest: +SKIP
         """
-        from tastespace.explore.widget import explore
+        from tastespace.answers.widget import explore
 
         return explore(_recommender(self), user, compare=compare)
 
@@ -488,7 +487,7 @@ class InferenceMixin:
         >>> page.stat().st_size > 50_000
         True
         """
-        from tastespace.explore.saved_page import save_page
+        from tastespace.answers.saved_page import save_page
 
         return save_page(_recommender(self), path, users, n_users=n_users, compare=compare)
 
@@ -652,7 +651,7 @@ class InferenceMixin:
         the data, and the metrics that were given with their protocol. A dict states more: ``name``, ``license``,
         ``data``, ``data_license``, ``intended_use``, ``protocol``. By default a card that is there is written anew.
         """
-        from tastespace.recommend.ann_index import index_to_store
+        from tastespace.recommend.ann import index_to_store
         from tastespace.store import save
 
         save(_recommender(self), path, metrics, index_to_store(_recommender(self), index), card)
@@ -671,7 +670,7 @@ class InferenceMixin:
         >>> model.recommend(7, index="ann").equals(model.recommend(7))
         True
         """
-        from tastespace.recommend.ann_index import build_index
+        from tastespace.recommend.ann import build_index
 
         build_index(_recommender(self), kind, threads)
         return self
@@ -681,7 +680,7 @@ class InferenceMixin:
 
         A search for each vector of a user, merged by distance, gives exactly what `recommend` gives.
         """
-        from tastespace.recommend.export import export
+        from tastespace.recommend.stores.vectors import export
 
         return export(_recommender(self), path, kind)
 
@@ -691,7 +690,7 @@ class InferenceMixin:
         Addresses are ``qdrant://host:6333`` (or a folder, ``qdrant://./folder``), ``lance://folder``,
         ``pgvector://user@host/database``, ``duckdb://file``, ``sqlite://file`` (with sqlite-vec), ``faiss://folder``
         and ``usearch://folder``. ``?name=shop`` names the tables or collections ``shop_items`` and ``shop_users``.
-        `tastespace.recommend.vector_stores.open_store` opens a store later, without the model.
+        `tastespace.recommend.stores.open_store` opens a store later, without the model.
 
         Args:
             address: Where to write.
@@ -707,7 +706,7 @@ class InferenceMixin:
         >>> found["item"].equals(model.recommend(7, k=3)["item"])
         True
         """
-        from tastespace.recommend.vector_stores import export_to
+        from tastespace.recommend.stores import export_to
 
         return export_to(_recommender(self), address, replace)
 

@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.checks import require_number, require_whole
+from tastespace._util.checks import require_number, require_whole
+from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
 from tastespace.models.stored_values import Declared, Sparse
-from tastespace.threads import resolve_threads
 
 _PAIRS_AT_ONCE = 2_000_000  # pairs of items that a thread compares in one block: up to 100 MB
 

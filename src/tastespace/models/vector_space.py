@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.computed_once import computed_once, freeze, is_frozen
-from tastespace.data.mapped_arrays import all_finite, row_blocks
+from tastespace._util.computed_once import computed_once, freeze, is_frozen
+from tastespace._util.threads import resolve_threads
+from tastespace.data.out_of_core.mapped_arrays import all_finite, row_blocks
 from tastespace.errors import DataError
-from tastespace.threads import resolve_threads
 
 _NO_BIAS = np.empty(0, dtype=np.float32)
 _FEW_PAIRS = 2000  # whose scores one thread computes before another has started
@@ -101,7 +101,7 @@ class VectorSpace:
     def freeze(self) -> VectorSpace:
         """The same space, whose arrays are read-only from now on: what scoring computes from them is computed once.
 
-        For the vectors of a fitted model, of which one list after the other is asked; see `tastespace.computed_once`.
+        For the vectors of a fitted model, of which one list after the other is asked; see `_util.computed_once`.
         """
         for array in (self.user_vectors, self.user_offsets, self.item_vectors, self.item_bias):
             if array is not None:

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tastespace.errors import ParameterError, nearest
-from tastespace.paper.experiment_types import RowSpec
-from tastespace.paper.paper_tables import BOTH, EXPERIMENTS, NEGATIVES, STEAM, TRAININGS, content_row
-from tastespace.paper.result_cache import PlannedRun
+from tastespace.paper.experiments import RowSpec
+from tastespace.paper.runner import PlannedRun
 from tastespace.paper.runs import COLD_START_METRICS
+from tastespace.paper.tables import (
+    BOTH,
+    EXPERIMENTS,
+    NEGATIVES,
+    STEAM,
+    TRAININGS,
+    content_row,
+)
 
 METRICS = ("P@3", "MAP", "MRR")
 

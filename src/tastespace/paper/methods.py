@@ -14,8 +14,8 @@ from typing import Any
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.models import Recommender, create, registry
-from tastespace.paper.stored_parameters import PRETRAINED
-from tastespace.recommend.rerank import Reranked
+from tastespace.paper.parameters import PRETRAINED
+from tastespace.recommend.rerank.reranked import Reranked
 from tastespace.training.samplers import SAMPLERS
 
 # As the paper selects epochs: best validation P@3 under its own protocol.

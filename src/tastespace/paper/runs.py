@@ -27,10 +27,16 @@ from tastespace.evaluation import Report, evaluate
 from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.evaluation.metrics import METRICS
 from tastespace.models import Recommender, registry
-from tastespace.models.dpcml import DPCML
-from tastespace.paper.experiment_data import Parts, content_arguments, content_settings, dataset_for, load_parts
+from tastespace.models.dpcml.model import DPCML
+from tastespace.paper.data import (
+    Parts,
+    content_arguments,
+    content_settings,
+    dataset_for,
+    load_parts,
+)
 from tastespace.paper.methods import Method, find_method
-from tastespace.paper.stored_parameters import stored_parameters
+from tastespace.paper.parameters import stored_parameters
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.recommend.user_interests import UserInterests
+from tastespace.recommend.interests import UserInterests
 
 _Points = NDArray[np.float64]
 

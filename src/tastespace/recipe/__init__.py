@@ -5,7 +5,7 @@ family with weights chosen on held-out interactions, decides how much more weigh
 result to all of the data.
 """
 
-from tastespace.recipe.default_recipe import check_arguments, fit
-from tastespace.recipe.recipe_report import RecipeReport
+from tastespace.recipe._recipe import check_arguments, fit
+from tastespace.recipe.report import RecipeReport
 
 __all__ = ["RecipeReport", "check_arguments", "fit"]

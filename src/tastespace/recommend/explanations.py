@@ -1,21 +1,28 @@
-"""Why an item is recommended to a user."""
+"""Explanations: why an item is recommended to a user, and the past items behind each item of a list."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.checks import require_k
+from tastespace import _native
+from tastespace._util.checks import require_k
+from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
-from tastespace.recommend.interest_labels import Labeler
+from tastespace.ranking.scoring import ScoringIndex, item_directions
+from tastespace.recommend.interests import user_interests
+from tastespace.recommend.labels import Labeler
 from tastespace.recommend.request import require_history, row_of
-from tastespace.recommend.scoring import ScoringIndex
-from tastespace.recommend.shelves_html import text_html
-from tastespace.recommend.user_interests import user_interests
+from tastespace.recommend.shelves import text_html
+from tastespace.recommend.wording import Wording, WordingLike
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Why an item is recommended to a user.
 
 PastItems = list[tuple[Any, str, float]]
 """Past items: id, title, and a number that says how much each matters."""
@@ -154,3 +161,97 @@ def _named(
     """Ids and titles of the items at these rows, each with its value."""
     ids, titles = model.train_.items.take(rows).to_list(), labeler.titles(rows)
     return [(one, title, float(value)) for one, title, value in zip(ids, titles, values, strict=True)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Which past items stand behind each item of a user's list, for whole lists at once.
+
+_DECIMALS = 6  # of vectors in single precision; short numbers are also written faster
+
+Reasons = list[tuple[NDArray[np.int32], NDArray[np.float64]]]
+"""For each item rows of past items, the most important first, and a number that says how much each matters."""
+
+
+def reasons(index: ScoringIndex, row: int, items: NDArray[np.integer[Any]], k: int = 3) -> Reasons:
+    """The k past items of the user at this row that matter most for each of these items.
+
+    From vectors: the nearest past items, each with 1 / (1 + squared distance), or with the cosine where vectors are
+    compared by inner products. Without vectors: the past items that add most to the score, each with its share of what
+    all past items add. Empty where the model says nothing.
+
+    >>> from tastespace import EASE, synthetic
+    >>> model = EASE().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
+    >>> [len(rows) for rows, _ in reasons(ScoringIndex(model), row=7, items=np.array([3, 5]), k=2)]
+    [2, 2]
+    """
+    past = index.seen(row)
+    nothing = past[:0], np.empty(0)
+    if not len(past) or not len(items):
+        return [nothing] * len(items)
+    if index.interest_space is None:
+        return [_by_evidence(index, row, int(item), past, k) for item in items]
+    found, weights = list_reasons(index, np.full(len(items), row, dtype=np.int32), items, min(k, len(past)))
+    return list(zip(found, weights, strict=True))
+
+
+def list_reasons(
+    index: ScoringIndex, users: NDArray[np.int32], items: NDArray[np.integer[Any]], k: int = 3
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """From vectors, for items of many lists at once: item ``i`` is on the list of the user at row ``users[i]``.
+
+    Gives rows of past items, -1 where there are fewer than k, and how much each matters; both ``(len(items), k)``.
+    """
+    space, train = index.interest_space, index.train
+    if space is None:
+        raise ParameterError("list_reasons compares items by vectors, and this model has none. Use reasons.")
+    past, closeness = _native.past_reasons(
+        item_directions(space), index.has_distances, train.offsets, train.indices, users,
+        np.ascontiguousarray(items, dtype=np.int32), k,
+    )  # fmt: skip
+    weights = closeness.astype(np.float64)
+    weights = 1 / (1 + np.maximum(-weights, 0)) if index.has_distances else weights
+    return past, np.round(weights, _DECIMALS)
+
+
+def _by_evidence(
+    index: ScoringIndex, row: int, item: int, past: NDArray[np.int32], k: int
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    found = index.model.evidence(row, item)
+    if found is None:
+        return past[:0], np.empty(0)
+    raising = np.maximum(found, 0).astype(np.float64)
+    best = np.argsort(-raising, kind="stable")[:k]
+    best = best[raising[best] > 0]
+    return past[best], raising[best] / max(float(raising.sum()), 1e-300)
+
+
+def explanation_words(model: Recommender, found: Explanation, wording: WordingLike = None) -> str:
+    """An explanation that ``model`` gave, as a sentence; see `Recommender.explain`.
+
+    Past items are the two that add most to the score, or where the model has no such sums the two nearest to the item;
+    of items with the same title only the first. Both are named where another user took both and the item, else the one
+    that another user took with the item, else both without a number.
+    """
+    words = Wording.of(wording)
+    id_of: dict[str, object] = {}
+    for one, title, _ in found.because or found.beside:
+        id_of.setdefault(title, one)
+    past = list(id_of)[:2]
+    source = model.popularity_source
+    own_row = int(source.users.index_of([found.user])[0]) if source is model.train_ else None
+    rows = source.items.index_of([found.item, *(id_of[title] for title in past)])
+    took_item, *took_past = (_others(source, int(row), own_row) for row in rows)
+    together = [np.intersect1d(took_item, users, assume_unique=True) for users in took_past]
+    named, others, others_any = past, took_item, took_item
+    if together:
+        one_by_one = [([title], users, users) for title, users in zip(past, together, strict=True)]
+        both = (past, reduce(np.intersect1d, together), reduce(np.union1d, together))
+        named, others, others_any = next((choice for choice in [both, *one_by_one] if len(choice[1])), both)
+    sentence = words.sentence(named, others=len(others), others_any=len(others_any), item=found.title, user=found.user)
+    return f"{sentence} {words.already_has(found.title, found.user)}" if found.seen else sentence
+
+
+def _others(source: Interactions, item: int, own_row: int | None) -> NDArray[np.int64]:
+    """Rows of the users who took the item at this row, ascending, without one user."""
+    users = np.searchsorted(source.offsets, np.flatnonzero(source.indices == item), side="right") - 1
+    return users if own_row is None else users[users != own_row]

@@ -11,16 +11,31 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.checks import require_on_unknown
-from tastespace.data.features import content_frame, content_ids, is_matrix, rows_for
-from tastespace.data.ids import IdMap, encode, id_series, plain_series
+from tastespace._util.checks import require_on_unknown
+from tastespace._util.threads import require_polars
+from tastespace.data.features import (
+    content_frame,
+    content_ids,
+    is_matrix,
+    rows_for,
+)
+from tastespace.data.ids import (
+    IdMap,
+    encode,
+    id_series,
+    plain_series,
+)
 from tastespace.data.interactions import Interactions
-from tastespace.data.tables import from_polars, reordered, stacked, to_polars
+from tastespace.data.reading.tables import (
+    from_polars,
+    reordered,
+    stacked,
+    to_polars,
+)
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
+from tastespace.recommend.lists import TopKLists
 from tastespace.recommend.request import Request, RequestedUsers, as_list
-from tastespace.recommend.topk import TopKLists
-from tastespace.threads import require_polars
 
 Model = TypeVar("Model", bound=Recommender)
 _EXAMPLES = 3

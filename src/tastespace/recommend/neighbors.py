@@ -8,14 +8,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.checks import require_k
+from tastespace._util.checks import require_k
 from tastespace.data.ids import IdMap
-from tastespace.data.tables import from_polars
+from tastespace.data.reading.tables import from_polars
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
+from tastespace.ranking.scoring import ScoringIndex, TopK, require_interest_space
 from tastespace.recommend.request import as_list, require_history
-from tastespace.recommend.scoring import ScoringIndex, TopK, require_interest_space
 
 
 def similar_items(model: Recommender, items: Any, k: int = 10) -> Any:

@@ -11,17 +11,22 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.checks import require_on_unknown, shortened
+from tastespace._util.checks import require_on_unknown, shortened
+from tastespace._util.threads import require_polars
 from tastespace.data.ids import IdMap, plain_series, rows_at
 from tastespace.data.interactions import Interactions
-from tastespace.data.tables import from_polars
-from tastespace.errors import DataError, ParameterError, UnknownIdError, nearest
+from tastespace.data.reading.tables import from_polars
+from tastespace.errors import (
+    DataError,
+    ParameterError,
+    UnknownIdError,
+    nearest,
+)
 from tastespace.models.base import Recommender
 from tastespace.models.inference import Filter
-from tastespace.recommend.filter_text import require_plain_condition
-from tastespace.recommend.rule_tables import RuleTables
-from tastespace.recommend.rules import Rules
-from tastespace.threads import require_polars
+from tastespace.recommend.rules.filters import require_plain_condition
+from tastespace.recommend.rules.rules import Rules
+from tastespace.recommend.rules.tables import RuleTables
 
 log = logging.getLogger(__name__)
 

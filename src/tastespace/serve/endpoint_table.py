@@ -10,11 +10,10 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
-from tastespace.serve.http_errors import HttpError
-from tastespace.serve.model_holder import Slot
+from tastespace.serve.errors import HttpError, refused
+from tastespace.serve.models import Slot
 from tastespace.serve.schemas import ModelQuery
-from tastespace.serve.server_state import ServerState
-from tastespace.serve.validation_messages import refused
+from tastespace.serve.state import ServerState
 
 MOST_QUERY = 16_384
 _MOST_FIELDS = 200

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from tastespace.answer_types import (
+from tastespace.answers.types import (
     Explanation,
     Map,
     Recommendations,
@@ -21,13 +21,12 @@ from tastespace.answer_types import (
 from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
 from tastespace.serve.endpoint_table import Answer, Call, Endpoint
-from tastespace.serve.feedback_store import Event, StoredProfile
-from tastespace.serve.http_errors import HttpError, StoreError
+from tastespace.serve.errors import HttpError, StoreError
+from tastespace.serve.feedback.store import Event, StoredProfile
 from tastespace.serve.json_ids import id_in_type, ids_in_type, new_id_in_type
-from tastespace.serve.list_maker import ListOptions
-from tastespace.serve.model_holder import Slot
-from tastespace.serve.people import Person
-from tastespace.serve.request_options import (
+from tastespace.serve.lists import ListOptions
+from tastespace.serve.models import Slot
+from tastespace.serve.options import (
     boosts_by_number,
     history_rows,
     limited_k,
@@ -36,6 +35,7 @@ from tastespace.serve.request_options import (
     options_of_query,
     require_few,
 )
+from tastespace.serve.people import Person
 from tastespace.serve.schemas import (
     AudienceAnswer,
     Batch,
@@ -57,7 +57,7 @@ from tastespace.serve.schemas import (
     ShelvesAnswer,
     SimilarAnswer,
 )
-from tastespace.serve.taste_answers import checked_profile
+from tastespace.serve.tastes import checked_profile
 
 JSON = msgspec.json.Encoder()
 

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace.answers.facts import type_name
 from tastespace.data.ids import IdMap, is_valid_text, parse_ids
-from tastespace.explore.model_facts import type_name
-from tastespace.serve.http_errors import HttpError
+from tastespace.serve.errors import HttpError
 
 _WORDS = {str: "text", bool: "true or false", int: "integer", float: "number"}
 _MOST_DIGITS = 20

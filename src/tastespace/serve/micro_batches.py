@@ -15,10 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from tastespace.answer_types import (
-    Recommendations,
-)
-from tastespace.serve.list_maker import ListMaker, ListOptions
+from tastespace.answers.types import Recommendations
+from tastespace.serve.lists import ListMaker, ListOptions
 
 MOST_TOGETHER = 64
 MOST_INLINE = 64

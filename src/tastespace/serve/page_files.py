@@ -7,7 +7,7 @@ import mimetypes
 from pathlib import Path
 
 from tastespace.serve.endpoint_table import Answer
-from tastespace.serve.http_errors import HttpError
+from tastespace.serve.errors import HttpError
 
 FOLDER = Path(__file__).parent / "page"
 _POLICY = (

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from tastespace.answer_types import (
+from tastespace.answers.types import (
     AudienceUser,
     FoundItem,
     FoundUser,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -14,19 +15,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 import tastespace
-from tastespace.data.attributes import item_titles, title_column
-from tastespace.data.categories import category_column, category_rows
+from tastespace.answers.facts import model_facts, plain_value
+from tastespace.answers.map import CatalogMap, catalog_map
+from tastespace.data.attributes import category_column, category_rows, item_titles, title_column
 from tastespace.data.ids import rows_at
 from tastespace.errors import ModelFileError
-from tastespace.explore.item_places import CatalogMap, catalog_map
-from tastespace.explore.model_facts import model_facts, plain_value
 from tastespace.models.base import Recommender
+from tastespace.ranking.scoring import ScoringIndex
 from tastespace.recommend.request import attribute_frame
-from tastespace.recommend.scoring import ScoringIndex
+from tastespace.serve.errors import HttpError
 from tastespace.serve.filter_language import item_mask
-from tastespace.serve.http_errors import HttpError
 from tastespace.serve.json_ids import id_from_text, json_ids, shown_id
-from tastespace.serve.model_checksum import model_checksum
 from tastespace.serve.schemas import Can, ModelAnswer
 from tastespace.store import inspect, load
 
@@ -229,3 +228,13 @@ class ServedModel:
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return found
+
+
+def model_checksum(path: Path) -> str:
+    """The hash of a model's model.json, which names all its files with their checksums."""
+    try:
+        return hashlib.sha256((path / "model.json").read_bytes()).hexdigest()[:16]
+    except OSError as problem:
+        raise ModelFileError(
+            f"{path.name}: there is no model ({problem.strerror}). Give the directory of a saved model."
+        ) from problem

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tastespace.atomic import atomic_write
+from tastespace._util.atomic import atomic_write
 from tastespace.errors import ParameterError, require_path
-from tastespace.serve.http_errors import HttpError
+from tastespace.serve.errors import HttpError
 
 SCOPES = ("read", "feedback", "admin")
 _MOST_BUCKETS = 10_000

@@ -12,18 +12,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tastespace.errors import DataError, ModelFileError, ParameterError, require_path
+from tastespace.errors import (
+    DataError,
+    ModelFileError,
+    ParameterError,
+    require_path,
+)
 from tastespace.evaluation.report import Report
 from tastespace.models import Recommender
 from tastespace.models.profiles import Profiles
-from tastespace.store import interactions_io, manifest, model_state
-from tastespace.store.checksums import VERIFIED_BYTES
-from tastespace.store.json_values import decode, encode
-from tastespace.store.model_card import Card, card_to_write, write_card
-from tastespace.store.model_directory import check_sizes, write_model
-from tastespace.store.stored_index import StoredIndex
-from tastespace.store.tensors import map_tensors, safetensors_chunks
-from tastespace.store.trusted_modules import Trust, require_trust, require_trusted
+from tastespace.store import _interactions, _manifest, _state
+from tastespace.store._card import Card, card_to_write, write_card
+from tastespace.store._json_values import decode, encode
+from tastespace.store._state import Trust, require_trust, require_trusted
+from tastespace.store._tensors import map_tensors, safetensors_chunks
+from tastespace.store.directory import check_sizes, write_model
+from tastespace.store.files import VERIFIED_BYTES
+from tastespace.store.index import StoredIndex
 
 __all__ = ["inspect", "load", "save"]
 
@@ -73,15 +78,15 @@ def save(
         raise DataError(f"metrics={figures!r}: expected the report of evaluate, or a dict of figures.")
     folder = require_path(path)
     stated = card_to_write(folder, card, _content_before(folder))
-    learned, tensors = model_state.encode_learned(model)
+    learned, tensors = _state.encode_learned(model)
     space = model.vectors()
     content = {
-        "class": model_state.class_name(model),
-        "parameters": model_state.encode_parameters(model),
+        "class": _state.class_name(model),
+        "parameters": _state.encode_parameters(model),
         "metrics": None if figures is None else encode({str(k): v for k, v in figures.items()}, "metrics"),
         **({"evaluation": _how_measured(metrics)} if isinstance(metrics, Report) else {}),
         **({"card": stated} if stated else {}),
-        "data": interactions_io.summary_of(model.train_),
+        "data": _interactions.summary_of(model.train_),
         "vectors": None
         if space is None
         else {"count": len(space.user_vectors), "dimension": int(space.item_vectors.shape[1])},
@@ -90,9 +95,9 @@ def save(
     }
     parts = {
         "learned": safetensors_chunks(tensors),
-        "seen": safetensors_chunks(interactions_io.seen_tensors(model.train_)),
-        "users": [interactions_io.table_bytes(model.train_, "user")],
-        "items": [interactions_io.table_bytes(model.train_, "item")],
+        "seen": safetensors_chunks(_interactions.seen_tensors(model.train_)),
+        "users": [_interactions.table_bytes(model.train_, "user")],
+        "items": [_interactions.table_bytes(model.train_, "item")],
     }
     files = write_model(folder, parts, content, index)
     if stated is not None:
@@ -127,18 +132,18 @@ def load(path: str | Path, verify: bool | None = None, trust: Trust = ()) -> Rec
     if verify is not None and not isinstance(verify, bool):
         raise ParameterError(f"verify={verify!r}: expected True, False, or None for models of 256 MB or less.")
     folder, trusted = require_path(path), require_trust(trust)
-    text = manifest.read_text(folder)
+    text = _manifest.read_text(folder)
     for attempt in range(_ATTEMPTS):
         try:
             return _load(text, folder, verify, trusted)
         except ModelFileError:
             # A save that ended meanwhile has deleted the files: read the new model. The longer that goes on, the longer
             # are the pauses, of random lengths so that several readers do not come back together.
-            before, text = text, manifest.read_text(folder)
+            before, text = text, _manifest.read_text(folder)
             if text == before:
                 raise
             time.sleep(random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
-            text = manifest.read_text(folder)
+            text = _manifest.read_text(folder)
     raise ModelFileError(f"{folder} is being saved to all the time; no moment was found to read it.")
 
 
@@ -159,7 +164,7 @@ def inspect(path: str | Path, verify: bool = False, trust: Trust = ()) -> dict[s
     if verify:
         load(path, verify=True, trust=trust)
     folder = require_path(path)
-    content = manifest.parse(manifest.read_text(folder), folder)
+    content = _manifest.parse(_manifest.read_text(folder), folder)
     require_trusted(content["parameters"], require_trust(trust), str(folder))
     check_sizes(folder, content["files"])
     data, vectors, metrics = content["data"], content["vectors"] or {}, content["metrics"]
@@ -186,26 +191,26 @@ def inspect(path: str | Path, verify: bool = False, trust: Trust = ()) -> dict[s
 
 
 def _load(text: bytes, folder: Path, verify: bool | None, trust: bool | frozenset[str]) -> Recommender:
-    content = manifest.parse(text, folder)
+    content = _manifest.parse(text, folder)
     require_trusted(content, trust, str(folder))
-    cls = model_state.find_class(content["class"], str(folder))
+    cls = _state.find_class(content["class"], str(folder))
     files, summary = content["files"], content["data"]
     check_sizes(folder, files)
     deep = sum(entry["bytes"] for entry in files.values()) <= VERIFIED_BYTES if verify is None else verify
     paths = {part: folder / entry["name"] for part, entry in files.items()}
     crc32 = {part: entry["crc32"] for part, entry in files.items()}
     seen, seen_file = map_tensors(paths["seen"], crc32["seen"] if deep else None)
-    train = interactions_io.restore(
+    train = _interactions.restore(
         summary,
         seen,
-        interactions_io.read_table(paths["users"], "user", summary, crc32["users"]),
-        interactions_io.read_table(paths["items"], "item", summary, crc32["items"]),
+        _interactions.read_table(paths["users"], "user", summary, crc32["users"]),
+        _interactions.read_table(paths["items"], "item", summary, crc32["items"]),
         str(folder),
         verify is True,
     )
     tensors, learned_file = map_tensors(paths["learned"], crc32["learned"] if deep else None)
     try:
-        model = model_state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder), deep)
+        model = _state.rebuild(cls, content["parameters"], train, content["learned"], tensors, str(folder), deep)
     except RecursionError as problem:
         raise ModelFileError(f"{folder}: what model.json says is nested too deeply. Restore a copy.") from problem
     if "profiles" in content:
@@ -223,7 +228,7 @@ def _how_measured(report: Report) -> dict[str, Any]:
 def _content_before(folder: Path) -> dict[str, Any] | None:
     """What the model.json of an earlier save says; None where there is none that can be read."""
     try:
-        return manifest.parse(manifest.read_text(folder), folder)
+        return _manifest.parse(_manifest.read_text(folder), folder)
     except ModelFileError:
         return None
 

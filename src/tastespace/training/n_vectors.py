@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.checks import require_whole
+from tastespace._util.checks import require_whole
 from tastespace.errors import ParameterError
 
 Floats = NDArray[np.float64]

@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.data.interactions import Interactions
-from tastespace.data.mapped_arrays import is_mapped, new_zeros, release, row_blocks
+from tastespace.data.out_of_core.mapped_arrays import (
+    is_mapped,
+    new_zeros,
+    release,
+    row_blocks,
+)
 from tastespace.training.loop import Arrays
-from tastespace.training.update_visits import UpdateVisits
-from tastespace.training.user_blocks import user_blocks
+from tastespace.training.visits import UpdateVisits, user_blocks
 
 Schedule = Literal["constant", "linear", "cosine"]
 SCHEDULES = ("constant", "linear", "cosine")
@@ -64,7 +68,7 @@ class TrainingSettings:
     visits: UpdateVisits | None = None
     """Which positives an epoch goes through; None: all."""
     users_at_once: int | None = None
-    """Users whose positives are visited together (`tastespace.training.user_blocks`); None: all of them."""
+    """Users whose positives are visited together (`tastespace.training.visits`); None: all of them."""
     spill: str | None = None
     """Folder of what is as large as the user vectors; None: memory."""
     without_mean: tuple[str, ...] = ()

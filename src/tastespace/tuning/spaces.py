@@ -7,7 +7,7 @@ from typing import Any
 
 from tastespace.errors import ParameterError
 from tastespace.models import Blend, Recommender, name_of
-from tastespace.models.blend_members import named_members
+from tastespace.models.blend.members import named_members
 from tastespace.training.samplers import find_sampler
 
 Space = dict[str, tuple[Any, ...]]

@@ -14,8 +14,8 @@ from lenskit.pipeline import topn_pipeline
 from lenskit.splitting import SampleFrac, crossfold_users
 
 import tastespace as ts
-from tastespace.adapters import lenskit_component
-from tastespace.adapters.lenskit_component import TastespaceRecommender, TastespaceScorer, recommender_pipeline
+from tastespace.adapters import lenskit as lenskit_component
+from tastespace.adapters.lenskit import TastespaceRecommender, TastespaceScorer, recommender_pipeline
 from tastespace.errors import NotFittedError, ParameterError
 
 PARAMETERS = {"dim": 8, "n_interests": 3, "epochs": 3, "seed": 1, "threads": 1}

@@ -15,8 +15,8 @@ from rectools.models import PopularModel, model_from_config
 from rectools.models.base import ModelBase
 
 import tastespace as ts
-from tastespace.adapters import rectools_model
-from tastespace.adapters.rectools_model import TastespaceModel
+from tastespace.adapters import rectools as rectools_model
+from tastespace.adapters.rectools import TastespaceModel
 from tastespace.errors import ParameterError
 
 

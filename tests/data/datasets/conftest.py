@@ -19,8 +19,7 @@ import pytest
 import requests  # noqa: F401  (these three are here so that tests of time limits do not measure their import)
 
 from tastespace.data import datasets
-from tastespace.data.datasets.catalog import DATASETS
-from tastespace.data.datasets.definition import Dataset, Download
+from tastespace.data.datasets._catalog import DATASETS, Dataset, Download
 
 
 class Loopback:
@@ -92,7 +91,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("TASTESPACE_CACHE", str(folder))
     monkeypatch.setattr(datasets, "_terms_logged", set())
-    monkeypatch.setattr("tastespace.data.datasets.fetch._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("tastespace.data.datasets.cache._RETRY_SECONDS", 0.0)
     return folder
 
 

@@ -128,7 +128,7 @@ def test_a_full_disk_is_a_reason_too(tiny_10m: object, monkeypatch: pytest.Monke
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tastespace.atomic.flush", full)
+    monkeypatch.setattr("tastespace._util.atomic.flush", full)
     with pytest.raises(DatasetError, match="No space left on device"):
         datasets.load("ml-10m", data_dirs=())
 

@@ -13,8 +13,7 @@ import pytest
 
 from tastespace import Interactions
 from tastespace.data import datasets
-from tastespace.data.datasets.catalog import DATASETS
-from tastespace.data.datasets.definition import Package
+from tastespace.data.datasets._catalog import DATASETS, Package
 from tastespace.errors import DatasetError
 
 Find = Callable[[str], Path]

@@ -5,8 +5,7 @@ import pytest
 
 from tastespace.errors import ParameterError
 from tastespace.paper.figures import FIGURES, NothingToDrawError, find_figure
-from tastespace.paper.result_cache import RunResult
-from tastespace.paper.runner import RunStatus
+from tastespace.paper.runner import RunResult, RunStatus
 from tastespace.plots.canvas import DPI
 
 

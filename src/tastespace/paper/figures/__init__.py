@@ -1,10 +1,10 @@
 """The paper's figures and two of our own: each is declared beside the function that draws it."""
 
 from tastespace.errors import ParameterError, nearest
-from tastespace.paper.figures.ablation_figures import ABLATION_FIGURES
-from tastespace.paper.figures.comparison_figures import COMPARISON_FIGURES
-from tastespace.paper.figures.data_figures import DATA_FIGURES
-from tastespace.paper.figures.figure_spec import FigureData, FigureSpec, NothingToDrawError
+from tastespace.paper.figures.ablation import ABLATION_FIGURES
+from tastespace.paper.figures.base import FigureData, FigureSpec, NothingToDrawError
+from tastespace.paper.figures.comparison import COMPARISON_FIGURES
+from tastespace.paper.figures.data import DATA_FIGURES
 
 __all__ = ["FIGURES", "FigureData", "FigureSpec", "NothingToDrawError", "find_figure"]
 

@@ -1,0 +1,164 @@
+"""The page of some users as one file that works without a server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tastespace.errors as errors
+from tastespace._util.atomic import atomic_write
+from tastespace._util.checks import is_whole
+from tastespace.answers._page import Json, PageAnswers
+from tastespace.errors import ParameterError, require_path
+from tastespace.models.base import Recommender
+from tastespace.ranking.scoring import ScoringIndex
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The built page (`make page`), as files for a server and as one text for a file that holds everything.
+
+PAGE = Path(errors.__file__).parent / "serve" / "page"
+"""Folder with index.html, static files, and the script and style of the widget."""
+
+_LINK = re.compile(r'<link rel="(?P<rel>\w+)" href="(?P<file>[^"]+)">')
+_SCRIPT = re.compile(r'<script src="(?P<file>[^"]+)" defer></script>')
+
+
+def whole_page(data: dict[str, Any], title: str) -> str:
+    """The page with its script, style and data inside; it loads nothing, and its policy forbids to.
+
+    >>> page = whole_page({"title": "</script><b>"}, "A & B")
+    >>> "<title>A &amp; B</title>" in page, "</script><b>" in page
+    (True, False)
+    """
+    index = (PAGE / "index.html").read_text(encoding="utf-8")
+    script_found = _SCRIPT.search(index)
+    assert script_found is not None  # written by page/build.mjs
+    script = (PAGE / script_found["file"]).read_text(encoding="utf-8").replace("</script", "<\\/script")
+    style = icon = ""
+    for found in _LINK.finditer(index):
+        content = (PAGE / found["file"]).read_text(encoding="utf-8")
+        if found["rel"] == "stylesheet":
+            style = content
+        else:
+            icon = "data:image/svg+xml;base64," + base64.b64encode(content.encode()).decode()
+    policy = f"default-src 'none'; img-src data:; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
+    # In a script element only "<" can end it, or begin a comment.
+    embedded = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str).replace("<", "\\u003c")
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<link rel="icon" href="{icon}">\n<style>{style}</style>'
+    )
+    escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    lines = [line for line in index.splitlines() if not _LINK.search(line) and not _SCRIPT.search(line)]
+    page = "\n".join(lines).replace("<title>tastespace</title>", f"<title>{escaped}</title>\n{head}")
+    tail = (
+        f'<script type="application/json" id="tastespace-data">{embedded}</script>\n<script>{script}</script>\n</body>'
+    )
+    return page.replace("</body>", tail) + "\n"
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+_POOL = 100  # best items of each interest, from which the page makes its lists: exact for lists up to this length
+_EXPLAINED = 12  # of these, items of each interest with a whole explanation; the others name past items
+_LIST = 20  # items of the list of a second model
+
+
+def save_page(
+    model: Recommender,
+    path: str | Path,
+    users: Iterable[Any] | None = None,
+    *,
+    n_users: int = 5,
+    compare: Recommender | None = None,
+    name: str | None = None,
+    compare_name: str | None = None,
+) -> Path:
+    """`Recommender.save_page`; ``name`` is shown as the model's name, ``compare_name`` as that of the second."""
+    target = require_path(path)
+    if target.suffix not in (".html", ".htm"):
+        raise ParameterError(f"{path}: expected the name of an .html file.")
+    if not is_whole(n_users, 1):
+        raise ParameterError(f"n_users={n_users!r}: expected a whole number of 1 or more.")
+    answers = PageAnswers(model, name)
+    other = None if compare is None else PageAnswers(compare, compare_name)
+    if users is None:
+        wanted = [one["user"] for one in answers.users(limit=n_users)["users"]]
+    else:
+        wanted = list(users)
+        if not wanted:
+            raise ParameterError("the list of users is empty: name some, or none for a sample.")
+    data = snapshot(answers, wanted, other)
+    with atomic_write(target) as temporary:
+        temporary.write_text(whole_page(data, f"{answers.name} - tastespace"), encoding="utf-8")
+    return target
+
+
+def snapshot(answers: PageAnswers, users: Iterable[Any], other: PageAnswers | None = None) -> Json:
+    """What the page needs to answer for these users by itself: the model, the map, and each user's best items."""
+    about = answers.about()
+    has_interests = about["can"]["shelves"]
+    about["can"] = {**about["can"], "fold_in": False, "mix": ["nearest", *(["proportional"] if has_interests else [])]}
+    about["compare"] = None if other is None else other.about()
+    people = [_person(answers, user, has_interests, about["can"]["explain"], other) for user in users]
+    return {"model": about, "map": answers.map(), "people": people}
+
+
+def _person(answers: PageAnswers, user: Any, has_interests: bool, explains: bool, other: PageAnswers | None) -> Json:
+    found = answers.person(user)
+    pool = _pool(answers, user) if has_interests else answers.recommendations(user, k=_POOL)["items"]
+    explained: Json = {}
+    by_interest: dict[Any, int] = {}
+    for one in pool if explains else ():
+        rank = by_interest[one["interest"]] = by_interest.get(one["interest"], 0) + 1
+        if rank <= _EXPLAINED:
+            explained[str(one["item"])] = answers.explanation(user, one["item"])
+    listed = None if other is None else other.recommendations(user, k=_LIST)["items"]
+    return {
+        **found,
+        "interests": answers.interests(user),
+        "shelves": _names_of_shelves(answers, user, has_interests),
+        "pool": pool,
+        "explanations": explained,
+        "other": listed,
+        "second": None if other is None or listed is None else _second(other, user, listed),
+    }
+
+
+def _names_of_shelves(answers: PageAnswers, user: Any, has_interests: bool) -> list[Json]:
+    """Shelves without their items."""
+    found = answers.shelves(user, k=1, because=False)["shelves"] if has_interests else []
+    return [{**shelf, "items": []} for shelf in found]
+
+
+def _second(other: PageAnswers, user: Any, listed: list[Json]) -> Json:
+    """What the page says about the list of the second model: its interests, and why each item."""
+    can = other.about()["can"]
+    explained = {str(one["item"]): other.explanation(user, one["item"]) for one in listed if can["explain"]}
+    return {
+        "interests": other.interests(user),
+        "shelves": _names_of_shelves(other, user, can["shelves"]),
+        "explanations": explained,
+    }
+
+
+def _pool(answers: PageAnswers, user: Any) -> list[Json]:
+    """The best items of each interest, the best score first."""
+    model, row = answers.row_of(user)
+    index = ScoringIndex(model, threads=1)
+    each = [[x] for x in range(len(index.vectors_of(row)))]
+    lists = index.split_top_k(row, each, [_POOL] * len(each))
+    found = []
+    for x, (rows, scores) in enumerate(lists):
+        found += answers.items(model, row, rows, scores.tolist(), [x] * len(rows))
+    order = np.argsort([-one["score"] for one in found], kind="stable")
+    return [{**found[at], "rank": rank} for rank, at in enumerate(order, 1)]

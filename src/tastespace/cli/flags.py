@@ -1,0 +1,178 @@
+"""The flags by which commands read a table of interactions (fit, tune, compare, run, update), and the reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tastespace.cli.arguments import (
+    DateFormatOption,
+    DelimiterOption,
+    EncodingOption,
+    ItemsIdOption,
+    NoHeaderOption,
+    TextFlags,
+    read_attributes,
+    read_items,
+)
+from tastespace.data import Interactions, datasets, synthetic
+from tastespace.data.reading.dates import seconds_of
+from tastespace.data.reading.recbole import is_recbole
+from tastespace.data.reading.tables import named_files
+from tastespace.errors import ParameterError, require_path
+from tastespace.models import Recommender, registry
+
+DataArgument = Annotated[
+    str | None,
+    typer.Argument(help="A Parquet, CSV, TSV or JSON lines file, the name of a data set, or town (synthetic)."),
+]
+Rating = Annotated[str | None, typer.Option("--rating", help="Column of ratings, for --min-rating.")]
+MinRating = Annotated[float | None, typer.Option("--min-rating", help="Keep rows with at least this rating.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")]
+Seed = Annotated[int, typer.Option("--seed", help="Of the split, the search and the training.")]
+Threads = Annotated[int, typer.Option("--threads", help="0 means all cores.")]
+
+_FOR_ANY_TABLE = ("--min-user", "--min-item", "--half-life")
+
+
+@dataclass(frozen=True)
+class TableFlags:
+    """Which columns of a table are read, which rows are kept, and how its text files are written."""
+
+    user: Annotated[str | None, typer.Option("--user", help="Column of user ids; by default user.")] = None
+    item: Annotated[str | None, typer.Option("--item", help="Column of item ids; by default item.")] = None
+    rating: Rating = None
+    min_rating: MinRating = None
+    weight: Annotated[str | None, typer.Option("--weight", help="Column of weights: play counts, hours, ...")] = None
+    timestamp: Annotated[str | None, typer.Option("--timestamp", help="Column of times, for splits by time.")] = None
+    half_life: Annotated[
+        str | None, typer.Option("--half-life", help="With --timestamp: old interactions weigh less, such as 90d.")
+    ] = None
+    min_user: Annotated[int, typer.Option("--min-user", help="Drop users with fewer interactions.")] = 1
+    min_item: Annotated[int, typer.Option("--min-item", help="Drop items with fewer interactions.")] = 1
+    items: Annotated[Path | None, typer.Option("--items", help="File of item attributes: title, genres, ...")] = None
+    items_id: ItemsIdOption = None
+    users: Annotated[Path | None, typer.Option("--users", help="File of user attributes: age, likes, ...")] = None
+    delimiter: DelimiterOption = None
+    no_header: NoHeaderOption = False
+    encoding: EncodingOption = None
+    date_format: DateFormatOption = None
+
+    @property
+    def text(self) -> TextFlags:
+        """How the text files are written."""
+        return TextFlags(self.delimiter, self.no_header, self.encoding, self.date_format)
+
+    def given(self) -> dict[str, object]:
+        """The flags that are not left at their defaults, as they are written."""
+        changed = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+        return {f"--{name.replace('_', '-')}": value for name, value in changed.items()}
+
+    def words(self) -> list[str]:
+        """The words of a command line that gives these flags.
+
+        >>> TableFlags(user="who", min_user=3, no_header=True).words()
+        ['--user', 'who', '--min-user', '3', '--no-header']
+        """
+        return [
+            word for flag, value in self.given().items() for word in ([flag] if value is True else [flag, str(value)])
+        ]
+
+    def load(
+        self,
+        data: str | list[str],
+        threads: int,
+        *,
+        part: bool = False,
+        spill: Path | None = None,
+        memory: str = "1GB",
+    ) -> Interactions:
+        """The interactions of files or of a named data set.
+
+        ``part`` is for files of more interactions for the same model, which no named data set holds.
+        """
+        files = [data] if isinstance(data, str) else data
+        name = files[0]
+        is_name = not part and len(files) == 1 and (name == "town" or name in datasets.names())
+        if is_name and not require_path(name).exists():
+            for flag, value in (self.given() | ({} if spill is None else {"--spill": spill})).items():
+                if flag not in _FOR_ANY_TABLE:
+                    raise ParameterError(
+                        f"{flag} {value}: {name} is a named data set and comes as it is; {flag} is for a file of your "
+                        "own."
+                    )
+            named = synthetic.multi_interest(seed=0).interactions if name == "town" else datasets.load(name)
+            return named.filter(min_user=self.min_user, min_item=self.min_item)
+        if len(files) == 1 and is_recbole(name):
+            return self._load_recbole(name, threads, part, spill)
+        if self.items_id is not None and self.items is None:
+            raise ParameterError(f"--items-id {self.items_id} is the column of ids in --items: give that file.")
+        text = self.text
+        user_column, item_column = text.column("--user", self.user, "user"), text.column("--item", self.item, "item")
+        assert user_column is not None
+        assert item_column is not None
+        user_key = user_column if isinstance(user_column, str) else "user"
+        return Interactions.from_files(
+            [path for file in files for path in named_files(file)],
+            user=user_column,
+            item=item_column,
+            rating=text.column("--rating", self.rating),
+            min_rating=self.min_rating,
+            weight=text.column("--weight", self.weight),
+            timestamp=text.column("--timestamp", self.timestamp),
+            min_user=self.min_user,
+            min_item=self.min_item,
+            user_attributes=None if self.users is None else read_attributes(self.users, user_key, "user", text),
+            item_attributes=None if self.items is None else read_items(self.items, item_column, self.items_id, text),
+            part=part,
+            threads=threads,
+            spill=None if spill is None else spill / "interactions",
+            memory=memory,
+            **text.for_reader(),
+        )
+
+    def _load_recbole(self, name: str, threads: int, part: bool, spill: Path | None) -> Interactions:
+        columns = {"--user", "--item", "--rating", "--min-rating", "--weight", "--timestamp", *_FOR_ANY_TABLE}
+        for flag in (*self.given(), *([] if spill is None else ["--spill"])):
+            if flag not in columns:
+                raise ParameterError(
+                    f"{flag} with {name}: atomic files of RecBole say themselves what they hold. Leave one of them out."
+                )
+        return Interactions.from_recbole(
+            name,
+            user=self.user or "user_id",
+            item=self.item or "item_id",
+            rating=self.rating,
+            min_rating=self.min_rating,
+            weight=self.weight,
+            timestamp=self.timestamp,
+            min_user=self.min_user,
+            min_item=self.min_item,
+            part=part,
+            threads=threads,
+        )
+
+    def with_half_life(self, data: Interactions) -> Interactions:
+        """The interactions with weights by age, where `--half-life` is given."""
+        return data if self.half_life is None else data.with_half_life(self.half_life)
+
+
+DEFAULT_TABLE = TableFlags()
+
+
+def require_half_life(half_life: str | None, timestamp: str | None, model: Recommender | None = None) -> None:
+    """Raise unless a half-life is a length of time, there are times that it is for, and the model uses weights."""
+    if half_life is None:
+        return
+    seconds_of(half_life, "--half-life")
+    if timestamp is None:
+        raise ParameterError(f"--half-life {half_life}: give --timestamp as well, the column of times.")
+    if model is not None and not model.uses_weights:
+        others = ", ".join(name for name, cls in registry().items() if cls.uses_weights)
+        raise ParameterError(
+            f"--half-life {half_life}: {type(model).__name__} does not use weights. Leave it out, or take a model that "
+            f"uses them: {others}."
+        )

@@ -1,0 +1,1 @@
+"""Tables of interactions as users have them: frames, Parquet, CSV, JSON lines, files of RecBole."""

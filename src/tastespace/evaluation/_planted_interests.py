@@ -1,0 +1,135 @@
+"""Do lists serve the interests that users really have? Measured on synthetic data, where these are known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace._util.csr import no_items
+from tastespace._util.threads import resolve_threads
+from tastespace.data.ids import IdMap
+from tastespace.data.interactions import Interactions
+from tastespace.data.synthetic import SyntheticData
+from tastespace.errors import DataError, ParameterError
+from tastespace.evaluation._alignment import entries_of
+from tastespace.evaluation._evaluator import check_longest, excluded_lists
+from tastespace.evaluation.metrics import check_cutoff
+from tastespace.evaluation.protocols import FULL
+from tastespace.evaluation.report import Report
+from tastespace.models.base import Recommender
+from tastespace.ranking.blocks import BlockRanker
+
+_ROUNDING = 1e-12  # a weight of 1/7 may be computed as a little less
+
+
+def interest_coverage(
+    model: Recommender,
+    town: SyntheticData,
+    k: int = 20,
+    *,
+    seen: Interactions | Sequence[Interactions] | None = None,
+    threads: int = 0,
+) -> Report:
+    """How well the first k recommendations serve the planted interests of the users of synthetic data.
+
+    Two metrics, for every user of the model:
+
+    * ``PlantedCoverage@k``: of the user's planted interests with a weight of at least 1/k, the share that has at least
+      one item of its category in the list: 0 to 1, larger is better. Users without such an interest are left out. An
+      interest cannot be covered where the user already has all items of its category.
+    * ``PlantedDistance@k``: total variation distance between the shares of the categories in the list and the planted
+      weights, half the sum of the absolute differences: 0 to 1, smaller is better. Users with an empty list are left
+      out.
+
+    Args:
+        model: A recommender fitted on interactions of ``town``, or on a part of them.
+        town: What `tastespace.synthetic.multi_interest` gives.
+        k: Length of the lists.
+        seen: What each user has and must not be recommended; by default what the model was fitted with.
+        threads: 0 means all cores; the metrics do not depend on it.
+
+    Returns:
+        A `Report` with the means and the values of each user, so that two models can be compared by
+        `tastespace.compare`.
+
+    >>> from tastespace import EASE, MostPopular, split, synthetic
+    >>> town = synthetic.multi_interest(n_users=80, n_items=120, n_interactions=2000, seed=1)
+    >>> train, _, _ = split.per_user(town.interactions, seed=0)
+    >>> popular, ease = (interest_coverage(model.fit(train), town, k=10) for model in (MostPopular(), EASE()))
+    >>> list(ease.metrics), ease.users.len()
+    (['PlantedCoverage@10', 'PlantedDistance@10'], 80)
+    >>> ease["PlantedDistance@10"] < popular["PlantedDistance@10"]
+    True
+    """
+    start = time.perf_counter()
+    if not isinstance(town, SyntheticData):
+        raise ParameterError(
+            f"town is {type(town).__name__}, expected the synthetic data itself, such as synthetic.multi_interest() "
+            "gives; its interactions alone do not hold the planted interests."
+        )
+    model.require_fitted()
+    k = check_cutoff(k)
+    train = model.train_
+    check_longest(k, train.n_items)
+    users = _rows_in(town.interactions.users, train.users, "user")
+    category = town.item_category[_rows_in(town.interactions.items, train.items, "item")]
+    ranker = BlockRanker(
+        model, *excluded_lists(model, seen, FULL), *no_items(train.n_users), k, resolve_threads(threads)
+    )
+    parts = [
+        _measure(block.top, category, _planted(town, users[block.users]), k)
+        for block in ranker.blocks(np.arange(train.n_users, dtype=np.int32))
+    ]
+    coverage, distance = (np.concatenate(values) for values in zip(*parts, strict=True))
+    per_user = {f"PlantedCoverage@{k}": coverage, f"PlantedDistance@{k}": distance}
+    counts = {name: int((~np.isnan(values)).sum()) for name, values in per_user.items()}
+    return Report(
+        model=repr(model),
+        protocol="planted interests",
+        metrics={name: float(np.nanmean(v)) if counts[name] else float("nan") for name, v in per_user.items()},
+        units=dict(zip(per_user, ("share of the interests", "total variation"), strict=True)),
+        n_users=counts,
+        users=train.users.series.alias("user"),
+        per_user=per_user,
+        seconds=time.perf_counter() - start,
+        backend=train.backend,
+    )
+
+
+def _rows_in(town_ids: IdMap, model_ids: IdMap, kind: str) -> NDArray[np.int64]:
+    """Row in the synthetic data of each user or item of the model."""
+    rows = town_ids.find(model_ids.series)
+    unknown = np.flatnonzero(rows < 0)
+    if len(unknown):
+        raise DataError(
+            f"{len(unknown):,} of the model's {len(rows):,} {kind}s, such as {model_ids[int(unknown[0])]!r}, are not "
+            "in the synthetic data. Give the data whose interactions the model was fitted on."
+        )
+    return rows
+
+
+def _planted(town: SyntheticData, users: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Planted weight of every category, 0 where it is not planted: shape ``(len(users), n_categories)``."""
+    row, at = entries_of(town.interest_offsets, users)
+    weights = np.zeros((len(users), len(town.categories)))
+    weights[row, town.interest_categories[at]] = town.interest_weights[at]
+    return weights
+
+
+def _measure(
+    top: NDArray[np.int32], category: NDArray[np.int32], weights: NDArray[np.float64], k: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Coverage and total variation distance of each list."""
+    row, place = np.nonzero(top >= 0)
+    n_users, n_categories = weights.shape
+    cell = row * n_categories + category[top[row, place]]
+    shown = np.bincount(cell, minlength=n_users * n_categories).reshape(n_users, n_categories)
+    n_shown = shown.sum(axis=1)
+    wanted = weights >= 1 / k - _ROUNDING
+    n_wanted, n_covered = wanted.sum(axis=1), (wanted & (shown > 0)).sum(axis=1)
+    coverage = np.where(n_wanted > 0, n_covered / np.maximum(n_wanted, 1), np.nan)
+    distance = np.abs(shown / np.maximum(n_shown, 1)[:, None] - weights).sum(axis=1) / 2
+    return coverage, np.where(n_shown > 0, distance, np.nan)

@@ -1,0 +1,189 @@
+"""DPCML learns from more data: where an update starts, and users who have taken more since."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace._util.threads import resolve_threads
+from tastespace.data.interactions import Interactions
+from tastespace.data.merge import Added
+from tastespace.models.dpcml.start import extend_user_vectors, nearest_interests, rows_of_users
+from tastespace.models.updating import fill_optimizer, histories_of, place_new_items
+from tastespace.models.vector_space import VectorSpace
+from tastespace.training.n_vectors import interests_per_user
+
+if TYPE_CHECKING:
+    from tastespace.models.dpcml.model import DPCML
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Where an update of DPCML starts: learned vectors, new items at their users, new users by fold-in.
+
+log = logging.getLogger(__name__)
+
+_FOLD_IN_EPOCHS = 20  # fewer than for users who are folded in for good: training goes on
+
+
+def starting_state(model: DPCML, found: Added) -> tuple[NDArray[np.int64], _native.DpcmlState]:
+    """The rows of each user's vectors, shape ``(n_users + 1,)``, and the state that the update starts from."""
+    data = found.data
+    # No user loses a vector: the settings may have changed since the model was fitted.
+    n_old = np.where(found.old_users >= 0, np.diff(model.user_offsets_)[found.old_users], 0)
+    n_vectors = np.maximum(interests_per_user(data.user_counts, *model._interest_rule()), n_old)
+    offsets = model._vector_offsets(n_vectors)
+    users, items = found.learned_users, found.learned_items
+    start = _Start(model, data, offsets, items)
+    copied = start.copy_users(model, users)
+    new_users = np.flatnonzero(users < 0)
+    start.place_items()
+    folded, copied_folded = start.fold_in(model, new_users)
+    if start.unplaced.any():
+        start.place_items()  # from new users who also have known items
+    start.warn_of_random()
+    assignments = start.assignments(model)
+    for source, source_users, rows in ((model, users, copied), (folded, start.folded_rows, copied_folded)):
+        if model.anchor > 0 and source is not None and hasattr(source, "free_vectors_"):
+            own = rows_of_users(source.user_offsets_, source_users[source_users >= 0])
+            start.users[rows] = source.free_vectors_[own]
+    state = model._kernel_state(data, start.users, start.items)
+    if state.anchors is not None and assignments is not None:
+        state.anchors.assignments[:] = assignments
+    ready = rows_of_users(offsets, np.flatnonzero(start.ready))
+    known_items = np.flatnonzero(items >= 0)
+    placed_items = np.flatnonzero((items < 0) & ~start.unplaced)
+    means = model.optimizer_means_
+    learned = rows_of_users(model.user_offsets_, users[users >= 0])
+    fill_optimizer(state.user_optimizer, "user", means, copied, learned, np.setdiff1d(ready, copied))
+    fill_optimizer(state.item_optimizer, "item", means, known_items, items[known_items], placed_items)
+    return offsets, state
+
+
+class _Start:
+    """The vectors of an update while they are put in their places."""
+
+    def __init__(
+        self, model: DPCML, data: Interactions, offsets: NDArray[np.int64], old_items: NDArray[np.int64]
+    ) -> None:
+        self.data, self.offsets = data, offsets
+        self.items = np.empty((data.n_items, model.item_vectors_.shape[1]), dtype=np.float32)
+        self.users = np.empty((int(offsets[-1]), self.items.shape[1]), dtype=np.float32)
+        known = np.flatnonzero(old_items >= 0)
+        self.items[known] = model.item_vectors_[old_items[known]]
+        self.unplaced = old_items < 0
+        """Items without a place."""
+        self.ready = np.zeros(data.n_users, dtype=bool)
+        """Users whose vectors mean something."""
+        self.folded_rows = np.full(data.n_users, -1, dtype=np.int64)
+        """Index of each user among those folded in."""
+        self._model = model
+
+    def copy_users(self, source: DPCML, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Take over the vectors of users, at these rows of the source (-1: none), and add what they need more.
+
+        Gives the rows of the vectors that were copied.
+        """
+        n_known = np.where(rows >= 0, np.diff(source.user_offsets_)[rows], 0)
+        region, radius = self._model._user_region(), self._model.radius
+        self.ready |= rows >= 0
+        return extend_user_vectors(
+            source.vectors(), rows, n_known, self.data, self.items, self.users, self.offsets, region, radius
+        )
+
+    def place_items(self) -> None:
+        """Put items without a place at the users who took them."""
+        place_new_items(self.items, self.unplaced, self.users, self.offsets, self.ready, self.data)
+
+    def fold_in(self, model: DPCML, new_users: NDArray[np.int64]) -> tuple[DPCML | None, NDArray[np.int64]]:
+        """Vectors of the new users who have items with a place; random ones for the others, and for other items.
+
+        Gives the model with these users, and the rows of their vectors.
+        """
+        data = self.data
+        dim_users, dim_items = model._random_vectors(
+            int((self.offsets[new_users + 1] - self.offsets[new_users]).sum()), int(self.unplaced.sum())
+        )
+        self.users[rows_of_users(self.offsets, new_users)] = dim_users
+        self.items[self.unplaced] = dim_items
+        usable = data.subset(~self.unplaced[data.indices])
+        chosen = new_users[usable.user_counts[new_users] > 0]
+        if not len(chosen):
+            return None, chosen
+        there = copy.copy(model)
+        there.item_vectors_, there.train_ = self.items, data
+        folded = there._fold_in(histories_of(usable, chosen), _FOLD_IN_EPOCHS)
+        self.folded_rows[chosen] = np.arange(len(chosen))
+        return folded, self.copy_users(folded, self.folded_rows)
+
+    def warn_of_random(self) -> None:
+        """Say which users and items have nothing that places them."""
+        n_users, n_items = int((~self.ready).sum()), int(self.unplaced.sum())
+        if n_users or n_items:
+            log.warning(
+                "%s new users and %s new items start at random: no interaction connects them with users or items that "
+                "the model knows",
+                f"{n_users:,}",
+                f"{n_items:,}",
+            )
+
+    def assignments(self, model: DPCML) -> NDArray[np.int32] | None:
+        """To which interest each interaction belongs where interests are anchored."""
+        if model.anchor == 0:
+            return None
+        space = VectorSpace(self.users, self.offsets, self.items)
+        return nearest_interests(space, self.data, self.ready, resolve_threads(model.threads))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Users of a model who have taken more since: their interests stay, and only those with new items move.
+
+
+def moved_to_new_items(
+    space: VectorSpace,
+    train: Interactions,
+    histories: Interactions,
+    rows: NDArray[np.int64],
+    project: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Vectors of users with more past items than in training, and their offsets.
+
+    New items come one after the other, by their timestamps where there are any. Each belongs to the interest that is
+    nearest to it by then, which moves there by one part in the number of its items; an interest without new items
+    stays as it is, bit for bit. So interests keep their numbers, and what one of them stands for does not depend on
+    what the others get.
+
+    Args:
+        space: The model's vectors, which are compared by distances.
+        train: The histories of training.
+        histories: The longer histories.
+        rows: The users of ``histories`` as rows of ``train``.
+        project: Puts vectors back to where user vectors lie.
+    """
+    offsets = np.concatenate([[0], np.cumsum(np.diff(space.user_offsets)[rows])]).astype(np.int64)
+    vectors = space.user_vectors[rows_of_users(space.user_offsets, rows)]
+    for user, row in enumerate(rows.tolist()):
+        own = vectors[offsets[user] : offsets[user + 1]]
+        past = train.indices[train.offsets[row] : train.offsets[row + 1]]
+        counts = np.bincount(_distances(own, space.item_vectors[past]).argmin(axis=0), minlength=len(own))
+        here = slice(int(histories.offsets[user]), int(histories.offsets[user + 1]))
+        is_new = ~np.isin(histories.indices[here], past)
+        new = histories.indices[here][is_new]
+        if histories.timestamps is not None:
+            new = new[np.argsort(histories.timestamps[here][is_new], kind="stable")]
+        for item in space.item_vectors[new]:
+            nearest = int(_distances(own, item[None]).argmin())
+            counts[nearest] += 1
+            moved = own[nearest] + (item - own[nearest]) / counts[nearest]
+            own[nearest] = project(moved[None])[0]
+    return vectors, offsets
+
+
+def _distances(vectors: NDArray[np.float32], items: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Squared distances, but for a term of each item. Shape ``(len(vectors), len(items))``."""
+    found: NDArray[np.float32] = np.einsum("ij,ij->i", vectors, vectors)[:, None] - 2 * (vectors @ items.T)
+    return found

@@ -1,0 +1,661 @@
+"""DPCML, the paper's model: several vectors per user, one per item, the nearest of a user's vectors counts.
+
+"Improved Diversity-Promoting Collaborative Metric Learning for Recommendation" (TPAMI 2024), Sections 4 and 6.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace._util.checks import (
+    is_finite_number,
+    is_whole,
+    require_choice,
+    require_number,
+    require_share,
+    require_spread,
+    require_whole,
+)
+from tastespace._util.computed_once import computed_once, writable
+from tastespace._util.threads import resolve_threads
+from tastespace.data.interactions import Interactions
+from tastespace.data.out_of_core.mapped_arrays import new_zeros, row_blocks
+from tastespace.errors import ParameterError
+from tastespace.models.dpcml._anchors import (
+    AnchoredTrainer,
+    bare_state,
+    cluster_means,
+    new_anchors,
+)
+from tastespace.models.dpcml._n_interests import AUTO, fit_with_best_number
+from tastespace.models.dpcml._update import moved_to_new_items, starting_state
+from tastespace.models.dpcml.start import spread_over_items
+from tastespace.models.stored_values import (
+    OPTIONAL_WHOLE,
+    Declared,
+    Numbers,
+    Offsets,
+    Plain,
+    optimizer_means_of,
+)
+from tastespace.models.trained import PartitionTrained
+from tastespace.models.updating import (
+    N_OLD,
+    Update,
+    begin_update,
+    check_update_settings,
+    optimizer_means,
+    require_same_dimension,
+    require_shared_ids,
+    update_epochs,
+)
+from tastespace.models.vector_space import VectorSpace
+from tastespace.training.loop import Callback
+from tastespace.training.n_vectors import interests_per_user, n_beta
+from tastespace.training.native_trainer import (
+    OPTIMIZERS,
+    SCHEDULES,
+    DpcmlTrainer,
+    LearningRateSchedule,
+    Schedule,
+    TrainingSettings,
+    optimizer_state,
+    project,
+)
+from tastespace.training.samplers import (
+    UNIFORM,
+    SamplerKind,
+    alias_table,
+    default_hard_negatives,
+    find_sampler,
+    popularity_weights,
+)
+from tastespace.training.visits import UpdateVisits, filled
+
+log = logging.getLogger(__name__)
+
+_BALL, _SPHERE = _native.Region.BALL, _native.Region.SPHERE
+_REGIONS = {"sphere-ball": (_SPHERE, _BALL), "ball": (_BALL, _BALL), "sphere": (_SPHERE, _SPHERE)}  # users, items
+_DCRS = {None: _native.DcrsForm.OFF, "mean": _native.DcrsForm.MEAN, "pairs": _native.DcrsForm.PAIRS}
+_GAMMA_RULES = {
+    "statistic": _native.GammaRule.GRADIENT,
+    "random": _native.GammaRule.GRADIENT,
+    "average": _native.GammaRule.AVERAGE,
+}
+
+_FOLD_IN_EPOCHS = 50  # enough for the vectors to converge
+_FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPCML(PartitionTrained):
+    """Diversity-promoting collaborative metric learning.
+
+    d(u, v) is the smallest squared distance between item v and one of user u's vectors. The score is ``-d(u, v)``, so
+    that larger is better (Eq. 3). Training minimizes ``[margin + d(u, positive) - d(u, negative)]_+`` over sampled
+    negatives (Eq. 12), plus a penalty when the spread of a user's vectors is below `min_spread` or above `max_spread`
+    (DCRS, Eq. 9).
+
+    >>> from tastespace import split, synthetic
+    >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+    >>> train, valid, test = split.per_user(town, seed=0)
+    >>> model = DPCML(dim=16, n_interests=3, epochs=5, seed=0).fit(train, valid=valid)
+    >>> model.user_vectors_.shape, model.item_vectors_.shape
+    ((180, 16), (50, 16))
+
+    With `anchor` above 0, `assignments_` says to which of its user's interests each train interaction belongs, shape
+    ``(n_interactions,)``, and below 1 `free_vectors_` is the learned part of `user_vectors_`, of the same shape.
+
+    >>> anchored = DPCML(dim=16, n_interests=3, anchor=0.5, epochs=5, seed=0).fit(train, valid=valid)
+    >>> anchored.assignments_.shape == (train.n_interactions,), anchored.free_vectors_.shape
+    (True, (180, 16))
+
+    `n_negatives_` is how many negatives were drawn for each positive; by default that follows the number of items.
+
+    >>> model.n_negatives_
+    5
+
+    `n_interests_` is the number chosen where `n_interests` is ``"auto"``, else it equals `n_interests`.
+
+    >>> DPCML(dim=16, n_interests="auto", epochs=5, seed=0).fit(train, valid=valid).n_interests_ in (1, 2, 4)
+    True
+    """
+
+    has_interests = True
+
+    # ---- the space
+    dim: int = 100
+    """Dimension d of the space."""
+    n_interests: int | str = "adaptive"
+    """Vectors per user: a whole number C for all users (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
+    with n_i the user's train interactions. Or ``"auto"``: 1, 2 and 4 are tried, and the number that does best by
+    `monitor` on the validation data is kept, as `n_interests_`. Where `fit` is given none it holds out a fifth of each
+    history, chooses, and fits to everything with that number and its best number of epochs."""
+    min_interests: int = 3
+    """C_1 of APA: minimum number of vectors per user."""
+    log_base: float = 3.0
+    """a of APA, above 1: the larger, the fewer vectors."""
+    geometry: Literal["sphere-ball", "ball", "sphere"] = "sphere-ball"
+    """Where vectors lie: users on the sphere and items in the ball; both in the ball; or both on the sphere, which
+    is GFJA, the joint-accessibility form: there d = 1 - cos (Eq. 18), and `margin` is in that unit."""
+    radius: float = 1.0
+    """r of the sphere and the ball."""
+
+    anchor: float = 0.0
+    """How much of an interest vector is the mean of the user's own items that belong to the interest, from 0 (the
+    vector is learned freely, as in the paper) to 1 (it is that mean; only item vectors are learned):
+    ``(1 - anchor) * free + anchor * mean``, projected to the users' region. Each item belongs to the user's nearest
+    vector, decided anew in every epoch; while an item is learned from, it is left out of the mean."""
+
+    # ---- the loss
+    margin: float = 1.0
+    """lambda, in units of squared distance."""
+    sampler: str | None = None
+    """Where negatives come from: ``"uniform"``, ``"popularity"``, ``"two-stage"``, ``"hard"``, ``"hard-sorted"`` or
+    ``"hard-differentiable"``; the paper's UniS, PopS, 2stS, HarS, NDiHarS and DiHarS mean the same, in any case. None:
+    ``"hard"``, and ``"uniform"`` for the joint-accessibility form. See `tastespace.training.samplers`."""
+    n_negatives: int | None = None
+    """Negatives drawn for each positive: U of UniS and PopS, S of 2stS and HarS, J_2 of (N)DiHarS. None: by the number
+    of items where `sampler` is None, too: 5 up to 2,000 items, 10 up to 5,000, else 20. With a sampler given 10, for
+    2stS 50, for (N)DiHarS 100. `n_negatives_` is the number that `fit` used."""
+    n_hardest: int = 1
+    """How many of the negatives drawn HarS and 2stS use, the hardest."""
+    beta: float = 1e-3
+    """The share of a user's negatives that (N)DiHarS aims at, in (0, 1]: N_beta = max(1, floor(beta n_i^-))."""
+    gamma: Literal["statistic", "random", "average"] = "statistic"
+    """How DiHarS learns its thresholds: initialized with the N_beta-th largest margin violation of the first step and
+    updated by projected gradient; initialized at random as in the paper (uniform in [0, margin)) and updated by
+    projected gradient; or a running average of the N_beta-th largest violation."""
+    gamma_rate: float = 0.05
+    """Step of the projected gradient on gamma, or weight of a new value in the running average."""
+    popularity_power: float = 1.0
+    """PopS and 2stS draw items in proportion to their number of users to this power."""
+    weighting: Literal["positive", "user"] = "positive"
+    """What has the same weight in the loss: every positive (the authors' published code) or every user (Eq. 12)."""
+
+    # ---- the spread of a user's vectors (DCRS)
+    dcrs: Literal["mean", "pairs"] | None = "mean"
+    """The penalty: on the spread, which is half the mean squared distance between two different vectors of a user (the
+    paper's text); on the squared distance of each pair (the published code); or none."""
+    spread_weight: float = 10.0
+    """eta, the weight of the penalty."""
+    min_spread: float | None = 0.05
+    """delta_1, the lower bound of the spread, or of each pair's squared distance with ``dcrs="pairs"``; None: no lower
+    bound."""
+    max_spread: float | None = 0.25
+    """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound."""
+
+    # ---- optimization
+    optimizer: Literal["adagrad", "adam", "sgd"] = "adagrad"
+    """Row-wise: only vectors with a gradient change."""
+    learning_rate: float = 0.1
+    schedule: Schedule = "constant"
+    """How the learning rate falls over the epochs."""
+    block_size: int = 1024
+    """Positives per block. Within a block user vectors are updated first, with item vectors fixed; then item vectors
+    are updated."""
+    average: int = 10
+    """Window, in epochs, of the running mean that becomes the model; 1: no averaging."""
+
+    @classmethod
+    def paper(cls, **changes: Any) -> DPCML:
+        """The plain published setting, with changes."""
+        negatives = {} if "sampler" in changes else {"n_negatives": 10}  # HarS, however many items there are
+        return cls(**{**cls.published(), **negatives, **changes})
+
+    @classmethod
+    def published(cls) -> dict[str, Any]:
+        """Parameters of the plain published setting: Adam, batches of 256, 100 epochs, d = 100, no averaging."""
+        return {
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "block_size": 256,
+            "epochs": 100,
+            "dim": 100,
+            "average": 1,
+            "margin": 1.0,
+            "patience": 0,
+            "monitor": "P@3",
+            "monitor_protocol": "paper",
+            "gamma": "random",
+        }
+
+    # ---- learning ------------------------------------------------------------------------------------------
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        self._check()
+        self.n_negatives_ = self._negatives_for(train.n_items)
+        if self.n_interests == AUTO:
+            self._take_learned(fit_with_best_number(self, train, valid, progress, self._callbacks))
+            return
+        vector_offsets = self._vector_offsets(interests_per_user(train.user_counts, *self._interest_rule()))
+        users, items = self._random_vectors(int(vector_offsets[-1]), train.n_items, self.spill)
+        state = self._kernel_state(train, users, items, self.spill)
+        self._train(train, valid, progress, vector_offsets, state)
+
+    def partial_fit(
+        self,
+        new: Interactions,
+        valid: Interactions | None = None,
+        progress: bool | None = None,
+        callbacks: Sequence[Callback] = (),
+        *,
+        epochs: int | None = None,
+        n_old: float = N_OLD,
+    ) -> DPCML:
+        """Learn from more interactions, which may hold new users and items, at the cost of these interactions.
+
+        Each epoch visits every new interaction and ``n_old`` old ones for each, drawn anew: half of them of users with
+        new interactions, the others of all users, so that nothing is forgotten. Afterwards the model's training data is
+        its old interactions and those in ``new``.
+
+        New items start at the mean of the nearest interest vectors of the users who took them, new users by fold-in;
+        those of whom nothing is known start at random, with a warning. A user whose adaptive number of vectors grows
+        gets a new one at the item of the user's history that is farthest from the vectors the user has. All continue
+        with the mean of the optimizer's last state. Random numbers go on where the last training ended.
+
+        Interactions that are all known leave the model as it is, with a warning. On an error nothing has changed.
+
+        Args:
+            new: More interactions; ids of the same types.
+            valid: Held-out interactions with the users and items of old and new data; chooses the epoch.
+            progress: Show a progress bar: by default only where standard error is a terminal.
+            callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
+            epochs: By default a fifth of those of the fit, which suffices as all vectors are learned already.
+            n_old: Old interactions that are visited for each new one.
+
+        >>> from tastespace import synthetic
+        >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+        >>> is_old = town.row_of_each() < 55
+        >>> model = DPCML(dim=8, epochs=10).fit(town.subset(is_old))
+        >>> model.partial_fit(town.subset(~is_old)).train_.n_interactions == town.n_interactions
+        True
+        """
+        self.require_fitted()
+        self._check()
+        check_update_settings(epochs, n_old)
+        require_same_dimension(self.dim, self.item_vectors_)
+        found = begin_update(self, new)
+        train = self.train_ if found is None else found.data
+        require_shared_ids(valid, train)
+        if found is None:
+            return self
+        vector_offsets, state = starting_state(self, found)
+        self._callbacks = tuple(callbacks)
+        visits = UpdateVisits(found, n_old, self.seed)
+        update = Update(visits, update_epochs(self._fit_epochs(), epochs))
+        self._train(train, valid, progress, vector_offsets, state, update)
+        self.train_, self.valid_ = train, valid
+        return self
+
+    def _train(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        progress: bool | None,
+        vector_offsets: NDArray[np.int64],
+        state: _native.DpcmlState,
+        update: Update | None = None,
+    ) -> None:
+        """Run the epochs from this state and keep the result."""
+        run = TrainingSettings(
+            LearningRateSchedule(self.learning_rate, self.schedule, self.epochs if update is None else update.epochs),
+            self.average,
+            self.seed,
+            resolve_threads(self.threads),
+            0 if update is None else self._n_epochs(),
+            None if update is None else update.visits,
+            self.users_at_once,
+            self.spill,
+        )
+        kind = DpcmlTrainer if state.anchors is None else AnchoredTrainer
+        trainer = kind(train, self._kernel_data(train, vector_offsets), state, self._kernel_settings(), run)
+        result = self._run_loop(
+            trainer,
+            train,
+            valid,
+            validate=self._validator(train, valid, lambda now: VectorSpace(now["users"], vector_offsets, now["items"])),
+            initial=(state.user_vectors, state.item_vectors),
+            n_positives=train.n_interactions if update is None else len(update.visits),
+            progress=progress,
+            update_epochs=None if update is None else update.epochs,
+        )
+        self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], vector_offsets, result["items"]
+        self.n_interests_ = self._interest_rule()[0]
+        self._keep_anchors(result.get("free"), result.get("assignments"))
+        self.skipped_positives_ = trainer.n_skipped + trainer.n_without_others
+        if trainer.n_skipped:
+            log.warning("%d positives of users who have every item were skipped: no negative exists", trainer.n_skipped)
+        if trainer.n_without_others:
+            log.warning(
+                "%d positives of users who have one item were skipped: with anchor=1 no vector is left without it",
+                trainer.n_without_others,
+            )
+        self.optimizer_means_ = optimizer_means({"user": state.user_optimizer, "item": state.item_optimizer})
+
+    def _take_learned(self, fitted: DPCML) -> None:
+        """Learn what another model has learned."""
+        learned = {name: value for name, value in vars(fitted).items() if name.endswith("_")}
+        self._keep_anchors(None, None)
+        vars(self).update({name: value for name, value in learned.items() if name not in ("train_", "valid_")})
+
+    def _keep_anchors(self, free: NDArray[np.float32] | None, assignments: NDArray[np.int32] | None) -> None:
+        """Keep what `partial_fit` continues from and what says which item belongs to which interest; None: no more."""
+        for name, array in (("free_vectors_", free if self.anchor < 1 else None), ("assignments_", assignments)):
+            if array is not None:
+                setattr(self, name, array)
+            else:
+                vars(self).pop(name, None)
+
+    def as_chosen(self) -> DPCML:
+        """An unfitted copy with the best number of epochs and, for ``n_interests="auto"``, of vectors per user."""
+        again = super().as_chosen()
+        return again.set_params(n_interests=self.n_interests_) if self.n_interests == "auto" else again
+
+    def _fold_in(self, histories: Interactions, epochs: int = _FOLD_IN_EPOCHS) -> DPCML:
+        """Vectors of new users, learned with the model's own loss and the items fixed.
+
+        With ``anchor`` above 0 they start at the means of clusters of the history, which stay as they are.
+        """
+        self._check()
+        region = self._user_region()
+        vector_offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
+        items = writable(self.item_vectors_)
+        data, settings = self._kernel_data(histories, vector_offsets, self.train_), self._kernel_settings()
+        threads = resolve_threads(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1
+        model = copy.copy(self)
+        model.user_offsets_ = vector_offsets
+        anchors = None
+        if self.anchor > 0:
+            anchors = new_anchors(histories.n_interactions, int(vector_offsets[-1]), items)
+            users = cluster_means(data, settings, items, anchors, threads)
+        else:
+            users = spread_over_items(items, histories, vector_offsets, region, self.radius)
+        if self.anchor == 1:
+            model.user_vectors_ = users
+            model._keep_anchors(None, None if anchors is None else anchors.assignments)
+            return model
+        gamma = self._initial_gamma(histories)
+        gamma[:] = -1.0  # random values depend on the row, so a user's result would depend on the other users
+        state = _native.DpcmlState(
+            user_vectors=users,
+            item_vectors=items,
+            gamma=gamma,
+            user_optimizer=optimizer_state(self.optimizer, users),
+            item_optimizer=optimizer_state(self.optimizer, items[:0]),
+            anchors=anchors,
+        )
+        means = np.zeros_like(users)
+        _native.fold_in_dpcml(
+            data,
+            state,
+            settings,
+            mean_user_vectors=means,
+            seed=self.seed,
+            epochs=epochs,
+            average=self.average,
+            threads=threads,
+        )
+        model.user_vectors_ = project(means, region, self.radius)
+        if anchors is not None:
+            model._keep_anchors(model.user_vectors_, anchors.assignments)
+            learned = bare_state(model.user_vectors_, items, anchors)
+            model.user_vectors_ = _native.anchored_user_vectors(
+                data, learned, settings, repeat_vectors=True, threads=threads
+            )
+        return model
+
+    keeps_interests = True
+
+    def _fold_in_longer(self, histories: Interactions, rows: NDArray[np.int64]) -> DPCML:
+        """Users of the model with more past items: their vectors move towards these, see `moved_to_new_items`."""
+        region = self._user_region()
+        model = copy.copy(self)
+        model.user_vectors_, model.user_offsets_ = moved_to_new_items(
+            self.vectors(), self.train_, histories, rows, lambda vectors: project(vectors, region, self.radius)
+        )
+        model._keep_anchors(None, None)
+        return model
+
+    def _stored(self, learned: Mapping[str, Any]) -> Declared:
+        return {
+            **super()._stored(learned),
+            "n_negatives_": OPTIONAL_WHOLE,
+            "user_offsets_": Offsets("users", "vectors"),
+            "user_vectors_": Numbers("float32", ("vectors", "dim")),
+            "item_vectors_": Numbers("float32", ("items", "dim")),
+            "n_interests_": Plain((int, str), optional=True),
+            "skipped_positives_": OPTIONAL_WHOLE,
+            "optimizer_means_": optimizer_means_of("vectors"),
+            "free_vectors_": Numbers("float32", ("vectors", "dim"), optional=True),
+            "assignments_": Numbers("int32", ("interactions",), least=-1, below="vectors", optional=True),
+        }
+
+    def vectors(self) -> VectorSpace:
+        """The learned vectors."""
+        if not hasattr(self, "item_vectors_"):
+            self.require_fitted()
+        kept = self._kept_space
+        if (
+            kept is not None
+            and kept.user_vectors is self.user_vectors_
+            and kept.user_offsets is self.user_offsets_
+            and kept.item_vectors is self.item_vectors_
+            and kept.is_frozen
+        ):
+            return kept  # nothing can have changed: its checks take longer than the rest of a request
+        self._kept_space = space = VectorSpace(self.user_vectors_, self.user_offsets_, self.item_vectors_)
+        return space
+
+    # ---- arguments of the kernel ------------------------------------------------------------------------------
+
+    def _interest_rule(self) -> tuple[int | str, int, float]:
+        """How many vectors a user gets: the arguments of `interests_per_user`; after ``"auto"`` the number chosen."""
+        n_interests = self.n_interests_ if self.n_interests == AUTO else self.n_interests
+        return n_interests, self.min_interests, self.log_base
+
+    def _checkpoint_identity(
+        self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
+    ) -> dict[str, Any]:
+        return {**super()._checkpoint_identity(train, valid, initial), "n_interests": self._interest_rule()[0]}
+
+    def _user_region(self) -> _native.Region:
+        """Where user vectors lie."""
+        return _REGIONS[self.geometry][0]
+
+    @staticmethod
+    def _vector_offsets(n_vectors: NDArray[np.int64]) -> NDArray[np.int64]:
+        """User ``u`` has the rows ``vector_offsets[u]:vector_offsets[u + 1]`` of the user vectors."""
+        return np.concatenate([[0], np.cumsum(n_vectors)]).astype(np.int64)
+
+    def _random_vectors(
+        self, n_user_vectors: int, n_items: int, spill: str | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Initial vectors: the paper's N(0, 0.01^2) for users and N(0, 1/d) for items, projected to their regions.
+
+        On the sphere that is a uniform direction.
+        """
+        rng = np.random.default_rng(self.seed)
+        scale = np.sqrt(self.dim)
+        users = filled(spill, (n_user_vectors, self.dim), lambda shape: 0.01 * rng.standard_normal(shape))
+        items = filled(None, (n_items, self.dim), lambda shape: rng.standard_normal(shape) * self.radius / scale)
+        user_region, item_region = _REGIONS[self.geometry]
+        return project(users, user_region, self.radius), project(items, item_region, self.radius)
+
+    def _initial_gamma(self, train: Interactions, spill: str | None = None) -> NDArray[np.float32]:
+        """Thresholds of DiHarS, one per positive; -1: set by the first step. Empty for other samplers."""
+        differentiable = self._sampler().rule is _native.Sampler.DIFFERENTIABLE
+        gamma: NDArray[np.float32] = new_zeros(spill, train.n_interactions if differentiable else 0, np.float32)
+        # The paper starts gamma at random without saying how; a violation's size is of the order of the margin.
+        rng = np.random.default_rng([self.seed, 1])
+        for rows in row_blocks(gamma):
+            n = rows.stop - rows.start
+            gamma[rows] = rng.uniform(0, self.margin, n) if self.gamma == "random" else -1.0
+        return gamma
+
+    def _kernel_state(
+        self,
+        train: Interactions,
+        users: NDArray[np.float32],
+        items: NDArray[np.float32],
+        spill: str | None = None,
+    ) -> _native.DpcmlState:
+        """The state of a run that starts at these vectors; ``spill`` is where arrays of the users' size are kept."""
+        return _native.DpcmlState(
+            user_vectors=users,
+            item_vectors=items,
+            gamma=self._initial_gamma(train, spill),
+            user_optimizer=optimizer_state(self.optimizer, users, spill),
+            item_optimizer=optimizer_state(self.optimizer, items),
+            anchors=new_anchors(train.n_interactions, len(users), items) if self.anchor > 0 else None,
+        )
+
+    def _kernel_data(
+        self, train: Interactions, vector_offsets: NDArray[np.int64], reference: Interactions | None = None
+    ) -> _native.DpcmlData:
+        """What to learn from. Item popularity and the mean history length are those of ``reference``, if given."""
+        kind = self._sampler()
+        counts = train.user_counts
+        reference = reference or train
+        # N / (|U| n_u): with this weight per step, an epoch has the same total weight for all users.
+        user_weight = (reference.n_interactions / (reference.n_users * np.maximum(counts, 1))).astype(np.float32)
+        keep, other = UNIFORM
+        if kind.by_popularity:
+            power = self.popularity_power
+            keep, other = computed_once(
+                reference, ("alias table", power), lambda: alias_table(popularity_weights(reference, power))
+            )
+        n_hard = np.empty(0, dtype=np.int64)
+        if kind.uses_beta:
+            n_hard = n_beta(np.maximum(1, train.n_items - counts), self.beta)
+        return _native.DpcmlData(
+            offsets=train.offsets,
+            positives=train.indices,
+            alias_keep=keep,
+            alias_other=other,
+            vector_offsets=vector_offsets,
+            loss_weight=user_weight if self.weighting == "user" else np.ones(train.n_users, dtype=np.float32),
+            dcrs_weight=user_weight,
+            n_beta=n_hard.astype(np.int32),
+        )
+
+    def _kernel_settings(self) -> _native.DpcmlSettings:
+        kind = self._sampler()
+        user_region, item_region = _REGIONS[self.geometry]
+        unbounded = self.min_spread is None and self.max_spread is None
+        return _native.DpcmlSettings(
+            sampler=kind.rule,
+            n_negatives=self._current_negatives(),
+            n_hardest=0 if kind.uses_beta or not kind.takes_hardest else self.n_hardest,
+            margin=self.margin,
+            distance_scale=0.5 / self.radius**2 if self.geometry == "sphere" else 1.0,
+            gamma_rule=_GAMMA_RULES[self.gamma],
+            gamma_rate=self.gamma_rate,
+            dcrs=_native.DcrsForm.OFF if self.spread_weight == 0 or unbounded else _DCRS[self.dcrs],
+            spread_weight=self.spread_weight,
+            min_spread=-np.inf if self.min_spread is None else self.min_spread,
+            max_spread=np.inf if self.max_spread is None else self.max_spread,
+            user_region=user_region,
+            item_region=item_region,
+            radius=self.radius,
+            optimizer=_native.OptimizerSettings(optimizer=OPTIMIZERS[self.optimizer], learning_rate=self.learning_rate),
+            block_size=self.block_size,
+            anchor=self.anchor,
+        )
+
+    def _negatives_for(self, n_items: int) -> int:
+        """Negatives drawn for each positive where there are so many items."""
+        if self.n_negatives is not None:
+            return self.n_negatives
+        kind = self._sampler()
+        if self.sampler is not None or not kind.takes_hardest:
+            return kind.n_negatives
+        return max(default_hard_negatives(n_items), self.n_hardest)
+
+    def _current_negatives(self) -> int:
+        """The same for what comes after `fit`, which goes on with the number of the fit unless another is given."""
+        if self.n_negatives is not None:
+            return self.n_negatives
+        return int(getattr(self, "n_negatives_", self._sampler().n_negatives))  # earlier versions stored none
+
+    def _sampler(self) -> SamplerKind:
+        default = "uniform" if self.geometry == "sphere" else "hard"
+        return find_sampler(default if self.sampler is None else self.sampler)
+
+    def _check(self) -> None:
+        super()._check()
+        self._check_user_blocks(checkpoint=self.checkpoint, anchor=self.anchor)
+        self._sampler()
+        for name, choices in (
+            ("geometry", _REGIONS),
+            ("optimizer", OPTIMIZERS),
+            ("dcrs", _DCRS),
+            ("gamma", _GAMMA_RULES),
+            ("weighting", ("positive", "user")),
+            ("schedule", SCHEDULES),
+        ):
+            require_choice(name, getattr(self, name), choices)
+        if not (is_whole(self.n_interests) or self.n_interests in ("adaptive", AUTO)):
+            raise ParameterError(
+                f"n_interests={self.n_interests!r}: expected a whole number of vectors per user, 1 or more, 'adaptive' "
+                "or 'auto'."
+            )
+        if is_whole(self.n_interests):
+            require_whole("n_interests", self.n_interests)
+        for name in ("dim", "min_interests", "n_hardest", "block_size", "average"):
+            require_whole(name, getattr(self, name))
+        if not is_finite_number(self.log_base) or not self.log_base > 1:
+            raise ParameterError(f"log_base={self.log_base!r}: expected a number larger than 1.")
+        require_number("popularity_power", self.popularity_power, least=0.0)
+        if self.n_negatives is not None:
+            require_whole("n_negatives", self.n_negatives)
+        sampler = self._sampler()
+        n_negatives = self._negatives_for(n_items=1)
+        if sampler.takes_hardest and self.n_hardest > n_negatives:
+            raise ParameterError(
+                f"n_hardest={self.n_hardest} is more than n_negatives={n_negatives}, from which the hardest are "
+                "chosen: lower one or raise the other."
+            )
+        for name in ("margin", "learning_rate", "radius", "gamma_rate"):
+            require_number(name, getattr(self, name), above=0.0)
+        require_share("anchor", self.anchor)
+        require_spread(self.spread_weight, self.min_spread, self.max_spread)
+        number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
+        if not (number and 0 < self.beta <= 1):
+            raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
+
+
+_OF_SEVERAL_VECTORS = dict.fromkeys(
+    ("n_interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread", "max_spread"),
+    "it has one vector per user. Take DPCML for several.",
+)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CML(DPCML):
+    """Collaborative metric learning (Hsieh et al., WWW 2017): DPCML with one vector per user.
+
+    It takes DPCML's parameters but for those that concern several vectors.
+
+    >>> CML(dim=8, sampler="uniform").n_interests
+    1
+    """
+
+    has_interests = False
+    _fixed_parameters: ClassVar[dict[str, str]] = _OF_SEVERAL_VECTORS
+
+    n_interests: int | str = field(default=1, init=False)
+    min_interests: int = field(default=1, init=False)
+    log_base: float = field(default=3.0, init=False)
+    dcrs: Literal["mean", "pairs"] | None = field(default=None, init=False)
+    spread_weight: float = field(default=0.0, init=False)
+    min_spread: float | None = field(default=None, init=False)
+    max_spread: float | None = field(default=None, init=False)

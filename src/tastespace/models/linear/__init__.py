@@ -1,0 +1,1 @@
+"""Linear item-item models in closed form: EASE and SparseEASE."""

@@ -1,0 +1,1 @@
+"""Models that learn with torch (the `neural` extra)."""

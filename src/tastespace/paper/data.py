@@ -1,0 +1,120 @@
+"""Data of the experiments: named data sets, split, with cold-start users and items."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tastespace.data import (
+    Interactions,
+    cold_start,
+    datasets,
+    split,
+    synthetic,
+)
+from tastespace.data.cold_start import SUFFIX, ColdStart
+from tastespace.data.reading.tables import to_polars
+from tastespace.models import Recommender, registry
+
+TOWN = "town"
+"""Name of the synthetic data set, which needs no download."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A data set split for an experiment."""
+
+    name: str
+    train: Interactions
+    valid: Interactions
+    test: Interactions
+    cold_start: ColdStart | None = None
+    """Users and items without history, known by content alone, where the data set has any."""
+
+    @cached_property
+    def fingerprints(self) -> list[str]:
+        """Hashes of all data that decides the metrics; the attributes of the items decide those by category."""
+        own = [part.fingerprint() for part in (self.train, self.valid, self.test)]
+        attributes = self.train.item_attributes
+        if attributes is not None:
+            own.append(hashlib.sha256(attributes.write_json().encode()).hexdigest())
+        return own if self.cold_start is None else [*own, *cold_start_fingerprints(self.cold_start)]
+
+
+@lru_cache(maxsize=6)
+def load_parts(dataset: str, split_seed: int = 0) -> Parts:
+    """The authors' split where they published one (Steam-200k, ML-100K), else the paper's rule with this seed."""
+    cold = _load_cold_start(dataset, split_seed)
+    if cold is not None:
+        return Parts(dataset, cold.train, cold.valid, cold.test, cold)
+    if dataset == TOWN:
+        town = synthetic.multi_interest(n_users=600, n_items=400, n_interactions=20_000, seed=0)
+        parts = split.per_user(town.interactions, (0.6, 0.2, 0.2), seed=split_seed)
+    elif dataset in ("steam-200k", "ml-100k"):
+        parts = list(datasets.load_split(dataset))
+    else:
+        parts = split.per_user(datasets.load(dataset), (0.6, 0.2, 0.2), seed=split_seed)
+    train, valid, test = parts
+    return Parts(dataset, train, valid, test)
+
+
+def _load_cold_start(dataset: str, split_seed: int) -> ColdStart | None:
+    """The parts of ``<name>-cold``; None for other names."""
+    name = dataset.removesuffix(SUFFIX)
+    return cold_start.load(name, split_seed) if name != dataset and name in cold_start.names() else None
+
+
+def dataset_for(dataset: str, model: str) -> str:
+    """The data set on which a model of the registry is run: ``<name>-cold`` where it learns from content.
+
+    >>> dataset_for("xing-2017", "dpcml+dn"), dataset_for("xing-2017", "dpcml"), dataset_for("anime", "dpcml+dn")
+    ('xing-2017-cold', 'xing-2017', 'anime')
+    """
+    wanted = learns_from_content(registry()[model]) and dataset in cold_start.names()
+    return f"{dataset}{SUFFIX}" if wanted else dataset
+
+
+def learns_from_content(model: type[Recommender] | Recommender) -> bool:
+    """Whether `fit` takes features of users and items."""
+    return bool(getattr(model, "learns_from_content", False))
+
+
+def cold_start_fingerprints(parts: ColdStart) -> list[str]:
+    """Hashes of the cold-start users and items, of all content, and of how it should be read."""
+    found = [part.fingerprint() for part in (parts.new_users, parts.new_items) if part is not None]
+    contents = (parts.user_features, parts.item_features, parts.new_user_features, parts.new_item_features)
+    digest = hashlib.sha256(repr(sorted(parts.settings.items())).encode())
+    for content in contents:
+        if content is None:
+            digest.update(b"none")
+        elif sp.issparse(content):
+            matrix = sp.csr_array(content)
+            for array in (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape)):
+                digest.update(np.ascontiguousarray(array).data)
+        else:
+            digest.update(to_polars(content)[0].write_ndjson().encode())
+    return [*found, digest.hexdigest()[:16]]
+
+
+def content_settings(model: Recommender, parts: ColdStart | None) -> dict[str, Any]:
+    """Parameters that say how the model should read the content of this data, where the caller has not set them."""
+    if parts is None:
+        return {}
+    chosen, defaults = model.get_params(), type(model)().get_params() if learns_from_content(model) else {}
+    return {
+        name: value
+        for name, value in parts.settings.items()
+        if name in defaults and repr(chosen[name]) == repr(defaults[name])
+    }
+
+
+def content_arguments(model: Recommender, parts: ColdStart | None) -> dict[str, Any]:
+    """What `fit` is given besides the interactions."""
+    if parts is None or not learns_from_content(model):
+        return {}
+    return {"user_features": parts.user_features, "item_features": parts.item_features}

@@ -1,0 +1,154 @@
+"""What an experiment is: which methods run, with which changes, on which data sets; and what a finished row is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tastespace.errors import ParameterError, nearest
+from tastespace.models import registry
+from tastespace.paper.data import TOWN
+from tastespace.paper.methods import find_method
+from tastespace.paper.parameters import stored_parameters
+from tastespace.paper.published import published_accuracy
+from tastespace.paper.runner import PlannedRun
+
+Metrics = dict[str, float]
+_QUICK_EPOCHS = 2
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """A row of a table, or a point of a figure."""
+
+    label: str
+    method: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """To the stored parameters of the method."""
+    note: str = ""
+    like: str = ""
+    """A method whose stored parameters are taken, where they should be those of another one."""
+    quick: bool = True
+    """Whether it is run by ``--quick``."""
+
+    def parameters(self, dataset: str, quick: bool = False) -> dict[str, Any]:
+        """All changes to the stored parameters on a data set."""
+        borrowed = stored_parameters(dataset, self.like) if self.like else {}
+        model = registry()[find_method(self.method).model]
+        known = model._parameter_names()
+        few = {"epochs": _QUICK_EPOCHS} if quick and "epochs" in known else {}
+        return {**{name: value for name, value in borrowed.items() if name in known}, **self.changes, **few}
+
+
+def _accuracy(dataset: str, spec: RowSpec) -> Metrics:
+    return published_accuracy(dataset, spec.method)
+
+
+def _metrics(result: Mapping[str, Any]) -> Metrics:
+    found: Metrics = result["metrics"]
+    return found
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table: its rows, the data sets, and the published values."""
+
+    name: str
+    title: str
+    row_specs: tuple[RowSpec, ...]
+    datasets: tuple[str, ...]
+    published: Callable[[str, RowSpec], Metrics] = _accuracy
+    """The published values of a row."""
+    ours: Callable[[Mapping[str, Any]], Metrics] = _metrics
+    """Our values, from the result of a run."""
+    shown: tuple[str, ...] = ("P@3", "NDCG@3", "P@5", "NDCG@5", "MAP", "MRR")
+    """Metrics that the table shows."""
+    seeds: int = 1
+    """Seeds per row, unless another number is given."""
+    town: str = TOWN
+    """Name of the synthetic data set here; a table about cold start needs it with cold-start users and items."""
+
+    def planned_runs(
+        self, datasets: Sequence[str] = (), seeds: int | None = None, quick: bool = False
+    ) -> list[PlannedRun]:
+        """Everything that the table needs, one data set after the other."""
+        wanted = checked_datasets(self.name, datasets or self.datasets, self.datasets, self.town)
+        if seeds is not None and seeds < 1:
+            raise ParameterError(f"seeds={seeds}: expected the number of seeds per row, 1 or more.")
+        specs = [spec for spec in self.row_specs if spec.quick] if quick else self.row_specs
+        return [
+            PlannedRun(
+                dataset,
+                spec.method,
+                seed=seed,
+                parameters=spec.parameters(dataset, quick),
+                label=spec.label,
+                quick=quick,
+            )
+            for dataset in wanted
+            for spec in specs
+            for seed in range(self.seeds if seeds is None else seeds)
+        ]
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of a finished table."""
+
+    dataset: str
+    label: str
+    method: str
+    ours: Metrics
+    """Mean over the seeds that were run."""
+    std: Metrics
+    """Standard deviation over them; empty for one."""
+    published: Metrics
+    """The paper's values."""
+    seeds: int
+    seconds: float
+    """Of one run."""
+    state: str
+    """complete, partial (some seeds are missing), cut, failed, no data, or missing."""
+    problem: str = ""
+    note: str = ""
+    """A remark that is printed after its name."""
+    trials: int = 0
+    """Made to choose its parameters on validation; 0 where no search is stored."""
+    made: str = ""
+    """Date of its runs, or the first and the last; empty for what is computed from the data alone."""
+    version: str = ""
+    """Of tastespace, by which its runs were made."""
+    archived: bool = False
+    """Whether it comes from an archive of finished results and not from the result cache."""
+
+
+def row_without_data(dataset: str, label: str, published: Metrics, problem: str) -> TableRow:
+    """The row of a data set that is not on this machine."""
+    return TableRow(dataset, label, "", {}, {}, published, 0, 0.0, "no data", problem)
+
+
+def checked_datasets(name: str, datasets: Sequence[str], declared: Sequence[str], town: str = TOWN) -> list[str]:
+    """The requested data sets; one that is not declared for a table or figure is refused, but for the synthetic one.
+
+    >>> checked_datasets("cold", ["town"], ["xing-2017-cold"], "town-cold")
+    ['town-cold']
+    """
+    for dataset in datasets:
+        if dataset not in (*declared, TOWN, town):
+            raise ParameterError(
+                f"{name} is not declared for {dataset!r}; it is for {', '.join(declared)}." + nearest(dataset, declared)
+            )
+    return [town if dataset == TOWN else dataset for dataset in datasets]
+
+
+def only(experiment: Experiment, methods: Sequence[str]) -> Experiment:
+    """The same table with some of its rows; case does not matter."""
+    known = list(dict.fromkeys(spec.method for spec in experiment.row_specs))
+    wanted = [method.lower() for method in methods]
+    for method in wanted:
+        if method not in known:
+            raise ParameterError(
+                f"{experiment.name} has no method {method!r}; it has {', '.join(known)}." + nearest(method, known)
+            )
+    return replace(experiment, row_specs=tuple(spec for spec in experiment.row_specs if spec.method in wanted))

@@ -1,0 +1,497 @@
+"""The one way from a fitted model to ordered lists.
+
+Lists of users, of single interests, of items like an item and of users like a user are all the same question: which k
+rows score best against a query? `models.ranking` finds them in blocks with the native kernels, the scores of what was
+found are then computed again from the differences themselves, and that is the order in which they are given.
+
+Most models with interests rank by their vectors. A model may also rank by other scores and have vectors that only tell
+which interest an item matches (`Recommender.interest_space`): lists then follow its own scores, and what is said of
+interests comes from those vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace._util.computed_once import computed_once, freeze
+from tastespace._util.csr import no_items
+from tastespace._util.threads import resolve_threads
+from tastespace.data.ids import IdMap
+from tastespace.data.interactions import Interactions
+from tastespace.errors import ParameterError
+from tastespace.models.base import Recommender
+from tastespace.models.vector_space import VectorSpace
+from tastespace.ranking.blocks import Block, BlockRanker, ScoredLists
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How close items are to an item and users to a user, from vectors.
+
+Rows = NDArray[np.integer[Any]]
+
+
+def items_as_queries(space: VectorSpace, items: Rows) -> VectorSpace:
+    """These items as queries with one vector each, against all items: by distance, or by cosine."""
+    vectors = item_directions(space)
+    return VectorSpace.single(vectors[items], vectors, space.metric)
+
+
+def item_directions(space: VectorSpace) -> NDArray[np.float32]:
+    """What items are compared by, shape ``(n_items, dim)``: vectors, of length 1 where inner products are compared."""
+    return space.item_vectors if space.metric == "l2" else _unit(space.item_vectors)
+
+
+class UserCloseness:
+    """How close users are to each other.
+
+    Two users are as close as a vector is to the nearest of the other's (minus the squared distance, or the cosine): the
+    mean over the vectors of either user, and the mean of the two.
+    """
+
+    def __init__(self, space: VectorSpace, threads: int) -> None:
+        self._largest = 0.0 if space.metric == "l2" else 1.0
+        vectors = space.user_vectors if space.metric == "l2" else _unit(space.user_vectors)
+        self._offsets, self._threads = space.user_offsets, threads
+        self._as_items = VectorSpace(vectors, space.user_offsets, vectors, space.metric)
+
+    def of(self, user: int) -> NDArray[np.float32]:
+        """Closeness of all users to the one at this row, shape ``(n_users,)``."""
+        offsets, counts = self._offsets, np.diff(self._offsets)
+        users, vectors = np.arange(len(counts), dtype=np.int32), np.arange(offsets[-1], dtype=np.int32)
+        own = np.arange(offsets[user], offsets[user + 1], dtype=np.int32)
+        there, _ = self._as_items.pair_scores(np.tile(users, len(own)), np.repeat(own, len(users)), self._threads)
+        back, _ = self._as_items.pair_scores(np.full(len(vectors), user), vectors, self._threads)
+        to_them = there.reshape(len(own), len(users)).mean(axis=0)
+        to_me = np.add.reduceat(back, offsets[:-1]) / counts
+        return np.minimum(0.5 * (to_them + to_me), self._largest).astype(np.float32)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same directions with a length of 1, computed once for vectors that do not change."""
+    return computed_once(vectors, "unit", lambda: _normalized(vectors))
+
+
+def _normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    unit: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    freeze(unit)
+    return unit
+
+
+ItemLists = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""A list of item rows per user, as offsets and rows."""
+Scores = Callable[[Rows], NDArray[np.float32]]
+
+
+class Ranker(Protocol):
+    """What finds lists: `BlockRanker`, or a search that does not look at all items."""
+
+    def blocks(self, users: NDArray[np.int32], k: int | None = None) -> Iterator[Block]:
+        """The lists of these users, in blocks; of another length than it was made for where k is given."""
+
+
+_DEEPER = 8  # how much longer a list gets where one group of interests found too few items in it
+
+
+@dataclass(frozen=True, eq=False)
+class TopK:
+    """The lists of several queries, one entry per row found, best first within a query. All of shape ``(n,)``."""
+
+    query: NDArray[np.int64]
+    """Position of the query that the entry answers."""
+    rank: NDArray[np.int32]
+    """From 1 within each query."""
+    rows: NDArray[np.int32]
+    """What was found: rows of items, or of users where users are compared."""
+    scores: NDArray[np.float32]
+    """Larger is better."""
+    interests: NDArray[np.int32] | None
+    """The user's vector that the item is nearest to; None for models without vectors."""
+    distances: NDArray[np.float32] | None = None
+    """Squared distance to that vector; None where vectors are compared by inner products, or there are none."""
+
+    def of(self, query: int) -> NDArray[np.int32]:
+        """The rows found for one query, best first."""
+        return self.rows[self.query == query]
+
+    def take(self, at: NDArray[np.integer[Any]], rank: NDArray[np.int32] | None = None) -> TopK:
+        """Some entries, in this order; with new ranks where they are given."""
+        return TopK(
+            self.query[at],
+            self.rank[at] if rank is None else rank,
+            self.rows[at],
+            self.scores[at],
+            None if self.interests is None else self.interests[at],
+            None if self.distances is None else self.distances[at],
+        )
+
+    def moved(self, positions: NDArray[np.int64]) -> TopK:
+        """The same lists, with query q at ``positions[q]``."""
+        return replace(self, query=positions[self.query])
+
+
+Lists = Iterator[tuple[Block, TopK]]
+"""The lists of some users, block by block."""
+Lister = Callable[[NDArray[np.int32], int], Lists]
+"""From rows of users and a length to their lists."""
+
+
+def merged(parts: Sequence[TopK]) -> TopK:
+    """Lists of different queries, or of different places, as one: by query, then by rank."""
+    query = np.concatenate([part.query for part in parts])
+    rank = np.concatenate([part.rank for part in parts])
+    order = np.lexsort((rank, query))
+
+    def column(name: str) -> NDArray[np.float32] | None:
+        values = [getattr(part, name) for part in parts]
+        return None if any(one is None for one in values) else np.concatenate(values)[order]
+
+    return TopK(
+        query[order],
+        rank[order],
+        np.concatenate([part.rows for part in parts])[order],
+        np.concatenate([part.scores for part in parts])[order],
+        column("interests"),  # type: ignore[arg-type]
+        column("distances"),
+    )
+
+
+def require_vectors(model: Recommender, what: str) -> VectorSpace:
+    """The model's vectors; for a model without any an error that says what needs them."""
+    model.require_fitted()
+    space = model.vectors()
+    if space is None:
+        raise ParameterError(
+            f"{type(model).__name__} has no vectors, so it has no {what}. Models with vectors are DPCML (several per "
+            "user), CML and others."
+        )
+    return space
+
+
+def require_interest_space(model: Recommender, what: str) -> VectorSpace:
+    """The vectors that tell which interest an item matches; without any, an error that says what needs them."""
+    model.require_fitted()
+    space = model.interest_space()
+    return require_vectors(model, what) if space is None else space
+
+
+def frozen(space: VectorSpace | None) -> VectorSpace | None:
+    """The same vectors, read-only from now on, where there are any."""
+    return None if space is None else space.freeze()
+
+
+class ScoringIndex:
+    """Scores and ranks of a fitted model, for every kind of list.
+
+    It takes no time to make one. What depends on all users or all items (that vectors are finite, their squares, the
+    items in the order of the kernels) is computed with the first list and kept with the model's arrays, which are
+    read-only from then on (`VectorSpace.freeze`); a model that learns has new ones. Threads may share a model.
+
+    >>> from tastespace import CML, synthetic
+    >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+    >>> index = ScoringIndex(CML(dim=8, epochs=2).fit(town))
+    >>> [len(found.rows) for _, found in index.top_k(np.array([7, 3], dtype=np.int32), k=3)]
+    [6]
+    """
+
+    def __init__(self, model: Recommender, threads: int = 0) -> None:
+        model.require_fitted()
+        self.model = model
+        self.train = model.train_
+        self.threads = resolve_threads(threads)
+        _ = self.interest_space  # frozen before anything is computed from it
+
+    @cached_property
+    def space(self) -> VectorSpace | None:
+        """The model's vectors; None for models without any."""
+        return frozen(self.model.vectors())
+
+    @cached_property
+    def interest_space(self) -> VectorSpace | None:
+        """The vectors that tell which interest an item matches; None for models without any."""
+        return frozen(self.model.interest_space()) if self.space is None else self.space
+
+    @property
+    def interest_vectors(self) -> VectorSpace:
+        """`interest_space` of a model that has one; an error for the others."""
+        space = self.interest_space
+        return require_interest_space(self.model, "interests") if space is None else space
+
+    @property
+    def has_distances(self) -> bool:
+        """Whether items have a distance to a user's interests, which need not be what they are ranked by."""
+        return self.interest_space is not None and self.interest_space.metric == "l2"
+
+    # ---- lists of users --------------------------------------------------------------------------------------
+
+    def top_k(
+        self,
+        users: NDArray[np.int32],
+        k: int,
+        *,
+        exclude_seen: bool = True,
+        candidates: NDArray[np.int32] | None = None,
+        excluded: ItemLists | None = None,
+    ) -> Iterator[tuple[Block, TopK]]:
+        """The k best items of the users at these rows, block by block, for any model.
+
+        ``candidates`` are ascending rows of the items allowed in the lists; None allows all. ``excluded`` are the items
+        that a user's list must not hold, as offsets and rows for all users of the model; by default what each has seen.
+        """
+        if excluded is None:
+            excluded = (self.train.offsets, self.train.indices) if exclude_seen else no_items(self.train.n_users)
+        return self.ranked(self.ranker(k, excluded, candidates), users)
+
+    def ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> Ranker:
+        """What finds the lists of `top_k`; vectors that make no sense are an error."""
+        nothing = no_items(self.train.n_users)
+        return BlockRanker(self.model, *excluded, *nothing, k, self.threads, candidates, scored=True)
+
+    def ranked(self, ranker: Ranker, users: NDArray[np.int32], k: int | None = None) -> Iterator[tuple[Block, TopK]]:
+        """The lists of `top_k` from a `ranker`, of another length where k is given."""
+        return ((block, self.matched(block.users, self._scored(block))) for block in ranker.blocks(users, k))
+
+    def nearest_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Score and number of the interest that each (user, item) pair matches best, by the vectors alone."""
+        return self.interest_vectors.pair_scores(users, items, self.threads)
+
+    def matched(self, users: NDArray[np.int32], found: TopK) -> TopK:
+        """The lists of users at these rows, with the interest that each item matches and its distance."""
+        if self.interest_space is None:
+            return found
+        closeness, interests = found.scores, found.interests
+        if interests is None:
+            closeness, interests = self.nearest_interests(users[found.query], found.rows)
+        distances = -closeness if self.has_distances else None
+        return TopK(found.query, found.rank, found.rows, found.scores, interests, distances)
+
+    # ---- lists of one user's interests -----------------------------------------------------------------------
+
+    def vectors_of(self, user: int) -> NDArray[np.float32]:
+        """The vectors of the user at this row, one per interest: ``(n_interests, dim)``."""
+        space = self.interest_vectors
+        return space.user_vectors[space.user_offsets[user] : space.user_offsets[user + 1]]
+
+    @property
+    def item_vectors(self) -> NDArray[np.float32]:
+        """The vectors of all items, shape ``(n_items, dim)``."""
+        return self.interest_vectors.item_vectors
+
+    def seen(self, user: int) -> NDArray[np.int32]:
+        """Rows of the items that the user had in training, ascending."""
+        return self.train.indices[self.train.offsets[user] : self.train.offsets[user + 1]]
+
+    def interest_scores(self, user: int, items: Rows) -> NDArray[np.float32]:
+        """Score of each item by each of a user's interests alone, from vectors: ``(n_interests, len(items))``."""
+        n = len(self.vectors_of(user))
+        space = self._queries(user, [[x] for x in range(n)])
+        scores, _ = space.pair_scores(np.repeat(np.arange(n), len(items)), np.tile(items, n), self.threads)
+        return scores.reshape(n, len(items))
+
+    def interest_top_k(
+        self,
+        user: int,
+        k: int,
+        interests: Sequence[Sequence[int]] | None = None,
+        *,
+        exclude_seen: bool = True,
+        candidates: NDArray[np.int32] | None = None,
+    ) -> TopK:
+        """The k best items of a user by each of these sets of interests, as if the user had no others, from vectors.
+
+        Query q of the answer is ``interests[q]``; by default each interest is a set of its own. ``interests`` of the
+        answer are the numbers of the user's interests.
+        """
+        sets = [[x] for x in range(len(self.vectors_of(user)))] if interests is None else interests
+        seen = self.seen(user) if exclude_seen else self.seen(user)[:0]
+        found = self._lists(self._queries(user, sets), self.train.items, [seen] * len(sets), k, candidates)
+        assert found.interests is not None  # they come from vectors
+        first = np.cumsum([0, *map(len, sets)])[:-1]
+        numbers = np.concatenate([np.asarray(one, dtype=np.int32) for one in sets])
+        interests_found = numbers[first[found.query] + found.interests]
+        return TopK(found.query, found.rank, found.rows, found.scores, interests_found)
+
+    def split_top_k(
+        self,
+        user: int,
+        groups: Sequence[Sequence[int]],
+        lengths: Sequence[int],
+        *,
+        exclude_seen: bool = True,
+        candidates: NDArray[np.int32] | None = None,
+    ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+        """One list of a user, split by interests: rows and scores of the best ``lengths[g]`` items of each group.
+
+        An item belongs to the group of the interest that it matches best, so each item is in one list at most;
+        those that match an interest in no group are in none.
+        """
+        group_of = np.full(len(self.vectors_of(user)), -1)
+        for at, group in enumerate(groups):
+            group_of[list(group)] = at
+        most = self.train.n_items + 1  # a list shorter than k is complete
+        k = min(most, _DEEPER * max(1, sum(lengths)))
+        while True:
+            found = self._own_list(user, k, exclude_seen, candidates)
+            assert found.interests is not None
+            of = group_of[found.interests]
+            if len(of) < k or (np.bincount(of[of >= 0], minlength=len(groups)) >= lengths).all():
+                break
+            k = min(most, _DEEPER * k)
+        return [(found.rows[of == at][:length], found.scores[of == at][:length]) for at, length in enumerate(lengths)]
+
+    def _own_list(self, user: int, k: int, exclude_seen: bool, candidates: NDArray[np.int32] | None) -> TopK:
+        """The k best items of one user, as in `top_k`."""
+        if self.space is not None:  # without the checks of all users' vectors, which take longer than one list
+            everything = [range(len(self.vectors_of(user)))]
+            return self.interest_top_k(user, k, everything, exclude_seen=exclude_seen, candidates=candidates)
+        at = np.array([user], dtype=np.int32)
+        ((_, found),) = self.top_k(at, min(k, self.train.n_items), exclude_seen=exclude_seen, candidates=candidates)
+        return found
+
+    def score(self, user: int, item: int) -> float:
+        """The model's score of one item for the user at this row."""
+        if self.space is None:
+            return float(self.model.score_block(np.array([user]))[0, item])
+        return float(self.space.pair_scores(np.array([user]), np.array([item]))[0][0])
+
+    def rank(self, user: int, item: int, interests: Sequence[int]) -> int:
+        """Rank of an item, from 1, among those that the user does not have, as if only these interests existed.
+
+        Models without interests have one rank, whatever is given.
+        """
+        everything = np.arange(self.train.n_items, dtype=np.int32)
+        if self.space is not None:
+            space = self._queries(user, [interests])
+            scores, _ = space.pair_scores(np.zeros(len(everything), dtype=np.int32), everything, self.threads)
+        elif self.interest_space is None or len(set(interests)) == len(self.vectors_of(user)):
+            scores = self.model.score_block(np.array([user]))[0]
+        else:
+            scores = self.model.scores_by(user, interests)
+        before = (scores > scores[item]) | ((scores == scores[item]) & (everything < item))
+        before[self.seen(user)] = False
+        return int(before.sum()) + 1
+
+    # ---- neighbors -------------------------------------------------------------------------------------------
+
+    def similar_items(self, items: Rows, k: int) -> TopK:
+        """The k items closest to each of these: by distance, by cosine, or as the model itself compares items."""
+        space = frozen(self.model.item_space())
+        if space is None:
+            return self._lists(lambda at: self._item_scores(items[at]), self.train.items, [[row] for row in items], k)
+        return self._lists(items_as_queries(space, items), self.train.items, [[row] for row in items], k)
+
+    def item_closeness(self, item: int, others: Rows) -> NDArray[np.float32]:
+        """How close other items are to an item: minus the squared distance, or the cosine. Shape ``(len(others),)``."""
+        space = items_as_queries(self.interest_vectors, np.array([item]))
+        return space.pair_scores(np.zeros(len(others), dtype=np.int32), others, self.threads)[0]
+
+    def similar_users(self, users: Rows, k: int) -> TopK:
+        """The k users closest to each of these, see `UserCloseness`."""
+        closeness = UserCloseness(self.interest_vectors, self.threads)
+
+        def scores(at: Rows) -> NDArray[np.float32]:
+            return np.stack([closeness.of(int(user)) for user in users[at]])
+
+        return self._lists(scores, self.train.users, [[row] for row in users], k)
+
+    # ---- the path that all of them take ----------------------------------------------------------------------
+
+    def _lists(
+        self,
+        source: VectorSpace | Scores,
+        ids: IdMap,
+        excluded: Sequence[Any],
+        k: int,
+        candidates: NDArray[np.int32] | None = None,
+    ) -> TopK:
+        """The k best rows of ``ids`` for each query; ``excluded`` lists rows that a query must not find."""
+        n = len(excluded)
+        offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in excluded])]).astype(np.int64)
+        rows = np.concatenate([np.asarray(rows, dtype=np.int32) for rows in excluded])
+        queries = QueryModel(source, Interactions(IdMap(pl.Series(np.arange(n)), "query"), ids, offsets, rows))
+        ranker = BlockRanker(
+            queries, offsets, rows, *no_items(n), min(k, len(ids)), self.threads, candidates, scored=True
+        )
+        blocks = list(ranker.blocks(np.arange(n, dtype=np.int32)))
+        parts = [self._scored(block) for block in blocks]
+        first = np.cumsum([0, *(len(block.users) for block in blocks)])
+        interests = [part.interests for part in parts if part.interests is not None]
+        return TopK(
+            np.concatenate([part.query + at for part, at in zip(parts, first[:-1], strict=True)]),
+            np.concatenate([part.rank for part in parts]),
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate(interests) if interests else None,
+        )
+
+    def _scored(self, block: Block) -> TopK:
+        """The lists of a block with exact scores, in the order of these."""
+        if block.scored is not None:
+            return _flat(block.top, block.scored)
+        query, place = np.nonzero(block.top >= 0)
+        rows = block.top[query, place]
+        scores, interests = block.scores_of(query, rows, self.threads)
+        # Ranked by the expanded square, shown by the differences themselves: neighbors may change places.
+        tied = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
+        if (((scores[1:] > scores[:-1]) | tied) & (query[1:] == query[:-1])).any():
+            offsets = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(block.top)))])
+            order = _native.list_order(offsets, scores, rows, self.threads)
+            rows, scores = rows[order], scores[order]
+            interests = None if interests is None else interests[order]
+        return TopK(query, (place + 1).astype(np.int32), rows, scores, interests)
+
+    def _queries(self, user: int, interests: Sequence[Sequence[int]]) -> VectorSpace:
+        """The model's items, and sets of one user's vectors as queries."""
+        space, own_vectors = self.interest_vectors, self.vectors_of(user)
+        offsets = np.cumsum([0, *map(len, interests)], dtype=np.int64)
+        chosen = own_vectors[[x for one in interests for x in one]]
+        return VectorSpace(chosen, offsets, space.item_vectors, space.metric, space.item_bias)
+
+    def _item_scores(self, items: Rows) -> NDArray[np.float32]:
+        scores = self.model.item_scores(items)
+        if scores is None:
+            raise ParameterError(f"{type(self.model).__name__} does not compare items, so it has no similar ones.")
+        return scores
+
+
+def _flat(top: NDArray[np.int32], scored: ScoredLists) -> TopK:
+    """Lists of shape ``(n, k)`` entry by entry."""
+    if scored.n_found == top.size:
+        query, rank = _places(*top.shape)
+        return TopK(query, rank, top.ravel(), scored.scores.ravel(), scored.interests.ravel())
+    query, place = np.nonzero(top >= 0)
+    rank = (place + 1).astype(np.int32)
+    return TopK(query, rank, top[query, place], scored.scores[query, place], scored.interests[query, place])
+
+
+@lru_cache(maxsize=4)
+def _places(n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """`TopK.query` and `TopK.rank` of n lists of k entries each, which nobody may change."""
+    query, rank = np.repeat(np.arange(n), k), np.tile(np.arange(1, k + 1, dtype=np.int32), n)
+    query.flags.writeable = rank.flags.writeable = False
+    return query, rank
+
+
+class QueryModel(Recommender):
+    """Queries in the form that `BlockRanker` takes: a model whose users are the queries."""
+
+    def __init__(self, source: VectorSpace | Scores, train: Interactions) -> None:
+        self._source = source
+        self.train_ = train
+
+    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        """Nothing to learn."""
+
+    def vectors(self) -> VectorSpace | None:
+        """The queries' vectors and those they are compared with."""
+        return self._source if isinstance(self._source, VectorSpace) else None
+
+    def score_block(self, users: Rows) -> NDArray[np.float32]:
+        """Scores of everything for the queries at these positions."""
+        return super().score_block(users) if isinstance(self._source, VectorSpace) else self._source(users)

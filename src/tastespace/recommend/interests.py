@@ -1,0 +1,279 @@
+"""A user's interests: past items of each, what a request mutes and boosts, and profiles that keep that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace._util.checks import is_finite_number, is_whole
+from tastespace.data.ids import IdMap
+from tastespace.errors import DataError, ParameterError
+from tastespace.models.base import Recommender
+from tastespace.models.profiles import Profile
+from tastespace.ranking.scoring import ScoringIndex, require_interest_space
+from tastespace.recommend.labels import Labeler
+from tastespace.recommend.request import require_history, row_of
+from tastespace.recommend.wording import Wording
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One user of a model with interests: the interests, and which past item belongs to which of them.
+
+_LABELED = 20  # items of an interest, besides the past ones, that help to name it
+
+
+@dataclass(frozen=True, eq=False)
+class UserInterests:
+    """A user's past items as the user's interests score them."""
+
+    index: ScoringIndex
+    row: int
+    past: NDArray[np.int32]
+    """Rows of the items that the user had in training."""
+    past_scores: NDArray[np.float32]
+    """Score of every past item by each interest, larger is better. Shape ``(n_interests, len(past))``."""
+
+    @property
+    def n_interests(self) -> int:
+        """How many vectors the user has."""
+        return len(self.past_scores)
+
+    @cached_property
+    def assigned_interest(self) -> NDArray[np.int64]:
+        """The interest that scores each past item best, shape ``(len(past),)``."""
+        return self.past_scores.argmax(axis=0)
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """Share of the past items assigned to each interest, equal ones without a past. Shape ``(n_interests,)``."""
+        if not len(self.past):
+            return np.full(self.n_interests, 1 / self.n_interests)
+        return np.bincount(self.assigned_interest, minlength=self.n_interests) / len(self.past)
+
+    def past_of(self, interests: Sequence[int]) -> NDArray[np.int32]:
+        """Past items assigned to these interests, best score first."""
+        belongs = np.isin(self.assigned_interest, interests)
+        best = self.past_scores[list(interests)][:, belongs].max(axis=0)
+        return self.past[belongs][np.argsort(-best, kind="stable")]
+
+    def labels(
+        self,
+        labeler: Labeler,
+        groups: Sequence[Sequence[int]],
+        shown: Sequence[NDArray[np.integer[Any]]] | None = None,
+    ) -> list[str | None]:
+        """Names of groups of interests, see `Labeler.labels`.
+
+        They fit the items ``shown`` for each group, by default its best items that are new to the user; past items and
+        best items together are the support.
+        """
+        others = [x for x in range(self.n_interests) if not any(x in group for group in groups)]
+        lengths = [_LABELED] * len(groups) + [0]
+        best = [rows for rows, _ in self.index.split_top_k(self.row, [*groups, others], lengths)[: len(groups)]]
+        support = [np.concatenate([self.past_of(group), rows]) for group, rows in zip(groups, best, strict=True)]
+        return labeler.labels(best if shown is None else shown, support)
+
+
+def user_interests(model: Recommender, user: Any, what: str) -> UserInterests:
+    """Interests of the user with this id; ``what`` is named in the error of a model without vectors."""
+    require_interest_space(model, what)
+    index = ScoringIndex(model, threads=1)  # to start threads takes longer than to rank for one user
+    row = row_of(model.train_.users, user)
+    require_history(model, row, what)
+    past = index.seen(row)
+    return UserInterests(index, row, past, index.interest_scores(row, past))
+
+
+def interest_names(view: UserInterests, titles_at: Callable[[NDArray[np.int32]], list[Any]]) -> list[str]:
+    """By categories where they fit, else by past items; no name twice, and the same whatever is filtered or muted.
+
+    Args:
+        view: The user's interests.
+        titles_at: Titles of the items at these rows, or their ids.
+    """
+    model = view.index.model
+    labels = view.labels(Labeler(model.train_, None, model.popularity_source), [[x] for x in range(view.n_interests)])
+    names = []
+    for x, label in enumerate(labels):
+        titles = list(dict.fromkeys(str(one) for one in titles_at(view.past_of([x])[:2])))
+        names.append(label or (Wording().shelf_name(titles) if titles else f"interest {x}"))
+    often = Counter(names)
+    return [name if often[name] == 1 else f"{name} ({x})" for x, name in enumerate(names)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a request says about a user's interests: which to leave out (mute), which to show more of (boost).
+
+MOST_BOOST = 1e6
+"""The largest factor of an interest; sums of larger ones would lose the other interests, or overflow."""
+
+
+@dataclass(frozen=True)
+class InterestChoices:
+    """Muted interests and factors of interests, by the row of the user."""
+
+    muted: Mapping[int, set[int]] = field(default_factory=dict)
+    boosts: Mapping[int, dict[int, float]] = field(default_factory=dict)
+
+
+NO_CHOICES = InterestChoices()
+"""Of requests that say nothing about interests, for users without a profile."""
+
+
+def is_given(choice: Any) -> bool:
+    """Whether ``mute`` or ``boost`` says anything."""
+    return choice is not None and (not hasattr(choice, "__len__") or len(choice) > 0)
+
+
+def is_by_user(name: str, choice: Any) -> bool:
+    """Whether ``mute`` or ``boost`` is a mapping from users to their choices, rather than the choice of one."""
+    if not isinstance(choice, Mapping):
+        return False
+    return name == "mute" or any(isinstance(one, Mapping) for one in choice.values())
+
+
+def require_interests(numbers: Iterable[Any], n_interests: int, who: str = "this user") -> None:
+    """Raise unless all of these are numbers of a user's interests."""
+    for x in numbers:
+        if not is_whole(x, 0) or x >= n_interests:
+            known = f"the interests 0 to {n_interests - 1}" if n_interests > 1 else "only interest 0"
+            raise ParameterError(f"interest {x!r} was named, but {who} has {known}; model.interests(user) lists them.")
+
+
+def checked_mute(mute: Any, n_interests: int, who: str = "this user") -> set[int]:
+    """The muted interests of one user, who keeps at least one."""
+    given = getattr(mute, "interests", mute)  # all of a shelf
+    given = given.tolist() if isinstance(given, np.ndarray) else given
+    given = [given] if is_whole(given, 0) else () if given is None else given
+    if not isinstance(given, Iterable):
+        raise ParameterError(f"mute={mute!r}: expected numbers of interests, such as [1].")
+    muted = list(given)
+    require_interests(muted, n_interests, who)
+    if muted and len(set(muted)) == n_interests:
+        raise DataError(f"all {n_interests} interests are muted: nothing is left to recommend.")
+    return {int(x) for x in muted}
+
+
+def checked_boost(boost: Any, n_interests: int, who: str = "this user") -> dict[int, float]:
+    """Factors of one user's interests."""
+    if boost is not None and not isinstance(boost, Mapping):
+        raise ParameterError(f"boost={boost!r}: expected factors by interest, such as {{2: 1.5}}.")
+    factors = dict(boost or {})
+    require_interests(factors, n_interests, who)
+    for factor in factors.values():
+        if not is_finite_number(factor) or not 0 < factor <= MOST_BOOST:
+            limit = f" of at most {MOST_BOOST:,.0f}" if isinstance(factor, (int, float)) and factor > 0 else ""
+            raise ParameterError(f"boost={boost!r}: expected positive factors{limit}; mute= leaves an interest out.")
+    return {int(x): float(factor) for x, factor in factors.items()}
+
+
+def with_profiles(
+    asked: InterestChoices, profiles: Mapping[int, Profile], user_offsets: NDArray[np.int64], users: IdMap
+) -> InterestChoices:
+    """The choices of a request together with the profiles of its users, by row.
+
+    Both mute; a factor of the request replaces that of the profile. An interest of a profile that the user no longer
+    has is ignored.
+    """
+    muted = {row: set(one) for row, one in asked.muted.items()}
+    boosts = {row: dict(one) for row, one in asked.boosts.items()}
+    for row, one in profiles.items():
+        n = int(user_offsets[row + 1] - user_offsets[row])
+        known = {x for x in one.muted if x < n}
+        own = muted.setdefault(row, set())
+        if len(own | known) == n:
+            raise DataError(
+                f"all {n} interests of user {users[row]!r} are muted, {sorted(known)} by the profile: nothing is left "
+                "to recommend. profile=False leaves the profile out."
+            )
+        own |= known
+        boosts[row] = {**{x: f for x, f in one.boosts.items() if x < n}, **boosts.get(row, {})}
+    return InterestChoices(muted, boosts)
+
+
+def interest_choices(
+    users: IdMap, user_offsets: NDArray[np.int64], mute: Any, boost: Any, requested: NDArray[np.int32]
+) -> InterestChoices:
+    """``mute`` and ``boost`` of a request for the users at these rows, checked.
+
+    Either is the choice of the one user requested, or a mapping from user ids to choices. ``user_offsets`` tell how
+    many interests each user has.
+    """
+    by_user = {
+        "mute": _by_row(users, "mute", mute, "[1]", requested),
+        "boost": _by_row(users, "boost", boost, "{0: 2.0}", requested),
+    }
+    counts = np.diff(user_offsets)
+    return InterestChoices(
+        {row: checked_mute(one, int(counts[row]), _who(users, row)) for row, one in by_user["mute"].items()},
+        {row: checked_boost(one, int(counts[row]), _who(users, row)) for row, one in by_user["boost"].items()},
+    )
+
+
+def _who(users: IdMap, row: int) -> str:
+    return f"user {users[row]!r}"
+
+
+def _by_row(users: IdMap, name: str, choice: Any, example: str, requested: NDArray[np.int32]) -> dict[int, Any]:
+    if not is_given(choice):
+        return {}
+    if is_by_user(name, choice):
+        rows = users.index_of(list(choice)).tolist()
+        return dict(zip(rows, choice.values(), strict=True))
+    if len(requested) != 1:
+        raise ParameterError(
+            f"{name}={choice!r} concerns one user, and {len(requested):,} users are requested. Request one, or give "
+            f"it by user id: {name}={{{users[0]!r}: {example}}}."
+        )
+    return {int(row): choice for row in requested if row >= 0}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Changes of profiles: what a user mutes and boosts for good, checked against the user's interests.
+
+
+def mute(model: Recommender, user: Any, interests: Any) -> None:
+    """`Recommender.mute`."""
+    key, n_interests, profile = _of(model, user)
+    muted = profile.muted | checked_mute(interests, n_interests, f"user {key!r}")
+    if len(muted) >= n_interests:
+        raise DataError(
+            f"user {key!r} has {n_interests} interests and would have muted all of them: nothing would be left to "
+            f"recommend. Muted before are {sorted(profile.muted)}; model.unmute takes that back."
+        )
+    model.profiles.put(key, Profile(muted, profile.boosts))
+
+
+def unmute(model: Recommender, user: Any, interests: Any) -> None:
+    """`Recommender.unmute`."""
+    key, n_interests, profile = _of(model, user)
+    taken_back = checked_mute(interests, n_interests + 1, f"user {key!r}")  # here all of them may be named
+    checked_mute([x for x in taken_back if x >= n_interests], n_interests, f"user {key!r}")
+    model.profiles.put(key, Profile(profile.muted - taken_back, profile.boosts))
+
+
+def boost(model: Recommender, user: Any, factors: Any) -> None:
+    """`Recommender.boost`."""
+    key, n_interests, profile = _of(model, user)
+    boosts = {**profile.boosts, **checked_boost(factors, n_interests, f"user {key!r}")}
+    model.profiles.put(key, Profile(profile.muted, {x: boosts[x] for x in sorted(boosts) if boosts[x] != 1}))
+
+
+def clear(model: Recommender, user: Any) -> None:
+    """`Recommender.clear_profile`."""
+    model.require_fitted()
+    model.profiles.put(model.train_.users[row_of(model.train_.users, user)], Profile())
+
+
+def _of(model: Recommender, user: Any) -> tuple[Any, int, Profile]:
+    """The user's id as the model has it, the number of interests, and the profile so far."""
+    offsets = require_interest_space(model, "interests to mute or boost").user_offsets
+    row = row_of(model.train_.users, user)
+    require_history(model, row, "interests to mute or boost")
+    key = model.train_.users[row]
+    return key, int(offsets[row + 1] - offsets[row]), model.profiles.get(key, Profile())

@@ -1,0 +1,117 @@
+"""Names for interests and items, from the attributes of the items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import combinations
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tastespace._util.computed_once import computed_once
+from tastespace._util.csr import ranges
+from tastespace.data.attributes import Categories, category_column, item_categories, title_column
+from tastespace.data.ids import rows_at
+from tastespace.data.interactions import Interactions
+from tastespace.errors import DataError, nearest
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names for interests and items, from the attributes of the items.
+
+_Rows: TypeAlias = NDArray[np.integer[Any]]
+
+_FITS = 0.75  # share of the items that must belong to a name,
+_PART = 0.4  # to each of two categories in it,
+_SUPPORT = 0.5  # and of further items of the same interest
+_LIFT = 1.25  # how many times larger that share must be than elsewhere
+
+
+class Labeler:
+    """Says in words what a set of items has in common.
+
+    Categories come from ``column``, by default the one that looks like categories: see `tastespace.data.attributes`.
+    """
+
+    def __init__(
+        self, train: Interactions, column: str | None = None, popularity_source: Interactions | None = None
+    ) -> None:
+        self._train = train
+        self._popularity_source = popularity_source or train  # whose interactions say what is common
+        self._frame = train.item_attributes
+        if column is not None and (self._frame is None or column not in self._frame.columns):
+            known = [] if self._frame is None else self._frame.columns
+            raise DataError(
+                f"the items have no attribute {column!r}; they have {', '.join(map(repr, known)) or 'none'}."
+                + nearest(column, known)
+            )
+        self._column = column
+        if column is None and self._frame is not None:
+            self._column = computed_once(self._frame, "category column", lambda: category_column(self._frame))
+
+    def labels(self, items: Sequence[_Rows], support: Sequence[_Rows] | None = None) -> list[str | None]:
+        """A name such as "Film-Noir, Crime" for each of one user's lists of items, where one fits; no name twice.
+
+        A name is one category or two. It fits a list where at least three quarters of the items belong to it (to one of
+        two categories, each of which holds two fifths), and where that share is a quarter larger than among all
+        interactions, and than on average on the user's other lists. Half of ``support`` must belong to it, too, and a
+        quarter more than of all interactions: other items that the same interest stands for, which keeps chance out of
+        short lists. Of several names that fit, those with the largest p log(p / q) are taken, with p the share of the
+        list and q the larger one of the two others.
+        """
+        fitting = [(gain, at, name) for at in range(len(items)) for name, gain in self._fitting(items, at, support)]
+        found: list[str | None] = [None] * len(items)
+        for _, at, name in sorted(fitting, key=lambda one: -one[0]):  # stable: of equals the first
+            if found[at] is None and name not in found:
+                found[at] = name
+        return found
+
+    def _fitting(self, items: Sequence[_Rows], at: int, support: Sequence[_Rows] | None) -> list[tuple[str, float]]:
+        """Names that fit the list at this place, each with p log(p / q)."""
+        if self._categories is None or not len(items[at]):
+            return []
+        membership, counts = self._categories.membership, self._popularity_source.item_counts
+        starts = membership.indptr[items[at]].astype(np.int64)
+        own = membership.indices[ranges(starts, membership.indptr[items[at] + 1] - starts)]
+        share = np.bincount(own, minlength=membership.shape[1]) / len(items[at])
+        frequent = np.flatnonzero(share >= _PART)
+        if not len(frequent):
+            return []
+        frequent = frequent[np.argsort(-share[frequent], kind="stable")]
+        columns = membership[:, frequent].toarray() > 0
+        others = [rows for other, rows in enumerate(items) if other != at and len(rows)]
+        tested = items[at] if support is None else support[at]
+        found = []
+        for name in [(c,) for c in range(len(frequent))] + list(combinations(range(len(frequent)), 2)):
+            belongs = columns[:, name].any(axis=1)
+            p = belongs[items[at]].mean()
+            everywhere = counts[belongs].sum() / max(1, counts.sum())
+            if p < _FITS or not len(tested) or belongs[tested].mean() < max(_SUPPORT, _LIFT * everywhere):
+                continue
+            elsewhere = np.mean([belongs[rows].mean() for rows in others]) if others else 0.0
+            q = max(everywhere, elsewhere)
+            if p >= _LIFT * q:
+                found.append(
+                    (", ".join(self._categories.names[frequent[c]] for c in name), p * np.log(p / max(q, 1e-6)))
+                )
+        return found
+
+    def titles(self, rows: _Rows) -> list[str]:
+        """Titles of these items where there are any, else their ids."""
+        ids = [str(item) for item in self._train.items.take(rows).to_list()]
+        column = title_column(self._frame)
+        if column is None or self._frame is None:
+            return ids
+        names = rows_at(self._frame[column], rows).cast(pl.String, strict=False).to_list()
+        return [name or item for name, item in zip(names, ids, strict=True)]
+
+    @cached_property
+    def _categories(self) -> Categories | None:
+        """The items' categories; None where there are none."""
+        if self._column is None or self._frame is None:
+            return None
+        values = self._frame[self._column]
+        categories = computed_once(self._frame, ("categories", self._column), lambda: item_categories(values))
+        return categories if categories.names else None

@@ -1,0 +1,257 @@
+"""The feedback store: interactions and profiles that people have given since the model was fitted, kept durably.
+
+What was appended is on disk before `append` returns, as a whole or not at all; an event whose id is known already
+for its user changes nothing (in stores of earlier versions: for any user). Several processes may share a store:
+`changes` gives each of them what the others have appended.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, ClassVar
+
+from tastespace.errors import ParameterError, require_path
+
+
+@dataclass(frozen=True)
+class Event:
+    """One interaction: who took what, how strongly, when."""
+
+    user: Any
+    item: Any
+    event_id: str
+    """Names the event among those of its user: one that is sent twice is stored once."""
+    weight: float = 1.0
+    time: str = ""
+    """In ISO form, UTC; empty: when it was stored."""
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """What a user has muted and boosted."""
+
+    user: Any
+    mute: tuple[int, ...] = ()
+    boost: dict[int, float] = field(default_factory=dict)
+    tastes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    """Past items of each interest when this was said: by them the interests are known again in another model."""
+    model: str = ""
+    """Checksum of the model whose interests have these numbers; empty: not known."""
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far somebody has read the store."""
+
+    event: int = 0
+    profile: int = 0
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What was appended after a cursor."""
+
+    events: list[Event]
+    profiles: list[StoredProfile]
+    cursor: Cursor
+
+
+_STATEMENTS = {
+    "add event": "INSERT INTO {events} (event_id, user_id, item_id, weight, time) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT DO NOTHING",
+    "put profile": "INSERT INTO {profiles} (user_id, mute, boost, tastes, version) VALUES (?, ?, ?, ?, "
+    "(SELECT coalesce(max(version), 0) + 1 FROM {profiles})) ON CONFLICT (user_id) DO UPDATE SET "
+    "mute = excluded.mute, boost = excluded.boost, tastes = excluded.tastes, version = excluded.version",
+    "events": "SELECT seq, user_id, item_id, event_id, weight, time FROM {events} WHERE seq > ? ORDER BY seq",
+    "profiles": "SELECT version, user_id, mute, boost, tastes FROM {profiles} WHERE version > ? ORDER BY version",
+    "last model": "SELECT generation, path, checksum FROM {models} WHERE server = ? ORDER BY generation DESC LIMIT 1",
+    "add model": "INSERT INTO {models} (server, path, checksum) VALUES (?, ?, ?) RETURNING generation",
+    "put learned": "INSERT INTO {learned} (checksum, event) VALUES (?, ?) "
+    "ON CONFLICT (checksum) DO UPDATE SET event = excluded.event",
+    "learned": "SELECT event FROM {learned} WHERE checksum = ?",
+}
+_TABLES = """
+CREATE TABLE IF NOT EXISTS {events} (
+    seq {serial}, event_id TEXT NOT NULL, user_id TEXT NOT NULL, item_id TEXT NOT NULL,
+    weight {real} NOT NULL, time TEXT NOT NULL, UNIQUE (user_id, event_id)){strict};
+CREATE TABLE IF NOT EXISTS {profiles} (
+    user_id TEXT PRIMARY KEY, mute TEXT NOT NULL, boost TEXT NOT NULL, version {whole} NOT NULL,
+    tastes TEXT NOT NULL DEFAULT '{{}}'){strict};
+CREATE INDEX IF NOT EXISTS {profiles}_version ON {profiles} (version);
+CREATE TABLE IF NOT EXISTS {models} (
+    generation {serial}, server TEXT NOT NULL, path TEXT NOT NULL, checksum TEXT NOT NULL){strict};
+CREATE TABLE IF NOT EXISTS {learned} (checksum TEXT PRIMARY KEY, event {whole} NOT NULL){strict};
+"""
+ADD_TASTES = "ALTER TABLE {profiles} ADD COLUMN {unless_there} tastes TEXT NOT NULL DEFAULT '{{}}'"
+"""For stores of earlier versions, whose profiles have numbers alone."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a database writes what all of them have."""
+
+    prefix: str
+    """Of the names of tables."""
+    mark: str
+    """Of a parameter."""
+    words: Mapping[str, str]
+    """Types of columns and the like."""
+
+    def sql(self, text: str) -> str:
+        """A statement in this dialect.
+
+        >>> Dialect("shop_", "%s", {}).sql("SELECT event FROM {learned} WHERE checksum = ?")
+        'SELECT event FROM shop_learned WHERE checksum = %s'
+        """
+        tables = {name: self.prefix + name for name in ("events", "profiles", "models", "learned")}
+        return text.format(**tables, **self.words).replace("?", self.mark)
+
+
+class FeedbackStore(ABC):
+    """Tables of a database. Threads may share one.
+
+    A kind of database has a `Dialect`, a transaction of one writer at a time, and a connection for reading.
+    """
+
+    is_local: ClassVar[bool]
+    """Whether it can be read in less time than another thread takes to start."""
+    _dialect: ClassVar[Dialect]
+
+    def __init__(self) -> None:
+        self._sql = {name: self._dialect.sql(text) for name, text in _STATEMENTS.items()}
+        self._tables = self._dialect.sql(_TABLES)
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Any]:
+        """A connection whose statements are durable at the end, or undone by an error; one at a time."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Any]:
+        """A connection for reading."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back files and connections."""
+
+    def append(self, events: Sequence[Event], profiles: Sequence[StoredProfile] = ()) -> list[bool]:
+        """Store all of these durably, or nothing; gives for each event whether it is new."""
+        now, is_new = datetime.now(timezone.utc).isoformat(), []
+        with self._transaction() as connection:
+            for one in events:
+                values = (one.event_id, _id_text(one.user), _id_text(one.item), one.weight, one.time or now)
+                is_new.append(connection.execute(self._sql["add event"], values).rowcount == 1)
+            for profile in profiles:
+                connection.execute(self._sql["put profile"], (_id_text(profile.user), *_profile_columns(profile)))
+        return is_new
+
+    def changes(self, after: Cursor) -> Changes | None:
+        """What was appended after ``after``; None where that is nothing."""
+        with self._reading() as connection:
+            return self._changes(connection, after)
+
+    def _changes(self, connection: Any, after: Cursor) -> Changes | None:
+        events = connection.execute(self._sql["events"], (after.event,)).fetchall()
+        profiles = connection.execute(self._sql["profiles"], (after.profile,)).fetchall()
+        if not events and not profiles:
+            return None
+        return Changes(
+            [Event(json.loads(row[1]), json.loads(row[2]), row[3], row[4], row[5]) for row in events],
+            [_profile(*row[1:]) for row in profiles],
+            Cursor(events[-1][0] if events else after.event, profiles[-1][0] if profiles else after.profile),
+        )
+
+    def announce_model(self, server: str, path: str, checksum: str) -> int:
+        """Note that a server serves a model from now on, unless it does already; gives the model's generation."""
+        with self._transaction() as connection:
+            last = connection.execute(self._sql["last model"], (server,)).fetchone()
+            if last is not None and tuple(last[1:]) == (path, checksum):
+                return int(last[0])
+            return int(connection.execute(self._sql["add model"], (server, path, checksum)).fetchone()[0])
+
+    def served_model(self, server: str) -> tuple[int, str, str] | None:
+        """Generation, path and checksum of the model that was noted last for a server."""
+        with self._reading() as connection:
+            found = connection.execute(self._sql["last model"], (server,)).fetchone()
+        return None if found is None else (int(found[0]), found[1], found[2])
+
+    def note_learned(self, checksum: str, event: int) -> None:
+        """Note that the model with this checksum has learned all events up to this number."""
+        with self._transaction() as connection:
+            connection.execute(self._sql["put learned"], (checksum, event))
+
+    def learned(self, checksum: str) -> int:
+        """Up to which event a model has learned; 0 where nothing was noted."""
+        with self._reading() as connection:
+            found = connection.execute(self._sql["learned"], (checksum,)).fetchone()
+        return 0 if found is None else int(found[0])
+
+
+def _id_text(value: Any) -> str:
+    """An id as JSON, so that 7 and "7" stay different; dates and other types as their text."""
+    return json.dumps(_json_id(value), ensure_ascii=False)
+
+
+def _json_id(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def _profile_columns(profile: StoredProfile) -> tuple[str, str, str]:
+    """What is muted and boosted, and the past items of interests, as JSON."""
+    items = {str(x): [_json_id(item) for item in items] for x, items in profile.tastes.items()}
+    tastes = {"model": profile.model, "items": items} if profile.model or items else {}
+    boost = {str(x): factor for x, factor in profile.boost.items()}
+    return json.dumps(sorted(profile.mute)), json.dumps(boost), json.dumps(tastes, ensure_ascii=False)
+
+
+def _profile(user: str, mute: str, boost: str, tastes: str) -> StoredProfile:
+    said_of = json.loads(tastes)
+    return StoredProfile(
+        json.loads(user),
+        tuple(json.loads(mute)),
+        {int(x): float(factor) for x, factor in json.loads(boost).items()},
+        {int(x): tuple(items) for x, items in said_of.get("items", {}).items()},
+        said_of.get("model", ""),
+    )
+
+
+def open_store(location: str) -> FeedbackStore:
+    """The store at a file name (SQLite) or at ``postgresql://...``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = open_store(f"{folder}/shop.feedback.sqlite")
+    ...     stored = store.append([Event("ann", "tea", "e1"), Event("ann", "tea", "e1")])
+    ...     found = store.changes(Cursor())
+    ...     store.close()
+    >>> stored, [(one.user, one.item) for one in found.events]
+    ([True, False], [('ann', 'tea')])
+    """
+    if location.startswith(("postgresql://", "postgres://")):
+        from tastespace.serve.feedback.postgresql import PostgresqlStore
+
+        return PostgresqlStore(location)
+    if "://" in location:
+        raise ParameterError(
+            f"store {location.partition('://')[0]}://...: expected the name of a file, or postgresql://user@host/name."
+        )
+    from tastespace.serve.feedback.sqlite import SqliteStore
+
+    return SqliteStore(require_path(location, "store"))
+
+
+def shown_address(location: str) -> str:
+    """The location of a store as it may be shown: without user, password and options.
+
+    >>> shown_address("postgresql://ann:secret@db/shop?sslmode=require"), shown_address("shop.sqlite")
+    ('postgresql://...@db/shop', 'shop.sqlite')
+    """
+    kind, is_address, rest = location.partition("://")
+    if not is_address:
+        return location
+    _, has_user, place = rest.rpartition("@")
+    return f"{kind}://{'...@' if has_user else ''}{place.partition('?')[0]}"

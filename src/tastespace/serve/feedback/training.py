@@ -1,0 +1,86 @@
+"""Feedback as training data: what `tastespace update --feedback` learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from tastespace.data.interactions import Interactions
+from tastespace.data.reading.dates import size_unit
+from tastespace.models.base import Recommender
+from tastespace.serve.errors import HttpError
+from tastespace.serve.feedback.store import Cursor, FeedbackStore
+from tastespace.serve.json_ids import new_id_in_type
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback:
+    """What a store holds for a model that has not learned it yet."""
+
+    data: Interactions | None
+    """None where there is nothing."""
+    n_events: int
+    n_other: int
+    """Events whose ids are blank, or of other types than the model's."""
+    n_new_items: int
+    """Events with items that are not in the model's catalog, which were left out."""
+    last: int
+    """Number of the last event."""
+
+
+def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_items: bool = False) -> Feedback:
+    """The events that the model with this checksum has not learned, as interactions with the model's kind of data.
+
+    ``new_items``: with events on items that are not in the model's catalog, which anybody with a token may name.
+
+    >>> import tempfile
+    >>> from tastespace import EASE, synthetic
+    >>> from tastespace.serve.feedback.store import Event, open_store
+    >>> model = EASE().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = open_store(f"{folder}/feedback.sqlite")
+    ...     _ = store.append([Event(7, 3, "a"), Event("ann", 3, "b"), Event(7, 999, "c")])
+    ...     found = feedback_for(store, model, "")
+    ...     store.close()
+    >>> found.data.n_interactions, found.n_events, found.n_other, found.n_new_items
+    (1, 3, 1, 1)
+    """
+    train, after = model.train_, Cursor(store.learned(checksum))
+    found = store.changes(after)
+    if found is None or not found.events:
+        return Feedback(None, 0, 0, 0, after.event)
+    rows: list[tuple[Any, Any, float, datetime]] = []
+    for event in found.events:
+        try:
+            pair = new_id_in_type(train.users, event.user, "user"), new_id_in_type(train.items, event.item, "item")
+        except HttpError:
+            continue
+        rows.append((*pair, event.weight, datetime.fromisoformat(event.time)))
+    n_other, n_new_items = len(found.events) - len(rows), 0
+    if rows and not new_items:
+        is_known = train.items.find([row[1] for row in rows]) >= 0
+        rows = [row for row, known in zip(rows, is_known, strict=True) if known]
+        n_new_items = int((~is_known).sum())
+    if not rows:
+        return Feedback(None, len(found.events), n_other, n_new_items, found.cursor.event)
+    columns = {
+        "user": pl.Series([row[0] for row in rows], dtype=train.users.series.dtype),
+        "item": pl.Series([row[1] for row in rows], dtype=train.items.series.dtype),
+    }
+    options: dict[str, Any] = {}
+    if train.weights is not None:
+        columns["weight"] = pl.Series([row[2] for row in rows])
+        options["weight"] = "weight"
+    unit = None if train.timestamps is None else size_unit(train.timestamps)
+    if unit in _PER_SECOND:
+        columns["time"] = pl.Series([row[3].timestamp() * _PER_SECOND[unit] for row in rows])
+        if train.timestamps is not None and train.timestamps.dtype.kind == "i":
+            columns["time"] = columns["time"].cast(pl.Int64)
+        options["timestamp"] = "time"
+    data = Interactions.from_frame(pl.DataFrame(columns), part=True, **options)
+    return Feedback(data, len(found.events), n_other, n_new_items, found.cursor.event)
