@@ -14,7 +14,6 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tastespace._util.checks import renamed_arguments
 from tastespace.data._checks import require_consistent
 from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.reading.tables import from_polars
@@ -100,7 +99,6 @@ class Interactions:
     # ---- building ---------------------------------------------------------------------------------------
 
     @classmethod
-    @renamed_arguments(catalogue="catalog")
     def from_frame(
         cls,
         frame: IntoFrame,
@@ -176,7 +174,6 @@ class Interactions:
         return build(FrameTable(frame), options, catalog, item_attributes, user_attributes)
 
     @classmethod
-    @renamed_arguments(catalogue="catalog")
     def from_file(
         cls,
         path: str | Path,
@@ -362,7 +359,6 @@ class Interactions:
         )
 
     @classmethod
-    @renamed_arguments(keep_weights="weight")
     def from_scipy(
         cls,
         matrix: sp.sparray | sp.spmatrix,

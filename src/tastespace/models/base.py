@@ -6,7 +6,7 @@ import copy
 import inspect
 import logging
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -28,7 +28,6 @@ from tastespace.errors import (
     nearest,
 )
 from tastespace.models._fit_memory import require_memory_to_fit
-from tastespace.models._parameter_names import require_known
 from tastespace.models.inference import InferenceMixin
 from tastespace.models.stored_values import Declared
 from tastespace.models.vector_space import VectorSpace
@@ -282,15 +281,28 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     if not TYPE_CHECKING:  # type checkers and editors read the signature of __init__
 
         def __new__(cls, *args: Any, **parameters: Any) -> Any:
-            """Refuse unknown keyword arguments with an error that names the nearest or the new name."""
+            """Refuse unknown keyword arguments with an error that names the nearest one."""
             if parameters:
-                require_known(cls.__name__, parameters, cls._parameter_names(), cls._fixed_parameters)
+                cls._require_parameters(parameters)
             return super().__new__(cls)
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
         parameters = inspect.signature(cls).parameters.values()
         return [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+    @classmethod
+    def _require_parameters(cls, given: Iterable[str]) -> None:
+        """Raise unless every given name is one of the parameters; the message names the nearest one."""
+        known = cls._parameter_names()
+        for name in given:
+            if name in cls._fixed_parameters and name not in known:
+                raise ParameterError(f"{cls.__name__} has no parameter {name!r}: {cls._fixed_parameters[name]}")
+            if name not in known:
+                raise ParameterError(
+                    f"{cls.__name__} has no parameter {name!r}; it has {', '.join(known) or 'none'}."
+                    + nearest(name, known)
+                )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters and their values.
@@ -319,7 +331,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
                 nested.setdefault(outer, {})[inner] = value
             else:
                 own[name] = value
-        require_known(type(self).__name__, [*own, *nested], self._parameter_names(), self._fixed_parameters)
+        self._require_parameters([*own, *nested])
         for name, inner_values in nested.items():
             value = own.get(name, getattr(self, name))
             if not isinstance(value, Recommender):

@@ -26,12 +26,12 @@ from tastespace.models import (
     Blend,
     Recommender,
     create,
+    create_seeded,
     name_of,
     registry,
 )
 from tastespace.models.base import TrainingData, interactions_from
 from tastespace.models.blend.members import named_members
-from tastespace.models.seeded import create_seeded
 from tastespace.training.samplers import find_sampler
 from tastespace.tuning._results import TuneResult, short_parameters
 from tastespace.tuning.journal import Trial, TrialJournal, trial_key
