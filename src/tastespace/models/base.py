@@ -20,6 +20,7 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import concat
+from tastespace.data.reading.options import TableArguments, require_arguments
 from tastespace.errors import (
     DataError,
     NotFittedError,
@@ -463,26 +464,21 @@ def _with_ids(data: Interactions, users: IdMap, items: IdMap) -> Interactions:
     return replace(data, users=users, items=items, offsets=offsets, indices=indices)
 
 
-def interactions_from(function: str, data: Any, user: str, item: str, columns: dict[str, Any]) -> Interactions:
-    """``data`` as `Interactions`; ``columns`` are further arguments of `Interactions.from_frame`, for a frame only.
+def interactions_from(function: str, data: Any, options: TableArguments) -> Interactions:
+    """Return ``data`` as `Interactions`; ``options`` are those of `Interactions.from_frame`, for a frame only.
 
     ``function`` is the name of the function that was called, for messages.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"who": ["ann", "bob"], "what": ["tea", "jam"]})
-    >>> interactions_from("fit", frame, "who", "what", {}).n_users
+    >>> interactions_from("fit", frame, {"user": "who", "item": "what"}).n_users
     2
     """
     kind = "Interactions" if isinstance(data, Interactions) else "a sparse matrix" if is_sparse(data) else None
     if kind is None:
-        known = list(inspect.signature(Interactions.from_frame).parameters)[1:]
-        for name in columns:
-            if name not in known:
-                raise ParameterError(
-                    f"{function} has no argument {name!r}; of a frame it takes {', '.join(known)}."
-                    + nearest(name, known)
-                )
-        return Interactions.from_frame(data, user=user, item=item, **columns)
-    for name in [name for name, given in (("user", user), ("item", item)) if given != name] + list(columns):
-        raise ParameterError(f"{name}= is for a frame, but data is {kind} already. Leave it out.")
+        require_arguments(function, TableArguments, options, takes="of a frame it takes")
+        return Interactions.from_frame(data, **options)
+    for name, given in options.items():
+        if name not in ("user", "item") or given != name:
+            raise ParameterError(f"{name}= is for a frame, but data is {kind} already. Leave it out.")
     return as_interactions(data)

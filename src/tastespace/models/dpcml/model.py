@@ -584,7 +584,8 @@ class DPCML(PartitionTrained):
         """The same for what comes after `fit`, which goes on with the number of the fit unless another is given."""
         if self.n_negatives is not None:
             return self.n_negatives
-        return self.n_negatives_
+        # On a cluster, settings are also those of a model that is not fitted itself.
+        return int(getattr(self, "n_negatives_", self._sampler().n_negatives))
 
     def _sampler(self) -> SamplerKind:
         default = "uniform" if self.geometry == "sphere" else "hard"
