@@ -1,4 +1,4 @@
-"""Whether the arrays of `Interactions` fit together: kernels trust them, and would read outside of their memory."""
+"""Check that the arrays of `Interactions` fit together: kernels trust them, and would read outside of their memory."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Aligned:
     unknown_users: pl.Series
     """Users that are not in the model and that count (only for ``"zero"``)."""
     unknown_user_counts: NDArray[np.int64]
-    """How many interactions each of them has."""
+    """Number of interactions of each of them."""
 
     @property
     def n_unknown_users(self) -> int:

@@ -1,4 +1,4 @@
-"""Is one model really better than another? Paired tests over the users both were evaluated on."""
+"""Comparison of two models by paired tests over the users that both were evaluated on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Row:
 
     metric: str
     unit: str
-    """Of a, b, the difference and its interval."""
+    """Unit of a, b, the difference and its interval."""
     n_users: int
     a: float
     b: float
@@ -48,13 +48,13 @@ class Row:
 
     @property
     def is_tested(self) -> bool:
-        """Whether there are pairs of values to test."""
+        """True if there are pairs of values to test."""
         return not np.isnan(self.p_t)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The answer of `compare`, one row per metric."""
+    """Result of `compare`, one row per metric."""
 
     a: str
     b: str

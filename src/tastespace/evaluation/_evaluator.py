@@ -52,12 +52,12 @@ def evaluate(
     only: str | None = None,
     threads: int = 0,
 ) -> Report:
-    """Rank the whole catalog for every user with a test item and measure how well the test items do.
+    """Rank the whole catalog for every user with a test item and measure the ranks of the test items.
 
     Args:
         model: A fitted recommender.
         test: The interactions that a good model ranks high.
-        seen: What each user already has and must not be recommended: training data, then validation data. By
+        seen: Items that users have already and that must not be recommended: training, then validation data. By
             default what the model was fitted with. The protocol decides how much of it leaves the ranking:
             ``"paper"`` only the first, ``"full"`` all.
         protocol: ``"full"`` (the default) or ``"paper"``; see `tastespace.evaluation.protocols`.

@@ -1,4 +1,4 @@
-"""What metrics may use beside a block of lists: the training data, categories of the items, vectors."""
+"""Inputs of metrics beside a block of lists: the training data, categories of the items, vectors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _USERS_AT_ONCE = 8192
 
 @dataclass(frozen=True, eq=False)
 class MetricInputs:
-    """What metrics read beside the lists; costly parts are computed when a metric first needs them."""
+    """Inputs of metrics beside the lists; costly parts are computed when a metric first needs them."""
 
     model_name: str
     train: Interactions
@@ -77,7 +77,7 @@ class MetricInputs:
 
     @cached_property
     def membership(self) -> NDArray[np.bool_]:
-        """Whether an item belongs to a category, shape ``(n_items, n_categories)``."""
+        """Mask of the items of each category, shape ``(n_items, n_categories)``."""
         return self._item_categories.table()
 
     @cached_property
@@ -112,7 +112,7 @@ class MetricInputs:
         return _shares((self._taken[users] @ self._category_shares).toarray())
 
     def list_mix(self, top: NDArray[np.int32]) -> NDArray[np.float64]:
-        """As `history_mix`, of lists of items, -1 where a list is shorter. Shape ``(len(top), n_categories)``."""
+        """Shares of the categories in lists of items, -1 after a list's end. Shape ``(len(top), n_categories)``."""
         position, place = np.nonzero(top >= 0)
         shape = len(top), self.train.n_items
         lists = sp.csr_array((np.ones(len(position)), (position, top[position, place])), shape=shape)
@@ -129,14 +129,14 @@ class MetricInputs:
 
     @cached_property
     def _taken(self) -> sp.csr_array:
-        """1 where a user has an item in training, whatever the weight of the interaction."""
+        """Matrix with 1 for each item that a user has in training, whatever its weight."""
         train = self.train
         ones = np.ones(train.n_interactions, dtype=np.int32)
         return sp.csr_array((ones, train.indices, train.offsets), shape=(train.n_users, train.n_items))
 
     @cached_property
     def _category_shares(self) -> sp.csr_array:
-        """How its categories share each item: rows sum to 1, or are 0 for items without a category."""
+        """Share of each category in each item: rows sum to 1, or are 0 for items without a category."""
         member = self._item_categories.membership
         counts = np.diff(member.indptr)
         return sp.csr_array((1.0 / np.repeat(counts, counts), member.indices, member.indptr), shape=member.shape)

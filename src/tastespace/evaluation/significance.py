@@ -1,4 +1,4 @@
-"""Is a difference more than chance? Paired tests, Holm's correction, and bootstrap intervals.
+"""Tests of differences: paired tests, Holm's correction, and bootstrap intervals.
 
 SciPy's statistics are imported inside the functions: they take longer to import than the rest of the package.
 """
