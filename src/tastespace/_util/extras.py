@@ -70,6 +70,7 @@ EXTRAS = {
         "the documentation site (make docs)",
     ),
     "bench": Extra(("implicit>=0.7.2", "torch>=2.2"), "the other libraries that benchmarks compare with"),
+    "check": Extra(("pytest>=8", "hypothesis>=6.100"), "the tests of the core (make check)"),
 }
 
 
