@@ -62,7 +62,6 @@ EXTRAS = {
             "sphinx>=8.1",
             "myst-parser>=4",
             "furo>=2024.8",
-            "sphinx-design>=0.6",
             "sphinx-copybutton>=0.5",
             "matplotlib>=3.8",
             "pytest>=8",
