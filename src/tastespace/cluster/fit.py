@@ -162,7 +162,7 @@ def fit_files(
             run.train(callbacks, progress)
             train = gathered_rows(storage, options.partitions)
             take_result(chosen, run, train)
-            model.train_, model.valid_, model.diagnostics_ = train, None, []
+            model.train_, model.valid_ = train, None
             return run.costs
     finally:
         if executor is not options.cluster:
@@ -217,7 +217,7 @@ def take_result(model: DPCML | BPR, run: ClusterRun, train: Interactions) -> Non
     if isinstance(model, DPCML):
         model.skipped_positives_ = int(train.user_counts[train.user_counts == train.n_items].sum())
         model._keep_anchors(None, None)
-    model.history_, model.best_epoch_, model.stopped_ = now.history, epoch, now.stopped
+    model.history_, model.best_epoch_, model.stopped_, model.diagnostics_ = now.history, epoch, now.stopped, []
     model.fit_epochs_, model.n_epochs_ = epoch, len(now.history)
 
 

@@ -117,6 +117,15 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         >>> EASE().fit(frame).recommend("bob", k=1)["item"].to_list()
         ['jam']
         """
+        return self._fit_to(train, valid, progress)
+
+    def _fit_to(
+        self: Self, train: TrainingData, valid: TrainingData | None, progress: bool | None, **arguments: Any
+    ) -> Self:
+        """Check the data, call `_fit` with it, and set `train_` and `valid_`; ``arguments`` are further ones of `_fit`.
+
+        A subclass whose `fit` takes more arguments passes them here by name.
+        """
         self._check()  # attributes may have been set since the model was made
         data, held_out = _as_interactions(train, valid)
         if data.n_interactions == 0:
@@ -131,12 +140,10 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         try:
             if self._fits_in_one_call:
                 learned = copy.copy(self)  # after Ctrl-C its thread goes on for a while
-                interruptible(lambda: learned._fit(data, held_out, progress))
+                interruptible(lambda: learned._fit(data, held_out, progress, **arguments))
                 self.__dict__ = learned.__dict__
-            elif self._cluster is not None:
-                self._fit_on_cluster(data, held_out, progress)
             else:
-                self._fit(data, held_out, progress)
+                self._fit(data, held_out, progress, **arguments)
         except MemoryError as problem:
             raise TrainingError(
                 f"{self!r} needs more memory for {data!r} than there is ({available_gb():.3g} GB are free): lower the "
@@ -147,7 +154,11 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         self._mapped_files = ()
         self._kept_lists = self._kept_space = None  # they hold the vectors of an earlier fit
         self.train_, self.valid_ = data, held_out
+        self._after_fit()
         return self
+
+    def _after_fit(self) -> None:
+        """Look at the fitted model; called at the end of `fit`."""
 
     def _drop_profiles(self) -> None:
         """Forget all profiles: interests that are learned anew have other numbers."""

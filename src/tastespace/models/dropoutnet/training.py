@@ -111,25 +111,29 @@ class DropoutNet(FusionRecommender):
             latent: For ``training="pretrained"``: a fitted model with as many vectors per user and the same dimension,
                 or the path of a saved one. By default one is trained first.
         """
-        self._fit_arguments = (user_features, item_features, latent)
-        try:
-            return super().fit(train, valid, progress, callbacks)
-        finally:
-            self._fit_arguments = (None, None, None)
+        features = {"user": user_features, "item": item_features}
+        return self._fit_to(train, valid, progress, callbacks=callbacks, features=features, latent=latent)
 
     def _check(self) -> None:
         super()._check()
         self._check_fusion()
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        progress: bool | None,
+        callbacks: Sequence[Callback] = (),
+        features: Mapping[str, Any] | None = None,
+        latent: Any = None,
+    ) -> None:
         require_torch(type(self).__name__)
         self._check()
         for name in ("user_vectors_", "item_vectors_"):
             vars(self).pop(name, None)  # of an earlier fit
-        users, items, latent = self._fit_arguments
         self.encoders_, self._content = {}, {}
-        for side, given in (("user", users), ("item", items)):
-            self._encode(side, content_for(train, side, given))
+        for side in SIDES:
+            self._encode(side, content_for(train, side, (features or {}).get(side)))
         if self.training == "pretrained" and self.warm_vectors == "preference" and not self._dropped_sides():
             raise ParameterError(
                 "training='pretrained' with warm_vectors='preference' trains the networks for cold start only: it "
@@ -143,7 +147,7 @@ class DropoutNet(FusionRecommender):
             self.preference_scales_ = dict(zip(SIDES, sizes, strict=True))
         elif latent is not None:
             raise ParameterError("a latent model was given, but training='joint' learns its own: set 'pretrained'.")
-        super()._fit(train, valid, progress)
+        super()._fit(train, valid, progress, callbacks)
         self._finalize(train)
 
     def _encode(self, side: str, content: Any) -> None:
