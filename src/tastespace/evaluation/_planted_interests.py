@@ -14,8 +14,8 @@ from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.synthetic import SyntheticData
 from tastespace.errors import DataError, ParameterError
-from tastespace.evaluation._alignment import entries_of
 from tastespace.evaluation._evaluator import check_longest, excluded_lists
+from tastespace.evaluation._inputs import entries_of
 from tastespace.evaluation.metrics import check_cutoff
 from tastespace.evaluation.protocols import FULL
 from tastespace.evaluation.report import Report

@@ -19,7 +19,7 @@ from tastespace import _native
 from tastespace._util.checks import is_whole
 from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation import _taste_metrics
-from tastespace.evaluation._metric_inputs import MetricInputs
+from tastespace.evaluation._inputs import MetricInputs
 from tastespace.ranking.blocks import Block
 from tastespace.training.n_vectors import n_beta
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tastespace.data.datasets._catalog import DATASETS, Dataset, Layout
-from tastespace.data.datasets._content_matrices import Content
+from tastespace.data.datasets._parsers import Content
 from tastespace.data.datasets._views import (
     Tables,
     View,

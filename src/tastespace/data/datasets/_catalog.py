@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tastespace.data.datasets import _parsers
-from tastespace.data.datasets._content_matrices import Content, article_tags, friends, job_content
+from tastespace.data.datasets._parsers import Content, article_tags, friends, job_content
 from tastespace.data.datasets._views import Tables, View
 from tastespace.data.datasets.files import Files
 from tastespace.data.interactions import Interactions
