@@ -89,7 +89,7 @@ def test_files_of_others_beside_a_model_stay(folder, new):
         "items-0123456789abcdef.csv",
         "model.json.bak",
         ".git",
-        ".notes.txt.partial",
+        ".notes.txt.0123abcd-77-89abcdef.partial",
     ]
     for name in others:
         (folder / name).write_text("mine")
@@ -102,9 +102,9 @@ def test_files_of_others_beside_a_model_stay(folder, new):
 
 def test_what_killed_saves_left_is_tidied_up(tmp_path, folder, new):
     leftovers = [
-        ".learned-0123456789abcdef.safetensors.partial",
+        ".learned-0123456789abcdef.safetensors.0123abcd-77-89abcdef.partial",
         "users-fedcba9876543210.parquet",
-        ".model.json.partial",
+        ".model.json.0123abcd-77-89abcdef.partial",
     ]
     (tmp_path / "begun").mkdir()
     for place in (folder, tmp_path / "begun"):
