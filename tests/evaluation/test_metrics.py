@@ -20,7 +20,7 @@ from tastespace.evaluation import (
     _evaluator as evaluator,
 )
 from tastespace.evaluation import (
-    _metric_inputs as metric_inputs,
+    _inputs as metric_inputs,
 )
 from tastespace.evaluation import (
     metrics,

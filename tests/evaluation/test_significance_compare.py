@@ -24,7 +24,7 @@ from tastespace import (
 )
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, significance
-from tastespace.evaluation import _comparison as comparison
+from tastespace.evaluation import significance as comparison
 from tastespace.evaluation.significance import holm
 
 
