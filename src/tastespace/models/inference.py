@@ -143,7 +143,7 @@ class InferenceMixin:
             k: Items per user.
             exclude_seen: Leave out what the user had in training.
             items: Recommend only among these item ids.
-            filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"`` (SQL),
+            filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"``,
                 a polars expression, or a function from the frame of attributes to one true or false per item. Or
                 these values themselves, in the order of ``train_.items``: an array of bool that is computed once takes
                 no time for each request.
