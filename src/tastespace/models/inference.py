@@ -690,7 +690,7 @@ class InferenceMixin:
         Addresses are ``qdrant://host:6333`` (or a folder, ``qdrant://./folder``), ``lance://folder``,
         ``pgvector://user@host/database``, ``duckdb://file``, ``sqlite://file`` (with sqlite-vec), ``faiss://folder``
         and ``usearch://folder``. ``?name=shop`` names the tables or collections ``shop_items`` and ``shop_users``.
-        `tastespace.recommend.stores.open_store` opens a store later, without the model.
+        `tastespace.recommend.stores.open_vector_store` opens a store later, without the model.
 
         Args:
             address: Where to write.
