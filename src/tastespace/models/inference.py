@@ -147,7 +147,7 @@ class InferenceMixin:
             k: Items per user.
             exclude_seen: Leave out what the user had in training.
             items: Recommend only among these item ids.
-            filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"`` (SQL),
+            filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"``,
                 a polars expression, or a function from the frame of attributes to one true or false per item. Or
                 these values themselves, in the order of ``train_.items``: an array of bool that is computed once takes
                 no time for each request.
@@ -694,7 +694,7 @@ class InferenceMixin:
         Addresses are ``qdrant://host:6333`` (or a folder, ``qdrant://./folder``), ``lance://folder``,
         ``pgvector://user@host/database``, ``duckdb://file``, ``sqlite://file`` (with sqlite-vec), ``faiss://folder``
         and ``usearch://folder``. ``?name=shop`` names the tables or collections ``shop_items`` and ``shop_users``.
-        `tastespace.recommend.stores.open_store` opens a store later, without the model.
+        `tastespace.recommend.stores.open_vector_store` opens a store later, without the model.
 
         Args:
             address: Where to write.
