@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import logging
 import os
+import shlex
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -19,7 +22,7 @@ import tastespace
 from tastespace._util.interrupts import interrupts_end_task
 from tastespace.cli.config import configured
 from tastespace.cli.flag_groups import with_flag_groups
-from tastespace.errors import ParameterError, TastespaceError
+from tastespace.errors import Argument, Call, ParameterError, TastespaceError, shortened
 
 if TYPE_CHECKING:
     from tastespace._util.terminal import Console
@@ -44,8 +47,12 @@ class LazyCommand(TyperCommand):
             return typer.main.get_group(found)
         app = typer.Typer(rich_markup_mode="rich", add_completion=False)
         title = str(self.name)
-        app.command(title, epilog=f"Example: tastespace {self.example}")(configured(with_flag_groups(found), title))
-        return typer.main.get_command(app)
+        flags: dict[str, str] = {}
+        command = errors_in_flags(configured(with_flag_groups(found), title), flags)
+        app.command(title, epilog=f"Example: tastespace {self.example}")(command)
+        made = typer.main.get_command(app)
+        flags.update({str(one.name): one.opts[0] for one in made.params if one.opts[0].startswith("-")})
+        return made
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the command itself, which then runs."""
@@ -61,6 +68,90 @@ def lazy_group(commands: list[LazyCommand]) -> type[TyperGroup]:
             self.commands.update({str(one.name): one for one in commands})
 
     return LazyGroup
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Errors of the library in the words of the command line: flags of the command that runs instead of arguments.
+
+_CALLS = {
+    "model.interests(user)": "tastespace interests MODEL USER",
+    "model.unmute": "--unmute",
+    "model.set_item_attributes": "tastespace attributes",
+    "Build the Interactions with item_attributes=": "Give item attributes: tastespace attributes MODEL FILE",
+    "build the Interactions with item_attributes=": "give item attributes: tastespace attributes MODEL FILE",
+}
+_OPPOSITES = {"exclude_seen": "include_seen", "profile": "no_profile"}
+_MOST_SHOWN = 76
+
+
+def in_flags(part: Argument | Call, flags: Mapping[str, str]) -> str:
+    """Return an argument or a call of a message as a user of the command line knows it.
+
+    ``flags`` are those of the command by the names of its parameters; other arguments stay as they are.
+
+    >>> flags = {"column": "--column", "mute": "--mute", "boost": "--boost", "no_profile": "--no-profile"}
+    >>> in_flags(Argument("column", "interest"), flags), in_flags(Argument("mute", [0, 2]), flags)
+    ('--column interest', '--mute 0 --mute 2')
+    >>> in_flags(Argument("boost", {0: 2.0}), flags), in_flags(Argument("profile", False), flags)
+    ('--boost 0=2.0', '--no-profile')
+    >>> in_flags(Argument("dim", 0), flags)
+    'dim=0'
+    """
+    if isinstance(part, Call):
+        return _CALLS.get(part, part)
+    name, value = part.name, part.value
+    if value is False:
+        name = _OPPOSITES.get(name, name)
+    if name == "titles" and isinstance(value, str):
+        name = "title_column"
+    if name not in flags:
+        return str(part)
+    flag = flags[name]
+    if not part.is_given or isinstance(value, bool):
+        return flag
+    if isinstance(value, Mapping):
+        value = [f"{key}={one}" for key, one in value.items()]
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return " ".join(f"{flag} {_word(one)}" for one in values) or flag
+
+
+def _word(value: object) -> str:
+    """Return a value as a word of a command line."""
+    return shlex.quote(value) if isinstance(value, str) and len(value) <= _MOST_SHOWN else shortened(value)
+
+
+class NotesInFlags(logging.Filter):
+    """Words the notes that the library logs like its errors."""
+
+    flags: Mapping[str, str] = {}
+    """Those of the command that runs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace the arguments and calls in a note."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                in_flags(one, self.flags) if isinstance(one, (Argument, Call)) else one for one in record.args
+            )
+        return True
+
+
+_notes_in_flags = NotesInFlags()
+
+
+def errors_in_flags(command: Callable[..., None], flags: Mapping[str, str]) -> Callable[..., None]:
+    """Return a command whose errors name its flags, which are known when it runs."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        _notes_in_flags.flags = flags
+        try:
+            command(*args, **kwargs)
+        except TastespaceError as problem:
+            if all(type(part) is str for part in problem.args):
+                raise
+            raise type(problem)(problem.worded(lambda part: in_flags(part, flags))) from problem
+
+    return run
 
 
 # Each command: where it is, an example, and the first line of its docstring. In the order of the help.
@@ -189,6 +280,7 @@ def common(
     from rich.logging import RichHandler
 
     handler = RichHandler(console=_stderr(), show_path=False, show_time=False)
+    handler.addFilter(_notes_in_flags)
     logger = logging.getLogger("tastespace")
     logger.handlers = [handler]
     logger.setLevel(logging.INFO if verbose else logging.WARNING)

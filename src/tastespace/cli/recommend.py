@@ -26,7 +26,6 @@ from tastespace.cli.arguments import (
     read_user_features,
     replace_by_titles,
 )
-from tastespace.cli.flag_errors import errors_in_flags
 from tastespace.cli.output import (
     FORMAT_HELP,
     Format,
@@ -64,7 +63,6 @@ _NoProfile = Annotated[
 ]
 
 
-@errors_in_flags
 def recommend(
     model: ModelArgument,
     users: Annotated[list[str] | None, typer.Argument(help="User ids; none: all users.")] = None,
@@ -210,7 +208,6 @@ def _read_rules(path: Path, train: Interactions) -> Rules:
     return Rules.from_file(path).with_ids(lambda texts: parse_ids(train.items, texts))
 
 
-@errors_in_flags
 def shelves(
     model: ModelArgument,
     user: _User,

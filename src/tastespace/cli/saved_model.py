@@ -28,7 +28,6 @@ from tastespace.cli.arguments import (
     read_item_attributes,
     replace_by_titles,
 )
-from tastespace.cli.flag_errors import errors_in_flags
 from tastespace.cli.flags import MinRating, Rating
 from tastespace.cli.output import (
     FORMAT_HELP,
@@ -275,7 +274,6 @@ _SHOWN_PAST = 3  # past items by which a person tells interests apart
 _Out = Annotated[Path | None, typer.Option(help="Save the changed model here instead of in its own place.")]
 
 
-@errors_in_flags
 def profile(
     model: ModelArgument,
     user: Annotated[str | None, typer.Argument(help="Id of a user; none: list all profiles.")] = None,
@@ -331,7 +329,6 @@ def _interests_of(model: Recommender, user: object) -> pl.DataFrame:
     )
 
 
-@errors_in_flags
 def attributes(
     model: ModelArgument,
     items: Annotated[Path, typer.Argument(help="Parquet, CSV, TSV or JSON lines file with a row per item.")],

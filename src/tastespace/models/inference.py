@@ -6,23 +6,25 @@ method imports its function when it is called: this is the one module of the pac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
+from tastespace.models.list_options import Filter, Ids, ListOptions, takes_list_options
 from tastespace.models.profiles import Profiles
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+    from typing_extensions import Unpack
 
     from tastespace.data.interactions import Interactions
     from tastespace.evaluation.report import Report
     from tastespace.models.base import Recommender, SparseMatrix
+    from tastespace.models.list_options import IndexKeywords, ListKeywords
     from tastespace.models.vector_space import VectorSpace
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.rules.rules import Rules
@@ -31,22 +33,12 @@ if TYPE_CHECKING:
     from tastespace.recommend.wording import WordingLike
     from tastespace.store.index import StoredIndex
 
-Ids: TypeAlias = Hashable | Iterable[Hashable]
-"""One id, or several in a list, array or series."""
-Filter: TypeAlias = str | pl.Expr | pl.Series | NDArray[np.bool_] | Callable[[Any], Any]
-"""Which items may be recommended, see `InferenceMixin.recommend`."""
-Mute: TypeAlias = int | Iterable[int] | Mapping[Any, int | Iterable[int]]
-"""Numbers of interests to leave out, of the one user requested or by user id; see `InferenceMixin.recommend`."""
-Boost: TypeAlias = Mapping[int, float] | Mapping[Any, Mapping[int, float]]
-"""Factors of interests, of the one user requested or by user id; see `InferenceMixin.recommend`."""
 Histories: TypeAlias = "Interactions | IntoFrame | Mapping[Any, Iterable[Hashable]] | Sequence[Iterable[Hashable]]"
 """Items of users who were not in training, see `InferenceMixin.fold_in`."""
 Features: TypeAlias = "IntoFrame | Mapping[str, Sequence[Any]] | NDArray[Any] | SparseMatrix"
 """Features of users or items: a frame, a dict of columns, or a matrix with a row for each."""
 Frame: TypeAlias = Any
 """A frame in the library that the training data came from, which type checkers cannot know."""
-Titles: TypeAlias = bool | str
-"""Whether lists have the titles of items, or the item attribute that holds them; see `InferenceMixin.recommend`."""
 Self = TypeVar("Self", bound="InferenceMixin")
 
 
@@ -96,27 +88,9 @@ class InferenceMixin:
 
     # ---- lists ---------------------------------------------------------------------------------------------
 
-    def recommend(
-        self,
-        users: Ids | None = None,
-        k: int = 10,
-        *,
-        exclude_seen: bool = True,
-        items: Ids | None = None,
-        filter: Filter | None = None,
-        on_unknown: str = "error",
-        mix: str | None = None,
-        diversity: float | None = None,
-        column: str | None = None,
-        mute: Mute | None = None,
-        boost: Boost | None = None,
-        rules: Rules | None = None,
-        profile: bool = True,
-        titles: Titles = False,
-        threads: int = 0,
-        index: str = "exact",
-    ) -> Frame:
-        """The best k items for each user, as a frame in the library that the data came from.
+    @takes_list_options
+    def recommend(self, users: Ids | None = None, k: int = 10, **options: Unpack[ListKeywords]) -> Frame:
+        """Return the best k items for each user, as a frame in the library that the data came from.
 
         Columns: ``user``, ``item``, ``rank`` (from 1), ``score`` (larger is better); for metric models ``distance``,
         squared, which is minus the score; for models with several vectors per user ``interest``, the number of the
@@ -147,11 +121,11 @@ class InferenceMixin:
                 a polars expression, or a function from the frame of attributes to one true or false per item. Or
                 these values themselves, in the order of ``train_.items``: an array of bool that is computed once takes
                 no time for each request.
-            on_unknown: What to do with unknown users, and with users without a training history whom the model cannot
-                serve (`Recommender.can_serve`): ``"error"``, ``"skip"``, or ``"popular"``: the most popular items, with
-                null scores. Where all users are requested, ``"error"`` leaves the latter out, with a note.
-            mix: How interests share the list, see above. By default the plain list, or where ``diversity`` is given
-                ``"proportional"`` for models with interests and ``"calibrated"`` for others.
+            on_unknown: Treatment of unknown users, and of users without a training history whom the model cannot serve
+                (`Recommender.can_serve`): ``"error"``, ``"skip"``, or ``"popular"``: the most popular items, with null
+                scores. Where all users are requested, ``"error"`` leaves the latter out, with a note.
+            mix: Sharing of the list between interests, see above. By default the plain list, or where ``diversity`` is
+                given ``"proportional"`` for models with interests and ``"calibrated"`` for others.
             diversity: Strength of the mix, from 0 (exactly the plain list) to 1 (the mix in its pure form, the default
                 where ``mix`` is given). In between, ``"proportional"`` weighs an interest's claim to the next place
                 against the relevance of its item: 1 for the user's best item, 0 from the 100th best on.
@@ -178,76 +152,34 @@ class InferenceMixin:
         0
         """
         from tastespace.recommend.lists import recommend
-        from tastespace.recommend.request import Request
 
-        request = Request(
-            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles, index
-        )
-        return recommend(_recommender(self), users, request, on_unknown)
+        return recommend(_recommender(self), users, ListOptions.from_keywords("recommend", k, options))
 
+    @takes_list_options
     def recommend_indices(
-        self,
-        rows: ArrayLike | None = None,
-        k: int = 10,
-        *,
-        exclude_seen: bool = True,
-        mix: str | None = None,
-        diversity: float | None = None,
-        column: str | None = None,
-        mute: Mute | None = None,
-        boost: Boost | None = None,
-        rules: Rules | None = None,
-        profile: bool = True,
-        threads: int = 0,
-        index: str = "exact",
+        self, rows: ArrayLike | None = None, k: int = 10, **options: Unpack[IndexKeywords]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """As `recommend`, in indices and arrays, without the cost of ids and frames.
+        """Return lists as indices and arrays, without the cost of ids and frames.
 
         Gives item indices and scores, both of shape ``(n, k)``; -1 and NaN where there are fewer candidates, and for
-        users without a training history. An index
-        is the place of an id in ``train_.users`` or ``train_.items``. Keys of ``mute`` and ``boost`` by user are
-        indices of users, too.
+        users without a training history. An index is the place of an id in ``train_.users`` or ``train_.items``.
+        Options as in `recommend`; keys of ``mute`` and ``boost`` by user are indices of users, too.
         """
         from tastespace.recommend.lists import recommend_indices
-        from tastespace.recommend.request import Request
 
-        request = Request(
-            k, exclude_seen, None, None, threads, mix, diversity, column, mute, boost, rules, profile, index=index
-        )
-        return recommend_indices(_recommender(self), rows, request)
+        return recommend_indices(_recommender(self), rows, ListOptions.from_keywords("recommend_indices", k, options))
 
+    @takes_list_options
     def recommend_to(
-        self,
-        path: str | Path,
-        users: Ids | None = None,
-        k: int = 10,
-        *,
-        exclude_seen: bool = True,
-        items: Ids | None = None,
-        filter: Filter | None = None,
-        mix: str | None = None,
-        diversity: float | None = None,
-        column: str | None = None,
-        mute: Mute | None = None,
-        boost: Boost | None = None,
-        rules: Rules | None = None,
-        profile: bool = True,
-        titles: Titles = False,
-        threads: int = 0,
-        index: str = "exact",
+        self, path: str | Path, users: Ids | None = None, k: int = 10, **options: Unpack[ListKeywords]
     ) -> int:
         """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; gives the number of rows.
 
-        Memory does not grow with the number of users. Arguments as in `recommend`. The file appears when it is
-        complete.
+        Memory does not grow with the number of users. Options as in `recommend`. The file appears when it is complete.
         """
         from tastespace.recommend.lists import recommend_to
-        from tastespace.recommend.request import Request
 
-        request = Request(
-            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles, index
-        )
-        return recommend_to(_recommender(self), path, users, request)
+        return recommend_to(_recommender(self), path, users, ListOptions.from_keywords("recommend_to", k, options))
 
     # ---- profiles ------------------------------------------------------------------------------------------
 
@@ -440,7 +372,9 @@ class InferenceMixin:
         from tastespace.recommend.explanations import explain, explanation_words
 
         if wording is not None and not words:
-            raise ParameterError("wording= chooses the sentences of words=True: give both.")
+            raise ParameterError(
+                Argument("wording"), " chooses the sentences of ", Argument("words", True), ": give both."
+            )
         found = explain(_recommender(self), user, item, k, column=column)
         return explanation_words(_recommender(self), found, wording) if words else found
 
@@ -536,29 +470,18 @@ class InferenceMixin:
 
         return cast(Self, fold_in(_recommender(self), histories, on_unknown, features))
 
+    @takes_list_options
     def recommend_for(
         self,
         histories: Histories | None = None,
         k: int = 10,
         *,
         features: Features | None = None,
-        exclude_seen: bool = True,
-        items: Ids | None = None,
-        filter: Filter | None = None,
-        on_unknown: str = "error",
-        mix: str | None = None,
-        diversity: float | None = None,
-        column: str | None = None,
-        mute: Mute | None = None,
-        boost: Boost | None = None,
-        rules: Rules | None = None,
-        titles: Titles = False,
-        threads: int = 0,
-        index: str = "exact",
+        **options: Unpack[ListKeywords],
     ) -> Frame:
-        """Recommendations for users who were not in training, from their histories or their features.
+        """Return lists of users who were not in training, from their histories or their features.
 
-        See `fold_in` for ``histories`` and ``features``, `recommend` for the rest.
+        See `fold_in` for ``histories`` and ``features``, `recommend` for the rest; these users have no stored profile.
         With ``on_unknown="popular"`` unknown items are left out and a user without any known item gets the most
         popular items; with ``"skip"`` such a user gets no rows.
 
@@ -568,24 +491,9 @@ class InferenceMixin:
         [0, 0, 1, 1]
         """
         from tastespace.recommend.fold_in import recommend_for
-        from tastespace.recommend.request import Request
 
-        request = Request(
-            k,
-            exclude_seen,
-            items,
-            filter,
-            threads,
-            mix,
-            diversity,
-            column,
-            mute,
-            boost,
-            rules,
-            titles=titles,
-            index=index,
-        )
-        return recommend_for(_recommender(self), histories, request, on_unknown, features)
+        asked = ListOptions.from_keywords("recommend_for", k, options)
+        return recommend_for(_recommender(self), histories, asked, features)
 
     def _fold_in(self: Self, histories: Interactions) -> Self | None:
         """A fitted model of the same items for the users of ``histories``; None for models without fold-in."""

@@ -7,6 +7,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -28,8 +29,9 @@ from tastespace.data.reading.tables import (
     reordered,
     stacked,
 )
-from tastespace.errors import DataError, ParameterError, require_path
+from tastespace.errors import Argument, DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
+from tastespace.models.list_options import ListOptions
 from tastespace.ranking.blocks import BlockRanker
 from tastespace.ranking.scoring import Lists, merged, require_interest_space
 from tastespace.recommend.ann import scoring_index
@@ -42,12 +44,7 @@ from tastespace.recommend.interests import (
     with_profiles,
 )
 from tastespace.recommend.mix import Mix, MixedLists, block_of, boosted_mix, resolve_mix
-from tastespace.recommend.request import (
-    Request,
-    RequestedUsers,
-    candidate_rows,
-    requested_users,
-)
+from tastespace.recommend.request import RequestedUsers, candidate_rows, requested_users
 from tastespace.recommend.rules.lists import RuledLists, apply_rules, pin_lists
 from tastespace.recommend.rules.tables import rule_tables
 
@@ -133,7 +130,7 @@ _EXACT_MIXES = ("proportional", "scaled")
 class TopKLists:
     """The lists of one request, block by block. Nothing of it changes, so threads may share one."""
 
-    def __init__(self, model: Recommender, request: Request) -> None:
+    def __init__(self, model: Recommender, request: ListOptions) -> None:
         self._model = model
         self._request = request
         self._index = scoring_index(model, request.threads, request.index)
@@ -146,12 +143,13 @@ class TopKLists:
         self._exclude_seen = request.exclude_seen
         self._mix = resolve_mix(self._index, request)
         if request.index == "ann" and self._mix.name in _EXACT_MIXES:
-            log.warning("index='ann': mix=%r needs the distances to all items; they are all compared", self._mix.name)
+            index, mix = Argument("index", "ann"), Argument("mix", self._mix.name)
+            log.warning("%s: %s needs the distances to all items; they are all compared", index, mix)
         self._boosted_mix = boosted_mix(self._mix, request)
         self._lists = self._mixed(self._mix)
         self._titles = item_titles(train.item_attributes, request.titles) if request.titles else None
 
-    def answers(self, model: Recommender, request: Request, threads: int) -> bool:
+    def answers(self, model: Recommender, request: ListOptions, threads: int) -> bool:
         """Whether these are the lists of this request, too: it is the same, and the model has learned nothing since."""
         if self._model is not model or self._index.threads != threads or self._request != request:
             return False
@@ -262,13 +260,30 @@ class TopKLists:
         return ranker.one_user_lists(train.users, train.items, self._model.has_interests)
 
     def frames(self, users: RequestedUsers) -> Iterator[pl.DataFrame]:
-        """The lists as frames: user, item, rank, score and, where the model has them, distance and interest.
+        """Return lists as frames: user, item, rank, score and, where the model has them, distance and interest.
 
-        Users that are not in the model have no rows.
+        Users that are not in the model have the most popular items with ``on_unknown="popular"``, else no rows.
         """
         known = np.flatnonzero(users.rows >= 0)
-        lists = self.blocks(users.rows[known], users.rows)
+        lists = self.blocks(users.rows[known], users.rows)  # vectors that make no sense are an error now
+        if self._request.on_unknown == "popular" and len(known) < len(users.rows):
+            return self._frames_with_popular(users)
         return self._frames(users, known, lists)
+
+    def _frames_with_popular(self, users: RequestedUsers) -> Iterator[pl.DataFrame]:
+        """Yield the frames of some users at a time, in the order of the request."""
+        # By position in the request, because a user may be in it twice; ids come in when all are in order.
+        positions, ids = pl.Series(np.arange(len(users.rows))), users.ids
+        numbered = RequestedUsers(positions, users.rows)
+        for start in range(0, len(users.rows), _USERS_AT_ONCE):
+            rows = users.rows[start : start + _USERS_AT_ONCE]
+            known, unknown = (start + np.flatnonzero(of) for of in (rows >= 0, rows < 0))
+            lists = self.blocks(users.rows[known], users.rows)
+            parts = [*self._frames(numbered, known, lists), self.popular(positions.gather(pl.Series(unknown)))]
+            found = stacked(parts)
+            found = reordered(found, np.argsort(found["user"].to_numpy(), kind="stable"))
+            named = ids.gather(found["user"].cast(pl.UInt32)).alias("user")
+            yield pl.DataFrame([named, *found.get_columns()[1:]])
 
     def _frames(self, users: RequestedUsers, known: NDArray[np.int64], blocks: Lists) -> Iterator[pl.DataFrame]:
         first = 0
@@ -336,7 +351,7 @@ class TopKLists:
         }
 
 
-def top_k_lists(model: Recommender, request: Request) -> TopKLists:
+def top_k_lists(model: Recommender, request: ListOptions) -> TopKLists:
     """The lists of a request. Those of the last plain one are kept with the model.
 
     What is asked for one user after the other is mostly the same: then only the users are new.
@@ -350,34 +365,30 @@ def top_k_lists(model: Recommender, request: Request) -> TopKLists:
     return kept
 
 
-def recommend(model: Recommender, users: Any, request: Request, on_unknown: str = "error") -> Any:
-    """`Recommender.recommend`."""
+def recommend(model: Recommender, users: Any, request: ListOptions) -> Any:
+    """Implement `Recommender.recommend`."""
     lists = top_k_lists(model, request)
-    require_on_unknown(on_unknown)
+    require_on_unknown(request.on_unknown)
     one = lists.of_one(users)
     if one is not None:
         return from_polars(one, model.train_.backend)
-    requested = requested_users(model, users, on_unknown)
+    requested = requested_users(model, users, request.on_unknown)
     if not lists.is_of(model):  # their rows would be those of other users
         lists = top_k_lists(model, request)
-    unknown = np.flatnonzero(requested.rows < 0)
-    if len(unknown) and on_unknown == "popular":
-        # By position in the request, because a user may be in it twice; ids come in when all are in order.
-        numbered = RequestedUsers(pl.Series(np.arange(len(requested.rows))), requested.rows)
-        found = stacked([*lists.frames(numbered), lists.popular(pl.Series(unknown))])
-        found = reordered(found, np.argsort(found["user"].to_numpy(), kind="stable"))
-        ids = requested.ids.gather(found["user"].cast(pl.UInt32)).alias("user")
-        return from_polars(pl.DataFrame([ids, *found.get_columns()[1:]]), model.train_.backend)
     parts = list(lists.frames(requested))
     found = stacked(parts) if parts else pl.DataFrame(schema=lists.schema(requested.id_type))
     return from_polars(found, model.train_.backend)
 
 
-def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """`Recommender.recommend_indices`."""
+def recommend_indices(
+    model: Recommender, rows: Any, request: ListOptions
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Implement `Recommender.recommend_indices`."""
     model.require_fitted()
     mute, boost = (_by_id(model, "mute", request.mute), _by_id(model, "boost", request.boost))
-    lists = top_k_lists(model, request._replace(mute=mute, boost=boost))
+    if mute is not request.mute or boost is not request.boost:
+        request = replace(request, mute=mute, boost=boost)
+    lists = top_k_lists(model, request)
     n_users = model.train_.n_users
     wanted = np.arange(n_users) if rows is None else np.asarray(rows)
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
@@ -413,14 +424,14 @@ def _by_id(model: Recommender, name: str, choice: Any) -> Any:
     return {users[int(row)]: one for row, one in choice.items()}
 
 
-def recommend_to(model: Recommender, path: str | Path, users: Any, request: Request) -> int:
-    """`Recommender.recommend_to`."""
+def recommend_to(model: Recommender, path: str | Path, users: Any, request: ListOptions) -> int:
+    """Implement `Recommender.recommend_to`."""
     path = require_path(path)
     if path.suffix not in STREAMED:
         raise ParameterError(f"{path}: expected a name that ends in {', '.join(STREAMED)}.")
     require_polars("recommend_to")
     lists = TopKLists(model, request)
-    requested = requested_users(model, users, "error")
+    requested = requested_users(model, users, request.on_unknown)
     frames = lists.frames(requested)  # a model whose vectors make no sense is an error before anything is written
     try:
         # An open file, not its name: after an error polars may still create the file that it was to write.

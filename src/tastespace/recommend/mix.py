@@ -14,7 +14,8 @@ from tastespace._util.csr import no_items, ranges
 from tastespace.data.attributes import category_column, require_category_column
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, Call, ParameterError, nearest
+from tastespace.models.list_options import ListOptions
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.blocks import Block, BlockRanker
 from tastespace.ranking.interests import InterestRanker
@@ -28,7 +29,6 @@ from tastespace.ranking.scoring import (
     merged,
 )
 from tastespace.recommend.interests import InterestChoices, is_given
-from tastespace.recommend.request import Request
 from tastespace.recommend.rerank._algorithms import CategorySets, calibrated_lists, pool_relevance
 from tastespace.recommend.rerank.pools import PoolReranker
 
@@ -72,13 +72,13 @@ def mixes_of(index: ScoringIndex) -> list[str]:
     return found
 
 
-def resolve_mix(index: ScoringIndex, request: Request) -> Mix:
+def resolve_mix(index: ScoringIndex, request: ListOptions) -> Mix:
     """The mix of a request, with what it leaves open filled in; what the model does not have is an error."""
     mix, diversity, column, boosted = request.mix, request.diversity, request.column, is_given(request.boost)
     if mix is None and diversity is None and column is None and not boosted:
         return PLAIN
     if mix is not None and mix not in MIXES:
-        raise ParameterError(f"mix={mix!r}: expected one of {', '.join(MIXES)}.{nearest(mix, MIXES)}")
+        raise ParameterError(Argument("mix", mix), f": expected one of {', '.join(MIXES)}.{nearest(mix, MIXES)}")
     check_diversity(diversity)
     if mix is None and column is None and not boosted and diversity == 0:
         return PLAIN
@@ -86,23 +86,40 @@ def resolve_mix(index: ScoringIndex, request: Request) -> Mix:
         mix = _default(index, column, boosted)
     if mix == "nearest" and diversity:
         raise ParameterError(
-            f"mix='nearest' is the plain list, which has no diversity={diversity!r}. Choose another mix "
-            f"({_listed(index, without='nearest')}), or leave mix out."
+            Argument("mix", "nearest"),
+            " is the plain list, which has no ",
+            Argument("diversity", diversity),
+            f". Choose another mix ({_listed(index, without='nearest')}), or leave mix out.",
         )
     if column is not None and mix != "calibrated":
-        raise ParameterError(f"column={column!r} belongs to mix='calibrated', given mix={mix!r}.")
+        raise ParameterError(
+            Argument("column", column),
+            " belongs to ",
+            Argument("mix", "calibrated"),
+            ", given ",
+            Argument("mix", mix),
+            ".",
+        )
     by_weight = mix == "proportional" or (mix == "calibrated" and column == BY_INTEREST)
     if boosted and not by_weight:
         raise ParameterError(
-            f"boost= multiplies the weights of interests, which mix={mix!r} does not use. Use mix='proportional', or "
-            "mix='calibrated' with column='interest'."
+            Argument("boost"),
+            " multiplies the weights of interests, which ",
+            Argument("mix", mix),
+            " does not use. Use ",
+            Argument("mix", "proportional"),
+            ", or ",
+            Argument("mix", "calibrated"),
+            " with ",
+            Argument("column", BY_INTEREST),
+            ".",
         )
     _require_supported(index, mix, column)
     strength = 1.0 if diversity is None else float(diversity)
     return PLAIN if mix == "nearest" or strength == 0 else Mix(mix, strength, column)
 
 
-def boosted_mix(mix: Mix, request: Request) -> Mix:
+def boosted_mix(mix: Mix, request: ListOptions) -> Mix:
     """The mix for users whose profile boosts an interest: proportional where the request asks for nothing else."""
     free = request.mix is None and request.diversity is None and request.column is None
     return Mix("proportional", 1.0) if free and mix == PLAIN else mix
@@ -114,7 +131,8 @@ def check_diversity(diversity: Any) -> None:
         return
     if not isinstance(diversity, Real) or isinstance(diversity, bool) or not 0 <= float(diversity) <= 1:
         raise ParameterError(
-            f"diversity={diversity!r}: expected a number from 0 (the plain list) to 1 (the mix in its pure form)."
+            Argument("diversity", diversity),
+            ": expected a number from 0 (the plain list) to 1 (the mix in its pure form).",
         )
 
 
@@ -128,9 +146,11 @@ def _default(index: ScoringIndex, column: str | None, boosted: bool) -> str:
     if _has_categories(index):
         return "calibrated"
     raise ParameterError(
-        f"diversity= needs several interests per user or categories of items: {type(index.model).__name__} does not "
-        "have the former, and no item attribute looks like categories. Use a model with interests, such as DPCML, or "
-        "build the Interactions with item_attributes=."
+        Argument("diversity"),
+        f" needs several interests per user or categories of items: {type(index.model).__name__} does not have the "
+        "former, and no item attribute looks like categories. Use a model with interests, such as DPCML, or ",
+        Call("build the Interactions with item_attributes="),
+        ".",
     )
 
 
@@ -139,25 +159,35 @@ def _require_supported(index: ScoringIndex, mix: str, column: str | None) -> Non
     if mix == "scaled" and (index.space is None or index.space.metric != "l2"):
         by = "inner products" if index.space is not None else "other scores than distances"
         raise ParameterError(
-            f"mix='scaled' divides squared distances, and {name} ranks by {by}. Its mixes are {_listed(index)}."
+            Argument("mix", "scaled"),
+            f" divides squared distances, and {name} ranks by {by}. Its mixes are {_listed(index)}.",
         )
     if index.interest_space is None and (mix == "proportional" or column == BY_INTEREST):
-        how = f"mix={mix!r}" + (f" with column={column!r}" if column else "")
         raise ParameterError(
-            f"{how} needs interests, and {name} has no vectors, so its users have none. Its mixes are {_listed(index)}."
+            Argument("mix", mix),
+            *((" with ", Argument("column", column)) if column else ()),
+            f" needs interests, and {name} has no vectors, so its users have none. Its mixes are {_listed(index)}.",
         )
     if mix != "calibrated" or column == BY_INTEREST:
         return
     attributes = index.model.popularity_source.item_attributes
     if column is None and not _has_categories(index):
-        instead = (
-            "Use mix='proportional' or column='interest', which need none, or build the Interactions with "
-            "item_attributes=."
+        instead: list[str | Argument] = (
+            [
+                "Use ",
+                Argument("mix", "proportional"),
+                " or ",
+                Argument("column", BY_INTEREST),
+                ", which need none, or ",
+                Call("build the Interactions with item_attributes="),
+            ]
             if index.interest_space is not None
-            else "Build the Interactions with item_attributes=."
+            else [Call("Build the Interactions with item_attributes=")]
         )
-        raise ParameterError(f"mix='calibrated' needs categories of items, and there are none. {instead}")
-    require_category_column(attributes, column, purpose="mix='calibrated'", argument="column")
+        raise ParameterError(
+            Argument("mix", "calibrated"), " needs categories of items, and there are none. ", *instead, "."
+        )
+    require_category_column(attributes, column, purpose=Argument("mix", "calibrated"), argument="column")
 
 
 def _has_categories(index: ScoringIndex) -> bool:

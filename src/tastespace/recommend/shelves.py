@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from tastespace._util.checks import require_k
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import from_polars
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.models.base import Recommender
-from tastespace.models.inference import Filter
+from tastespace.models.list_options import Filter
 from tastespace.recommend.interests import (
     InterestChoices,
     UserInterests,
@@ -384,5 +384,7 @@ def _checked(
         require_k(length)
     require_interests(k if isinstance(k, Mapping) else (), view.n_interests)
     if not isinstance(merge, Real) or not merge > 0:
-        raise ParameterError(f"merge={merge!r}: expected the overlap from which interests share a shelf, above 0.")
+        raise ParameterError(
+            Argument("merge", merge), ": expected the overlap from which interests share a shelf, above 0."
+        )
     return lengths, checked_mute(mute, view.n_interests), checked_boost(boost, view.n_interests)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tastespace.errors import ParameterError, nearest, require_path
+from tastespace.errors import Argument, ParameterError, nearest, require_path
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -103,7 +103,9 @@ class Wording:
     def __init__(self, templates: Templates | None = None) -> None:
         given = ENGLISH if templates is None else templates
         if not isinstance(given, Mapping):
-            raise ParameterError(f"wording={given!r}: expected a Wording, a dict of templates or the name of a file.")
+            raise ParameterError(
+                Argument("wording", given), ": expected a Wording, a dict of templates or the name of a file."
+            )
         self._plural = _checked_plural(given.get("plural", "english"))
         _require_keys("the wording", given, [key for key in ENGLISH if key != "plural"], optional=("plural",))
         self.templates: dict[str, str | dict[str, str]] = {"plural": self._plural}
