@@ -76,6 +76,8 @@ def lazy_group(commands: list[LazyCommand]) -> type[TyperGroup]:
 _CALLS = {
     "model.interests(user)": "tastespace interests MODEL USER",
     "model.unmute": "--unmute",
+    "recommend(on_unknown='popular')": "tastespace recommend --on-unknown popular",
+    "recommend_for": "tastespace recommend --history",
     "model.set_item_attributes": "tastespace attributes",
     "Build the Interactions with item_attributes=": "Give item attributes: tastespace attributes MODEL FILE",
     "build the Interactions with item_attributes=": "give item attributes: tastespace attributes MODEL FILE",

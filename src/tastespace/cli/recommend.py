@@ -39,6 +39,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import to_polars
 from tastespace.errors import ParameterError
 from tastespace.models import Recommender
+from tastespace.models.list_options import ListKeywords
 from tastespace.recommend.lists import STREAMED
 from tastespace.recommend.rerank.reranked import rerank as rerank_lists
 from tastespace.recommend.rules.rules import Rules
@@ -124,16 +125,18 @@ def recommend(
     if text != TextFlags() and features is None and not history_file:
         raise ParameterError("--delimiter and --encoding are for the files of --features and --history-file.")
     given_histories = read_histories(history or [], history_file or [], text)
-    options: dict[str, Any] = {
-        "filter": filter,
-        "items": parse_ids(train.items, items) if items else None,
+    options: ListKeywords = {
         "exclude_seen": not include_seen,
+        "items": parse_ids(train.items, items) if items else None,
+        "filter": filter,
+        "on_unknown": on_unknown,
         "mix": mix,
         "diversity": diversity,
         "column": column,
         "mute": mute,
         "boost": by_interest("--boost", boost or [], float, "2=1.5"),
         "rules": None if rules is None else _read_rules(rules, train),
+        "profile": not no_profile,
         "threads": threads,
         "index": index,
     }
@@ -152,9 +155,8 @@ def recommend(
         raise ParameterError("give user ids, --history or --features, not several of them.")
     all_users = not users and not given_histories and features is None
     if out is not None and all_users and rerank is None and format is Format.auto and out.suffix in STREAMED:
-        opened.recommend_to(
-            out, k=k, profile=not no_profile, titles=shown_titles, **options
-        )  # block by block: all lists may not fit into memory
+        options["titles"] = shown_titles
+        opened.recommend_to(out, k=k, **options)  # block by block: all lists may not fit into memory
         return
     n = k if rerank is None else max(k, pool)
     histories = [parse_known(train.items, one, on_unknown) for one in given_histories]
@@ -170,11 +172,11 @@ def recommend(
     if user_features is not None and rerank is not None:
         opened, user_features = opened.fold_in(features=user_features), None
     if user_features is not None:
-        found = opened.recommend_for(None, n, features=user_features, on_unknown=on_unknown, **options)
+        found = opened.recommend_for(None, n, features=user_features, **options)
     elif histories:
-        found = opened.recommend_for(histories, n, on_unknown=on_unknown, **options)
+        found = opened.recommend_for(histories, n, **options)
     else:
-        found = opened.recommend(wanted, n, on_unknown=on_unknown, profile=not no_profile, **options)
+        found = opened.recommend(wanted, n, **options)
     if rerank is not None:
         found = rerank_lists(found, opened, rerank, k, weight)
     frame = to_polars(found)[0]

@@ -32,7 +32,7 @@ from tastespace.data.reading.tables import (
     stacked,
     to_polars,
 )
-from tastespace.errors import Argument, DataError, ParameterError
+from tastespace.errors import Argument, Call, DataError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.list_options import ListOptions
 from tastespace.recommend.lists import TopKLists
@@ -53,7 +53,9 @@ def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: A
     if len(empty):
         raise DataError(
             f"{len(empty):,} histories hold no item of the model, the first is that of {empty[0]!r}. Leave "
-            "them out, or call recommend_for with ",
+            "them out, or call ",
+            Call("recommend_for"),
+            " with ",
             Argument("on_unknown", "popular"),
             ".",
         )

@@ -18,6 +18,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import from_polars
 from tastespace.errors import (
     Argument,
+    Call,
     DataError,
     ParameterError,
     UnknownIdError,
@@ -134,9 +135,11 @@ def _without_history(
         f"{len(rows)} of {n_requested} users have no interactions in the training data, the first is "
         f"{train.users[int(rows[0])]!r}: cold-start users, of whom the model has learned nothing. ",
         *advice,
-        " For lists of the most popular items give ",
-        Argument("on_unknown", "popular"),
-        "; recommend_for makes lists from a history.",
+        " ",
+        Call("recommend(on_unknown='popular')"),
+        " gives them the most popular items, ",
+        Call("recommend_for"),
+        " lists from a history.",
     )
 
 
