@@ -1,4 +1,4 @@
-"""The `tastespace` command: puts the sub-commands together and turns our own errors into one clear line."""
+"""The `tastespace` command: registers the sub-commands and prints errors of the library as one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a command in the help; the command itself is imported when its arguments are read."""
+    """Placeholder of a command in the help; the command itself is imported when its arguments are read."""
 
     def __init__(self, target: str, example: str, summary: str) -> None:
         """``target`` is ``module:name`` in `tastespace.cli`: a function, or a Typer app with commands of its own."""
@@ -40,7 +40,7 @@ class LazyCommand(TyperCommand):
         super().__init__(name=example.split()[0], help=summary, callback=None)
 
     def load(self) -> Any:
-        """The command itself."""
+        """Import the command itself."""
         module, _, name = self.target.partition(":")
         found = getattr(import_module(f"tastespace.cli.{module}"), name)
         if isinstance(found, typer.Typer):
@@ -55,12 +55,12 @@ class LazyCommand(TyperCommand):
         return made
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the command itself, which then runs."""
+        """Return the context of the command itself, which then runs."""
         return self.load().make_context(info_name, args, parent, **extra)
 
 
 def lazy_group(commands: list[LazyCommand]) -> type[TyperGroup]:
-    """A group of these commands in this order, for ``typer.Typer(cls=...)``."""
+    """Return a group of these commands in this order, for ``typer.Typer(cls=...)``."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **settings: Any) -> None:
@@ -156,7 +156,7 @@ def errors_in_flags(command: Callable[..., None], flags: Mapping[str, str]) -> C
     return run
 
 
-# Each command: where it is, an example, and the first line of its docstring. In the order of the help.
+# Each command: its function, an example, and the first line of its docstring. In the order of the help.
 COMMANDS = [
     LazyCommand(
         "demo:demo", "demo --dataset ml-100k",
@@ -172,14 +172,14 @@ COMMANDS = [
     ),
     LazyCommand(
         "recommend:recommend", "recommend shop.model ann bob -k 5 --format json",
-        "The best items for some users, for all, or for users who are not in the model.",
+        "Recommend items to some users, to all, or to users who are not in the model.",
     ),
     LazyCommand(
-        "recommend:shelves", "shelves shop.model ann", "A row of items for each of a user's interests."
+        "recommend:shelves", "shelves shop.model ann", "Show a row of items for each of a user's interests."
     ),
     LazyCommand(
         "recommend:interests", "interests shop.model ann",
-        "A user's interests: weight, label, past items and nearest items of each.",
+        "Show a user's interests: weight, label, past items and nearest items of each.",
     ),
     LazyCommand(
         "recommend:taste_map", "map shop.model ann --out map.svg",
@@ -190,9 +190,9 @@ COMMANDS = [
         "Write a page of some users that needs no server: shelves, map, sliders and explanations in one file.",
     ),
     LazyCommand(
-        "recommend:explain", "explain shop.model ann jam", "Why an item has its rank for a user.",
+        "recommend:explain", "explain shop.model ann jam", "Explain the rank of an item for a user.",
     ),
-    LazyCommand("recommend:similar", "similar shop.model jam", "Items like an item, or users like a user."),
+    LazyCommand("recommend:similar", "similar shop.model jam", "List items like an item, or users like a user."),
     LazyCommand(
         "serve:serve", "serve shop.model --port 8000",
         "Serve a saved model over HTTP: lists, shelves, explanations, feedback, and a page at /.",
@@ -203,7 +203,7 @@ COMMANDS = [
     ),
     LazyCommand(
         "saved_model:profile", "profile shop.model ann --mute 2 --boost 1=2",
-        "What a user has muted and boosted for good: show it, or change it in the model file.",
+        "Show the interests that a user has muted and boosted in the saved model, or change them.",
     ),
     LazyCommand(
         "saved_model:attributes", "attributes shop.model items.parquet --id sku",
@@ -215,13 +215,13 @@ COMMANDS = [
     ),
     LazyCommand(
         "saved_model:evaluate", "evaluate shop.model later.parquet --user who --item what",
-        "How well a saved model ranks held-out interactions; accuracy is given as fractions from 0 to 1.",
+        "Evaluate a saved model on held-out interactions; accuracy is given as fractions from 0 to 1.",
     ),
     LazyCommand(
         "saved_model:export", "export shop.model vectors --kind parquet",
         "Write item and user vectors for a vector index or database.",
     ),
-    LazyCommand("saved_model:inspect", "inspect shop.model --verify", "What is in a model file."),
+    LazyCommand("saved_model:inspect", "inspect shop.model --verify", "Describe a model file."),
     LazyCommand(
         "run:run", "run --dataset steam-200k --method apa+dihars --json result.json",
         "Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper.",
@@ -346,7 +346,7 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def _interrupted_message(leaving: BaseException) -> str:
-    """What the command has said of its files (the text of its KeyboardInterrupt), or that nothing is half written."""
+    """Return the note of the command on its files (the text of its KeyboardInterrupt), or that none is half written."""
     cause: BaseException | None = leaving
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__cause__ or cause.__context__
@@ -395,7 +395,7 @@ def _leave_quietly() -> None:
 
 
 def _drop_output() -> None:
-    """What standard output could not take is not tried again at exit."""
+    """Discard the output that standard output could not take, so that it is not tried again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -118,7 +118,7 @@ def recommend(
         str, typer.Option(help="exact: compare all items; ann: search near each interest (tastespace index).")
     ] = "exact",
 ) -> None:
-    """The best items for some users, for all, or for users who are not in the model."""
+    """Recommend items to some users, to all, or to users who are not in the model."""
     opened = open_model(model)
     train = opened.train_
     text = TextFlags(delimiter, encoding=encoding)
@@ -228,7 +228,7 @@ def shelves(
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
-    """A row of items for each of a user's interests."""
+    """Show a row of items for each of a user's interests."""
     opened = open_model(model)
     user_id = parse_ids(opened.train_.users, [user])[0]
     n_interests = len(to_polars(opened.interests(user_id, 1))[0])
@@ -275,7 +275,7 @@ def interests(
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
-    """A user's interests: weight, label, past items and nearest items of each."""
+    """Show a user's interests: weight, label, past items and nearest items of each."""
     opened = open_model(model)
     frame = to_polars(opened.interests(parse_ids(opened.train_.users, [user])[0], k, column=column))[0]
     if is_table_output(format, out):
@@ -307,7 +307,7 @@ def explain(
     wording: _Wording = None,
     format: _Format = Format.auto,
 ) -> None:
-    """Why an item has its rank for a user."""
+    """Explain the rank of an item for a user."""
     opened = open_model(model)
     train = opened.train_
     user_id, item_id = parse_ids(train.users, [user])[0], parse_ids(train.items, [item])[0]
@@ -339,7 +339,7 @@ def similar(
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
-    """Items like an item, or users like a user."""
+    """List items like an item, or users like a user."""
     opened = open_model(model)
     train = opened.train_
     if users:

@@ -46,7 +46,7 @@ class InferenceMixin:
     """Recommendations, shelves, explanations, neighbors, fold-in and files of a fitted model."""
 
     has_interests: bool = False
-    """Whether users have several vectors, so that a recommendation matches one of several interests."""
+    """True where users have several vectors, so that a recommendation matches one of several interests."""
     _profiles: Profiles | None = None
     _stored_index: StoredIndex | None = None
     """The index file of the directory that the model was loaded from."""
@@ -54,10 +54,10 @@ class InferenceMixin:
     """`MappedFile` of each file that the arrays of a loaded model stay in."""
 
     _kept_lists: Any = None
-    """What answered the last plain request, `recommend.topk.TopKLists`; not part of copies and files."""
+    """Lists of the last plain request, `recommend.lists.TopKLists`; not part of copies and files."""
 
     _kept_space: VectorSpace | None = None
-    """What `vectors` gave last; not part of copies and files."""
+    """Last result of `vectors`; not part of copies and files."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_kept_lists", "_kept_space")}
@@ -66,24 +66,24 @@ class InferenceMixin:
     _callbacks: Sequence[Any] = ()
 
     def _fit_on_cluster(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        """`fit` on the cluster that it was given."""
+        """Fit on the cluster that `fit` was given."""
         from tastespace.cluster.fit import fit_on_cluster
 
         fit_on_cluster(self, train, valid, self._cluster, progress, self._callbacks)
 
     @property
     def supports_fold_in(self) -> bool:
-        """Whether `fold_in` and `recommend_for` accept the histories of users who were not in training."""
+        """True where `fold_in` and `recommend_for` accept the histories of users who were not in training."""
         return type(self)._fold_in is not InferenceMixin._fold_in
 
     @property
     def supports_cold_start(self) -> bool:
-        """Whether `fold_in` and `recommend_for` accept ``features`` of users who have no history."""
+        """True where `fold_in` and `recommend_for` accept ``features`` of users who have no history."""
         return type(self)._fold_in_with is not InferenceMixin._fold_in_with
 
     @property
     def supports_partial_fit(self) -> bool:
-        """Whether the model has ``partial_fit``, which goes on learning from more data."""
+        """True where the model has ``partial_fit``, which continues training with more data."""
         return hasattr(self, "partial_fit")
 
     # ---- lists ---------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class InferenceMixin:
         Args:
             users: User ids, one id, or None for all users.
             k: Items per user.
-            exclude_seen: Leave out what the user had in training.
+            exclude_seen: Leave out the items that the user had in training.
             items: Recommend only among these item ids.
             filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"`` (SQL),
                 a polars expression, or a function from the frame of attributes to one true or false per item. Or
@@ -136,12 +136,12 @@ class InferenceMixin:
             boost: Factors for the weights of interests, ``{0: 2.0}`` or ``{"ann": {0: 2.0}}``. Implies
                 ``mix="proportional"``; with ``diversity=0`` it changes nothing.
             rules: `tastespace.Rules`: limits per brand, pinned items, stock, new items and others.
-            profile: Apply what `mute` and `boost` have stored for the users. Stored boosts are used by the mixes that
+            profile: Apply the profiles that `mute` and `boost` have stored. Stored boosts are used by the mixes that
                 use weights of interests, and give users who have some a proportional list where no mix is asked for.
             titles: Add a column ``title``, from the item attribute title or name, or from the one named here.
             threads: 0 means all cores.
             index: ``"exact"`` compares a user with all items. ``"ann"`` looks near each of the user's vectors only, for
-                catalogs of hundreds of thousands of items: see `build_index`. What it finds has its exact score.
+                catalogs of hundreds of thousands of items: see `build_index`. Its items have exact scores.
 
         >>> from tastespace import CML, DPCML, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -185,7 +185,7 @@ class InferenceMixin:
 
     @property
     def profiles(self) -> Profiles:
-        """What users have muted and boosted for good, by user id: see `mute`."""
+        """Stored interests that users have muted and boosted, by user id: see `mute`."""
         if self._profiles is None:
             self._profiles = Profiles()
         return self._profiles
@@ -193,10 +193,10 @@ class InferenceMixin:
     def mute(self: Self, user: Hashable, interests: int | Iterable[int] | Shelf) -> Self:
         """Leave items nearest to these interests out of all lists and shelves of a user from now on.
 
-        Numbers are those of the column ``interest`` of lists; a `Shelf` stands for all of its interests. What was muted
-        before stays muted, and one interest must be left. Profiles are saved with the model. `fit` drops them, because
-        it numbers interests anew; ``partial_fit`` keeps the vectors that exist, so it keeps profiles too. Users that
-        are folded in have none.
+        Numbers are those of the column ``interest`` of lists; a `Shelf` stands for all of its interests. Interests
+        muted before stay muted, and one interest must be left. Profiles are saved with the model. `fit` drops them,
+        because it numbers interests anew; ``partial_fit`` keeps the vectors that exist, so it keeps profiles too.
+        Users that are folded in have none.
 
         >>> from tastespace import DPCML, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -212,7 +212,7 @@ class InferenceMixin:
         return self
 
     def unmute(self: Self, user: Hashable, interests: int | Iterable[int] | Shelf) -> Self:
-        """Take back what `mute` has stored of these interests of a user."""
+        """Show these interests of a user again."""
         from tastespace.recommend.interests import unmute
 
         unmute(_recommender(self), user, interests)
@@ -229,7 +229,7 @@ class InferenceMixin:
         return self
 
     def clear_profile(self: Self, user: Hashable) -> Self:
-        """Forget what a user has muted and boosted."""
+        """Delete the stored profile of a user."""
         from tastespace.recommend.interests import clear
 
         clear(_recommender(self), user)
@@ -240,7 +240,7 @@ class InferenceMixin:
     def set_item_attributes(self: Self, attributes: IntoFrame, id: str = "item") -> Self:
         """Replace the attributes of the items (titles, categories, stock, ...) without a new fit.
 
-        What is learned stays as it is; titles, labels, filters, rules and calibrated lists follow the new attributes at
+        The learned parameters stay; titles, labels, filters, rules and calibrated lists follow the new attributes at
         once, and so does ``balance`` by categories. Items without a row have nulls, rows of other items are not used.
 
         Args:
@@ -296,7 +296,7 @@ class InferenceMixin:
                 same; else its name is "because you took X and Y".
             wording: Templates of such names: a `tastespace.Wording`, a dict, or the name of a TOML file.
             rules: `tastespace.Rules`, which hold on each shelf; a pinned item is on the shelf of its interest.
-            profile: Apply what `mute` and `boost` have stored for the user.
+            profile: Apply the profile that `mute` and `boost` have stored.
         """
         from tastespace.recommend.shelves import shelves
 
@@ -350,7 +350,7 @@ class InferenceMixin:
         words: bool = False,
         wording: WordingLike = None,
     ) -> Explanation | str:
-        """Why an item has its rank among what the user does not have.
+        """Explain the rank of an item among those that the user does not have.
 
         From models with vectors: the interest that the item matches, its distance, its rank if the user did not have
         that interest, and the k past items nearest to it. From models whose scores are sums over past items (EASE,
@@ -384,7 +384,7 @@ class InferenceMixin:
         """A widget for notebooks: shelves, the map of the catalog, sliders and explanations (the `notebook` extra).
 
         Args:
-            user: Who is shown first; others can be searched for.
+            user: User who is shown first; others can be searched for.
             compare: Another model of the same items, whose list can be shown beside.
 
         >>> from tastespace import DPCML, synthetic
@@ -411,7 +411,7 @@ class InferenceMixin:
         Args:
             path: An .html file.
             users: User ids; None: ``n_users`` whose past is spread over several interests.
-            n_users: How many, where no users are named.
+            n_users: Number of users, where none are named.
             compare: Another model of the same users, whose list is shown beside.
 
         >>> import tempfile
@@ -508,7 +508,7 @@ class InferenceMixin:
 
     @property
     def keeps_interests(self) -> bool:
-        """Whether users of the model keep their interests, and the numbers of these, when they have more past items."""
+        """True where users of the model keep their interests and their numbers when they have more past items."""
         return False
 
     def _fold_in_with(self: Self, histories: Interactions, features: Any) -> Self | None:
@@ -601,9 +601,9 @@ class InferenceMixin:
         `tastespace.recommend.stores.open_store` opens a store later, without the model.
 
         Args:
-            address: Where to write.
-            replace: Whether vectors of another dimension or metric under the same name may be replaced; vectors of the
-                same kind always are, tables that this library did not write never.
+            address: Address of the database.
+            replace: True replaces vectors of another dimension or metric under the same name; vectors of the same kind
+                are always replaced, tables that this library did not write never.
 
         >>> import tempfile
         >>> from tastespace import DPCML, synthetic
@@ -620,12 +620,12 @@ class InferenceMixin:
 
 
 def load_if_path(model: Any) -> Any:
-    """The saved model at ``model`` if that is a path, else ``model`` itself."""
+    """Return the saved model at ``model`` if that is a path, else ``model`` itself."""
     from tastespace.store import load
 
     return load(model) if isinstance(model, (str, Path)) else model
 
 
 def _recommender(model: InferenceMixin) -> Recommender:
-    """The model as what it is: only `Recommender`, which this module cannot import, has this mixin."""
+    """Return the model with the type `Recommender`, the only class with this mixin; this module cannot import it."""
     return cast("Recommender", model)

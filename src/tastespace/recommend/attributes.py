@@ -14,7 +14,7 @@ from tastespace.models.base import Recommender
 
 
 def set_item_attributes(model: Recommender, attributes: Any, id: str) -> None:
-    """`Recommender.set_item_attributes`."""
+    """Implement `Recommender.set_item_attributes`."""
     model.require_fitted()
     frame, _ = to_polars(attributes)
     if id not in frame.columns:

@@ -1,4 +1,4 @@
-"""A user's interests: past items of each, what a request mutes and boosts, and profiles that keep that."""
+"""A user's interests: past items of each, interests that a request mutes and boosts, and stored profiles."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class UserInterests:
 
     @property
     def n_interests(self) -> int:
-        """How many vectors the user has."""
+        """Number of the user's vectors."""
         return len(self.past_scores)
 
     @cached_property
@@ -90,7 +90,7 @@ def user_interests(model: Recommender, user: Any, what: str) -> UserInterests:
 
 
 def interest_names(view: UserInterests, titles_at: Callable[[NDArray[np.int32]], list[Any]]) -> list[str]:
-    """By categories where they fit, else by past items; no name twice, and the same whatever is filtered or muted.
+    """Return names of interests: categories where they fit, else past items; unique, and independent of filters.
 
     Args:
         view: The user's interests.
@@ -107,7 +107,7 @@ def interest_names(view: UserInterests, titles_at: Callable[[NDArray[np.int32]],
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What a request says about a user's interests: which to leave out (mute), which to show more of (boost).
+# Interests that a request leaves out (mute) and shows more of (boost).
 
 MOST_BOOST = 1e6
 """The largest factor of an interest; sums of larger ones would lose the other interests, or overflow."""
@@ -122,16 +122,16 @@ class InterestChoices:
 
 
 NO_CHOICES = InterestChoices()
-"""Of requests that say nothing about interests, for users without a profile."""
+"""Choices of requests without ``mute`` and ``boost``, for users without a profile."""
 
 
 def is_given(choice: Any) -> bool:
-    """Whether ``mute`` or ``boost`` says anything."""
+    """Return True where ``mute`` or ``boost`` names an interest."""
     return choice is not None and (not hasattr(choice, "__len__") or len(choice) > 0)
 
 
 def is_by_user(name: str, choice: Any) -> bool:
-    """Whether ``mute`` or ``boost`` is a mapping from users to their choices, rather than the choice of one."""
+    """Return True where ``mute`` or ``boost`` maps users to their choices, rather than being the choice of one."""
     if not isinstance(choice, Mapping):
         return False
     return name == "mute" or any(isinstance(one, Mapping) for one in choice.values())
@@ -249,11 +249,11 @@ def _by_row(users: IdMap, name: str, choice: Any, example: Any, requested: NDArr
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Changes of profiles: what a user mutes and boosts for good, checked against the user's interests.
+# Changes of stored profiles, checked against the user's interests.
 
 
 def mute(model: Recommender, user: Any, interests: Any) -> None:
-    """`Recommender.mute`."""
+    """Implement `Recommender.mute`."""
     key, n_interests, profile = _of(model, user)
     muted = profile.muted | checked_mute(interests, n_interests, f"user {key!r}")
     if len(muted) >= n_interests:
@@ -267,7 +267,7 @@ def mute(model: Recommender, user: Any, interests: Any) -> None:
 
 
 def unmute(model: Recommender, user: Any, interests: Any) -> None:
-    """`Recommender.unmute`."""
+    """Implement `Recommender.unmute`."""
     key, n_interests, profile = _of(model, user)
     taken_back = checked_mute(interests, n_interests + 1, f"user {key!r}")  # here all of them may be named
     checked_mute([x for x in taken_back if x >= n_interests], n_interests, f"user {key!r}")
@@ -275,14 +275,14 @@ def unmute(model: Recommender, user: Any, interests: Any) -> None:
 
 
 def boost(model: Recommender, user: Any, factors: Any) -> None:
-    """`Recommender.boost`."""
+    """Implement `Recommender.boost`."""
     key, n_interests, profile = _of(model, user)
     boosts = {**profile.boosts, **checked_boost(factors, n_interests, f"user {key!r}")}
     model.profiles.put(key, Profile(profile.muted, {x: boosts[x] for x in sorted(boosts) if boosts[x] != 1}))
 
 
 def clear(model: Recommender, user: Any) -> None:
-    """`Recommender.clear_profile`."""
+    """Implement `Recommender.clear_profile`."""
     model.require_fitted()
     model.profiles.put(model.train_.users[row_of(model.train_.users, user)], Profile())
 

@@ -128,7 +128,7 @@ _EXACT_MIXES = ("proportional", "scaled")
 
 
 class TopKLists:
-    """The lists of one request, block by block. Nothing of it changes, so threads may share one."""
+    """Lists of one request, block by block. It is immutable, so threads may share it."""
 
     def __init__(self, model: Recommender, request: ListOptions) -> None:
         self._model = model
@@ -150,7 +150,7 @@ class TopKLists:
         self._titles = item_titles(train.item_attributes, request.titles) if request.titles else None
 
     def answers(self, model: Recommender, request: ListOptions, threads: int) -> bool:
-        """Whether these are the lists of this request, too: it is the same, and the model has learned nothing since."""
+        """Return True where these are the lists of this request: its options are equal and the model is unchanged."""
         if self._model is not model or self._index.threads != threads or self._request != request:
             return False
         then, now = self._index.space, model.vectors()
@@ -163,14 +163,14 @@ class TopKLists:
         )
 
     def is_of(self, model: Recommender) -> bool:
-        """Whether rows of users and items are those of this model; another thread may have fitted it again."""
+        """Return True where rows are those of this model, which another thread may have fitted again."""
         return self._index.train is model.train_
 
     def _mixed(self, mix: Mix) -> MixedLists:
         return MixedLists(self._index, mix, self._k, exclude_seen=self._exclude_seen, candidates=self._candidates)
 
     def blocks(self, rows: NDArray[np.int32], requested: NDArray[np.int32] | None = None) -> Lists:
-        """The lists of the users at these rows; ``requested`` are rows too, -1 for those not in the model."""
+        """Return the lists of the users at these rows; ``requested`` are rows too, -1 for those not in the model."""
         choices = self._choices(rows if requested is None else requested)
         if choices is NO_CHOICES:
             return self._plain(rows)
@@ -185,7 +185,7 @@ class TopKLists:
         return itertools.chain.from_iterable(self._part(part, choices, np.isin(part, boosted)) for part in parts)
 
     def _part(self, rows: NDArray[np.int32], choices: InterestChoices, boosted: NDArray[np.bool_]) -> Lists:
-        """The lists of some users, of whom those with boosts have another mix."""
+        """Yield the lists of some users, of whom those with boosts have another mix."""
         here = set(rows.tolist())
         own = InterestChoices(
             {row: one for row, one in choices.muted.items() if row in here},
@@ -208,11 +208,11 @@ class TopKLists:
 
     @cached_property
     def _plain(self) -> Callable[[NDArray[np.int32]], Lists]:
-        """From rows of users to their lists, where nobody has muted or boosted interests."""
+        """Function from rows of users to their lists, where no user has muted or boosted interests."""
         return self._ruled(self._lists, NO_CHOICES)
 
     def _ruled(self, lists: MixedLists, choices: InterestChoices) -> Callable[[NDArray[np.int32]], Lists]:
-        """From rows of users to their lists, under the rules where there are any."""
+        """Return a function from rows of users to their lists, under the rules where there are any."""
         excluded = lists.excluded(choices)
         lister = lists.lister(choices, excluded)
         if self._tables is None or not self._tables.reorders:
@@ -220,7 +220,7 @@ class TopKLists:
         return RuledLists(self._index, self._tables, self._k, lister, excluded, self._candidates).blocks
 
     def _choices(self, requested: NDArray[np.int32]) -> InterestChoices:
-        """What request and profiles say of interests; ``requested`` are rows of users, -1: not in the model."""
+        """Return interests muted and boosted by request and profiles; ``requested``: rows of users, -1 for unknown."""
         asked = is_given(self._request.mute) or is_given(self._request.boost)
         stored = self._model.profiles if self._request.profile else None
         profiles = stored.by_row(self._model.train_.users, requested) if stored else {}
@@ -232,9 +232,10 @@ class TopKLists:
         return with_profiles(found, profiles, offsets, users)
 
     def of_one(self, user: Any) -> pl.DataFrame | None:
-        """The frame of one user, where a kernel gives it in one call.
+        """Return the frame of one user where a kernel gives it in one call.
 
-        None where it does not, or there is something to say of the user: then `frames` answers.
+        None where it cannot: for unknown users, users without a history, and options that the kernel does not have.
+        `frames` covers these.
         """
         model, lists = self._model, self._one_user_lists
         users = self._index.train.users  # not those of a model that another thread has fitted since
@@ -248,7 +249,7 @@ class TopKLists:
 
     @cached_property
     def _one_user_lists(self) -> _native.OneUserLists | None:
-        """For lists by score alone."""
+        """Kernel for lists of one user by score alone; None where the options ask for more."""
         reorders = self._tables is not None and self._tables.reorders
         choices = is_given(self._mute) or is_given(self._boost)
         if self._mix.name != "nearest" or reorders or choices or self._titles is not None:
@@ -305,12 +306,12 @@ class TopKLists:
             yield frame_of(columns)
 
     def _item_columns(self, rows: NDArray[np.int32]) -> dict[str, NDArray[Any] | pl.Series]:
-        """The ids of items and, where they are asked for, their titles."""
+        """Return the ids of items and, if requested, their titles."""
         ids = {"item": self._model.train_.items.column(rows)}
         return ids if self._titles is None else {**ids, "title": rows_at(self._titles, rows)}
 
     def popular(self, users: pl.Series) -> pl.DataFrame:
-        """The most popular items, for users who are not in the model: their scores are null."""
+        """Return the most popular items, with null scores, for users who are not in the model."""
         best = self._most_popular()
         n = len(users) * len(best)
         nothing = {
@@ -327,7 +328,7 @@ class TopKLists:
         )
 
     def _most_popular(self) -> NDArray[np.int32]:
-        """Rows of the k most popular items that the request and the rules allow."""
+        """Return the rows of the k most popular items that the request and the rules allow."""
         train, tables = self._model.train_, self._tables
         rows = np.arange(train.n_items, dtype=np.int32) if self._candidates is None else self._candidates
         ordered = rows[np.argsort(-self._model.popularity_source.item_counts[rows], kind="stable")]
@@ -338,7 +339,7 @@ class TopKLists:
         return apply_rules(tables, offsets, ordered, lengths, pinned, self._candidates, threads=1)[1]
 
     def schema(self, id_type: pl.DataType) -> dict[str, Any]:
-        """Columns of `frames` and their types, for users with ids of this type."""
+        """Return the columns of `frames` and their types, for users with ids of this type."""
         ids = {"user": id_type, "item": self._model.train_.items.series.dtype}
         titles = {} if self._titles is None else {"title": pl.String}
         return {**ids, **titles, "rank": pl.Int32, **self._value_columns()}
@@ -352,9 +353,9 @@ class TopKLists:
 
 
 def top_k_lists(model: Recommender, request: ListOptions) -> TopKLists:
-    """The lists of a request. Those of the last plain one are kept with the model.
+    """Return the lists of a request. Those of the last plain one are kept with the model.
 
-    What is asked for one user after the other is mostly the same: then only the users are new.
+    Requests for one user after the other mostly have the same options; then only the users differ.
     """
     if not request.is_plain:
         return TopKLists(model, request)
@@ -414,7 +415,7 @@ def recommend_indices(
 
 
 def _by_id(model: Recommender, name: str, choice: Any) -> Any:
-    """A choice by index of the user as one by id; a choice of one user as it is."""
+    """Return a choice by index of the user as one by id; a choice of one user unchanged."""
     if not is_by_user(name, choice):
         return choice
     users = model.train_.users

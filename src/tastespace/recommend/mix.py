@@ -1,4 +1,4 @@
-"""Lists in which all interests of a user have a part: which mix a request asks for, and how it is made."""
+"""Lists in which all interests of a user have a part: the mix that a request asks for, and its making."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tastespace.recommend.rerank._algorithms import CategorySets, calibrated_lis
 from tastespace.recommend.rerank.pools import PoolReranker
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which mix of interests a request asks for, and whether the model has it.
+# The mix of interests that a request asks for, checked against the model.
 
 MIXES = ("nearest", "scaled", "proportional", "calibrated")
 BY_INTEREST = "interest"
@@ -42,7 +42,7 @@ BY_INTEREST = "interest"
 
 @dataclass(frozen=True)
 class Mix:
-    """How the interests of a user share a list; see `Recommender.recommend`."""
+    """Sharing of a list between the interests of a user; see `Recommender.recommend`."""
 
     name: str = "nearest"
     diversity: float = 0.0
@@ -55,7 +55,7 @@ PLAIN = Mix()
 
 
 def mixes_of(index: ScoringIndex) -> list[str]:
-    """The mixes that a model has.
+    """Return the mixes that a model has.
 
     >>> from tastespace import CML, synthetic
     >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -73,7 +73,7 @@ def mixes_of(index: ScoringIndex) -> list[str]:
 
 
 def resolve_mix(index: ScoringIndex, request: ListOptions) -> Mix:
-    """The mix of a request, with what it leaves open filled in; what the model does not have is an error."""
+    """Return the mix of a request with its defaults filled in; a mix that the model does not have is an error."""
     mix, diversity, column, boosted = request.mix, request.diversity, request.column, is_given(request.boost)
     if mix is None and diversity is None and column is None and not boosted:
         return PLAIN
@@ -120,7 +120,7 @@ def resolve_mix(index: ScoringIndex, request: ListOptions) -> Mix:
 
 
 def boosted_mix(mix: Mix, request: ListOptions) -> Mix:
-    """The mix for users whose profile boosts an interest: proportional where the request asks for nothing else."""
+    """Return the mix for users whose profile boosts an interest: proportional unless the request names another."""
     free = request.mix is None and request.diversity is None and request.column is None
     return Mix("proportional", 1.0) if free and mix == PLAIN else mix
 
@@ -203,8 +203,8 @@ def _listed(index: ScoringIndex, without: str = "") -> str:
 #
 # The plain list ranks an item by its nearest interest alone, so an interest whose items lie close takes most places. A
 # mix shares the places out: by dividing distances (`"scaled"`), by the shares of the past items (`"proportional"`), or
-# towards the user's own mix of categories (`"calibrated"`). What is said of an item (score, distance, interest) is the
-# same in every mix; only which items are in the list, and in which order, differs.
+# towards the user's own mix of categories (`"calibrated"`). Score, distance and interest of an item are the same in
+# every mix; only the items in the list and their order differ.
 
 _FLOOR = 0.1  # least scale of an interest, as a share of the user's mean squared distance
 _USERS_AT_ONCE = 4096
@@ -212,7 +212,7 @@ _USERS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class PastMatches:
-    """How the past items of some users match their interests; one row for each interest of each user in turn."""
+    """Matches between past items of some users and their interests; one row per interest, user by user."""
 
     first: NDArray[np.int64]
     """User i has the rows ``first[i]:first[i + 1]``. Shape ``(n_users + 1,)``."""
@@ -228,7 +228,7 @@ class PastMatches:
 
 
 def past_matches(index: ScoringIndex, users: NDArray[np.int32]) -> PastMatches:
-    """How the training items of the users at these rows match their interests."""
+    """Return the matches between training items and interests of the users at these rows."""
     train, vectors = index.train, index.interest_vectors.user_offsets
     n_past = train.offsets[users + 1] - train.offsets[users]
     position = np.repeat(np.arange(len(users)), n_past)
@@ -237,12 +237,12 @@ def past_matches(index: ScoringIndex, users: NDArray[np.int32]) -> PastMatches:
     first = np.concatenate([[0], np.cumsum(vectors[users + 1] - vectors[users])])
     rows = first[position] + interests
     counts = np.bincount(rows, minlength=first[-1])
-    sums = np.bincount(rows, closeness, minlength=first[-1]).astype(np.float64)  # whole numbers where nobody has a past
+    sums = np.bincount(rows, closeness, minlength=first[-1]).astype(np.float64)  # else int64 without a past
     return PastMatches(first, counts, sums)
 
 
 class MixedLists:
-    """The lists of one mix, block by block; arguments as in `ScoringIndex.top_k`."""
+    """Lists of one mix, block by block; arguments as in `ScoringIndex.top_k`."""
 
     def __init__(
         self,
@@ -261,13 +261,13 @@ class MixedLists:
             self._reranker = PoolReranker(index.model, "calibrated", mix.diversity, options, index.threads)
 
     def blocks(self, rows: NDArray[np.int32], choices: InterestChoices | None = None) -> Lists:
-        """The lists of the users at these rows; vectors that make no sense are an error at once."""
+        """Return the lists of the users at these rows; invalid vectors are an error at once."""
         return self.lister(choices or InterestChoices())(rows, self._k)
 
     def lister(self, choices: InterestChoices, excluded: ItemLists | None = None) -> Lister:
-        """A function from rows of users and a length to their lists; vectors that make no sense are an error at once.
+        """Return a function from rows of users and a length to their lists; invalid vectors are an error at once.
 
-        A shorter list is the head of a longer one. ``excluded`` is what `excluded` gives for these choices.
+        A shorter list is the head of a longer one. ``excluded`` is the result of `excluded` for these choices.
         """
         excluded = self.excluded(choices) if excluded is None else excluded
         if self._mix.name == "proportional":
@@ -330,7 +330,7 @@ class MixedLists:
     # ---- proportional: places by Sainte-Lague ---------------------------------------------------------------
 
     def _in_order(self, block: Block, interests: NDArray[np.int32]) -> TopK:
-        """The lists with exact scores; each interest has its items in the order of these, at the places it has."""
+        """Return lists with exact scores; each interest keeps its places and fills them in the order of the scores."""
         query, place = np.nonzero(block.top >= 0)
         rows = block.top[query, place]
         scores, nearest = block.scores_of(query, rows, self._index.threads)
@@ -390,7 +390,7 @@ class MixedLists:
     # ---- calibrated: greedy towards the user's own mix --------------------------------------------------------
 
     def _calibrated(self, plain: Lists, choices: InterestChoices, pool_size: int, k: int) -> Lists:
-        """The first k of the calibrated pools, each the head of a plain list; what is after it follows as it is."""
+        """Yield the first k of the calibrated pools, each the head of a plain list; the rest of the list follows."""
         for block, found in plain:
             rest = np.flatnonzero(found.rank > pool_size)
             pool = found.take(np.flatnonzero(found.rank <= pool_size)) if len(rest) else found
@@ -408,7 +408,7 @@ class MixedLists:
     def _by_interest(
         self, users: NDArray[np.int32], offsets: NDArray[np.int64], pool: TopK, choices: InterestChoices, k: int
     ) -> NDArray[np.int64]:
-        """Which entries of the pools stay, user by user in their new order, with interests as categories."""
+        """Return the entries of the pools that stay, user by user in their new order, with interests as categories."""
         assert pool.interests is not None
         first, weights = self._weights(users, choices)
         owner = np.repeat(np.arange(len(users)), np.diff(first))

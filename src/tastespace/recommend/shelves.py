@@ -60,7 +60,7 @@ def _plain(text: str) -> str:
 
 
 def _isolated(text: str) -> str:
-    """A title: whatever way it is written, what is beside it stays where it is."""
+    """Return a title isolated from the direction of its script, so that the text beside it stays in place."""
     return f"<bdi>{_plain(text)}</bdi>"
 
 
@@ -230,7 +230,7 @@ def shelves(
     rules: Rules | None = None,
     profile: bool = True,
 ) -> Shelves:
-    """`Recommender.shelves`."""
+    """Implement `Recommender.shelves`."""
     words = Wording.of(wording)
     view = user_interests(model, user, "shelves")
     lengths, muted, boosts = _checked(view, k, mute, boost, merge)
@@ -310,7 +310,7 @@ def _with_different_names(found: list[Shelf]) -> list[Shelf]:
 
 
 def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None = None) -> Any:
-    """`Recommender.interests`."""
+    """Implement `Recommender.interests`."""
     k = require_k(k)
     view = user_interests(model, user, "interests")
     train = model.train_
