@@ -223,7 +223,7 @@ COMMANDS = [
     ),
     LazyCommand("saved_model:inspect", "inspect shop.model --verify", "Describe a model file."),
     LazyCommand(
-        "run:run", "run --dataset steam-200k --method apa+dihars --json result.json",
+        "tune:run", "run --dataset steam-200k --method apa+dihars --json result.json",
         "Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper.",
     ),
     LazyCommand(
@@ -231,7 +231,7 @@ COMMANDS = [
         "Search the parameters of a model on held-out data.",
     ),
     LazyCommand(
-        "compare:compare", "compare clicks.parquet --user who --item what --models ease,als,dpcml --timestamp t",
+        "tune:compare", "compare clicks.parquet --user who --item what --models ease,als,dpcml --timestamp t",
         "Compare models on the same held-out data: mean, spread over windows, and whether differences are significant.",
     ),
     LazyCommand(
