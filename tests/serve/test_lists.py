@@ -12,9 +12,9 @@ def texts_of(**changed):
     texts = [b'{"item":1,"title":"a"', b',"category":null', b'{"item":2,"title":"\\"b"', b',"category":"x"']
     ends = np.cumsum([0, *map(len, texts)])
     given = {
-        "item_texts": b"".join(texts),
-        "text_offsets": ends[::2].copy(),
-        "text_cuts": ends[1::2].copy(),
+        "text": b"".join(texts),
+        "offsets": ends[::2].copy(),
+        "cuts": ends[1::2].copy(),
         "ends": np.array([0, 2, 2, 3]),
         "rows": np.array([1, 0, 1], dtype=np.int32),
         "ranks": np.array([1, 2, 1], dtype=np.int32),
@@ -25,7 +25,9 @@ def texts_of(**changed):
         "weights": np.array([[0.5, 1.0], [0.25, 0.0], [0.0, 0.0]]),
         **changed,
     }
-    return _native.list_texts(**given)
+    items = _native.ItemTexts(**{name: given.pop(name) for name in ("text", "offsets", "cuts")})
+    list_ends = given.pop("ends")
+    return _native.list_texts(items, _native.ListEntries(**given), list_ends)
 
 
 def test_entries_are_written_with_all_their_digits():
