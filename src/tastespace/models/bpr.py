@@ -137,7 +137,7 @@ class BPR(PartitionTrained):
         if found is None:
             return self
         state = self._starting_state(found)
-        update = Update(UpdateVisits(found, n_old, self.seed), update_epochs(self._fit_epochs(), epochs))
+        update = Update(UpdateVisits(found, n_old, self.seed), update_epochs(self.fit_epochs_, epochs))
         self._train(train, valid, progress, callbacks, state, update)
         self.train_, self.valid_ = train, valid
         return self
@@ -159,7 +159,7 @@ class BPR(PartitionTrained):
             there.item_vectors_, there.item_bias_ = items, bias
             users[new_users] = there._fold_in(histories_of(data, new_users)).user_vectors_
         state = self._kernel_state(users, items, bias)
-        means = getattr(self, "optimizer_means_", {})
+        means = self.optimizer_means_
         for side, optimizer, rows in (
             ("user", state.user_optimizer, found.learned_users),
             ("item", state.item_optimizer, found.learned_items),
@@ -189,7 +189,7 @@ class BPR(PartitionTrained):
             self.average,
             self.seed,
             resolve_threads(self.threads),
-            0 if update is None else self._n_epochs(),
+            0 if update is None else self.n_epochs_,
             None if update is None else update.visits,
             self.users_at_once,
             self.spill,

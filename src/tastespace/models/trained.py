@@ -22,7 +22,6 @@ from tastespace.models.popular import MostPopular
 from tastespace.models.stored_values import (
     DIAGNOSTICS,
     HISTORY,
-    OPTIONAL_WHOLE,
     TEXT,
     WHOLE,
     Declared,
@@ -191,7 +190,7 @@ class TrainedRecommender(LoopSettings, Recommender):
     def as_chosen(self: Self) -> Self:
         """An unfitted copy with the best number of epochs; it has files of its own, such as ``run-final.csv``."""
         again = super().as_chosen()
-        best = self._fit_epochs()
+        best = self.fit_epochs_
         if best > 0 and "epochs" in self._parameter_names():
             again.set_params(epochs=best)
         for name in ("checkpoint", "log_file"):
@@ -202,21 +201,13 @@ class TrainedRecommender(LoopSettings, Recommender):
 
     def _stored(self, learned: Mapping[str, Any]) -> Declared:
         return {
-            "fit_epochs_": OPTIONAL_WHOLE,
-            "n_epochs_": OPTIONAL_WHOLE,
+            "fit_epochs_": WHOLE,
+            "n_epochs_": WHOLE,
             "history_": HISTORY,
             "best_epoch_": WHOLE,
             "stopped_": TEXT,
             "diagnostics_": DIAGNOSTICS,
         }
-
-    def _fit_epochs(self) -> int:
-        """The epoch that `fit` kept, also after updates."""
-        return int(getattr(self, "fit_epochs_", self.best_epoch_))  # models stored by earlier versions have no updates
-
-    def _n_epochs(self) -> int:
-        """Epochs that `fit` and updates have taken so far: the next one takes random numbers from there on."""
-        return int(getattr(self, "n_epochs_", len(self.history_)))
 
     def _run_loop(
         self,
@@ -240,7 +231,7 @@ class TrainedRecommender(LoopSettings, Recommender):
         identity = {} if self.checkpoint is None else self._checkpoint_identity(train, valid, initial)
         n_before = 0
         if update_epochs is not None:
-            settings, n_before = copy.copy(self), self._n_epochs()
+            settings, n_before = copy.copy(self), self.n_epochs_
             settings.epochs = update_epochs
             identity |= {"update_epochs": update_epochs, "n_epochs": n_before}
         outcome = Loop(
@@ -252,7 +243,8 @@ class TrainedRecommender(LoopSettings, Recommender):
             progress=progress,
             identity=identity,
         ).run()
-        self.fit_epochs_ = outcome.best_epoch if update_epochs is None else self._fit_epochs()
+        if update_epochs is None:
+            self.fit_epochs_ = outcome.best_epoch
         self.n_epochs_ = n_before + len(outcome.history)
         self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
         self.diagnostics_ = outcome.diagnostics

@@ -41,7 +41,7 @@ from tastespace.models.dpcml.kernel import (
     vector_offsets,
 )
 from tastespace.models.stored_values import (
-    OPTIONAL_WHOLE,
+    WHOLE,
     Declared,
     Numbers,
     Offsets,
@@ -285,7 +285,7 @@ class DPCML(PartitionTrained):
             return self
         offsets, state = starting_state(self, found)
         visits = UpdateVisits(found, n_old, self.seed)
-        update = Update(visits, update_epochs(self._fit_epochs(), epochs))
+        update = Update(visits, update_epochs(self.fit_epochs_, epochs))
         self._train(train, valid, progress, callbacks, offsets, state, update)
         self.train_, self.valid_ = train, valid
         return self
@@ -306,7 +306,7 @@ class DPCML(PartitionTrained):
             self.average,
             self.seed,
             resolve_threads(self.threads),
-            0 if update is None else self._n_epochs(),
+            0 if update is None else self.n_epochs_,
             None if update is None else update.visits,
             self.users_at_once,
             self.spill,
@@ -373,12 +373,12 @@ class DPCML(PartitionTrained):
     def _stored(self, learned: Mapping[str, Any]) -> Declared:
         return {
             **super()._stored(learned),
-            "n_negatives_": OPTIONAL_WHOLE,
+            "n_negatives_": WHOLE,
             "user_offsets_": Offsets("users", "vectors"),
             "user_vectors_": Numbers("float32", ("vectors", "dim")),
             "item_vectors_": Numbers("float32", ("items", "dim")),
             "n_interests_": Plain((int, str), optional=True),
-            "skipped_positives_": OPTIONAL_WHOLE,
+            "skipped_positives_": WHOLE,
             "optimizer_means_": optimizer_means_of("vectors"),
             "free_vectors_": Numbers("float32", ("vectors", "dim"), optional=True),
             "assignments_": Numbers("int32", ("interactions",), least=-1, below="vectors", optional=True),
@@ -425,7 +425,8 @@ class DPCML(PartitionTrained):
         """The same for what comes after `fit`, which goes on with the number of the fit unless another is given."""
         if self.n_negatives is not None:
             return self.n_negatives
-        return int(getattr(self, "n_negatives_", self._sampler().n_negatives))  # earlier versions stored none
+        # On a cluster, settings are also those of a model that is not fitted itself.
+        return int(getattr(self, "n_negatives_", self._sampler().n_negatives))
 
     def _sampler(self) -> SamplerKind:
         default = "uniform" if self.geometry == "sphere" else "hard"

@@ -28,7 +28,6 @@ from tastespace.models.neural.base import Batch, Tensors, require_torch
 from tastespace.models.stored_values import (
     DIAGNOSTICS,
     HISTORY,
-    OPTIONAL_WHOLE,
     REAL,
     TEXT,
     WHOLE,
@@ -44,7 +43,6 @@ from tastespace.training.samplers import SharedNegatives, in_runs
 
 Self = TypeVar("Self", bound="DropoutNet")
 _METRICS = {"l2": "distances", "dot": "inner products"}
-_LATER = ("fit_epochs_", "n_epochs_", "diagnostics_")  # models stored by earlier versions have none of them
 _RUN = 4  # consecutive positives of a user in a batch: the user's networks run once for them
 
 
@@ -329,8 +327,8 @@ class DropoutNet(FusionRecommender):
             "preference_scales_": Named(dict.fromkeys(SIDES, REAL)),
             "user_vectors_": Numbers("float32", (self.train_.n_users * self._n_vectors, self.dim)),
             "item_vectors_": Numbers("float32", ("items", self.dim)),
-            "fit_epochs_": OPTIONAL_WHOLE,
-            "n_epochs_": OPTIONAL_WHOLE,
+            "fit_epochs_": WHOLE,
+            "n_epochs_": WHOLE,
             "history_": HISTORY,
             "best_epoch_": WHOLE,
             "stopped_": TEXT,
@@ -340,10 +338,9 @@ class DropoutNet(FusionRecommender):
 
     def _learned(self) -> dict[str, Any]:
         arrays = ("weights_", "preference_scales_", "user_vectors_", "item_vectors_")
-        training = ("history_", "best_epoch_", "stopped_")
-        names = (*arrays, *training, *(name for name in _LATER if hasattr(self, name)))
+        training = ("history_", "best_epoch_", "stopped_", "fit_epochs_", "n_epochs_", "diagnostics_")
         encoders = {side: encoder.to_plain() for side, encoder in self.encoders_.items()}
-        return {name: getattr(self, name) for name in names} | {"encoders_": encoders}
+        return {name: getattr(self, name) for name in (*arrays, *training)} | {"encoders_": encoders}
 
     def _restore(self, learned: dict[str, Any]) -> None:
         for name, value in learned.items():
