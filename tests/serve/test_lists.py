@@ -61,11 +61,11 @@ def test_a_list_with_a_number_that_json_does_not_have_is_not_written(name):
         {"rows": np.array([1, 2, 0], dtype=np.int32)},
         {"ranks": np.array([1], dtype=np.int32)},
         {"ends": np.array([0, 2])},
-        {"text_cuts": np.array([1000, 2000])},
-        {"text_offsets": np.array([0, 30, 1000])},
-        {"text_offsets": np.array([0, 30, 20])},
-        {"text_offsets": np.array([-1, 30, 60]), "rows": np.ones(3, dtype=np.int32)},  # of a reason alone
-        {"text_offsets": np.array([], dtype=np.int64)},
+        {"cuts": np.array([1000, 2000])},
+        {"offsets": np.array([0, 30, 1000])},
+        {"offsets": np.array([0, 30, 20])},
+        {"offsets": np.array([-1, 30, 60]), "rows": np.ones(3, dtype=np.int32)},  # of a reason alone
+        {"offsets": np.array([], dtype=np.int64)},
         {"reasons": np.full((3, 2), 2, dtype=np.int32)},
         {"weights": None},
     ],
