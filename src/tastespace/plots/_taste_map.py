@@ -38,8 +38,7 @@ from tastespace.recommend.interests import user_interests
 from tastespace.recommend.labels import Labeler
 from tastespace.recommend.shelves import Shelf
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Names for regions of the taste map: categories where they concentrate, else titles of well-known items.
+# Regions are named by categories where they concentrate, else by titles of well-known items.
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +47,13 @@ class Region:
 
     name: str
     place: NDArray[np.float64]
-    """Where the name belongs, shape ``(2,)``."""
+    """Position of the name, shape ``(2,)``."""
     is_category: bool
-    """Else the name is the title of the item at this place."""
+    """False if the name is the title of the item at this place."""
 
 
 _SHARE = 0.5  # of the items around a place that must belong to a category
-_LIFT = 1.3  # how many times more that must be than of all items
+_LIFT = 1.3  # least ratio of that share to the share of all items
 _PLACES = 2000  # that are examined
 _FEWEST, _MOST = 8, 60  # items around a place
 _APART = 0.16  # between two names, as a share of the width of the map
@@ -130,8 +129,8 @@ def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, 
 
     Positions are those of `taste_map_layout`: every item is on the side of the interest that it matches, in its color,
     and the farther from that interest the farther from its cross. The catalog's regions are named after the categories
-    that concentrate there, or after well-known items. A title for which there is no room is left out. Gives the figure,
-    and writes it to ``path`` where one is given.
+    that concentrate there, or after well-known items. A title for which there is no room is left out. Returns the
+    figure, and writes it to ``path`` where one is given.
     """
     check_ending(path)
     view = user_interests(model, user, "taste map")
