@@ -26,7 +26,7 @@ from tastespace.paper.figures import FIGURES, FigureSpec, NothingToDrawError
 from tastespace.paper.rows import (
     BEST,
     QUICK,
-    Archive,
+    ReportArchive,
     archived_rows,
     as_text,
     in_declared_order,
@@ -182,7 +182,7 @@ def write_report(
     templates = _environment()
     folder = Path(out).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
-    known = None if archive is None or quick else Archive(Path(archive).expanduser())
+    known = None if archive is None or quick else ReportArchive(Path(archive).expanduser())
     found = collect(folder, ResultCache(cache), datasets, quick, known)
     # What was run may be older than the report, and from another machine.
     here = environment()
@@ -206,7 +206,7 @@ def collect(
     cache: ResultCache,
     datasets: Sequence[str] = (),
     quick: bool = False,
-    archive: Archive | None = None,
+    archive: ReportArchive | None = None,
 ) -> Contents:
     """Look everything up; figures are drawn into ``out / "figures"``."""
     return _Collector(out, cache, datasets, quick, archive).collect()
@@ -216,7 +216,7 @@ class _Collector:
     """Fills `Contents` from the result cache and the archive."""
 
     def __init__(
-        self, out: Path, cache: ResultCache, datasets: Sequence[str], quick: bool, archive: Archive | None
+        self, out: Path, cache: ResultCache, datasets: Sequence[str], quick: bool, archive: ReportArchive | None
     ) -> None:
         self._out, self._cache, self._datasets, self._quick, self._archive = out, cache, datasets, quick, archive
         self._available: dict[str, bool] = {}

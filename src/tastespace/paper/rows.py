@@ -108,7 +108,7 @@ def _worst(states: set[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Archive:
+class ReportArchive:
     """The folder of an earlier report: its rows, claims and figures; read only."""
 
     folder: Path
@@ -181,7 +181,7 @@ class Archive:
 
 
 def archived_rows(
-    experiment: Experiment, planned_runs: Sequence[PlannedRun], cache: ResultCache, archive: Archive | None
+    experiment: Experiment, planned_runs: Sequence[PlannedRun], cache: ResultCache, archive: ReportArchive | None
 ) -> list[TableRow]:
     """Rows of the archive with at least as many seeds as are planned, where the cache lacks one of the planned runs."""
     if archive is None:
@@ -213,7 +213,7 @@ def in_declared_order(experiment: Experiment, rows: Sequence[TableRow]) -> list[
 
 
 def statistics_rows(
-    table: StatisticsTable, datasets: Sequence[str] = (), archive: Archive | None = None
+    table: StatisticsTable, datasets: Sequence[str] = (), archive: ReportArchive | None = None
 ) -> list[TableRow]:  # fmt: skip
     """Rows that are computed from the data; those of a data set that is not on this machine come from the archive."""
     found = []

@@ -146,7 +146,7 @@ def search(
     shared = {**kept, **(base or {})}  # what is not in a space stays as it is stored
     space = {name: values for name, values in whole.items() if name not in names_in_space(shared)}
     first = pack({**found.build({}, seed).get_params(), **stored} if stored else _guess(dataset, found))
-    trainer = _TrialRunner(found, parts, {"threads": threads, "max_minutes": trial_minutes}, seed)
+    trainer = _MethodTrials(found, parts, {"threads": threads, "max_minutes": trial_minutes}, seed)
     published = published_parameters(found) if grid == "paper" else {}
     outcome = run_search(
         make_proposals(extend(space, first) if stored else space, seed, first),
@@ -189,7 +189,7 @@ def _parts_for_search(method: Method, parts: Parts, seed: int) -> Parts:
     return Parts(parts.name, inner.train, inner.valid, inner.test, inner)
 
 
-class _TrialRunner:
+class _MethodTrials:
     """Fits and judges; the first stage of a re-ranker is fitted once for all trials that change the second alone."""
 
     def __init__(self, method: Method, parts: Parts, resources: dict[str, Any], seed: int) -> None:

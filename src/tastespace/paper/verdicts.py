@@ -14,7 +14,7 @@ from tastespace.evaluation.significance import holm, paired_t_test
 from tastespace.paper.claims import Claim
 from tastespace.paper.data import load_parts
 from tastespace.paper.experiments import TableRow
-from tastespace.paper.rows import QUICK, Archive, trials_of
+from tastespace.paper.rows import QUICK, ReportArchive, trials_of
 from tastespace.paper.runner import RunResult, RunStatus, run_all
 from tastespace.paper.statistics import minority_categories
 
@@ -163,7 +163,7 @@ def judge(claim: Claim, dataset: str, rows: Sequence[RunStatus]) -> Verdict:
     return Verdict(claim, dataset, found, runs)
 
 
-def archived_verdict(claim: Claim, dataset: str, archive: Archive) -> Verdict:
+def archived_verdict(claim: Claim, dataset: str, archive: ReportArchive) -> Verdict:
     """The verdict on a claim from the differences that an archive holds."""
     rows = archive.claim_rows(claim.name, dataset)
     keys = [(row["better"], row["worse"], row["metric"]) for row in rows]
