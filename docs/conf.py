@@ -17,13 +17,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
-    "sphinx_design",
     "site_extension",
 ]
-exclude_patterns = ["_site", "_static", "_build", "generated/tables"]
+exclude_patterns = ["_site", "_static", "_build"]
 
 # Pages are Markdown. A heading is linked by its text, as on code hosts: page.md#its-text.
-myst_enable_extensions = ["colon_fence", "deflist", "html_image", "attrs_inline"]
+myst_enable_extensions = ["deflist", "html_image", "attrs_inline"]
 myst_heading_anchors = 4
 
 smartquotes = False  # flags begin with two hyphens
@@ -33,7 +32,6 @@ default_role = "py:obj"
 autodoc_typehints = "none"  # the signature says it
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False

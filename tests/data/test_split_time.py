@@ -188,3 +188,12 @@ def test_a_half_life_changes_what_a_model_learns(timed):
         plain, weighted = kind().fit(timed), kind().fit(timed.with_half_life("10d"))
         users = np.arange(5)
         assert not np.allclose(plain.score_block(users), weighted.score_block(users))
+
+
+def test_half_of_the_history_must_lie_before_the_cut():
+    """Where most interactions have the latest time, a global cut would leave too little to learn from."""
+    for n_early, how in ((9, "of the interactions"), (7, "of each history")):
+        times = [item if item < n_early else 99 for item in range(20)]
+        rows = [{"user": user, "item": item, "t": times[item]} for user in range(40) for item in range(20)]
+        found = split.hold_out(Interactions.from_frame(pl.DataFrame(rows), timestamp="t"), 0.2)
+        assert found.how == f"the last 20 % {how}"

@@ -16,6 +16,7 @@ from tastespace._util.terminal import Console
 from tastespace.data.attributes import aligned_attributes, title_column
 from tastespace.data.ids import IdMap, parse_ids, parsed
 from tastespace.data.interactions import Interactions
+from tastespace.data.reading.options import FileLayout
 from tastespace.data.reading.tables import open_file, to_polars
 from tastespace.data.reading.text_tables import read_text, shown_names
 from tastespace.errors import DataError, ParameterError, nearest
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 DelimiterOption = Annotated[
     str | None,
-    typer.Option(help="What separates the fields of text files, such as ';' or tab; recognized unless given."),
+    typer.Option(help="Separator of the fields of text files, such as ';' or tab; recognized unless given."),
 ]
 NoHeaderOption = Annotated[
     bool,
@@ -36,7 +37,7 @@ NoHeaderOption = Annotated[
 ]
 EncodingOption = Annotated[str | None, typer.Option(help="Encoding of text files, such as cp1252; by default UTF-8.")]
 DateFormatOption = Annotated[
-    str | None, typer.Option(help="How dates in --timestamp are written, such as %m/%d/%Y; recognized unless given.")
+    str | None, typer.Option(help="Format of the dates in --timestamp, such as %m/%d/%Y; recognized unless given.")
 ]
 ItemsIdOption = Annotated[
     str | None, typer.Option(help="Column of item ids in --items; by default as in the interactions, or item.")
@@ -46,7 +47,7 @@ _DELIMITER_NAMES = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semic
 
 @dataclass(frozen=True)
 class TextFlags:
-    """How the text files of a command are written: `--delimiter`, `--no-header`, `--encoding`, `--date-format`."""
+    """Form of the text files of a command: `--delimiter`, `--no-header`, `--encoding`, `--date-format`."""
 
     delimiter: str | None = None
     no_header: bool = False
@@ -160,12 +161,12 @@ def read_attributes(path: Path, column: str, kind: str, text: TextFlags = PLAIN_
     """
     how = text.for_reader()
     delimiter, encoding = how["delimiter"], how["encoding"]
-    columns = open_file(path, delimiter, header=True, encoding=encoding).columns
+    columns = open_file(path, FileLayout(delimiter, True, encoding)).columns
     if len(columns) == 1 and delimiter is not None:
         delimiter = None
-        columns = open_file(path, header=True, encoding=encoding).columns
-    ids = [name for name in (column, kind) if name in columns][:1]
-    table = open_file(path, delimiter, header=True, ids=ids, others=columns, encoding=encoding)
+        columns = open_file(path, FileLayout(None, True, encoding)).columns
+    ids = tuple(name for name in (column, kind) if name in columns)[:1]
+    table = open_file(path, FileLayout(delimiter, True, encoding, ids=ids, others=tuple(columns)))
     return pl.DataFrame([table.read(name).alias(name) for name in columns])
 
 
@@ -248,7 +249,7 @@ def _split_ids(where: str, line: str, delimiter: str) -> list[str]:
 
 
 def parse_known(ids: IdMap, texts: list[str], on_unknown: str) -> list[Any]:
-    """As `parse_ids`; an unknown id is an error if ``on_unknown`` is ``"error"``, else it is left out."""
+    """Return ids in the type of ``ids``; unknown ones are an error if ``on_unknown`` is ``"error"``, else left out."""
     typed = parse_ids(ids, texts)
     if on_unknown == "error":
         ids.index_of(typed)

@@ -21,8 +21,7 @@ from tastespace.cluster.model_parts import supported
 from tastespace.data import Interactions, split
 from tastespace.errors import ParameterError, require_path
 from tastespace.evaluation import Report, evaluate
-from tastespace.models import Recommender, registry
-from tastespace.models.seeded import create_seeded
+from tastespace.models import Recommender, create_seeded, registry
 from tastespace.models.trained import with_final
 from tastespace.recipe import RecipeReport, check_arguments
 from tastespace.recipe import fit as default_recipe
@@ -265,7 +264,7 @@ def _cluster_options(
 
 
 def _are_parquet(data: list[str]) -> bool:
-    """Whether the arguments name Parquet files, folders of them or patterns of them, which workers can read."""
+    """Return True where the arguments name Parquet files, folders or patterns of them, which workers can read."""
     return all(name.endswith((".parquet", ".pq")) or require_path(name).is_dir() for name in data)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tastespace.cluster.partitions import fingerprint_of, gathered_rows, ingest,
 from tastespace.cluster.run import ClusterRun, RoundCosts, new_run
 from tastespace.cluster.storage import Storage
 from tastespace.data.interactions import Interactions
+from tastespace.data.reading.options import IdArguments, ReadOptions
 from tastespace.data.reading.tables import named_files
 from tastespace.errors import InterruptedRunError, ParameterError
 from tastespace.models.bpr import BPR
@@ -28,10 +29,13 @@ from tastespace.models.dpcml.model import DPCML
 from tastespace.models.dpcml.start import rows_of_users
 from tastespace.training.loop import Arrays, Callback
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """How a model is trained on a cluster: what `fit(..., cluster=...)` takes.
+    """Options of training on a cluster, for `fit(..., cluster=...)`.
 
     The result depends on the data, the model's parameters, `partitions`, `rounds_per_epoch` and `compress`; never on
     the number of workers, their speed or their order.
@@ -43,7 +47,7 @@ class ClusterOptions:
     partitions: int = 8
     """Parts of the users. More of them need less memory each; the items are learned a little less exactly."""
     rounds_per_epoch: int | None = None
-    """How often in an epoch the partitions' changes of the items are combined. None: see `default_rounds`."""
+    """Times in an epoch that the partitions' changes of the items are combined. None: see `default_rounds`."""
     storage: str | None = None
     """Folder or address (s3://, ...) that driver and workers reach. A run that was stopped goes on there. None: a
     temporary folder, for workers on this machine."""
@@ -62,11 +66,11 @@ class ClusterOptions:
 
 
 def default_rounds(partitions: int, epochs: int) -> int:
-    """How often in an epoch changes are combined: 8 times, or so often that a short training has 400 rounds.
+    """Return the rounds of an epoch: 8, or enough for a short training to have 400 rounds in all.
 
     Partitions fall behind one process in the first epochs, the less the more rounds there are, and catch up later:
     docs/scaling.md has the figures. More than 32 are never chosen, because each costs reading and writing. One
-    partition has nobody to combine with.
+    partition has nothing to combine with.
 
     >>> default_rounds(8, 50), default_rounds(8, 20), default_rounds(8, 2), default_rounds(1, 50)
     (8, 20, 32, 1)
@@ -75,7 +79,7 @@ def default_rounds(partitions: int, epochs: int) -> int:
 
 
 def as_options(cluster: Any) -> ClusterOptions:
-    """What `fit(..., cluster=...)` was given, as options."""
+    """Return the argument of `fit(..., cluster=...)` as options."""
     return cluster if isinstance(cluster, ClusterOptions) else ClusterOptions(cluster)
 
 
@@ -87,7 +91,7 @@ def fit_on_cluster(
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> list[RoundCosts]:
-    """Train ``model`` on partitions of ``train``; it is fitted afterwards. Gives what the rounds cost."""
+    """Train ``model`` on partitions of ``train``; it is fitted afterwards. Returns the costs of the rounds."""
     options = as_options(cluster)
     chosen = supported(model)
     executor = open_executor(options.cluster)
@@ -108,12 +112,9 @@ def fit_files(
     files: str | Path | Sequence[str | Path],
     cluster: Any,
     *,
-    user: str = "user",
-    item: str = "item",
-    min_user: int = 1,
-    min_item: int = 1,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
+    **columns: Unpack[IdArguments],
 ) -> list[RoundCosts]:
     """Train ``model`` on the interactions of Parquet files, which workers read: a task for each file.
 
@@ -124,19 +125,20 @@ def fit_files(
         model: DPCML, CML or BPR; it is fitted afterwards.
         files: A pattern, a folder or a list of Parquet files, which the workers reach.
         cluster: As in `fit`.
-        user, item: Names of the id columns; ids are whole numbers or text.
-        min_user, min_item: Drop users and items with fewer interactions, as in `Interactions.from_frame`.
         progress: Show a progress bar: by default only where standard error is a terminal.
         callbacks: Called after every epoch.
+        **columns: ``user``, ``item``, ``min_user`` and ``min_item``, as in `Interactions.from_frame`; ids are whole
+            numbers or text.
 
     Returns:
-        What the rounds cost.
+        Costs of the rounds.
     """
     options = as_options(cluster)
     chosen = supported(model)
     given = [files] if isinstance(files, (str, Path)) else files
     paths = [path for one in given for path in named_files(one)]
-    columns = {"user": user, "item": item, "min_user": min_user, "min_item": min_item}
+    wanted = ReadOptions.of("fit_files", IdArguments, columns)
+    named = {name: getattr(wanted, name) for name in IdArguments.__annotations__}
     executor = open_executor(options.cluster)
     try:
         with _storage_of(options, executor) as storage:
@@ -147,23 +149,20 @@ def fit_files(
                 rounds_per_epoch=_rounds(options, chosen),
                 compress=options.compress,
                 item_shards=options.item_shards,
-                data={"files": fingerprint_of(paths, columns)},
+                data={"files": fingerprint_of(paths, named)},
                 write=lambda: ingest(
                     executor,
                     storage,
                     paths,
                     options.partitions,
-                    user=user,
-                    item=item,
-                    min_user=min_user,
-                    min_item=min_item,
+                    **named,
                 ),
             )
             run = ClusterRun(storage, executor, model.threads)
             run.train(callbacks, progress)
             train = gathered_rows(storage, options.partitions)
             take_result(chosen, run, train)
-            model.train_, model.valid_, model.diagnostics_ = train, None, []
+            model.train_, model.valid_ = train, None
             return run.costs
     finally:
         if executor is not options.cluster:
@@ -193,7 +192,7 @@ def begin(
 
 
 def take_result(model: DPCML | BPR, run: ClusterRun, train: Interactions) -> None:
-    """Give a model what a finished run has learned; partitions are read one at a time."""
+    """Set the learned attributes of a model from a finished run; partitions are read one at a time."""
     shared, epoch = run.result()
     now = run.progress
     offsets = vector_offsets(model, train)
@@ -218,7 +217,7 @@ def take_result(model: DPCML | BPR, run: ClusterRun, train: Interactions) -> Non
     if isinstance(model, DPCML):
         model.skipped_positives_ = int(train.user_counts[train.user_counts == train.n_items].sum())
         model._keep_anchors(None, None)
-    model.history_, model.best_epoch_, model.stopped_ = now.history, epoch, now.stopped
+    model.history_, model.best_epoch_, model.stopped_, model.diagnostics_ = now.history, epoch, now.stopped, []
     model.fit_epochs_, model.n_epochs_ = epoch, len(now.history)
 
 
@@ -226,7 +225,7 @@ def lists_on_cluster(storage: str, out: str, cluster: Any, k: int = 10, threads:
     """Lists of all users of a finished run, computed where the users are: a Parquet file for each partition.
 
     Args:
-        storage: Where the run is, the ``storage`` of its `ClusterOptions`.
+        storage: The ``storage`` of the `ClusterOptions` of the run.
         out: Folder or address of the files.
         cluster: As in `ClusterOptions`.
         k: Items per user.
@@ -249,7 +248,7 @@ def lists_on_cluster(storage: str, out: str, cluster: Any, k: int = 10, threads:
 
 
 def within(options: ClusterOptions, name: str) -> ClusterOptions:
-    """The same options with a place of its own in the storage, for one of several runs."""
+    """Return the options with a folder of its own in the storage, for one of several runs."""
     return options if options.storage is None else replace(options, storage=f"{options.storage}/{name}")
 
 

@@ -14,21 +14,21 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tastespace._util.checks import renamed_arguments
-from tastespace.data._checks import require_consistent
 from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.reading.tables import from_polars
 from tastespace.errors import DataError
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+    from typing_extensions import Unpack
 
     from tastespace.data.reading.dates import Duration
+    from tastespace.data.reading.options import FileArguments, FrameArguments
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What happened to the rows between the table and the matrix."""
+    """Counts of the rows that were read and dropped between the table and the matrix."""
 
     rows: int = 0
     below_min_rating: int = 0
@@ -75,9 +75,9 @@ class Interactions:
     indices: NDArray[np.int32]
     """Shape ``(n_interactions,)``."""
     weights: NDArray[np.float32] | None = None
-    """How strong each interaction is (play counts, hours, ...), where ``weight=`` was given; None: all count alike."""
+    """Strength of each interaction (play counts, hours, ...) if ``weight=`` was given; None: all count alike."""
     timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
-    """When each interaction happened, where ``timestamp=`` was given; dates count microseconds since 1970."""
+    """Time of each interaction if ``timestamp=`` was given; dates count microseconds since 1970."""
     item_attributes: pl.DataFrame | None = None
     """One row per item in the order of `items`, first column ``item``."""
     user_attributes: pl.DataFrame | None = None
@@ -85,11 +85,11 @@ class Interactions:
     backend: str = "polars"
     """Library in which frames go back to the caller."""
     cleaning: Cleaning = field(default_factory=Cleaning)
-    """What building from a table dropped."""
+    """Counts of what building from a table dropped."""
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not fit together; those that do are read-only from now on, here."""
-        require_consistent(self)
+        """Refuse arrays that do not fit together; the others become read-only views."""
+        _require_consistent(self)
         for name in ("offsets", "indices", "weights", "timestamps"):
             array = getattr(self, name)
             if array is not None and array.flags.writeable:  # the caller's own array stays writable
@@ -100,269 +100,85 @@ class Interactions:
     # ---- building ---------------------------------------------------------------------------------------
 
     @classmethod
-    @renamed_arguments(catalogue="catalog")
-    def from_frame(
-        cls,
-        frame: IntoFrame,
-        *,
-        user: str = "user",
-        item: str = "item",
-        rating: str | None = None,
-        min_rating: float | None = None,
-        weight: str | None = None,
-        timestamp: str | None = None,
-        min_user: int = 1,
-        min_item: int = 1,
-        core: bool = False,
-        duplicates: str = "sum",
-        catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
-        item_attributes: IntoFrame | None = None,
-        user_attributes: IntoFrame | None = None,
-        date_format: str | None = None,
-        part: bool = False,
-        threads: int = 0,
-    ) -> Interactions:
+    def from_frame(cls, frame: IntoFrame, **options: Unpack[FrameArguments]) -> Interactions:
         """Build from a pandas, polars, pyarrow or any other frame that narwhals supports.
 
         Args:
             frame: One row per event.
-            user, item: Names of the id columns. Ids may be whole numbers, strings, dates, ... and come back
-                as they went in.
-            rating, min_rating: Column of ratings, which only selects rows: those with at least ``min_rating``
-                are kept. The ratings themselves are not: for that name the column in ``weight``, too.
-            weight: Column of finite numbers that say how strong an interaction is (play counts, hours, ...);
-                may be the column of ratings. Models that can use weights do, the others refuse them
-                (`without_weights`).
-            timestamp: Column of times (numbers, dates or dates as text) for `split.by_time` and
-                `split.leave_k_out`; models do not see it. Of a repeated pair the latest time is kept.
-            min_user, min_item: Drop users and items with fewer interactions: users first, then items, once;
-                with ``core=True`` again and again until both hold for all (the k-core).
-            duplicates: A pair of user and item in several rows is one interaction. Its weight is their
-                ``"sum"``, the ``"last"`` (by time, else by row) or the ``"max"``; ``"error"`` refuses repeats.
-                Without ``weight`` the first three mean the same: the pair counts once.
-            catalog: Item ids that exist even where no user has them; with it, no item is dropped
-                from the id map. Items outside it are an error.
-            item_attributes, user_attributes: Frames with the id in column ``item`` (``user``) or in a column
-                named as in ``frame``, and any other columns (title, genres, ...).
-            date_format: How dates as text are written, such as ``"%m/%d/%Y"``; recognized unless given. Dates such as
-                01/02/2024, which can be read in two ways, are taken as day/month/year with a warning.
-            part: The table is a part of larger data, such as an update or held-out interactions: one user or item is
-                enough, otherwise two are needed.
-            threads: 0 means all cores.
+            **options: Columns (``user``, ``item``, ``rating``, ``weight``, ``timestamp``), filters (``min_rating``,
+                ``min_user``, ``min_item``, ``core``), ``duplicates``, ``catalog``, attributes (``item_attributes``,
+                ``user_attributes``), ``date_format``, ``part`` and ``threads``: see `tastespace.data.ReadOptions`.
 
         >>> import polars as pl
         >>> plays = pl.DataFrame({"who": ["ann", "ann", "bob"], "song": ["a", "a", "b"], "n": [2, 3, 1]})
         >>> Interactions.from_frame(plays, user="who", item="song", weight="n").weights.tolist()
         [5.0, 1.0]
         """
-        from tastespace.data.reading.build import BuildOptions, build
+        from tastespace.data.reading.build import build
+        from tastespace.data.reading.options import FrameArguments, ReadOptions
         from tastespace.data.reading.tables import FrameTable
 
-        options = BuildOptions(
-            user,
-            item,
-            rating,
-            min_rating,
-            weight,
-            timestamp,
-            min_user,
-            min_item,
-            core,
-            duplicates,
-            threads,
-            date_format,
-            part,
-        )
-        return build(FrameTable(frame), options, catalog, item_attributes, user_attributes)
+        wanted = ReadOptions.of("from_frame", FrameArguments, options)
+        return build(FrameTable(frame), wanted)
 
     @classmethod
-    @renamed_arguments(catalogue="catalog")
-    def from_file(
-        cls,
-        path: str | Path,
-        *,
-        user: str | int = "user",
-        item: str | int = "item",
-        rating: str | int | None = None,
-        min_rating: float | None = None,
-        weight: str | int | None = None,
-        timestamp: str | int | None = None,
-        min_user: int = 1,
-        min_item: int = 1,
-        core: bool = False,
-        duplicates: str = "sum",
-        catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
-        item_attributes: IntoFrame | None = None,
-        user_attributes: IntoFrame | None = None,
-        delimiter: str | None = None,
-        header: bool | None = None,
-        encoding: str | None = None,
-        date_format: str | None = None,
-        part: bool = False,
-        threads: int = 0,
-        spill: str | Path | None = None,
-        memory: int | str = "1GB",
-    ) -> Interactions:
-        """Build from a Parquet, CSV, TSV or JSON lines file; arguments as in `from_frame`.
+    def from_file(cls, path: str | Path, **options: Unpack[FileArguments]) -> Interactions:
+        """Build from a Parquet, CSV, TSV or JSON lines file.
 
         ``path`` names one file: ``clicks[1].csv`` is that file, not a pattern (`from_files` takes patterns). Parquet is
-        read one column at a time. For text, ``delimiter`` and ``header`` are recognized unless given; a file without a
-        header has the columns ``column_1``, ``column_2``, ..., which may be given by their numbers (``user=1``). Text
-        is read as UTF-8, UTF-16 and UTF-32 are recognized; name others in ``encoding``, such as ``"cp1252"``. Ids in
-        text become whole numbers only where that loses nothing (007 stays text). JSON lines (.jsonl, .ndjson, .json)
-        hold an object in each line; their values have the types that they have there. Text and JSON lines may be packed
-        with gzip.
+        read one column at a time. For text, delimiter and header are recognized unless given; a file without a header
+        has the columns ``column_1``, ``column_2``, ..., which may be given by their numbers (``user=1``). Ids in text
+        become whole numbers only where that loses nothing (007 stays text). JSON lines (.jsonl, .ndjson, .json) hold an
+        object in each line; their values have the types that they have there. Text and JSON lines may be packed with
+        gzip.
 
         A folder stands for the Parquet files in it and below it, in the order of their names; in a partitioned folder
         (``day=2024-12-31/0.parquet``) what the names of subfolders say are columns too.
 
         Args:
-            spill: A folder of its own in which the table is built, for tables larger than memory. Rows are sorted in
-                passes that hold a part of them, and the arrays are mapped files; the result is the same. Only ids stay
-                in memory. `tastespace.data.out_of_core.files.open_spilled` opens the folder again.
-            memory: With ``spill``, what the passes may take besides the ids: bytes, or text such as ``"500MB"``. A text
-                file or one of JSON lines is parsed as a whole, so that a large one is better written as Parquet.
+            path: The file or folder.
+            **options: As in `from_frame`; also ``delimiter``, ``header`` and ``encoding`` of text files, and ``spill``
+                and ``memory`` for tables larger than memory: see `tastespace.data.ReadOptions`.
         """
+        from tastespace.data.reading.build import read_files
+        from tastespace.data.reading.options import FileArguments, ReadOptions
         from tastespace.data.reading.tables import files_of
 
-        return cls.from_files(
-            files_of(path),
-            user=user,
-            item=item,
-            rating=rating,
-            min_rating=min_rating,
-            weight=weight,
-            timestamp=timestamp,
-            min_user=min_user,
-            min_item=min_item,
-            core=core,
-            duplicates=duplicates,
-            catalog=catalog,
-            item_attributes=item_attributes,
-            user_attributes=user_attributes,
-            delimiter=delimiter,
-            header=header,
-            encoding=encoding,
-            date_format=date_format,
-            part=part,
-            threads=threads,
-            spill=spill,
-            memory=memory,
-        )
+        return read_files(files_of(path), ReadOptions.of("from_file", FileArguments, options))
 
     @classmethod
-    def from_files(
-        cls,
-        pattern: str | Path | Sequence[str | Path],
-        *,
-        user: str | int = "user",
-        item: str | int = "item",
-        rating: str | int | None = None,
-        min_rating: float | None = None,
-        weight: str | int | None = None,
-        timestamp: str | int | None = None,
-        min_user: int = 1,
-        min_item: int = 1,
-        core: bool = False,
-        duplicates: str = "sum",
-        catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
-        item_attributes: IntoFrame | None = None,
-        user_attributes: IntoFrame | None = None,
-        delimiter: str | None = None,
-        header: bool | None = None,
-        encoding: str | None = None,
-        date_format: str | None = None,
-        part: bool = False,
-        threads: int = 0,
-        spill: str | Path | None = None,
-        memory: int | str = "1GB",
-    ) -> Interactions:
-        """Build from several files, one after the other; arguments as in `from_file`.
+    def from_files(cls, pattern: str | Path | Sequence[str | Path], **options: Unpack[FileArguments]) -> Interactions:
+        """Build from several files, one after the other.
 
         Args:
             pattern: A pattern such as ``"clicks/2024-*.parquet"``, whose matches are read in the order of their names
                 (``**`` goes through subfolders); or a list of files, whose names are no patterns.
+            **options: As in `from_file`.
         """
-        from tastespace.data.reading.build import BuildOptions, build
-        from tastespace.data.reading.tables import column_name, matching_files, open_files
+        from tastespace.data.reading.build import read_files
+        from tastespace.data.reading.options import FileArguments, ReadOptions
+        from tastespace.data.reading.tables import matching_files
 
-        named = {"user": user, "item": item, "rating": rating, "weight": weight, "timestamp": timestamp}
-        columns: dict[str, Any] = {role: column_name(column) for role, column in named.items()}
-        options = BuildOptions(
-            **columns,
-            min_rating=min_rating,
-            min_user=min_user,
-            min_item=min_item,
-            core=core,
-            duplicates=duplicates,
-            threads=threads,
-            date_format=date_format,
-            part=part,
-        )
-        others = [columns[role] for role in ("rating", "weight", "timestamp") if columns[role] is not None]
-        # A column of times may be that of ratings or weights, which are numbers.
-        dates = {columns["timestamp"]} - {columns["rating"], columns["weight"], None}
-        paths = matching_files(pattern) if isinstance(pattern, (str, Path)) else pattern
-        ids = (columns["user"], columns["item"])
-        reading: dict[str, Any] = {
-            "delimiter": delimiter,
-            "header": header,
-            "ids": ids,
-            "others": others,
-            "encoding": encoding,
-            "dates": sorted(dates, key=str),
-        }
-        if spill is None:
-            return build(open_files(paths, **reading), options, catalog, item_attributes, user_attributes)
-        from tastespace.data.out_of_core.build import build_spilled
-        from tastespace.data.out_of_core.chunks import FileChunks
-
-        files = FileChunks(paths, columns, **reading)
-        return build_spilled(files, options, spill, memory, catalog, item_attributes, user_attributes)
+        wanted = ReadOptions.of("from_files", FileArguments, options)
+        return read_files(matching_files(pattern) if isinstance(pattern, (str, Path)) else pattern, wanted)
 
     @classmethod
-    def from_recbole(
-        cls,
-        path: str | Path,
-        *,
-        user: str = "user_id",
-        item: str = "item_id",
-        rating: str | None = None,
-        min_rating: float | None = None,
-        weight: str | None = None,
-        timestamp: str | None = None,
-        min_user: int = 1,
-        min_item: int = 1,
-        core: bool = False,
-        duplicates: str = "sum",
-        part: bool = False,
-        threads: int = 0,
-    ) -> Interactions:
+    def from_recbole(cls, path: str | Path, **options: Unpack[FrameArguments]) -> Interactions:
         """Build from atomic files of RecBole: an ``.inter`` file, or a folder with one.
 
-        ``.item`` and ``.user`` files of the same name beside it become attributes. A field ``timestamp`` is read unless
-        another is named; other arguments as in `from_frame`. Ids become whole numbers where all are.
+        ``.item`` and ``.user`` files of the same name beside it become attributes, unless others are given. The fields
+        ``user_id``, ``item_id`` and, where there is one, ``timestamp`` are read unless others are named. Ids become
+        whole numbers where all are.
+
+        Args:
+            path: The file or folder.
+            **options: As in `from_frame`.
         """
         from tastespace.data.reading.recbole import read_recbole
 
-        return read_recbole(
-            path,
-            user=user,
-            item=item,
-            rating=rating,
-            min_rating=min_rating,
-            weight=weight,
-            timestamp=timestamp,
-            min_user=min_user,
-            min_item=min_item,
-            core=core,
-            duplicates=duplicates,
-            part=part,
-            threads=threads,
-        )
+        return read_recbole(path, options)
 
     @classmethod
-    @renamed_arguments(keep_weights="weight")
     def from_scipy(
         cls,
         matrix: sp.sparray | sp.spmatrix,
@@ -376,8 +192,8 @@ class Interactions:
         Args:
             matrix: Every value but 0 is an interaction; explicit zeros are none.
             users, items: Ids of the rows and columns; None: 0 ... n-1. Empty rows and columns are kept.
-            weight: Whether the values are weights; without it every interaction counts alike. Values of the
-                same cell are summed, as SciPy does.
+            weight: Take the values as weights; without it every interaction counts alike. Values of the same cell are
+                summed, as SciPy does.
 
         >>> import scipy.sparse as sp
         >>> Interactions.from_scipy(sp.csr_array([[2.0, 0.0], [0.0, 3.0]]), weight=True).weights.tolist()
@@ -388,7 +204,7 @@ class Interactions:
         return build_from_scipy(matrix, users, items, weight)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Refuse: NumPy would make an array of one object, and scikit-learn would complain of that."""
+        """Raise: NumPy would make an array of one object, which scikit-learn rejects with an obscure error."""
         raise DataError(
             f"{self!r} is no array. Take .matrix (SciPy) or .to_frame(); for a search of scikit-learn "
             "tastespace.adapters.sklearn.search_data(data)."
@@ -413,7 +229,7 @@ class Interactions:
 
     @property
     def density(self) -> float:
-        """Share of all possible pairs that is there, in [0, 1]."""
+        """Share of all possible pairs that occur, in [0, 1]."""
         return self.n_interactions / max(1, self.n_users * self.n_items)
 
     @cached_property
@@ -481,7 +297,7 @@ class Interactions:
         )
 
     def without_weights(self) -> Interactions:
-        """The same interactions, all of which count alike: for models that cannot use weights.
+        """Return the interactions without weights, for models that cannot use them.
 
         >>> import scipy.sparse as sp
         >>> weighted = Interactions.from_scipy(sp.csr_array([[2.0, 0.0], [0.0, 3.0]]), weight=True)
@@ -491,7 +307,7 @@ class Interactions:
         return replace(self, weights=None)
 
     def with_half_life(self, days: Duration, *, unit: str = "auto", latest: float | None = None) -> Interactions:
-        """The same interactions, of which old ones weigh less: half as much for each half-life of age.
+        """Return the interactions with weights that halve with each half-life of age.
 
         An interaction that is ``a`` older than the latest one of the data has the weight ``0.5 ** (a / half-life)``,
         times its own where it has one. Models that use weights learn from it (`tastespace.models.table`), the others
@@ -551,3 +367,50 @@ class Interactions:
             f"Interactions({self.n_users:,} users x {self.n_items:,} items, "
             f"{self.n_interactions:,} interactions, {100 * self.density:.2f} % dense)"
         )
+
+
+def _require_consistent(data: Interactions) -> None:
+    """Raise unless offsets and indices lie within their arrays, and there is one weight and time per interaction.
+
+    One pass over the arrays, some 5 ms for 10 million interactions.
+    """
+    offsets, indices = data.offsets, data.indices
+    for name, ids in (("users", data.users), ("items", data.items)):
+        if not isinstance(ids, IdMap):
+            raise DataError(
+                f"{name}: expected an IdMap, given {type(ids).__name__}. Build interactions with from_frame."
+            )
+    _require_array("offsets", offsets, np.int64)
+    _require_array("indices", indices, np.int32)
+    n, n_users, n_items = len(indices), len(data.users), len(data.items)
+    if len(offsets) != n_users + 1:
+        raise DataError(
+            f"offsets: expected {n_users + 1:,} numbers, one per user and one more, given {len(offsets):,}. Build "
+            "interactions with from_frame, from_file or from_scipy."
+        )
+    if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
+        raise DataError(
+            f"offsets: expected numbers that ascend from 0 to {n:,}, the number of indices, given {offsets[0]:,} ... "
+            f"{offsets[-1]:,}. User u has the items indices[offsets[u]:offsets[u + 1]]."
+        )
+    if n and (indices.min() < 0 or indices.max() >= n_items):
+        raise DataError(
+            f"indices: expected rows of items, 0 ... {n_items - 1:,}, given {indices.min():,} ... {indices.max():,}. "
+            "Turn ids into rows with items.index_of, or build interactions with from_frame."
+        )
+    for name, values in (("weights", data.weights), ("timestamps", data.timestamps)):
+        if values is not None and (np.shape(values) != (n,) or np.asarray(values).dtype.kind not in "iuf"):
+            raise DataError(
+                f"{name}: expected {n:,} numbers, one per interaction, given {np.asarray(values).dtype} of shape "
+                f"{np.shape(values)}."
+            )
+
+
+def _require_array(name: str, array: Any, dtype: type[np.generic]) -> None:
+    if isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == dtype:
+        return
+    given = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+    raise DataError(
+        f"{name}: expected an array of {np.dtype(dtype)} of one dimension, given {given}. Build interactions with "
+        "from_frame, from_file or from_scipy."
+    )

@@ -1,4 +1,4 @@
-"""How diverse a user's preferences are, by the categories of the items taken: Definition 1 of the paper."""
+"""Diversity of a user's preferences by the categories of the items taken: Definition 1 of the paper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace._util.checks import renamed_arguments
 from tastespace.data.attributes import item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
@@ -20,7 +19,6 @@ _BLOCK = 4_000_000
 _DENSE_CATEGORIES, _DENSE_ENTRIES = 256, 16_000_000
 
 
-@renamed_arguments(attribute="categories")
 def preference_diversity(
     data: Interactions, categories: str | None = None, *, missing: Literal["disjoint", "ignore"] = "disjoint"
 ) -> NDArray[np.float64]:
@@ -34,7 +32,7 @@ def preference_diversity(
         data: With `item_attributes`.
         categories: Item attribute that holds the categories, by default the one that looks like categories; how it is
             read: `tastespace.data.attributes`.
-        missing: What an item without any category is. ``"disjoint"`` takes the definition literally: the empty set
+        missing: Treatment of an item without any category. ``"disjoint"`` takes the definition literally: the empty set
             intersects nothing, so the item is disjoint from every other one, even another like it. ``"ignore"``
             leaves such items out of the user's list: an unknown genre is no sign of diversity.
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.answers.person import listed_items, past_behind
 from tastespace.answers.types import Item, Recommendations
+from tastespace.models import list_options
 from tastespace.models.base import Recommender
 from tastespace.ranking.scoring import ScoringIndex, TopK
 from tastespace.recommend.explanations import list_reasons
 from tastespace.recommend.lists import TopKLists
-from tastespace.recommend.request import Request
 from tastespace.recommend.rules.rules import Rules
 from tastespace.serve.errors import HttpError
 from tastespace.serve.people import People, Person, unknown_user
@@ -320,7 +320,7 @@ class ListMaker:
         allowed = self.allowed(options)
         if allowed is not None and not allowed.any():
             return []
-        request = Request(options.k, filter=allowed, threads=1, rules=options.rules)
+        request = list_options.ListOptions(k=options.k, filter=allowed, threads=1, rules=options.rules)
         frame = TopKLists(self.served.model, request).popular(pl.Series("user", [0]))
         rows = self.served.train.items.find(frame["item"])
         return listed_items(
@@ -335,9 +335,9 @@ def _lists_of(
     mute: list[int] | None,
     boost: dict[int, float] | None,
 ) -> TopKLists:
-    request = Request(
-        options.k, True, None, allowed, 1, options.mix, options.diversity, None, mute or None, boost or None,
-        options.rules, profile=False,
+    request = list_options.ListOptions(
+        k=options.k, filter=allowed, mix=options.mix, diversity=options.diversity, mute=mute or None,
+        boost=boost or None, rules=options.rules, profile=False, threads=1,
     )  # fmt: skip
     return TopKLists(model, request)
 

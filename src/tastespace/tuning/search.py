@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,12 +26,12 @@ from tastespace.models import (
     Blend,
     Recommender,
     create,
+    create_seeded,
     name_of,
     registry,
 )
 from tastespace.models.base import TrainingData, interactions_from
 from tastespace.models.blend.members import named_members
-from tastespace.models.seeded import create_seeded
 from tastespace.training.samplers import find_sampler
 from tastespace.tuning._results import TuneResult, short_parameters
 from tastespace.tuning.journal import Trial, TrialJournal, trial_key
@@ -45,6 +45,11 @@ from tastespace.tuning.spaces import (
     space_of_model,
     unpack,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The search: propose, run, write down, until the budget of trials or minutes is spent.
@@ -60,9 +65,9 @@ class SearchOutcome:
 
     trials: list[Trial]
     seconds: float
-    """Spent on all of them, now and before."""
+    """Time of all trials, now and before."""
     ended: Ended
-    """By which budget, ``"everything"`` was tried, or the user has ``"interrupted"`` the search."""
+    """Reason for the end: a budget, ``"everything"`` was tried, or the user has ``"interrupted"`` the search."""
 
     @property
     def best(self) -> Trial:
@@ -87,11 +92,11 @@ def run_search(
     goes on exactly as if it had never stopped.
 
     Args:
-        proposals: What to try next.
+        proposals: Parameters to try next.
         parameters_of: From a proposal to the parameters of a model.
         run_trial: From parameters, and the minutes that are left, to a trial. A trial that holds ``interrupted`` ends
             the search and does not count.
-        journal: Where trials are kept.
+        journal: File of finished trials.
         objective: Names of the metrics that trials are judged by.
         trials, minutes: The budget, of this search and of those in the journal together; None: no limit.
         report: Called with each trial, its number, and whether it was run now.
@@ -154,9 +159,7 @@ def tune(
     seed: int = 0,
     threads: int = 0,
     progress: bool | None = None,
-    user: str = "user",
-    item: str = "item",
-    **columns: Any,
+    **columns: Unpack[TableArguments],
 ) -> TuneResult:
     """Search the parameters of a model that rank held-out interactions best.
 
@@ -182,7 +185,7 @@ def tune(
         seed: Of the held-out part, of the proposals, and of a model that is given by its name.
         threads: 0 means all cores.
         progress: Print a line for each trial to standard error: by default only where that is a terminal.
-        user, item, columns: Columns of a frame, as in `Interactions.from_frame`.
+        **columns: Of a frame, the options of `Interactions.from_frame`: ``user``, ``item``, ``timestamp``, ...
 
     >>> import tastespace as ts
     >>> town = ts.synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
@@ -196,7 +199,7 @@ def tune(
     minutes = _DEFAULT_MINUTES if minutes is None and trials is None else minutes
     base = create_seeded(model, seed, threads) if isinstance(model, str) else _checked_model(model).clone()
     base.set_params(**(params or {}))
-    whole = interactions_from("tune", data, user, item, columns)
+    whole = interactions_from("tune", data, columns)
     wanted = _column(metric, whole.n_items)
     found_space = _searched(base, space, params or {})
     parts = _parts(whole, split, share, seed)
@@ -254,7 +257,7 @@ class _TrialRunner:
         self.problem: Exception | None = None
 
     def run(self, parameters: dict[str, Any], minutes: float | None) -> Trial:
-        """What these parameters reach, and the seconds it took; a model that diverges has the worst score."""
+        """Fit and measure a model with these parameters; one that diverges has the worst score."""
         start = time.perf_counter()
         model = self._base.clone().set_params(**parameters)
         if minutes is not None and "max_minutes" in model.get_params():
@@ -402,7 +405,7 @@ def _name(model: Recommender) -> str:
 
 
 def _defaults(model: Recommender) -> dict[str, Any]:
-    """The parameters of such a model with nothing set; those of this one where that cannot be made."""
+    """Return the default parameters of the model's class; those of this model if some of the class have no default."""
     name = _name(model)
     if name in registry() or (isinstance(model, Blend) and len(named_members(model._templates())) > 0):
         return create(name).get_params()

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -28,7 +28,6 @@ from tastespace.data.out_of_core.files import (
 )
 from tastespace.data.out_of_core.mapped_arrays import release
 from tastespace.data.reading.build import (
-    BuildOptions,
     catalog_of,
     drops_everything,
     merge_repeats,
@@ -37,11 +36,9 @@ from tastespace.data.reading.build import (
     read_times,
     require_size,
 )
+from tastespace.data.reading.options import ReadOptions
 from tastespace.data.reading.tables import Table
 from tastespace.errors import DataError, ParameterError
-
-if TYPE_CHECKING:
-    from narwhals.typing import IntoFrame
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Drop users and items with few interactions from a table in mapped files; the same as in memory (`drop_rare`).
@@ -49,10 +46,11 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 20  # interactions
 
 
-def drop_rare_spilled(data: Interactions, options: BuildOptions, table: Path, keep_items: bool) -> Interactions:
-    """The table without them; new files replace the old ones. What is in memory is a few numbers per user and item."""
+def drop_rare_spilled(data: Interactions, options: ReadOptions, table: Path) -> Interactions:
+    """Drop rare users and items; new files replace the old ones. Memory holds a few numbers per user and item."""
     if options.min_user <= 1 and options.min_item <= 1:
         return data
+    keep_items = options.catalog is not None
     users, items = np.ones(data.n_users, dtype=bool), np.ones(data.n_items, dtype=bool)
     user_counts, item_counts = _counts(data, users, items)
     dropped = {"by_min_user": 0, "by_min_item": 0}
@@ -115,7 +113,7 @@ def _counts(
 def _kept_rows(
     data: Interactions, users: NDArray[np.bool_], items: NDArray[np.bool_], first: int, last: int
 ) -> tuple[slice, NDArray[np.bool_]]:
-    """Where the interactions of the users ``first ... last - 1`` are, and which of them are left."""
+    """Return the span of the interactions of the users ``first ... last - 1``, and a mask of those that are left."""
     span = slice(int(data.offsets[first]), int(data.offsets[last]))
     counts = np.diff(data.offsets[first : last + 1])
     return span, np.repeat(users[first:last], counts) & items[data.indices[span]]
@@ -139,7 +137,7 @@ def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 # 2. Each chunk is read again and its rows are written to the files of the ranges: user id, item index, weight, time.
 # 3. Range after range, in the order of the ids, is sorted into rows by the same code that builds tables in memory.
 #
-# Which rows make a chunk and which users a range changes the time and the memory, never the result.
+# The division into chunks and ranges changes the time and the memory, never the result.
 
 log = logging.getLogger(__name__)
 
@@ -149,31 +147,23 @@ _SAMPLE = 4096  # user ids of a chunk, for the ranges
 _MOST_RANGES = 1024
 
 
-def build_spilled(
-    files: FileChunks,
-    options: BuildOptions,
-    folder: str | Path,
-    memory: int | str = "1GB",
-    catalog: Any = None,
-    item_attributes: IntoFrame | None = None,
-    user_attributes: IntoFrame | None = None,
-    rows_at_once: int | None = None,
-) -> Interactions:
-    """`Interactions` in mapped files below ``folder``, the same as `build` gives of the same files.
+def build_spilled(files: FileChunks, options: ReadOptions, rows_at_once: int | None = None) -> Interactions:
+    """`Interactions` in mapped files in the folder ``options.spill``, the same as `build` gives of the same files.
 
-    ``memory`` is what the passes may take besides the ids; ``rows_at_once`` overrides what follows from it, for tests.
+    ``rows_at_once`` overrides what follows from ``options.memory``, for tests.
     """
     require_polars("reading a table of interactions")
-    limit = bytes_of(memory)
+    assert options.spill is not None
+    limit = bytes_of(options.memory)
     if limit < LEAST_MEMORY:
-        raise ParameterError(f"memory={memory!r}: expected at least {LEAST_MEMORY // 10**6}MB.")
+        raise ParameterError(f"memory={options.memory!r}: expected at least {LEAST_MEMORY // 10**6}MB.")
     if rows_at_once is None:
         rows_at_once = max(1000, int(limit / (3 * (files.bytes_per_row() + _OVERHEAD))))
     if not files.n_rows:
         raise DataError(f"{files.name} has no rows. Expected one row per interaction.")
     found = _first_pass(files, options, rows_at_once)
-    items = found.items if catalog is None else catalog_of(found.items, catalog)[0]
-    with new_table(folder) as table:
+    items = found.items if options.catalog is None else catalog_of(found.items, options.catalog)[0]
+    with new_table(options.spill) as table:
         cuts = _cuts(found.samples, found.kept, rows_at_once)
         ranges = table / "ranges"
         _second_pass(files, options, rows_at_once, items, cuts, ranges)
@@ -183,24 +173,24 @@ def build_spilled(
             repeats = data.cleaning.duplicates
             raise DataError(f"{files.name}: {repeats:,} rows repeat a pair of user and item; duplicates='error'.")
         cleaning = replace(data.cleaning, rows=files.n_rows, below_min_rating=files.n_rows - found.kept)
-        data = drop_rare_spilled(replace(data, cleaning=cleaning), options, table, keep_items=catalog is not None)
+        data = drop_rare_spilled(replace(data, cleaning=cleaning), options, table)
         require_size(data, 1 if options.part else 2)
         arrays = {name: getattr(data, name) for name in ("offsets", "indices", "weights", "timestamps")}
         there = {name: array for name, array in arrays.items() if array is not None}
         finish_table(table, there, {"user": data.users.series, "item": data.items.series}, data.cleaning)
     del data, arrays, there
-    data = open_spilled(folder)
+    data = open_spilled(options.spill)
     log.info("%s: %s", files.name, data.cleaning)
     return replace(
         data,
-        item_attributes=aligned_attributes(item_attributes, data.items, "item", options.item),
-        user_attributes=aligned_attributes(user_attributes, data.users, "user", options.user),
+        item_attributes=aligned_attributes(options.item_attributes, data.items, "item", options.item),
+        user_attributes=aligned_attributes(options.user_attributes, data.users, "user", options.user),
     )
 
 
 @dataclass
 class _Found:
-    """What the first pass finds."""
+    """Result of the first pass."""
 
     items: IdMap
     kept: int = 0
@@ -208,7 +198,7 @@ class _Found:
     samples: list[pl.Series] = field(default_factory=list)
 
 
-def _first_pass(files: FileChunks, options: BuildOptions, rows_at_once: int) -> _Found:
+def _first_pass(files: FileChunks, options: ReadOptions, rows_at_once: int) -> _Found:
     known: pl.Series | None = None
     found = _Found(IdMap(pl.Series([], dtype=pl.Int64), "item"))
     largest = -np.inf
@@ -232,8 +222,8 @@ def _first_pass(files: FileChunks, options: BuildOptions, rows_at_once: int) -> 
     return found
 
 
-def _kept(chunk: Table, options: BuildOptions) -> tuple[NDArray[np.bool_] | None, float]:
-    """Which rows reach the rating threshold (None: all), and the largest rating."""
+def _kept(chunk: Table, options: ReadOptions) -> tuple[NDArray[np.bool_] | None, float]:
+    """Return a mask of the rows that reach the rating threshold (None: all), and the largest rating."""
     if options.rating is None:
         return None, -np.inf
     ratings = read_numbers(chunk, options.rating)
@@ -241,7 +231,7 @@ def _kept(chunk: Table, options: BuildOptions) -> tuple[NDArray[np.bool_] | None
     return (None if options.min_rating is None else ratings >= options.min_rating), most
 
 
-def _times(options: BuildOptions) -> Any:
+def _times(options: ReadOptions) -> Any:
     def needs(chunk: Table, column: str) -> Any:
         if options.date_format is None and chunk.read(column).dtype == pl.String:
             raise ParameterError(
@@ -266,7 +256,7 @@ def _cuts(samples: list[pl.Series], n_rows: int, rows_at_once: int) -> pl.Series
 
 
 def _second_pass(
-    files: FileChunks, options: BuildOptions, rows_at_once: int, items: IdMap, cuts: pl.Series, ranges: Path
+    files: FileChunks, options: ReadOptions, rows_at_once: int, items: IdMap, cuts: pl.Series, ranges: Path
 ) -> None:
     index = pl.DataFrame({"id": items.series, "item": np.arange(len(items), dtype=np.int32)})
     for range_number in range(len(cuts) + 1):
@@ -315,7 +305,7 @@ class _RangeTable:
 
     @property
     def has_rows(self) -> bool:
-        """Whether there is any."""
+        """True if the range has any row."""
         return bool(self._parts)
 
     def read(self, column: str) -> pl.Series:
@@ -327,11 +317,11 @@ class _RangeTable:
         return pl.concat(parts)
 
     def row(self, position: int) -> str:
-        """Not needed: the rows were checked when they were written."""
+        """Name a row; never shown, since the rows were checked when they were written."""
         return f"row {position}"
 
 
-def _third_pass(table: Path, ranges: Path, n_ranges: int, options: BuildOptions, items: IdMap) -> Interactions:
+def _third_pass(table: Path, ranges: Path, n_ranges: int, options: ReadOptions, items: IdMap) -> Interactions:
     """The ranges one after the other as the rows of one table."""
     names = ["offsets", "indices", "weights", "timestamps"]
     given = [True, True, options.weight is not None, options.timestamp is not None]

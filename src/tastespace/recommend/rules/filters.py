@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from tastespace._util.checks import shortened
 from tastespace._util.threads import require_polars
 from tastespace.data.reading.tables import from_polars
-from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.errors import Argument, DataError, ParameterError, Verbatim, nearest
 
 MOST_CHARACTERS = 20_000
 MOST_TERMS = 100
@@ -86,31 +86,33 @@ def allowed_items(filter: Any, attributes: pl.DataFrame, backend: str = "polars"
     if isinstance(filter, str):
         return item_mask(filter, attributes)
     known = _columns(attributes)
-    shown = f"filter=<{getattr(filter, '__name__', type(filter).__name__)}>"
+    shown = Argument("filter", Verbatim(f"<{getattr(filter, '__name__', type(filter).__name__)}>"))
     try:
         if not isinstance(filter, (pl.Expr, pl.Series, np.ndarray)):
             if not callable(filter):
                 raise ParameterError(
-                    f'filter={filter!r}: expected a condition such as "year >= 1990", a polars expression, a function '
-                    f"from the frame of item attributes to one true or false per item, or an array of these; {known}."
+                    Argument("filter", filter),
+                    ': expected a condition such as "year >= 1990", a polars expression, a function from the frame of '
+                    f"item attributes to one true or false per item, or an array of these; {known}.",
                 )
             filter = filter(from_polars(attributes, backend))
         if isinstance(filter, pl.Expr):
             filter = attributes.select(filter.alias("kept")).to_series()
         kept = filter if isinstance(filter, pl.Series) else pl.Series("kept", np.asarray(filter))
     except (KeyError, AttributeError, TypeError, IndexError) as problem:
-        raise DataError(f"{shown} failed on the items: {problem!r}; {known}.") from problem
+        raise DataError(shown, f" failed on the items: {problem!r}; {known}.") from problem
     except pl.exceptions.ColumnNotFoundError as problem:
         named = re.search(r'"(.+?)"', str(problem))
         missing = named.group(1) if named else str(problem)
-        raise DataError(f"{shown}: no column {missing!r}; {known}.{nearest(missing, attributes.columns)}") from problem
+        raise DataError(shown, f": no column {missing!r}; {known}.{nearest(missing, attributes.columns)}") from problem
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeError, RecursionError) as problem:
         reason = next(iter(str(problem).splitlines()), type(problem).__name__)
-        raise DataError(f"{shown} cannot be read: {reason}; {known}.") from problem
+        raise DataError(shown, f" cannot be read: {reason}; {known}.") from problem
     if kept.dtype != pl.Boolean or len(kept) != len(attributes):
         raise DataError(
-            f"{shown} gave {len(kept):,} values of type {kept.dtype}, expected true or false for each of the "
-            f"{len(attributes):,} items."
+            shown,
+            f" gave {len(kept):,} values of type {kept.dtype}, expected true or false for each of the "
+            f"{len(attributes):,} items.",
         )
     return kept.fill_null(False).to_numpy()
 
@@ -195,7 +197,7 @@ class _Parser:
 
     def _fail(self, reason: str, at: int | None = None, advice: str = "") -> NoReturn:
         at = self._now.at if at is None else at
-        raise DataError(f"filter={shortened(self._text)} cannot be read at character {at + 1}: {reason}.{advice}")
+        raise DataError(Argument("filter", self._text), f" cannot be read at character {at + 1}: {reason}.{advice}")
 
     @property
     def _now(self) -> _Token:
