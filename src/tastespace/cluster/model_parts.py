@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -212,11 +213,6 @@ def rows_only(offsets: NDArray[np.int64], indices: NDArray[np.int32], n_items: i
     return Interactions(IdMap(pl.int_range(n_users, eager=True), "user"), _numbers(n_items), offsets, indices)
 
 
-_known: dict[int, IdMap] = {}
-
-
+@lru_cache(maxsize=1)
 def _numbers(n_items: int) -> IdMap:
-    if n_items not in _known:
-        _known.clear()
-        _known[n_items] = IdMap(pl.int_range(n_items, eager=True), "item")
-    return _known[n_items]
+    return IdMap(pl.int_range(n_items, eager=True), "item")

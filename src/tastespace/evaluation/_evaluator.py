@@ -33,6 +33,7 @@ from tastespace.evaluation.protocols import Protocol, find_protocol
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
 from tastespace.ranking.blocks import Block, BlockRanker
+from tastespace.ranking.source import ScoreSource
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -131,7 +132,7 @@ def evaluate(
     if only is not None:
         evaluated, known = _only(only, evaluated, is_warm, known)
     evaluated, known, n_unserved = _served(model, evaluated, known, test_lists[0], on_unknown)
-    ranker = BlockRanker(model, *excluded, *test_lists, longest, n_threads)
+    ranker = BlockRanker(ScoreSource.of(model), longest, excluded, test_lists, threads=n_threads)
     results = _Accumulator(columns, inputs)
     for block in ranker.blocks(evaluated):
         results.add(block)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace._util.csr import no_items
 from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
@@ -21,6 +20,7 @@ from tastespace.evaluation.protocols import FULL
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
 from tastespace.ranking.blocks import BlockRanker
+from tastespace.ranking.source import ScoreSource
 
 _ROUNDING = 1e-12  # a weight of 1/7 may be computed as a little less
 
@@ -76,9 +76,8 @@ def interest_coverage(
     check_longest(k, train.n_items)
     users = _rows_in(town.interactions.users, train.users, "user")
     category = town.item_category[_rows_in(town.interactions.items, train.items, "item")]
-    ranker = BlockRanker(
-        model, *excluded_lists(model, seen, FULL), *no_items(train.n_users), k, resolve_threads(threads)
-    )
+    excluded = excluded_lists(model, seen, FULL)
+    ranker = BlockRanker(ScoreSource.of(model), k, excluded, threads=resolve_threads(threads))
     parts = [
         _measure(block.top, category, _planted(town, users[block.users]), k)
         for block in ranker.blocks(np.arange(train.n_users, dtype=np.int32))

@@ -32,9 +32,9 @@ from tastespace.data.reading.tables import (
 from tastespace.errors import Argument, DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.list_options import ListOptions
+from tastespace.ranking.ann import scoring_index
 from tastespace.ranking.blocks import BlockRanker
 from tastespace.ranking.scoring import Lists, merged, require_interest_space
-from tastespace.recommend.ann import scoring_index
 from tastespace.recommend.interests import (
     NO_CHOICES,
     InterestChoices,

@@ -49,11 +49,16 @@ class ListText:
         reasons, weights = None, None
         if because:
             reasons, weights = list_reasons(self._served.index, np.repeat(rows, np.diff(ends)), found.rows)
-        texts, offsets, cuts = self._item_texts
-        listed = _native.list_texts(
-            texts, offsets, cuts, ends, found.rows, found.rank, found.scores,
-            found.interests if self._served.model.has_interests else None, found.distances, reasons, weights,
-        )  # fmt: skip
+        entries = _native.ListEntries(
+            rows=found.rows,
+            ranks=found.rank,
+            scores=found.scores,
+            interests=found.interests if self._served.model.has_interests else None,
+            distances=found.distances,
+            reasons=reasons,
+            weights=weights,
+        )
+        listed = _native.list_texts(self._item_texts, entries, ends)
         middle = b',"model":%d,"items":[' % self._served.generation
         return [
             None if text is None else b'{"user":%b%b%b%b' % (_JSON.encode(user), middle, text, _END)
@@ -61,7 +66,7 @@ class ListText:
         ]
 
     @cached_property
-    def _item_texts(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
+    def _item_texts(self) -> _native.ItemTexts:
         """Id, title and category of all items as JSON, where each begins, and where its category begins.
 
         Objects without their closing brace: rank, score and the rest follow.
@@ -75,7 +80,8 @@ class ListText:
             texts += [named, b',"category":', _JSON.encode(category)]
             cuts.append(ends[-1] + len(named))
             ends.append(cuts[-1] + len(texts[-2]) + len(texts[-1]))
-        return b"".join(texts), np.array(ends, dtype=np.int64), np.array(cuts, dtype=np.int64)
+        offsets, places = np.array(ends, dtype=np.int64), np.array(cuts, dtype=np.int64)
+        return _native.ItemTexts(text=b"".join(texts), offsets=offsets, cuts=places)
 
     def prepare(self) -> None:
         """Encode what is said of items now, rather than with the first list."""

@@ -30,10 +30,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace._util.checks import shortened
 from tastespace._util.threads import require_polars
 from tastespace.data.reading.tables import from_polars
-from tastespace.errors import Argument, DataError, ParameterError, Verbatim, nearest
+from tastespace.errors import Argument, DataError, ParameterError, Verbatim, nearest, shortened
 
 MOST_CHARACTERS = 20_000
 MOST_TERMS = 100
