@@ -11,7 +11,6 @@ import pytest
 from tests.fuzz.model_files import declare_array, seal
 
 from tastespace import DPCML, load, models
-from tastespace._util.model_files import checksum
 from tastespace.errors import ModelFileError, ParameterError
 from tastespace.models.neural.base import NeuralRecommender
 from tastespace.store import save
