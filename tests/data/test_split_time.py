@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import doctest
 import itertools
 
 import numpy as np
@@ -11,8 +10,6 @@ import polars as pl
 import pytest
 
 from tastespace import Interactions, split
-from tastespace.data import split as time_split
-from tastespace.data.reading import dates as durations
 from tastespace.data.reading.dates import duration_in, seconds_of
 from tastespace.errors import DataError, ParameterError
 
@@ -39,13 +36,6 @@ def arriving() -> Interactions:
     users = np.repeat(np.arange(100), 10)
     rows = pl.DataFrame({"user": users, "item": np.tile(np.arange(10), 100), "t": START + np.arange(1000)})
     return Interactions.from_frame(rows, timestamp="t")
-
-
-def test_docstring_examples():
-    for module in (time_split, durations):
-        result = doctest.testmod(module)
-        assert result.attempted > 0
-        assert result.failed == 0
 
 
 def test_windows_follow_each_other_and_train_on_all_that_was_before(timed):

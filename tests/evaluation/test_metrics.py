@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from dataclasses import replace
 
@@ -17,10 +16,7 @@ from tastespace import Interactions, evaluate
 from tastespace.data.attributes import item_categories
 from tastespace.errors import ParameterError
 from tastespace.evaluation import (
-    _evaluator as evaluator,
-)
-from tastespace.evaluation import (
-    _metric_inputs as metric_inputs,
+    _inputs as metric_inputs,
 )
 from tastespace.evaluation import (
     metrics,
@@ -31,13 +27,6 @@ from tastespace.evaluation.metrics import METRICS, columns_for
 from tastespace.models import MostPopular, VectorSpace
 
 NAN = pytest.approx(math.nan, nan_ok=True)
-
-
-@pytest.mark.parametrize("module", [metrics, evaluator])
-def test_docstring_examples(module):
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def random_rows(rng, taken, n_users=60, n_items=120, most_test=60):

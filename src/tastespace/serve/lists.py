@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.answers.person import listed_items, past_behind
 from tastespace.answers.types import Item, Recommendations
+from tastespace.models import list_options
 from tastespace.models.base import Recommender
 from tastespace.ranking.scoring import ScoringIndex, TopK
 from tastespace.recommend.explanations import list_reasons
 from tastespace.recommend.lists import TopKLists
-from tastespace.recommend.request import Request
 from tastespace.recommend.rules.rules import Rules
 from tastespace.serve.errors import HttpError
 from tastespace.serve.people import People, Person, unknown_user
@@ -49,11 +49,16 @@ class ListText:
         reasons, weights = None, None
         if because:
             reasons, weights = list_reasons(self._served.index, np.repeat(rows, np.diff(ends)), found.rows)
-        texts, offsets, cuts = self._item_texts
-        listed = _native.list_texts(
-            texts, offsets, cuts, ends, found.rows, found.rank, found.scores,
-            found.interests if self._served.model.has_interests else None, found.distances, reasons, weights,
-        )  # fmt: skip
+        entries = _native.ListEntries(
+            rows=found.rows,
+            ranks=found.rank,
+            scores=found.scores,
+            interests=found.interests if self._served.model.has_interests else None,
+            distances=found.distances,
+            reasons=reasons,
+            weights=weights,
+        )
+        listed = _native.list_texts(self._item_texts, entries, ends)
         middle = b',"model":%d,"items":[' % self._served.generation
         return [
             None if text is None else b'{"user":%b%b%b%b' % (_JSON.encode(user), middle, text, _END)
@@ -61,7 +66,7 @@ class ListText:
         ]
 
     @cached_property
-    def _item_texts(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
+    def _item_texts(self) -> _native.ItemTexts:
         """Id, title and category of all items as JSON, where each begins, and where its category begins.
 
         Objects without their closing brace: rank, score and the rest follow.
@@ -75,7 +80,8 @@ class ListText:
             texts += [named, b',"category":', _JSON.encode(category)]
             cuts.append(ends[-1] + len(named))
             ends.append(cuts[-1] + len(texts[-2]) + len(texts[-1]))
-        return b"".join(texts), np.array(ends, dtype=np.int64), np.array(cuts, dtype=np.int64)
+        offsets, places = np.array(ends, dtype=np.int64), np.array(cuts, dtype=np.int64)
+        return _native.ItemTexts(text=b"".join(texts), offsets=offsets, cuts=places)
 
     def prepare(self) -> None:
         """Encode what is said of items now, rather than with the first list."""
@@ -320,7 +326,7 @@ class ListMaker:
         allowed = self.allowed(options)
         if allowed is not None and not allowed.any():
             return []
-        request = Request(options.k, filter=allowed, threads=1, rules=options.rules)
+        request = list_options.ListOptions(k=options.k, filter=allowed, threads=1, rules=options.rules)
         frame = TopKLists(self.served.model, request).popular(pl.Series("user", [0]))
         rows = self.served.train.items.find(frame["item"])
         return listed_items(
@@ -335,9 +341,9 @@ def _lists_of(
     mute: list[int] | None,
     boost: dict[int, float] | None,
 ) -> TopKLists:
-    request = Request(
-        options.k, True, None, allowed, 1, options.mix, options.diversity, None, mute or None, boost or None,
-        options.rules, profile=False,
+    request = list_options.ListOptions(
+        k=options.k, filter=allowed, mix=options.mix, diversity=options.diversity, mute=mute or None,
+        boost=boost or None, rules=options.rules, profile=False, threads=1,
     )  # fmt: skip
     return TopKLists(model, request)
 

@@ -23,8 +23,8 @@ from tastespace.errors import ModelFileError
 from tastespace.models.base import Recommender
 from tastespace.ranking.scoring import ScoringIndex
 from tastespace.recommend.request import attribute_frame
+from tastespace.recommend.rules.filters import item_mask
 from tastespace.serve.errors import HttpError
-from tastespace.serve.filter_language import item_mask
 from tastespace.serve.json_ids import id_from_text, json_ids, shown_id
 from tastespace.serve.schemas import Can, ModelAnswer
 from tastespace.store import inspect, load
