@@ -17,7 +17,7 @@ from urllib.parse import quote
 from tastespace._util.extras import missing
 from tastespace.answers.types import (
     AudienceUser,
-    Explanation,
+    ExplanationAnswer,
     FoundItem,
     FoundUser,
     Id,
@@ -25,7 +25,7 @@ from tastespace.answers.types import (
     Item,
     Map,
     Recommendations,
-    Shelf,
+    ShelfAnswer,
     Stored,
 )
 from tastespace.errors import TastespaceError
@@ -47,7 +47,7 @@ class ServerError(TastespaceError):
 
 
 @dataclass(frozen=True)
-class Profile:
+class ServedProfile:
     """What a user has muted and boosted."""
 
     user: Id
@@ -144,15 +144,15 @@ class Client:
 
     # ---- tastes --------------------------------------------------------------------------------------------
 
-    def shelves(self, user: Id, k: int = 8, **options: Any) -> list[Shelf]:
+    def shelves(self, user: Id, k: int = 8, **options: Any) -> list[ShelfAnswer]:
         """A row of items for each interest of a user."""
         answer = self._ask("GET", f"/v1/users/{_quoted(user)}/shelves", query=_query({"k": k, **options}))
-        return [_read(Shelf, one) for one in answer["shelves"]]
+        return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
-    def shelves_for(self, history: Iterable[Id], k: int = 8, **options: Any) -> list[Shelf]:
+    def shelves_for(self, history: Iterable[Id], k: int = 8, **options: Any) -> list[ShelfAnswer]:
         """The same for somebody who is not in the model."""
         answer = self._ask("POST", "/v1/shelves", **_split({"history": list(history), "k": k}, options))
-        return [_read(Shelf, one) for one in answer["shelves"]]
+        return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
     def interests(self, user: Id, **options: Any) -> list[Interest]:
         """The interests of a user, with shares, names and places on the map."""
@@ -164,9 +164,9 @@ class Client:
         answer = self._ask("POST", "/v1/interests", **_split({"history": list(history)}, options))
         return [_read(Interest, one) for one in answer["interests"]]
 
-    def explain(self, user: Id, item: Id) -> Explanation:
+    def explain(self, user: Id, item: Id) -> ExplanationAnswer:
         """Why an item has its rank for a user."""
-        return _read(Explanation, self._ask("GET", f"/v1/users/{_quoted(user)}/explanations/{_quoted(item)}"))
+        return _read(ExplanationAnswer, self._ask("GET", f"/v1/users/{_quoted(user)}/explanations/{_quoted(item)}"))
 
     def similar(self, item: Id, k: int = 10) -> list[Item]:
         """Items like an item."""
@@ -203,11 +203,13 @@ class Client:
         ]  # fmt: skip
         return _read(Stored, self._ask("POST", "/v1/feedback", body={"events": body}))
 
-    def profile(self, user: Id) -> Profile:
+    def profile(self, user: Id) -> ServedProfile:
         """What a user has muted and boosted."""
         return _profile(self._ask("GET", f"/v1/users/{_quoted(user)}/profile"))
 
-    def set_profile(self, user: Id, mute: Iterable[int] = (), boost: Mapping[int, float] | None = None) -> Profile:
+    def set_profile(
+        self, user: Id, mute: Iterable[int] = (), boost: Mapping[int, float] | None = None
+    ) -> ServedProfile:
         """Replace what a user has muted and boosted."""
         body = {"mute": list(mute), "boost": {str(x): factor for x, factor in (boost or {}).items()}}
         return _profile(self._ask("PUT", f"/v1/users/{_quoted(user)}/profile", body=body))
@@ -276,9 +278,9 @@ def _quoted(one: Id) -> str:
     return quote(str(one).lower() if isinstance(one, bool) else str(one), safe="")
 
 
-def _profile(found: dict[str, Any]) -> Profile:
+def _profile(found: dict[str, Any]) -> ServedProfile:
     boost = {int(x): factor for x, factor in found["boost"].items()}
-    return Profile(found["user"], found["mute"], boost, found.get("dropped", []))
+    return ServedProfile(found["user"], found["mute"], boost, found.get("dropped", []))
 
 
 def _read(kind: type[Answer], found: Mapping[str, Any]) -> Answer:

@@ -244,7 +244,7 @@ def test_an_error_of_ours_has_no_stack_trace_and_goes_to_the_log_without_ids(cli
     def broken(*_):
         raise ZeroDivisionError("secret of user 77")
 
-    monkeypatch.setattr(client.app.state.main.slot.catalog, "similar", broken)
+    monkeypatch.setattr(client.app.state.main.slot.served, "similar", broken)
     with caplog.at_level(logging.ERROR, logger="tastespace"):
         answer = client.get("/v1/items/77/similar")
     assert error_of(answer, 500) == "internal_error"
@@ -256,7 +256,7 @@ def test_an_error_of_ours_has_no_stack_trace_and_goes_to_the_log_without_ids(cli
 def test_an_answer_that_takes_too_long_is_503(client_of, monkeypatch):
     client = client_of(limits=Limits(seconds=0.2))
     asked_for_long_enough = threading.Event()
-    monkeypatch.setattr(client.app.state.main.slot.catalog, "similar", lambda *_: asked_for_long_enough.wait(60))
+    monkeypatch.setattr(client.app.state.main.slot.served, "similar", lambda *_: asked_for_long_enough.wait(60))
     try:
         assert error_of(client.get("/v1/items/7/similar"), 503) == "timeout"
     finally:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import tastespace as ts
+from tastespace.answers.lists import ListOptions
 from tastespace.ranking.scoring import ScoringIndex
 from tastespace.serve.app import create_app
-from tastespace.serve.lists import ListOptions
 from tastespace.serve.settings import ServerSettings
 
 

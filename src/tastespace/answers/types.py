@@ -1,12 +1,31 @@
-"""What the server answers and the client gives, as plain types that need none of the server's packages."""
+"""Answers as plain types: what the server sends, the client gives, and the page shows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tastespace.errors import TastespaceError, UnknownIdError
+
 Id: TypeAlias = int | float | str | bool
-"""An id as JSON has it: of the type of the model's ids."""
+"""An id as JSON has it: a number, text, true or false; dates and ids of other types are text."""
+
+
+class AnswerError(TastespaceError):
+    """A question that has no answer: a code for programs, a message and advice for people.
+
+    >>> problem = AnswerError("all_muted", "all 3 interests are muted.", "Leave one of them.")
+    >>> problem.code, str(problem)
+    ('all_muted', 'all 3 interests are muted.')
+    """
+
+    def __init__(self, code: str, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.advice = code, message, advice
+
+
+class UnknownAnswerError(AnswerError, UnknownIdError):
+    """A question about a user or an item that the model does not have."""
 
 
 @dataclass(slots=True)
@@ -73,7 +92,7 @@ class Recommendations:
 
 
 @dataclass(slots=True)
-class Shelf:
+class ShelfAnswer:
     """The list of one interest."""
 
     interest: int
@@ -134,8 +153,8 @@ class Map:
 
 
 @dataclass(slots=True)
-class Explanation:
-    """Why an item."""
+class ExplanationAnswer:
+    """Reasons for the rank of an item."""
 
     user: Id | None
     item: Id
@@ -153,7 +172,7 @@ class Explanation:
 
 @dataclass(slots=True)
 class Stored:
-    """What became of feedback."""
+    """Receipt for feedback."""
 
     stored: int
     duplicates: int

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.answers.ids import ids_in_type
+from tastespace.answers.lists import ListOptions
+from tastespace.answers.people import Person
 from tastespace.recommend.interests import MOST_BOOST
 from tastespace.serve.endpoint_table import Call
 from tastespace.serve.errors import HttpError
-from tastespace.serve.json_ids import ids_in_type, shown_id
-from tastespace.serve.lists import ListOptions
-from tastespace.serve.people import Person
 from tastespace.serve.schemas import ListBody
 
 _MOST_KEPT_QUERY = 100
@@ -123,21 +123,10 @@ def require_few(call: Call, n: int, most: int, what: str) -> None:
 def history_rows(call: Call, items: list[Any]) -> NDArray[np.int32]:
     """Ids of past items as ascending rows; unknown items are an error unless popular ones may stand in."""
     require_few(call, len(items), call.state.settings.limits.history, "items in a history")
-    ids = call.slot.served.train.items
-    typed = ids_in_type(ids, items, "item")
-    rows = ids.find(typed) if typed else np.empty(0, dtype=np.int64)
-    if (rows < 0).any() and getattr(call.body, "unknown", "error") == "error":
-        first = typed[int(np.flatnonzero(rows < 0)[0])]
-        raise HttpError(
-            404, "unknown_item", f"there is no item {shown_id(first)}.", "unknown=popular leaves unknown items out."
-        )
-    return np.unique(rows[rows >= 0]).astype(np.int32)
+    return call.slot.served.history_rows(items, getattr(call.body, "unknown", "error") != "error")
 
 
 def newcomer(call: Call) -> Person:
     """Somebody who is not in the model, with the history of the body."""
-    slot = call.slot
-    rows = history_rows(call, call.body.history)
-    if not len(rows):
-        raise HttpError(404, "unknown_item", "the history holds no item of the model.", "Give known items.")
-    return Person(slot.people.with_histories([rows]), 0, None, True)
+    require_few(call, len(call.body.history), call.state.settings.limits.history, "items in a history")
+    return call.slot.people.with_history(call.body.history, call.body.unknown != "error")

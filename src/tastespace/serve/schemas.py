@@ -16,7 +16,7 @@ from tastespace.answers.types import (
     Interest,
     Item,
     Recommendations,
-    Shelf,
+    ShelfAnswer,
 )
 
 Positive = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -166,7 +166,7 @@ class ShelvesAnswer(Struct):
 
     user: Id | None
     model: int
-    shelves: list[Shelf]
+    shelves: list[ShelfAnswer]
 
 
 class InterestsAnswer(Struct):
