@@ -233,7 +233,7 @@ def test_pointing_at_the_map_shows_titles(visit, server, someone):
         if page.locator(".map-tip").is_visible():
             seen.add(page.locator(".map-tip strong").inner_text())
     assert seen
-    assert seen <= set(map(plainly, server.requests.main.columns.titles))
+    assert seen <= set(map(plainly, server.requests.main.map()["titles"]))
 
 
 @pytest.mark.slow

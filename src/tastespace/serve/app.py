@@ -204,7 +204,7 @@ class Application:
             refusal = as_http_error(problem)
             if call.is_without_feedback:
                 refusal.headers = {**refusal.headers, _NOT_READ[0].decode(): _NOT_READ[1].decode()}
-            raise refusal  # noqa: B904
+            raise refusal from None
         answer = found if isinstance(found, Answer) else Answer(JSON.encode(found))
         return replace(answer, headers=(*answer.headers, _NOT_READ)) if call.is_without_feedback else answer
 
