@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import tastespace as ts
-from tastespace.answers.lists import ListOptions
+from tastespace.answers.lists import AnswerOptions
 from tastespace.ranking.scoring import ScoringIndex
 from tastespace.serve.app import create_app
 from tastespace.serve.settings import ServerSettings
@@ -263,7 +263,7 @@ def test_two_models_side_by_side(client_of, model_at, saved_models):
 
 def test_requests_at_the_same_time_are_computed_together_and_right(shared_client, saved_models):
     maker = shared_client.app.state.main.slot.lists
-    options = ListOptions(k=5)
+    options = AnswerOptions(k=5)
     users = [*range(50), 7, 7]
     together = maker.for_users(users, options)
     for user, one in zip(users, together, strict=True):

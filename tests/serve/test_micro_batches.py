@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tastespace.answers.lists import ListOptions
+from tastespace.answers.lists import AnswerOptions
 from tastespace.answers.types import AnswerError
 from tastespace.serve.lists import MicroBatches
 
@@ -32,7 +32,7 @@ def test_the_error_of_one_user_is_no_error_of_those_who_ask_at_the_same_time(qui
 
     async def ask():
         made = batches.quick_text if quick else batches.text
-        waiting = (made(lists, user, ListOptions(mute=(3,))) for user in (1, 2, -3, 4, -5))
+        waiting = (made(lists, user, AnswerOptions(mute=(3,))) for user in (1, 2, -3, 4, -5))
         return await asyncio.gather(*waiting, return_exceptions=True)
 
     with ThreadPoolExecutor(1) as thread:  # a thread of its own: a browser of other tests may have a loop in this one

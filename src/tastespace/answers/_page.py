@@ -14,7 +14,7 @@ import numpy as np
 from tastespace._util.checks import require_choice
 from tastespace.answers.catalog import Catalog, model_facts
 from tastespace.answers.ids import id_from_text, id_in_type, ids_in_type, json_id
-from tastespace.answers.lists import ListAnswers, ListOptions
+from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.people import People, Person
 from tastespace.answers.tastes import TasteAnswers
 from tastespace.answers.types import AnswerError, Recommendations
@@ -83,7 +83,7 @@ class PageAnswers:
     # ---- answers about one person ----------------------------------------------------------------------------
 
     def recommendations(self, user: Any = None, *, history: Sequence[Any] | None = None, **options: Any) -> Json:
-        """One list; ``options`` as in `ListOptions`, ids of items as JSON has them."""
+        """One list; ``options`` as in `AnswerOptions`, ids of items as JSON has them."""
         asked = self._options(options)
         found: Recommendations | AnswerError
         if history is None:
@@ -118,13 +118,13 @@ class PageAnswers:
         row = self.catalog.item_row(id_in_type(self.catalog.train.items, item, "item"))
         return asdict(self.tastes.explanation(self._person(user, history, asked), row, asked))
 
-    def _person(self, user: Any, history: Sequence[Any] | None, asked: ListOptions) -> Person:
+    def _person(self, user: Any, history: Sequence[Any] | None, asked: AnswerOptions) -> Person:
         return self.people.require(user) if history is None else self._folded(tuple(history), asked.unknown != "error")
 
     def _asked(self, person: Person) -> Json:
         return {"user": json_id(person.user), "model": self.catalog.generation}
 
-    def _options(self, given: Mapping[str, Any]) -> ListOptions:
+    def _options(self, given: Mapping[str, Any]) -> AnswerOptions:
         found = dict(given)
         require_choice("unknown", found.get("unknown", "error"), ("error", "popular"))
         for name in ("include", "exclude"):
@@ -133,7 +133,7 @@ class PageAnswers:
             found["mute"] = tuple(int(x) for x in found["mute"])
         if found.get("boost") is not None:
             found["boost"] = tuple((int(x), float(factor)) for x, factor in found["boost"].items())
-        return ListOptions(**found)
+        return AnswerOptions(**found)
 
 
 def plain(found: Iterable[Any]) -> list[Json]:

@@ -28,7 +28,7 @@ _PLAIN_K = 100  # the longest list that may be plain
 
 
 @dataclass(frozen=True)
-class ListOptions:
+class AnswerOptions:
     """Options of the lists of one question; questions with equal options are answered together."""
 
     k: int = 10
@@ -57,7 +57,7 @@ class ListOptions:
     @cached_property
     def is_plain(self) -> bool:
         """True where nothing but the length is given, and the list is not long."""
-        plain = ListOptions(k=self.k, unknown=self.unknown, because=self.because)
+        plain = AnswerOptions(k=self.k, unknown=self.unknown, because=self.because)
         return self.k <= _PLAIN_K and self == plain
 
 
@@ -68,7 +68,7 @@ class ListAnswers:
     >>> from tastespace.answers.catalog import Catalog
     >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
     >>> lists = ListAnswers(People(Catalog(EASE().fit(town))))
-    >>> (found,) = lists.for_users([7], ListOptions(k=3))
+    >>> (found,) = lists.for_users([7], AnswerOptions(k=3))
     >>> found.user, [one.rank for one in found.items]
     (7, [1, 2, 3])
     """
@@ -76,7 +76,7 @@ class ListAnswers:
     def __init__(self, people: People) -> None:
         self.people, self.catalog = people, people.catalog
 
-    def for_users(self, users: Sequence[Any], options: ListOptions) -> list[Recommendations | AnswerError]:
+    def for_users(self, users: Sequence[Any], options: AnswerOptions) -> list[Recommendations | AnswerError]:
         """A list for each user, or the error of one."""
         self.people.refresh()
         found, generation = self.people.find(users), self.catalog.generation
@@ -91,7 +91,7 @@ class ListAnswers:
                 answers.append(unknown_user(user))
         return answers
 
-    def for_histories(self, histories: Sequence[ItemRows], options: ListOptions) -> list[Recommendations]:
+    def for_histories(self, histories: Sequence[ItemRows], options: AnswerOptions) -> list[Recommendations]:
         """A list for each history, given as ascending rows; an empty one may get the most popular items."""
         if options.unknown == "error" and any(not len(one) for one in histories):
             raise AnswerError("empty_history", "a history is empty.", "unknown=popular gives popular items for it.")
@@ -104,7 +104,7 @@ class ListAnswers:
             for one in histories
         ]
 
-    def for_people(self, people: Sequence[Person], options: ListOptions) -> list[list[Item]]:
+    def for_people(self, people: Sequence[Person], options: AnswerOptions) -> list[list[Item]]:
         """The lists of people, who may be rows of several models."""
         allowed = self.allowed(options)
         lists: list[list[Item]] = [[] for _ in people]
@@ -133,18 +133,18 @@ class ListAnswers:
     ) -> int | None:
         """The place of the item at this row in the list of k items, else in that of all; None: it is in neither."""
         for length in (k, self.catalog.train.n_items):
-            lists = _lists_of(person.model, ListOptions(k=length), None, mute, boost)
+            lists = _lists_of(person.model, AnswerOptions(k=length), None, mute, boost)
             for _, found in lists.blocks(np.array([person.row], dtype=np.int32)):
                 at = np.flatnonzero(found.rows == item)
                 if len(at):
                     return int(found.rank[at[0]])
         return None
 
-    def choices(self, person: Person, options: ListOptions) -> tuple[list[int], dict[int, float]]:
+    def choices(self, person: Person, options: AnswerOptions) -> tuple[list[int], dict[int, float]]:
         """Muted interests and factors of others: those of the options, else those of the profile."""
         return self.people.choices(person, options.mute, None if options.boost is None else dict(options.boost))
 
-    def allowed(self, options: ListOptions) -> NDArray[np.bool_] | None:
+    def allowed(self, options: AnswerOptions) -> NDArray[np.bool_] | None:
         """Items that filter, include and exclude leave, shape ``(n_items,)``; None: all of them."""
         if options.filter is None and not options.include and not options.exclude:
             return None
@@ -184,7 +184,7 @@ class ListAnswers:
         """The scoring index of the catalog's model or of one made by fold-in."""
         return self.catalog.index if model is self.catalog.model else ScoringIndex(model, threads=1)
 
-    def _usual_lists(self, model: Recommender, options: ListOptions, allowed: NDArray[np.bool_] | None) -> TopKLists:
+    def _usual_lists(self, model: Recommender, options: AnswerOptions, allowed: NDArray[np.bool_] | None) -> TopKLists:
         """Lists of people without choices of their own; those of questions that come again are kept."""
 
         def make() -> TopKLists:
@@ -195,7 +195,7 @@ class ListAnswers:
         return self.catalog.kept(("lists", options), make)
 
     def _made(
-        self, lists: TopKLists, model: Recommender, rows: Sequence[int], options: ListOptions
+        self, lists: TopKLists, model: Recommender, rows: Sequence[int], options: AnswerOptions
     ) -> list[list[Item]]:
         """The lists of users at these rows of one model."""
         distinct, place = np.unique(np.asarray(rows, dtype=np.int32), return_inverse=True)
@@ -225,7 +225,7 @@ class ListAnswers:
         )
         return [listed[start:end] for start, end in pairwise(ends)]
 
-    def _popular(self, options: ListOptions) -> list[Item]:
+    def _popular(self, options: AnswerOptions) -> list[Item]:
         """The most popular items that the options allow, for people of whom nothing is known."""
         allowed = self.allowed(options)
         if allowed is not None and not allowed.any():
@@ -237,7 +237,7 @@ class ListAnswers:
 
 def _lists_of(
     model: Recommender,
-    options: ListOptions,
+    options: AnswerOptions,
     allowed: NDArray[np.bool_] | None,
     mute: list[int] | None,
     boost: dict[int, float] | None,

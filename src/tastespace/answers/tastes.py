@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from tastespace.answers.ids import json_id
-from tastespace.answers.lists import BECAUSE, ListAnswers, ListOptions
+from tastespace.answers.lists import BECAUSE, AnswerOptions, ListAnswers
 from tastespace.answers.map import interest_places
 from tastespace.answers.people import Person
 from tastespace.answers.types import ExplanationAnswer, HistoryItem, Interest, PastItem, ShelfAnswer
@@ -27,7 +27,7 @@ class TasteAnswers:
     >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
     >>> people = People(Catalog(DPCML(dim=8, n_interests=2, epochs=2, seed=0).fit(town)))
     >>> tastes = TasteAnswers(ListAnswers(people))
-    >>> interests, history = tastes.interests(people.require(7), ListOptions())
+    >>> interests, history = tastes.interests(people.require(7), AnswerOptions())
     >>> len(interests), len(history) == len(town.items_of(7))
     (2, True)
     """
@@ -35,7 +35,7 @@ class TasteAnswers:
     def __init__(self, lists: ListAnswers) -> None:
         self.lists, self.catalog = lists, lists.catalog
 
-    def shelves(self, person: Person, options: ListOptions) -> list[ShelfAnswer]:
+    def shelves(self, person: Person, options: AnswerOptions) -> list[ShelfAnswer]:
         """A row of items for each interest; muted interests have empty ones at the end."""
         mute, boost = self.lists.choices(person, options)
         allowed, model = self.lists.allowed(options), person.model
@@ -81,7 +81,7 @@ class TasteAnswers:
             answers.append(ShelfAnswer(x, [x], names[x], share, 0.0, True, boost.get(x, 1.0), past, []))
         return answers
 
-    def interests(self, person: Person, options: ListOptions) -> tuple[list[Interest], list[HistoryItem]]:
+    def interests(self, person: Person, options: AnswerOptions) -> tuple[list[Interest], list[HistoryItem]]:
         """The interests of a person, the strongest first, with their places on the map; and the history."""
         mute, boost = self.lists.choices(person, options)
         view = interests_at(person.model, person.row, "interests")
@@ -94,7 +94,7 @@ class TasteAnswers:
         assigned = zip(self.catalog.named(view.past), view.assigned_interest.tolist(), strict=True)
         return found, [HistoryItem(one.item, one.title, interest) for one, interest in assigned]
 
-    def explanation(self, person: Person, item: int, options: ListOptions) -> ExplanationAnswer:
+    def explanation(self, person: Person, item: int, options: AnswerOptions) -> ExplanationAnswer:
         """Reasons for the rank of the item at this row, with the interests that the person mutes and boosts."""
         mute, boost = self.lists.choices(person, options)
         model, train = person.model, person.model.train_

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tastespace.answers.ids import id_in_type, ids_in_type, json_id, new_id_in_type
-from tastespace.answers.lists import ListOptions
+from tastespace.answers.lists import AnswerOptions
 from tastespace.answers.people import Person
 from tastespace.answers.types import (
     AnswerError,
@@ -93,7 +93,7 @@ async def batch(call: Call) -> Any:
     return Batch(await call.state.compute(_with_features, slot, body.features or [], options))
 
 
-def _lists_of_users(slot: Slot, users: Sequence[Any], options: ListOptions) -> list[Recommendations]:
+def _lists_of_users(slot: Slot, users: Sequence[Any], options: AnswerOptions) -> list[Recommendations]:
     lists: list[Recommendations] = []
     for one in slot.lists.for_users(users, options):
         if isinstance(one, AnswerError):
@@ -102,7 +102,7 @@ def _lists_of_users(slot: Slot, users: Sequence[Any], options: ListOptions) -> l
     return lists
 
 
-def _with_features(slot: Slot, features: list[dict[str, Any]], options: ListOptions) -> list[Recommendations]:
+def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOptions) -> list[Recommendations]:
     if not features:
         return []
     try:
@@ -134,7 +134,7 @@ async def shelves_for(call: Call) -> Any:
     return await call.state.compute(_shelves, call.slot, lambda: newcomer(call), options_of_body(call, 8))
 
 
-def _shelves(slot: Slot, person_of: Callable[[], Person], options: ListOptions) -> ShelvesAnswer:
+def _shelves(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> ShelvesAnswer:
     person = person_of()
     return ShelvesAnswer(json_id(person.user), slot.served.generation, slot.tastes.shelves(person, options))
 
@@ -149,7 +149,7 @@ async def interests_for(call: Call) -> Any:
     return await call.state.compute(_interests, call.slot, lambda: newcomer(call), options_of_body(call))
 
 
-def _interests(slot: Slot, person_of: Callable[[], Person], options: ListOptions) -> InterestsAnswer:
+def _interests(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> InterestsAnswer:
     person = person_of()
     return InterestsAnswer(json_id(person.user), slot.served.generation, *slot.tastes.interests(person, options))
 
@@ -166,7 +166,7 @@ async def explanation_for(call: Call) -> Any:
     return await call.state.compute(_explanation, call.slot, lambda: newcomer(call), item, options)
 
 
-def _explanation(slot: Slot, person_of: Callable[[], Person], item: Any, options: ListOptions) -> ExplanationAnswer:
+def _explanation(slot: Slot, person_of: Callable[[], Person], item: Any, options: AnswerOptions) -> ExplanationAnswer:
     person = person_of()
     return slot.tastes.explanation(person, slot.served.item_row(item), options)
 

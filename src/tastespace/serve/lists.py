@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.answers.ids import json_id
-from tastespace.answers.lists import ListAnswers, ListOptions
+from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.types import AnswerError
 from tastespace.ranking.scoring import TopK
 from tastespace.recommend.explanations import list_reasons
@@ -36,8 +36,8 @@ class ServedLists(ListAnswers):
         super().__init__(people)
         self.people: PeopleWithFeedback = people
         self.served, self._keep_answers = people.served, keep_answers
-        self._answers: dict[tuple[Any, ListOptions], bytes] = {}
-        self.known_options: dict[Any, ListOptions] = {}
+        self._answers: dict[tuple[Any, AnswerOptions], bytes] = {}
+        self.known_options: dict[Any, AnswerOptions] = {}
         """Options of earlier queries, by the text of the query."""
         self._is_quick = self.served.is_small and people.is_local
         # Reasons of models without vectors are computed one by one, and lists of large models take longer than JSON.
@@ -49,7 +49,7 @@ class ServedLists(ListAnswers):
         """Items that a filter of a request allows, shape ``(n_items,)``."""
         return item_mask(text, attribute_frame(self.served.train))
 
-    def kept_answer(self, user: Any, options: ListOptions) -> bytes | None:
+    def kept_answer(self, user: Any, options: AnswerOptions) -> bytes | None:
         """Return the JSON that this question has had before, if nothing was stored about the user since."""
         found = self._answers.get((user, options))
         if found is None:
@@ -57,11 +57,11 @@ class ServedLists(ListAnswers):
         self.people.refresh()
         return found if self.people.is_unchanged(user) else None
 
-    def is_quick(self, options: ListOptions) -> bool:
+    def is_quick(self, options: AnswerOptions) -> bool:
         """True where `quick_texts` takes so little time that another thread would cost more."""
         return self._is_quick and options.is_plain
 
-    def quick_texts(self, users: Sequence[Any], options: ListOptions) -> list[bytes | None]:
+    def quick_texts(self, users: Sequence[Any], options: AnswerOptions) -> list[bytes | None]:
         """Plain lists as JSON, and keep them; None for users of whom more is known than the model knows, or nothing."""
         self.people.refresh()
         found: list[bytes | None] = [None] * len(users)
@@ -83,11 +83,11 @@ class ServedLists(ListAnswers):
             self._answers.pop(next(iter(self._answers)))
         return found
 
-    def texts(self, users: Sequence[Any], options: ListOptions) -> list[bytes | AnswerError]:
+    def texts(self, users: Sequence[Any], options: AnswerOptions) -> list[bytes | AnswerError]:
         """A list for each user as JSON, or the error of one."""
         return [one if isinstance(one, AnswerError) else _JSON.encode(one) for one in self.for_users(users, options)]
 
-    def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: ListOptions) -> list[bytes | None]:
+    def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[bytes | None]:
         """Lists of users with these ids, at these rows of the model, without an object for each item."""
         made: list[bytes | None] = []
         for block, some in self._usual_lists(self.served.model, options, None).blocks(rows):
@@ -150,7 +150,7 @@ MOST_INLINE = 64
 class _Job:
     lists: ServedLists
     user: Any
-    options: ListOptions
+    options: AnswerOptions
     done: asyncio.Future[Any]
 
 
@@ -165,7 +165,7 @@ class MicroBatches:
         self.batches = self.requests = 0
         """Numbers of batches, and of requests in them."""
 
-    async def quick_text(self, lists: ServedLists, user: Any, options: ListOptions) -> bytes | None:
+    async def quick_text(self, lists: ServedLists, user: Any, options: AnswerOptions) -> bytes | None:
         """The list of one user, see `ServedLists.quick_texts`."""
         loop = asyncio.get_running_loop()
         job = _Job(lists, user, options, loop.create_future())
@@ -175,7 +175,7 @@ class MicroBatches:
         found: bytes | None = await job.done
         return found
 
-    async def text(self, lists: ServedLists, user: Any, options: ListOptions) -> bytes:
+    async def text(self, lists: ServedLists, user: Any, options: AnswerOptions) -> bytes:
         """The list of one user, made in a thread; raises `AnswerError` for an unknown one."""
         loop = asyncio.get_running_loop()
         job = _Job(lists, user, options, loop.create_future())
@@ -229,7 +229,7 @@ def _deliver(answers: Sequence[tuple[_Job, Any]]) -> None:
 
 def _computed(jobs: Sequence[_Job], quick: bool = False) -> list[tuple[_Job, Any]]:
     """The answers of all jobs; those with the same options together."""
-    groups: dict[tuple[int, ListOptions], list[_Job]] = defaultdict(list)
+    groups: dict[tuple[int, AnswerOptions], list[_Job]] = defaultdict(list)
     for job in jobs:
         groups[id(job.lists), job.options].append(job)
     found: list[tuple[_Job, Any]] = []
@@ -238,7 +238,7 @@ def _computed(jobs: Sequence[_Job], quick: bool = False) -> list[tuple[_Job, Any
     return found
 
 
-def _answers(group: Sequence[_Job], options: ListOptions, quick: bool) -> Sequence[Any]:
+def _answers(group: Sequence[_Job], options: AnswerOptions, quick: bool) -> Sequence[Any]:
     """The answers of jobs with the same options. Where one of them cannot be answered, the others can."""
     lists = group[0].lists
     try:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.answers.ids import ids_in_type
-from tastespace.answers.lists import ListOptions
+from tastespace.answers.lists import AnswerOptions
 from tastespace.answers.people import Person
 from tastespace.recommend.interests import MOST_BOOST
 from tastespace.serve.endpoint_table import Call
@@ -29,7 +29,7 @@ def limited_k(call: Call, given: int | None, default: int = 10) -> int:
     return k
 
 
-def options_of_query(call: Call, default_k: int = 10) -> ListOptions:
+def options_of_query(call: Call, default_k: int = 10) -> AnswerOptions:
     """Options of lists behind the question mark. Most requests ask like many others: short ones are read once."""
     key = call.query_text, default_k, call.state.rules_version
     known = call.slot.lists.known_options
@@ -43,10 +43,10 @@ def options_of_query(call: Call, default_k: int = 10) -> ListOptions:
     return found
 
 
-def _options_of_query(call: Call, default_k: int) -> ListOptions:
+def _options_of_query(call: Call, default_k: int) -> AnswerOptions:
     query, slot = call.query, call.slot
     key, rules = call.state.rules_for(slot, None)
-    return ListOptions(
+    return AnswerOptions(
         k=limited_k(call, query.k, default_k),
         mix=query.mix,
         diversity=query.diversity,
@@ -62,13 +62,13 @@ def _options_of_query(call: Call, default_k: int) -> ListOptions:
     )
 
 
-def options_of_body(call: Call, default_k: int = 10) -> ListOptions:
+def options_of_body(call: Call, default_k: int = 10) -> AnswerOptions:
     """Options of lists in a body."""
     body: ListBody = call.body
     items = call.slot.served.train.items
     asked = None if body.rules is None else msgspec.to_builtins(body.rules)
     key, rules = call.state.rules_for(call.slot, asked)
-    return ListOptions(
+    return AnswerOptions(
         k=limited_k(call, body.k, default_k),
         mix=body.mix,
         diversity=body.diversity,

@@ -13,7 +13,6 @@ from urllib.parse import quote
 from tastespace._util.extras import missing
 from tastespace.serve.errors import StoreError
 from tastespace.serve.feedback.store import (
-    ADD_TASTES,
     Changes,
     Cursor,
     Dialect,
@@ -37,7 +36,6 @@ class SqliteFeedbackStore(FeedbackStore):
             "whole": "INTEGER",
             "real": "REAL",
             "strict": " STRICT",
-            "unless_there": "",
         },
     )
 
@@ -49,10 +47,6 @@ class SqliteFeedbackStore(FeedbackStore):
         with self._translated():
             self._writer, self._reader = self._connection(), self._connection()
             self._writer.executescript(self._tables)
-            columns = self._writer.execute("PRAGMA table_info(profiles)").fetchall()
-            if "tastes" not in (column[1] for column in columns):
-                with contextlib.suppress(sqlite3.OperationalError):  # another process was first
-                    self._writer.execute(self._dialect.sql(ADD_TASTES))
         self._is_open = True
 
     def _connection(self) -> sqlite3.Connection:
@@ -127,7 +121,6 @@ class PostgresqlFeedbackStore(FeedbackStore):
             "whole": "BIGINT",
             "real": "DOUBLE PRECISION",
             "strict": "",
-            "unless_there": "IF NOT EXISTS",
         },
     )
 
@@ -143,7 +136,6 @@ class PostgresqlFeedbackStore(FeedbackStore):
         self._connections: dict[str, Any] = {}
         with self._transaction() as connection:
             connection.execute(self._tables)
-            connection.execute(self._dialect.sql(ADD_TASTES))
 
     def close(self) -> None:
         """Give back the connections."""
