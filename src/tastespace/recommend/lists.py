@@ -312,7 +312,7 @@ class TopKLists:
 
     def popular(self, users: pl.Series) -> pl.DataFrame:
         """Return the most popular items, with null scores, for users who are not in the model."""
-        best = self._most_popular()
+        best = self.most_popular()
         n = len(users) * len(best)
         nothing = {
             name: pl.Series(name, [None], dtype=kind).new_from_index(0, n)
@@ -327,7 +327,7 @@ class TopKLists:
             }
         )
 
-    def _most_popular(self) -> NDArray[np.int32]:
+    def most_popular(self) -> NDArray[np.int32]:
         """Return the rows of the k most popular items that the request and the rules allow."""
         train, tables = self._model.train_, self._tables
         rows = np.arange(train.n_items, dtype=np.int32) if self._candidates is None else self._candidates

@@ -11,9 +11,8 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import msgspec
 
 from tastespace.serve.errors import HttpError, refused
-from tastespace.serve.models import Slot
 from tastespace.serve.schemas import ModelQuery
-from tastespace.serve.state import ServerState
+from tastespace.serve.state import ServerState, Slot
 
 MOST_QUERY = 16_384
 _MOST_FIELDS = 200

@@ -19,7 +19,7 @@ from tastespace.errors import ParameterError, require_path
 
 
 @dataclass(frozen=True)
-class Event:
+class FeedbackEvent:
     """One interaction: who took what, how strongly, when."""
 
     user: Any
@@ -56,7 +56,7 @@ class Cursor:
 class Changes:
     """What was appended after a cursor."""
 
-    events: list[Event]
+    events: list[FeedbackEvent]
     profiles: list[StoredProfile]
     cursor: Cursor
 
@@ -136,7 +136,7 @@ class FeedbackStore(ABC):
     def close(self) -> None:
         """Give back files and connections."""
 
-    def append(self, events: Sequence[Event], profiles: Sequence[StoredProfile] = ()) -> list[bool]:
+    def append(self, events: Sequence[FeedbackEvent], profiles: Sequence[StoredProfile] = ()) -> list[bool]:
         """Store all of these durably, or nothing; gives for each event whether it is new."""
         now, is_new = datetime.now(timezone.utc).isoformat(), []
         with self._transaction() as connection:
@@ -158,7 +158,7 @@ class FeedbackStore(ABC):
         if not events and not profiles:
             return None
         return Changes(
-            [Event(json.loads(row[1]), json.loads(row[2]), row[3], row[4], row[5]) for row in events],
+            [FeedbackEvent(json.loads(row[1]), json.loads(row[2]), row[3], row[4], row[5]) for row in events],
             [_profile(*row[1:]) for row in profiles],
             Cursor(events[-1][0] if events else after.event, profiles[-1][0] if profiles else after.profile),
         )
@@ -217,29 +217,27 @@ def _profile(user: str, mute: str, boost: str, tastes: str) -> StoredProfile:
     )
 
 
-def open_store(location: str) -> FeedbackStore:
+def open_feedback_store(location: str) -> FeedbackStore:
     """The store at a file name (SQLite) or at ``postgresql://...``.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = open_store(f"{folder}/shop.feedback.sqlite")
-    ...     stored = store.append([Event("ann", "tea", "e1"), Event("ann", "tea", "e1")])
+    ...     store = open_feedback_store(f"{folder}/shop.feedback.sqlite")
+    ...     stored = store.append([FeedbackEvent("ann", "tea", "e1"), FeedbackEvent("ann", "tea", "e1")])
     ...     found = store.changes(Cursor())
     ...     store.close()
     >>> stored, [(one.user, one.item) for one in found.events]
     ([True, False], [('ann', 'tea')])
     """
-    if location.startswith(("postgresql://", "postgres://")):
-        from tastespace.serve.feedback.postgresql import PostgresqlStore
+    from tastespace.serve.feedback.databases import PostgresqlFeedbackStore, SqliteFeedbackStore
 
-        return PostgresqlStore(location)
+    if location.startswith(("postgresql://", "postgres://")):
+        return PostgresqlFeedbackStore(location)
     if "://" in location:
         raise ParameterError(
             f"store {location.partition('://')[0]}://...: expected the name of a file, or postgresql://user@host/name."
         )
-    from tastespace.serve.feedback.sqlite import SqliteStore
-
-    return SqliteStore(require_path(location, "store"))
+    return SqliteFeedbackStore(require_path(location, "store"))
 
 
 def shown_address(location: str) -> str:
