@@ -48,7 +48,7 @@ class ServerError(TastespaceError):
 
 @dataclass(frozen=True)
 class ServedProfile:
-    """What a user has muted and boosted."""
+    """Interests that a user has muted and boosted."""
 
     user: Id
     mute: list[int]
@@ -204,20 +204,20 @@ class Client:
         return _read(Stored, self._ask("POST", "/v1/feedback", body={"events": body}))
 
     def profile(self, user: Id) -> ServedProfile:
-        """What a user has muted and boosted."""
+        """Interests that a user has muted and boosted."""
         return _profile(self._ask("GET", f"/v1/users/{_quoted(user)}/profile"))
 
     def set_profile(
         self, user: Id, mute: Iterable[int] = (), boost: Mapping[int, float] | None = None
     ) -> ServedProfile:
-        """Replace what a user has muted and boosted."""
+        """Replace the interests that a user has muted and boosted."""
         body = {"mute": list(mute), "boost": {str(x): factor for x, factor in (boost or {}).items()}}
         return _profile(self._ask("PUT", f"/v1/users/{_quoted(user)}/profile", body=body))
 
     # ---- the server ----------------------------------------------------------------------------------------
 
     def model(self) -> dict[str, Any]:
-        """What is served."""
+        """Facts about the model that is served."""
         return dict(self._ask("GET", "/v1/model"))
 
     def reload(self, path: str | None = None) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class Client:
         return dict(self._ask("POST", "/v1/model/reload", body={} if path is None else {"path": path}))
 
     def is_ready(self) -> bool:
-        """Whether the server answers."""
+        """Return whether the server answers."""
         try:
             return bool(self._http.get("/health/ready").status_code == 200)
         except self._failures:

@@ -175,7 +175,7 @@ class TopKLists:
         """The lists of the users at these rows; ``requested`` are rows too, -1 for those not in the model."""
         choices = self._choices(rows if requested is None else requested)
         if choices is NO_CHOICES:
-            return self._plain(rows)
+            return self.plain(rows)
         muted = sorted(row for row, one in choices.muted.items() if one)
         boosted = [row for row, one in choices.boosts.items() if one] if self._boosted_mix != self._mix else []
         at_once = max(1, _MUTED_AT_ONCE // self._index.train.n_items)
@@ -209,7 +209,7 @@ class TopKLists:
             yield block_of(users), merged(found)
 
     @cached_property
-    def _plain(self) -> Callable[[NDArray[np.int32]], Lists]:
+    def plain(self) -> Callable[[NDArray[np.int32]], Lists]:
         """From rows of users to their lists, where nobody has muted or boosted interests."""
         return self._ruled(self._lists, NO_CHOICES)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ from tastespace import _native
 from tastespace.answers.ids import json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.types import AnswerError
-from tastespace.ranking.scoring import TopK
+from tastespace.ranking.scoring import Lists, TopK
 from tastespace.recommend.explanations import list_reasons
 from tastespace.recommend.request import attribute_frame
 from tastespace.serve.filter_language import item_mask
@@ -37,6 +37,7 @@ class ServedLists(ListAnswers):
         self.people: PeopleWithFeedback = people
         self.served, self._keep_answers = people.served, keep_answers
         self._answers: dict[tuple[Any, AnswerOptions], bytes] = {}
+        self._plain: dict[AnswerOptions, Callable[[NDArray[np.int32]], Lists]] = {}
         self.known_options: dict[Any, AnswerOptions] = {}
         """Options of earlier queries, by the text of the query."""
         self._is_quick = self.served.is_small and people.is_local
@@ -90,7 +91,10 @@ class ServedLists(ListAnswers):
     def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[bytes | None]:
         """Lists of users with these ids, at these rows of the model, without an object for each item."""
         made: list[bytes | None] = []
-        for block, some in self._usual_lists(self.served.model, options, None).blocks(rows):
+        lists = self._plain.get(options)
+        if lists is None:
+            lists = self._plain[options] = self._usual_lists(self.served.model, options, None).plain
+        for block, some in lists(rows):
             made += self._block_texts(
                 users[len(made) : len(made) + len(block.users)], block.users, some, options.because
             )

@@ -29,7 +29,7 @@ InterestNumber = Annotated[int, Meta(ge=0, le=100_000)]
 
 
 class ModelQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which of two models is asked."""
+    """Name of the model that is asked, of two."""
 
     model: Literal["main", "compare"] = "main"
 
@@ -57,7 +57,7 @@ class LimitQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
 
 
 class NeighborQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
-    """How many neighbors."""
+    """Number of neighbors."""
 
     k: Positive | None = None
 
@@ -145,7 +145,7 @@ class FeedbackBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReloadBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which model to serve from now on; by default the one at the path that is served, read again."""
+    """Model to serve from now on; by default the one at the path that is served, read again."""
 
     path: (
         Annotated[str, Meta(description="Name of a model in the folder of the served one, or its full path.")] | None
@@ -207,7 +207,7 @@ class FoundUsers(Struct):
 
 
 class ProfileAnswer(Struct):
-    """What a user has muted and boosted."""
+    """Interests that a user has muted and boosted."""
 
     user: Id
     mute: list[int]
@@ -216,7 +216,7 @@ class ProfileAnswer(Struct):
 
 
 class Can(Struct):
-    """What a model supports."""
+    """Abilities of a model."""
 
     fold_in: bool
     features: bool
@@ -226,7 +226,7 @@ class Can(Struct):
 
 
 class ModelAnswer(Struct):
-    """What is served."""
+    """Facts about the model that is served."""
 
     name: str
     class_: str = msgspec.field(name="class")
@@ -248,7 +248,7 @@ class ModelAnswer(Struct):
 
 
 class Health(Struct):
-    """Whether the server can answer."""
+    """Health of the server."""
 
     status: str
     generation: int | None = None
@@ -256,7 +256,7 @@ class Health(Struct):
 
 
 class ErrorDetail(Struct):
-    """What went wrong, and what to do."""
+    """Reason for an error, and advice."""
 
     code: str
     message: str
