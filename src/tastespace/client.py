@@ -79,7 +79,7 @@ class Client:
         address: Such as ``"http://127.0.0.1:8000"``.
         token: A token, where the server wants one.
         timeout: Seconds for an answer.
-        retries: How often a request is sent again.
+        retries: Number of times that a request is sent again.
         transport: Of httpx, such as one to an application in the same process.
     """
 
@@ -125,17 +125,17 @@ class Client:
         return found
 
     def recommend_all(self, users: Sequence[Id], k: int = 10, **options: Any) -> list[Recommendations]:
-        """The best items for several users, in their order."""
+        """Return the best items for several users, in their order."""
         return self._lists({"users": list(users), "k": k}, options)
 
     def recommend_for(self, histories: Iterable[Iterable[Id]], k: int = 10, **options: Any) -> list[Recommendations]:
-        """The best items for people who are not in the model, from what they took."""
+        """Return the best items for users who are not in the model, from their histories."""
         return self._lists({"histories": [list(one) for one in histories], "k": k}, options)
 
     def recommend_with(
         self, features: Iterable[Mapping[str, Any]], k: int = 10, **options: Any
     ) -> list[Recommendations]:
-        """The best items for people with these features, where the model takes features."""
+        """Return the best items for users with these features, where the model takes features."""
         return self._lists({"features": [dict(one) for one in features], "k": k}, options)
 
     def _lists(self, body: dict[str, Any], options: dict[str, Any]) -> list[Recommendations]:
@@ -145,7 +145,7 @@ class Client:
     # ---- tastes --------------------------------------------------------------------------------------------
 
     def shelves(self, user: Id, k: int = 8, **options: Any) -> list[ShelfAnswer]:
-        """A row of items for each interest of a user."""
+        """Return a row of items for each interest of a user."""
         answer = self._ask("GET", f"/v1/users/{_quoted(user)}/shelves", query=_query({"k": k, **options}))
         return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
@@ -155,7 +155,7 @@ class Client:
         return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
     def interests(self, user: Id, **options: Any) -> list[Interest]:
-        """The interests of a user, with shares, names and places on the map."""
+        """Return the interests of a user, with shares, names and places on the map."""
         answer = self._ask("GET", f"/v1/users/{_quoted(user)}/interests", query=_query(options))
         return [_read(Interest, one) for one in answer["interests"]]
 
@@ -165,31 +165,31 @@ class Client:
         return [_read(Interest, one) for one in answer["interests"]]
 
     def explain(self, user: Id, item: Id) -> ExplanationAnswer:
-        """Why an item has its rank for a user."""
+        """Return the explanation of an item's rank for a user."""
         return _read(ExplanationAnswer, self._ask("GET", f"/v1/users/{_quoted(user)}/explanations/{_quoted(item)}"))
 
     def similar(self, item: Id, k: int = 10) -> list[Item]:
-        """Items like an item."""
+        """Return the items most like an item."""
         answer = self._ask("GET", f"/v1/items/{_quoted(item)}/similar", query={"k": str(k)})
         return [_read(Item, one) for one in answer["items"]]
 
     def search(self, text: str, limit: int = 20) -> list[FoundItem]:
-        """Items by words of their titles, or by id."""
+        """Return items by words of their titles, or by id."""
         answer = self._ask("GET", "/v1/items/search", query={"q": text, "limit": str(limit)})
         return [_read(FoundItem, one) for one in answer["items"]]
 
     def audience(self, item: Id, k: int = 20) -> list[AudienceUser]:
-        """The users whose interests are nearest to an item."""
+        """Return the users whose interests are nearest to an item."""
         answer = self._ask("GET", f"/v1/items/{_quoted(item)}/audience", query={"k": str(k)})
         return [_read(AudienceUser, one) for one in answer["users"]]
 
     def users(self, text: str = "", limit: int = 20) -> list[FoundUser]:
-        """Users by id or name."""
+        """Return users by id or name."""
         answer = self._ask("GET", "/v1/users", query={"q": text, "limit": str(limit)})
         return [_read(FoundUser, one) for one in answer["users"]]
 
     def map(self) -> Map:
-        """All items in the plane."""
+        """Return all items in the plane."""
         return _read(Map, self._ask("GET", "/v1/map"))
 
     # ---- feedback ------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Client:
         return _read(Stored, self._ask("POST", "/v1/feedback", body={"events": body}))
 
     def profile(self, user: Id) -> ServedProfile:
-        """Interests that a user has muted and boosted."""
+        """Return the interests that a user has muted and boosted."""
         return _profile(self._ask("GET", f"/v1/users/{_quoted(user)}/profile"))
 
     def set_profile(
@@ -217,7 +217,7 @@ class Client:
     # ---- the server ----------------------------------------------------------------------------------------
 
     def model(self) -> dict[str, Any]:
-        """Facts about the model that is served."""
+        """Return the description of the served model."""
         return dict(self._ask("GET", "/v1/model"))
 
     def reload(self, path: str | None = None) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class Client:
         return dict(self._ask("POST", "/v1/model/reload", body={} if path is None else {"path": path}))
 
     def is_ready(self) -> bool:
-        """Return whether the server answers."""
+        """Return True where the server answers."""
         try:
             return bool(self._http.get("/health/ready").status_code == 200)
         except self._failures:

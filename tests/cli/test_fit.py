@@ -404,8 +404,8 @@ def test_a_blend_goes_by_the_names_of_its_members(fit):
         (("--valid", "0.2"), "--valid without --model"),
         ((*DPCML, "--minutes", "1"), "--minutes with --model dpcml: it is for the default recipe"),
         ((*DPCML, "--trials", "1"), "--trials with --model dpcml"),
-        (("--minutes", "0"), "minutes=0.0: expected"),
-        (("--trials", "0"), "trials=0: expected"),
+        (("--minutes", "0"), "--minutes 0.0: expected"),
+        (("--trials", "0"), "--trials 0: expected"),
         (("--model", "blend:dpcml+eese"), "'eese' is no model"),
     ],
 )

@@ -16,10 +16,12 @@ from tastespace.answers.ids import json_id
 from tastespace.answers.people import ItemRows, People, Person, unknown_user
 from tastespace.answers.types import AnswerError, Item, PastItem, Recommendations
 from tastespace.models.base import Recommender
+from tastespace.models.list_options import ListOptions
 from tastespace.ranking.scoring import ScoringIndex, TopK
 from tastespace.recommend.explanations import reasons
 from tastespace.recommend.lists import TopKLists
-from tastespace.recommend.request import Request, candidate_rows
+from tastespace.recommend.request import attribute_frame
+from tastespace.recommend.rules.filters import item_mask
 from tastespace.recommend.rules.rules import Rules
 
 BECAUSE = 3
@@ -152,8 +154,8 @@ class ListAnswers:
         if options.filter is None:
             mask = np.ones(len(items), dtype=bool)
         else:
-            text = options.filter
-            mask = self.catalog.kept(("filter", text), lambda: self.filter_mask(text)).copy()
+            text, frame = options.filter, attribute_frame(self.catalog.train)
+            mask = self.catalog.kept.get_or_make(("filter", text), lambda: item_mask(text, frame)).copy()
         if options.include:
             wanted = np.zeros(len(items), dtype=bool)
             wanted[[self.catalog.item_row(item) for item in options.include]] = True
@@ -161,12 +163,6 @@ class ListAnswers:
         if options.exclude:
             rows = items.find(list(options.exclude))
             mask[rows[rows >= 0]] = False
-        return mask
-
-    def filter_mask(self, text: str) -> NDArray[np.bool_]:
-        """Items that a filter allows, shape ``(n_items,)``."""
-        mask = np.zeros(self.catalog.train.n_items, dtype=bool)
-        mask[candidate_rows(self.catalog.train, None, text)] = True
         return mask
 
     def past_behind(self, index: ScoringIndex, row: int, items: NDArray[np.integer[Any]]) -> list[list[PastItem]]:
@@ -192,7 +188,8 @@ class ListAnswers:
 
         if model is not self.catalog.model or options.include or options.exclude:
             return make()
-        return self.catalog.kept(("lists", options), make)
+        lists: TopKLists = self.catalog.kept.get_or_make(("lists", options), make)
+        return lists
 
     def _made(
         self, lists: TopKLists, model: Recommender, rows: Sequence[int], options: AnswerOptions
@@ -230,7 +227,7 @@ class ListAnswers:
         allowed = self.allowed(options)
         if allowed is not None and not allowed.any():
             return []
-        request = Request(options.k, filter=allowed, threads=1, rules=options.rules)
+        request = ListOptions(k=options.k, filter=allowed, threads=1, rules=options.rules)
         rows = TopKLists(self.catalog.model, request).most_popular()
         return self.catalog.listed(rows, [None] * len(rows), because=[[] for _ in rows] if options.because else None)
 
@@ -242,9 +239,9 @@ def _lists_of(
     mute: list[int] | None,
     boost: dict[int, float] | None,
 ) -> TopKLists:
-    request = Request(
-        options.k, True, None, allowed, 1, options.mix, options.diversity, None, mute or None, boost or None,
-        options.rules, profile=False,
+    request = ListOptions(
+        k=options.k, filter=allowed, mix=options.mix, diversity=options.diversity, mute=mute or None,
+        boost=boost or None, rules=options.rules, profile=False, threads=1,
     )  # fmt: skip
     return TopKLists(model, request)
 

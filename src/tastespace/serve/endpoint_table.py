@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
+from tastespace._util.lru import LruCache
 from tastespace.serve.errors import HttpError, refused
 from tastespace.serve.schemas import ModelQuery
 from tastespace.serve.state import ServerState, Slot
@@ -109,15 +110,13 @@ class Endpoint:
         if found is None:
             found = self._read_query(text)
             if len(text) <= _MOST_KEPT_QUERY:
-                if len(self._read) >= _MOST_READ:
-                    self._read.clear()
-                self._read[text] = found
+                self._read.put(text, found)
         return found
 
     @cached_property
-    def _read(self) -> dict[bytes, Any]:
+    def _read(self) -> LruCache[bytes, Any]:
         """Short queries that were read before, as values that are never changed: most requests are like many others."""
-        return {}
+        return LruCache(_MOST_READ)
 
     def _read_query(self, text: bytes) -> Any:
         if not text:

@@ -1,4 +1,4 @@
-"""What requests say, read and checked: options of lists, ids, histories; within the limits of the server."""
+"""Options, ids and histories of requests, read and checked against the limits of the server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tastespace.serve.errors import HttpError
 from tastespace.serve.schemas import ListBody
 
 _MOST_KEPT_QUERY = 100
-_MOST_READ = 500
 
 
 def limited_k(call: Call, given: int | None, default: int = 10) -> int:
@@ -30,16 +29,14 @@ def limited_k(call: Call, given: int | None, default: int = 10) -> int:
 
 
 def options_of_query(call: Call, default_k: int = 10) -> AnswerOptions:
-    """Options of lists behind the question mark. Most requests ask like many others: short ones are read once."""
+    """Options of lists in a query. Short queries are read once: most requests are like many others."""
     key = call.query_text, default_k, call.state.rules_version
     known = call.slot.lists.known_options
     found = known.get(key)
     if found is None:
         found = _options_of_query(call, default_k)
         if len(call.query_text) <= _MOST_KEPT_QUERY:
-            if len(known) >= _MOST_READ:
-                known.clear()
-            known[key] = found
+            known.put(key, found)
     return found
 
 

@@ -35,7 +35,7 @@ class ModelQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ListQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
-    """What may stand behind the question mark of lists, shelves, interests and explanations of a user."""
+    """Options in the query of lists, shelves, interests and explanations of a user."""
 
     k: Positive | None = None
     mix: MixName | None = None

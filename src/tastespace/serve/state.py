@@ -282,7 +282,7 @@ class ServerState:
         if self.rules is None and not asked:
             return None, None
         rules = self.rules
-        found = slot.served.kept(("rules", key), lambda: _combined(rules, asked, slot))
+        found = slot.served.kept.get_or_make(("rules", key), lambda: _combined(rules, asked, slot))
         return key, found
 
     def close(self) -> None:

@@ -10,13 +10,13 @@ import hashlib
 import json
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tastespace._util.atomic import atomic_write
+from tastespace._util.lru import LruCache
 from tastespace.errors import ParameterError, require_path
 from tastespace.serve.errors import HttpError
 
@@ -138,21 +138,19 @@ class RateLimit:
     """Token buckets: each key may ask ``rate`` times a second, and save up as many as for one second."""
 
     def __init__(self) -> None:
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: LruCache[str, tuple[float, float]] = LruCache(_MOST_BUCKETS)
 
     def require(self, key: str, rate: float, workers: int = 1) -> None:
         """Count one request, or raise 429; each of several workers allows its share of the rate."""
         configured, rate = rate, rate / workers
         now, most = time.monotonic(), max(1.0, rate)
-        level, last = self._buckets.pop(key, (most, now))
+        level, last = self._buckets.get(key) or (most, now)
         level = min(most, level + (now - last) * rate)
         if level < 1:
-            self._buckets[key] = (level, now)
+            self._buckets.put(key, (level, now))
             wait = (1 - level) / rate
             raise HttpError(
                 429, "rate_limited", f"more than {configured:g} requests a second.", f"Wait {wait:.1f} seconds.",
                 {"Retry-After": str(max(1, round(wait)))},
             )  # fmt: skip
-        self._buckets[key] = (level - 1, now)
-        if len(self._buckets) > _MOST_BUCKETS:
-            self._buckets.popitem(last=False)
+        self._buckets.put(key, (level - 1, now))

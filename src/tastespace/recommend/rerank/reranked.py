@@ -24,9 +24,9 @@ from tastespace.errors import (
     nearest,
 )
 from tastespace.models.base import Recommender
+from tastespace.models.list_options import ListOptions
 from tastespace.ranking.blocks import Block
 from tastespace.recommend.lists import TopKLists
-from tastespace.recommend.request import Request
 from tastespace.recommend.rerank.pools import PoolReranker, category_shares, check_method
 from tastespace.recommend.rerank.two_stage import TwoStage
 
@@ -223,7 +223,7 @@ class Reranked(TwoStage):
         self._put(self.model_)
 
     def _lists(self, users: NDArray[np.int32]) -> Iterator[tuple[Block, NDArray[np.int64], NDArray[np.int32]]]:
-        for block, pools in TopKLists(self.model_, Request(self.pool)).blocks(users):
+        for block, pools in TopKLists(self.model_, ListOptions(k=self.pool, profile=False)).blocks(users):
             sizes = np.bincount(pools.query, minlength=len(block.users))
             offsets = np.concatenate([[0], np.cumsum(sizes)])
             rows = self._reranker.choose(block.users, offsets, pools.rows, pools.scores, self.pool)

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from tastespace._util.checks import require_whole
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, ParameterError, nearest
 from tastespace.models.base import Recommender
+from tastespace.models.list_options import ListOptions
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.blocks import Block
 from tastespace.recommend.fold_in import folded
 from tastespace.recommend.lists import TopKLists
 from tastespace.recommend.mix import MIXES, check_diversity
-from tastespace.recommend.request import Request
 
 # ---------------------------------------------------------------------------------------------------------------------
 # A model whose ranking starts with the lists of another one in a new order: what re-ranked and mixed models share.
@@ -201,12 +201,14 @@ class Mixed(TwoStage):
     def _check(self) -> None:
         super()._check()
         if self.mix not in MIXES:
-            raise ParameterError(f"mix={self.mix!r}: expected one of {', '.join(MIXES)}.{nearest(self.mix, MIXES)}")
+            raise ParameterError(
+                Argument("mix", self.mix), f": expected one of {', '.join(MIXES)}.{nearest(self.mix, MIXES)}"
+            )
         check_diversity(self.diversity)
         require_whole("k", self.k)
 
     def _lists(self, users: NDArray[np.int32]) -> Iterator[tuple[Block, NDArray[np.int64], NDArray[np.int32]]]:
-        request = Request(self.k, mix=self.mix, diversity=self.diversity, column=self.column)
+        request = ListOptions(k=self.k, mix=self.mix, diversity=self.diversity, column=self.column, profile=False)
         for block, found in TopKLists(self.model_, request).blocks(users):
             yield block, found.query, found.rows
 
