@@ -131,7 +131,7 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "vector_stores": (
         "Vector databases",
         "What `Recommender.export_to` gives, and what opens it later. [How to](/how-to/vector-database.md) use them.",
-        {"Stores": [f"tastespace.recommend.stores.{name}" for name in ("open_store", "VectorStore")]},
+        {"Stores": [f"tastespace.recommend.stores.{name}" for name in ("open_vector_store", "VectorStore")]},
     ),
     "adapters": (
         "Adapters",

@@ -25,9 +25,9 @@ import polars as pl
 from tests.fuzz.tables import Outcome
 
 from tastespace import Interactions, models, synthetic
+from tastespace._util.model_files import checksum
 from tastespace.models import Recommender
 from tastespace.store._tensors import map_tensors, safetensors_chunks, type_name
-from tastespace.store.files import checksum
 
 QUICK = ("popular", "category-popular", "ease", "sparse-ease", "itemknn", "contentknn", "als", "bpr", "dpcml", "blend")
 """Models of each way to store what was learned, that are fitted and opened without torch."""

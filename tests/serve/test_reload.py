@@ -116,7 +116,7 @@ def test_a_model_directory_that_vanishes_is_no_end(client_of, model_at):
 
 
 def test_a_file_of_the_model_that_is_cut_off_ends_answers_and_not_the_server(client_of, model_at, monkeypatch):
-    monkeypatch.setattr("tastespace.store.files.READ_BYTES", 1)  # larger files stay where they are
+    monkeypatch.setattr("tastespace._util.model_files.READ_BYTES", 1)  # larger files stay where they are
     client = client_of("dpcml")
     paths = [f"/v1/users/7/{one}" for one in ("recommendations?k=7", "shelves", "interests")] + ["/v1/items/7/similar"]
     assert {client.get(path).status_code for path in paths} == {200}

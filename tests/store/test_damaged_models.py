@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tastespace import DPCML, load, models
+from tastespace._util.model_files import checksum
 from tastespace.errors import ModelFileError, ParameterError
 from tastespace.models.neural.base import NeuralRecommender
 from tastespace.store import save
 from tastespace.store._tensors import map_tensors, safetensors_chunks, type_name
-from tastespace.store.files import checksum
 
 
 def forge(folder, arrays=None, change=None):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from tastespace._util.computed_once import computed_once
+from tastespace._util.lru import LruCache
 from tastespace.answers.ids import ids_in_type, json_ids, shown_id, type_name
 from tastespace.answers.map import catalog_map
 from tastespace.answers.types import (
@@ -32,7 +31,6 @@ from tastespace.ranking.scoring import ScoringIndex
 from tastespace.recommend.mix import mixes_of, past_matches
 
 Rows = NDArray[np.integer[Any]]
-Value = TypeVar("Value")
 
 _FREQUENT = 0.03  # share of the items from which on a category stands for an item before larger ones do
 _NAMES = ("name", "title", "full_name", "username")  # user attributes that hold a name
@@ -61,22 +59,8 @@ class Catalog:
         self.index = ScoringIndex(model, threads=1)
         self.generation = 1
         """Number of the model among those that a server has served; lists say which one made them."""
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
-        self._keeping = threading.Lock()
-
-    def kept(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value that was computed before for this key, or compute it now; the oldest are forgotten."""
-        with self._keeping:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                found: Value = self._kept[key]
-                return found
-        found = make()
-        with self._keeping:
-            self._kept[key] = found
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        return found
+        self.kept: LruCache[Hashable, Any] = LruCache(_MOST_KEPT)
+        """Values that answers need again: lists of the same options, masks of filters, and others."""
 
     # ---- items ---------------------------------------------------------------------------------------------
 
@@ -213,7 +197,7 @@ class Catalog:
         took = np.flatnonzero(train.indices == item)
         able[np.searchsorted(train.offsets, took, side="right") - 1] = False
         candidates = np.flatnonzero(able)
-        usual = self.kept("usual score", self._usual_score)
+        usual = self.kept.get_or_make("usual score", self._usual_score)
         best = candidates[np.argsort(-scores[candidates], kind="stable")][:k]
         return int((scores[candidates] >= usual).sum()), [
             AudienceUser(user, int(interests[at]), -float(scores[at]))
@@ -261,7 +245,7 @@ class Catalog:
             rows = rows[self.model.can_serve(rows)] if len(rows) else rows
             rows = _exact_first(text, rows, self.train.users.series)[:limit]
         else:
-            rows = self.kept("examples", lambda: example_users(self.model))[:limit]
+            rows = self.kept.get_or_make("examples", lambda: example_users(self.model))[:limit]
         return self.found_users(rows)
 
     @cached_property

@@ -20,7 +20,8 @@ from tastespace.models.list_options import ListOptions
 from tastespace.ranking.scoring import ScoringIndex, TopK
 from tastespace.recommend.explanations import reasons
 from tastespace.recommend.lists import TopKLists
-from tastespace.recommend.request import candidate_rows
+from tastespace.recommend.request import attribute_frame
+from tastespace.recommend.rules.filters import item_mask
 from tastespace.recommend.rules.rules import Rules
 
 BECAUSE = 3
@@ -160,8 +161,8 @@ class ListAnswers:
         if options.filter is None:
             mask = np.ones(len(items), dtype=bool)
         else:
-            text = options.filter
-            mask = self.catalog.kept(("filter", text), lambda: self.filter_mask(text)).copy()
+            text, frame = options.filter, attribute_frame(self.catalog.train)
+            mask = self.catalog.kept.get_or_make(("filter", text), lambda: item_mask(text, frame)).copy()
         if options.items:
             wanted = np.zeros(len(items), dtype=bool)
             wanted[[self.catalog.item_row(item) for item in options.items]] = True
@@ -169,12 +170,6 @@ class ListAnswers:
         if options.exclude:
             rows = items.find(list(options.exclude))
             mask[rows[rows >= 0]] = False
-        return mask
-
-    def filter_mask(self, text: str) -> NDArray[np.bool_]:
-        """Items that a filter allows, shape ``(n_items,)``."""
-        mask = np.zeros(self.catalog.train.n_items, dtype=bool)
-        mask[candidate_rows(self.catalog.train, None, text)] = True
         return mask
 
     def past_behind(self, index: ScoringIndex, row: int, items: NDArray[np.integer[Any]]) -> list[list[PastItem]]:
@@ -200,7 +195,8 @@ class ListAnswers:
 
         if model is not self.catalog.model or options.items or options.exclude:
             return make()
-        return self.catalog.kept(("lists", options), make)
+        lists: TopKLists = self.catalog.kept.get_or_make(("lists", options), make)
+        return lists
 
     def _made(
         self, lists: TopKLists, model: Recommender, rows: Sequence[int], options: AnswerOptions

@@ -49,7 +49,7 @@ Number = TypeVar("Number", int, float)
 _Format = Annotated[Format, typer.Option(help=FORMAT_HELP)]
 _Out = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
 _K = Annotated[int, typer.Option("-k", "--k", help="Number of items per list.")]
-_Filter = Annotated[str | None, typer.Option(help="Only items with these attributes: an SQL condition.")]
+_Filter = Annotated[str | None, typer.Option(help='Only items with these attributes, such as "year >= 1990".')]
 _Wording = Annotated[
     Path | None, typer.Option(help="TOML file with other templates for customers, such as those of another language.")
 ]

@@ -149,18 +149,18 @@ def _show(result: TuneResult, format: Format, messages: Console) -> None:
 
 def _tune_method(dataset: str, method: str, store: bool, params_file: Path | None, options: dict[str, Any]) -> None:
     """A method of the paper on a named data set."""
-    from tastespace.paper import parameters, tuning
-    from tastespace.paper.methods import find_method
+    from tastespace.paper import tuning
+    from tastespace.paper.methods import find_method, store_parameters, user_file
 
     if params_file is not None and not store:
         raise ParameterError(f"--params-file {params_file}: give --store as well, else nothing is written.")
     if store:
-        require_writable("--params-file", params_file or parameters.user_file(), keep=False)
+        require_writable("--params-file", params_file or user_file(), keep=False)
     if options["journal"] is not None:
         require_writable("--journal", options["journal"], keep=False)
     outcome = tuning.search(dataset, method, **options)
     if store:
-        path = parameters.store(dataset, find_method(method).name, outcome, params_file)
+        path = store_parameters(dataset, find_method(method).name, outcome, params_file)
         Console(stderr=True, soft_wrap=True).print(f"stored in {path}", highlight=False, markup=False)
     Console().print_json(json.dumps(outcome))
 

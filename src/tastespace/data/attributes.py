@@ -104,10 +104,10 @@ _LARGEST_WHOLE = 2.0**63  # from here on whole numbers do not fit into Int64
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """Which categories each item belongs to; see `item_categories`."""
+    """Categories of each item; see `item_categories`."""
 
     names: list[str]
-    """Ascending."""
+    """Names of the categories, ascending."""
     membership: sp.csr_array
     """1.0 where an item belongs to a category, columns in the order of `names`: shape ``(n_items, n_categories)``."""
 
@@ -220,14 +220,14 @@ def require_category_column(
 
 
 def values_repeat(column: pl.Series) -> bool:
-    """Whether the values of a column of text repeat, as those of a category do and those of free text do not."""
+    """Return True if the values of a column of text repeat, as those of a category do and those of free text do not."""
     known = column.drop_nulls()
     # A category has two items or more on average.
     return 0 < 2 * known.n_unique() <= len(known) and known.n_unique() <= _MOST_CATEGORIES
 
 
 def holds_several(column: pl.Series) -> bool:
-    """Whether texts hold several categories each: bars in many of them, and the same parts between the bars again.
+    """Return True if texts hold several categories each: many have bars, and the parts between the bars repeat.
 
     >>> holds_several(pl.Series(["Action|Comedy", "Comedy", "Action|Drama"]))
     True

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from tastespace.models.base import Recommender, SparseMatrix
     from tastespace.models.list_options import IndexKeywords, ListKeywords
     from tastespace.models.vector_space import VectorSpace
+    from tastespace.ranking.ann import StoredIndex
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.rules.rules import Rules
     from tastespace.recommend.shelves import Shelf, Shelves
     from tastespace.recommend.stores import VectorStore
     from tastespace.recommend.wording import WordingLike
-    from tastespace.store.index import StoredIndex
 
 Histories: TypeAlias = "Interactions | IntoFrame | Mapping[Any, Iterable[Hashable]] | Sequence[Iterable[Hashable]]"
 """Items of users who were not in training, see `InferenceMixin.fold_in`."""
@@ -121,7 +121,7 @@ class InferenceMixin:
             k: Items per user.
             exclude_seen: Leave out the items that the user had in training.
             items: Recommend only among these item ids.
-            filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"`` (SQL),
+            filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"``,
                 a polars expression, or a function from the frame of attributes to one true or false per item. Or
                 these values themselves, in the order of ``train_.items``: an array of bool that is computed once takes
                 no time for each request.
@@ -563,7 +563,7 @@ class InferenceMixin:
         the data, and the metrics that were given with their protocol. A dict states more: ``name``, ``license``,
         ``data``, ``data_license``, ``intended_use``, ``protocol``. By default a card that is there is written anew.
         """
-        from tastespace.recommend.ann import index_to_store
+        from tastespace.ranking.ann import index_to_store
         from tastespace.store import save
 
         save(_recommender(self), path, metrics, index_to_store(_recommender(self), index), card)
@@ -582,7 +582,7 @@ class InferenceMixin:
         >>> model.recommend(7, index="ann").equals(model.recommend(7))
         True
         """
-        from tastespace.recommend.ann import build_index
+        from tastespace.ranking.ann import build_index
 
         build_index(_recommender(self), kind, threads)
         return self
@@ -602,7 +602,7 @@ class InferenceMixin:
         Addresses are ``qdrant://host:6333`` (or a folder, ``qdrant://./folder``), ``lance://folder``,
         ``pgvector://user@host/database``, ``duckdb://file``, ``sqlite://file`` (with sqlite-vec), ``faiss://folder``
         and ``usearch://folder``. ``?name=shop`` names the tables or collections ``shop_items`` and ``shop_users``.
-        `tastespace.recommend.stores.open_store` opens a store later, without the model.
+        `tastespace.recommend.stores.open_vector_store` opens a store later, without the model.
 
         Args:
             address: Address of the database.

@@ -23,8 +23,7 @@ from tastespace.paper.experiments import (
     RowSpec,
     TableRow,
 )
-from tastespace.paper.methods import find_method
-from tastespace.paper.parameters import stored_parameters, stored_trials
+from tastespace.paper.methods import find_method, stored_parameters, stored_trials
 from tastespace.paper.runner import PlannedRun, ResultCache, RunStatus
 from tastespace.paper.statistics import StatisticsTable
 

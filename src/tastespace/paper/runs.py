@@ -35,8 +35,7 @@ from tastespace.paper.data import (
     dataset_for,
     load_parts,
 )
-from tastespace.paper.methods import Method, find_method
-from tastespace.paper.parameters import stored_parameters
+from tastespace.paper.methods import Method, find_method, stored_parameters
 
 log = logging.getLogger(__name__)
 

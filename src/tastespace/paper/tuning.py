@@ -19,8 +19,7 @@ from tastespace.paper.data import (
     learns_from_content,
     load_parts,
 )
-from tastespace.paper.methods import SELECTION, Method, find_method
-from tastespace.paper.parameters import PRETRAINED, stored_entries, stored_parameters
+from tastespace.paper.methods import PRETRAINED, SELECTION, Method, find_method, stored_entries, stored_parameters
 from tastespace.paper.runs import fit, known_parameters, published_parameters
 from tastespace.recommend.rerank.reranked import Reranked
 from tastespace.tuning import spaces

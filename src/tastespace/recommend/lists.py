@@ -32,9 +32,9 @@ from tastespace.data.reading.tables import (
 from tastespace.errors import Argument, DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.list_options import ListOptions
+from tastespace.ranking.ann import scoring_index
 from tastespace.ranking.blocks import BlockRanker
 from tastespace.ranking.scoring import Lists, merged, require_interest_space
-from tastespace.recommend.ann import scoring_index
 from tastespace.recommend.interests import (
     NO_CHOICES,
     InterestChoices,
@@ -173,7 +173,7 @@ class TopKLists:
         """Return the lists of the users at these rows; ``requested`` are rows too, -1 for those not in the model."""
         choices = self._choices(rows if requested is None else requested)
         if choices is NO_CHOICES:
-            return self._plain(rows)
+            return self.plain(rows)
         muted = sorted(row for row, one in choices.muted.items() if one)
         boosted = [row for row, one in choices.boosts.items() if one] if self._boosted_mix != self._mix else []
         at_once = max(1, _MUTED_AT_ONCE // self._index.train.n_items)
@@ -207,7 +207,7 @@ class TopKLists:
             yield block_of(users), merged(found)
 
     @cached_property
-    def _plain(self) -> Callable[[NDArray[np.int32]], Lists]:
+    def plain(self) -> Callable[[NDArray[np.int32]], Lists]:
         """Function from rows of users to their lists, where no user has muted or boosted interests."""
         return self._ruled(self._lists, NO_CHOICES)
 

@@ -7,27 +7,22 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tastespace._util.csr import no_items, ranges
 from tastespace.data.attributes import category_column, require_category_column
-from tastespace.data.ids import IdMap
-from tastespace.data.interactions import Interactions
 from tastespace.errors import Argument, Call, ParameterError, nearest
 from tastespace.models.list_options import ListOptions
 from tastespace.models.vector_space import VectorSpace
-from tastespace.ranking.blocks import Block, BlockRanker
-from tastespace.ranking.interests import InterestRanker
+from tastespace.ranking.blocks import Block, BlockRanker, InterestRanker, ItemLists
 from tastespace.ranking.scoring import (
-    ItemLists,
     Lister,
     Lists,
-    QueryModel,
     ScoringIndex,
     TopK,
     merged,
 )
+from tastespace.ranking.source import ScoreSource
 from tastespace.recommend.interests import InterestChoices, is_given
 from tastespace.recommend.rerank._algorithms import CategorySets, calibrated_lists, pool_relevance
 from tastespace.recommend.rerank.pools import PoolReranker
@@ -271,8 +266,15 @@ class MixedLists:
         """
         excluded = self.excluded(choices) if excluded is None else excluded
         if self._mix.name == "proportional":
-            model, threads = self._index.model, self._index.threads
-            interest_ranker = InterestRanker(model, *excluded, self._k, threads, self._candidates, self._mix.diversity)
+            interest_ranker = InterestRanker(
+                self._index.source,
+                self._index.interest_vectors,
+                self._k,
+                excluded,
+                threads=self._index.threads,
+                candidates=self._candidates,
+                diversity=self._mix.diversity,
+            )
 
             def proportional(rows: NDArray[np.int32], length: int) -> Lists:
                 mixed = interest_ranker.mixed_blocks(rows, lambda users: self._weights(users, choices)[1], length)
@@ -368,24 +370,16 @@ class MixedLists:
             n_out = offsets[users + 1] - offsets[users]
             own_offsets = np.concatenate([[0], np.cumsum(n_out)])
             own_items = np.ascontiguousarray(left_out[ranges(offsets[users], n_out)])
-            top = self._top(scaled, own_offsets, own_items, k)
+            source = ScoreSource(scaled, len(users), len(items), type(self._index.model).__name__)
+            ranker = BlockRanker(
+                source, k, (own_offsets, own_items), threads=self._index.threads, candidates=self._candidates
+            )
+            top = np.concatenate([block.top for block in ranker.blocks(np.arange(len(users), dtype=np.int32))])
             query, place = np.nonzero(top >= 0)
             found = top[query, place]
             closeness, interests = space.pair_scores(users[query], found, self._index.threads)
             lists = TopK(query, (place + 1).astype(np.int32), found, closeness, interests, -closeness)
             yield block_of(users, space), lists
-
-    def _top(
-        self, scaled: VectorSpace, offsets: NDArray[np.int64], left_out: NDArray[np.int32], k: int
-    ) -> NDArray[np.int32]:
-        """The best items of queries with these vectors, shape ``(n_queries, k)``."""
-        n = len(offsets) - 1
-        ids = IdMap(pl.Series(np.arange(n)), "query")
-        queries = QueryModel(scaled, Interactions(ids, self._index.train.items, offsets, left_out))
-        ranker = BlockRanker(
-            queries, offsets, left_out, *no_items(n), k, self._index.threads, self._candidates
-        )  # fmt: skip
-        return np.concatenate([block.top for block in ranker.blocks(np.arange(n, dtype=np.int32))])
 
     # ---- calibrated: greedy towards the user's own mix --------------------------------------------------------
 

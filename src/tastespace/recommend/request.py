@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace._util.checks import require_on_unknown
-from tastespace._util.threads import require_polars
 from tastespace.data.ids import IdMap, plain_series, rows_at
 from tastespace.data.interactions import Interactions
-from tastespace.data.reading.tables import from_polars
 from tastespace.errors import (
     Argument,
     Call,
@@ -23,11 +20,10 @@ from tastespace.errors import (
     ParameterError,
     UnknownIdError,
     Verbatim,
-    nearest,
 )
 from tastespace.models.base import Recommender
 from tastespace.models.list_options import Filter
-from tastespace.recommend.rules.filters import require_plain_condition
+from tastespace.recommend.rules.filters import allowed_items
 from tastespace.recommend.rules.tables import RuleTables
 
 log = logging.getLogger(__name__)
@@ -186,56 +182,12 @@ def _requested_rows(train: Interactions, items: Any, filter: Filter | None) -> N
         allowed[:] = False
         allowed[train.items.index_of(wanted)] = True
     if filter is not None:
-        allowed &= _mask(train, filter)
+        allowed &= allowed_items(filter, attribute_frame(train), train.backend)
     rows = np.flatnonzero(allowed).astype(np.int32)
     if not len(rows):
         also: list[str | Argument] = [] if items is None else [" and ", Argument("items")]
         raise DataError(_shown(filter), *also, f" leaves none of the {train.n_items:,} items. Widen it.")
     return rows
-
-
-def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
-    if isinstance(filter, np.ndarray) and filter.dtype == np.bool_ and filter.shape == (train.n_items,):
-        return filter
-    require_polars("filter=")
-    frame = attribute_frame(train)
-    known = f"the columns of the items are {', '.join(map(repr, frame.columns))}."
-    try:
-        if isinstance(filter, str):
-            require_plain_condition(filter)
-        if isinstance(filter, (str, pl.Expr)):
-            expression = pl.sql_expr(filter) if isinstance(filter, str) else filter
-            kept = frame.select(expression.alias("kept")).to_series()
-        elif isinstance(filter, (pl.Series, np.ndarray)):
-            kept = filter if isinstance(filter, pl.Series) else pl.Series("kept", filter)
-        elif callable(filter):
-            given = filter(from_polars(frame, train.backend))
-            given = frame.select(given.alias("kept")).to_series() if isinstance(given, pl.Expr) else given
-            kept = given if isinstance(given, pl.Series) else pl.Series("kept", np.asarray(given))
-        else:
-            raise ParameterError(
-                _shown(filter),
-                ': expected a condition such as "year >= 1990", a polars expression, a function from the frame of item '
-                f"attributes to one true or false per item, or an array of these; {known}",
-            )
-    except (KeyError, AttributeError, TypeError, IndexError) as problem:
-        raise DataError(_shown(filter), f" failed on the items: {problem!r}; {known}") from problem
-    except pl.exceptions.ColumnNotFoundError as problem:
-        named = re.search(r'"(.+?)"', str(problem))
-        missing = named.group(1) if named else str(problem)
-        raise DataError(
-            _shown(filter), f": no column {missing!r}; {known}{nearest(missing, frame.columns)}"
-        ) from problem
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeError, RecursionError) as problem:
-        reason = next(iter(str(problem).splitlines()), type(problem).__name__)
-        raise DataError(_shown(filter), f" cannot be read: {reason}; {known}") from problem
-    if kept.dtype != pl.Boolean or len(kept) != train.n_items:
-        raise DataError(
-            _shown(filter),
-            f" gave {len(kept):,} values of type {kept.dtype}, expected true or false for each of the "
-            f"{train.n_items:,} items.",
-        )
-    return kept.fill_null(False).to_numpy()
 
 
 def _shown(filter: Any) -> Argument:

@@ -30,7 +30,7 @@ from tastespace.serve.errors import HttpError, as_http_error
 from tastespace.serve.openapi import openapi_document
 from tastespace.serve.settings import ServerSettings
 from tastespace.serve.state import ServerState
-from tastespace.serve.tokens import Token, authenticated
+from tastespace.serve.tokens import ANONYMOUS, Token, authenticated
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -67,7 +67,7 @@ class Application:
 
     @property
     def state(self) -> ServerState:
-        """What the server holds; made now if the server has not been started by its protocol."""
+        """State of the server; made now if the server has not been started by its protocol."""
         if self._state is None:
             self._state = ServerState(self.settings, self._follow)
         return self._state
@@ -169,8 +169,11 @@ class Application:
             self._hosts.add(sent)
 
     def _authenticated(self, endpoint: Endpoint, headers: dict[bytes, bytes], scope: Scope) -> Token:
-        given = headers.get(b"authorization")
-        token = authenticated(self.state.tokens, None if given is None else given.decode("latin-1"), endpoint.scope)
+        tokens, given = self.state.tokens, headers.get(b"authorization")
+        if tokens is None:
+            token = ANONYMOUS
+        else:
+            token = authenticated(tokens, None if given is None else given.decode("latin-1"), endpoint.scope)
         rate = self.settings.limits.rate if token.rate is None else token.rate
         if rate > 0 and endpoint.scope is not None:
             client = scope.get("client") or ("",)

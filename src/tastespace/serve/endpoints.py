@@ -213,10 +213,12 @@ async def catalog_map(call: Call) -> Answer:
     headers = ((b"etag", tag), (b"vary", b"Accept-Encoding"), (b"cache-control", b"private, no-cache"))
     if call.headers.get(b"if-none-match") == tag:
         return Answer(b"", 304, headers=headers)
-    plain = await call.state.finish(lambda: slot.served.kept("map", lambda: JSON.encode(slot.served.map())))
+    plain = await call.state.finish(lambda: slot.served.kept.get_or_make("map", lambda: JSON.encode(slot.served.map())))
     if b"gzip" not in call.headers.get(b"accept-encoding", b""):
         return Answer(plain, headers=headers)
-    packed = await call.state.finish(lambda: slot.served.kept("map gzip", lambda: gzip.compress(plain, 5, mtime=0)))
+    packed = await call.state.finish(
+        lambda: slot.served.kept.get_or_make("map gzip", lambda: gzip.compress(plain, 5, mtime=0))
+    )
     return Answer(packed, headers=(*headers, (b"content-encoding", b"gzip")))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace._util.lru import LruCache
 from tastespace.answers.ids import json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.types import AnswerError
-from tastespace.ranking.scoring import TopK
+from tastespace.ranking.scoring import Lists, TopK
 from tastespace.recommend.explanations import list_reasons
-from tastespace.recommend.request import attribute_frame
-from tastespace.serve.filter_language import item_mask
 from tastespace.serve.people import PeopleWithFeedback
 
 _JSON = msgspec.json.Encoder()
 _END = b'],"fallback":null}'
+_MOST_READ = 500  # queries whose options are kept
 _MOST_ANSWER = 8_192  # bytes of an answer that is kept
 
 
@@ -36,18 +36,15 @@ class ServedLists(ListAnswers):
         super().__init__(people)
         self.people: PeopleWithFeedback = people
         self.served, self._keep_answers = people.served, keep_answers
-        self._answers: dict[tuple[Any, AnswerOptions], bytes] = {}
-        self.known_options: dict[Any, AnswerOptions] = {}
+        self._answers: LruCache[tuple[Any, AnswerOptions], bytes] = LruCache(keep_answers)
+        self._plain: dict[AnswerOptions, Callable[[NDArray[np.int32]], Lists]] = {}
+        self.known_options: LruCache[Any, AnswerOptions] = LruCache(_MOST_READ)
         """Options of earlier queries, by the text of the query."""
         self._is_quick = self.served.is_small and people.is_local
         # Reasons of models without vectors are computed one by one, and lists of large models take longer than JSON.
         self._writes_text = self.served.is_small and self.served.index.interest_space is not None
         if self._writes_text:
             _ = self._item_texts
-
-    def filter_mask(self, text: str) -> NDArray[np.bool_]:
-        """Items that a filter of a request allows, shape ``(n_items,)``."""
-        return item_mask(text, attribute_frame(self.served.train))
 
     def kept_answer(self, user: Any, options: AnswerOptions) -> bytes | None:
         """Return the JSON that this question has had before, if nothing was stored about the user since."""
@@ -78,9 +75,7 @@ class ServedLists(ListAnswers):
         for place, user, text in zip(at, asked, texts, strict=True):
             found[place] = text
             if text is not None and self._keep_answers and len(text) <= _MOST_ANSWER:
-                self._answers[user, options] = text
-        while len(self._answers) > self._keep_answers:
-            self._answers.pop(next(iter(self._answers)))
+                self._answers.put((user, options), text)
         return found
 
     def texts(self, users: Sequence[Any], options: AnswerOptions) -> list[bytes | AnswerError]:
@@ -90,7 +85,10 @@ class ServedLists(ListAnswers):
     def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[bytes | None]:
         """Lists of users with these ids, at these rows of the model, without an object for each item."""
         made: list[bytes | None] = []
-        for block, some in self._usual_lists(self.served.model, options, None).blocks(rows):
+        lists = self._plain.get(options)
+        if lists is None:
+            lists = self._plain[options] = self._usual_lists(self.served.model, options, None).plain
+        for block, some in lists(rows):
             made += self._block_texts(
                 users[len(made) : len(made) + len(block.users)], block.users, some, options.because
             )
@@ -104,11 +102,16 @@ class ServedLists(ListAnswers):
         reasons, weights = None, None
         if because:
             reasons, weights = list_reasons(self.served.index, np.repeat(rows, np.diff(ends)), found.rows)
-        texts, offsets, cuts = self._item_texts
-        listed = _native.list_texts(
-            texts, offsets, cuts, ends, found.rows, found.rank, found.scores,
-            found.interests if self.served.model.has_interests else None, found.distances, reasons, weights,
-        )  # fmt: skip
+        entries = _native.ListEntries(
+            rows=found.rows,
+            ranks=found.rank,
+            scores=found.scores,
+            interests=found.interests if self.served.model.has_interests else None,
+            distances=found.distances,
+            reasons=reasons,
+            weights=weights,
+        )
+        listed = _native.list_texts(self._item_texts, entries, ends)
         middle = b',"model":%d,"items":[' % self.served.generation
         return [
             None if text is None else b'{"user":%b%b%b%b' % (_JSON.encode(json_id(user)), middle, text, _END)
@@ -116,7 +119,7 @@ class ServedLists(ListAnswers):
         ]
 
     @cached_property
-    def _item_texts(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
+    def _item_texts(self) -> _native.ItemTexts:
         """Id, title and category of all items as JSON, where each begins, and where its category begins.
 
         Objects without their closing brace: rank, score and the rest follow.
@@ -130,7 +133,8 @@ class ServedLists(ListAnswers):
             texts += [named, b',"category":', _JSON.encode(category)]
             cuts.append(ends[-1] + len(named))
             ends.append(cuts[-1] + len(texts[-2]) + len(texts[-1]))
-        return b"".join(texts), np.array(ends, dtype=np.int64), np.array(cuts, dtype=np.int64)
+        offsets, places = np.array(ends, dtype=np.int64), np.array(cuts, dtype=np.int64)
+        return _native.ItemTexts(text=b"".join(texts), offsets=offsets, cuts=places)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from tastespace.serve.errors import HttpError
 from tastespace.serve.schemas import ListBody, ListFields, ListQuery
 
 _MOST_KEPT_QUERY = 100
-_MOST_READ = 500
 
 
 def limited_k(call: Call, given: int | None, default: int = 10) -> int:
@@ -37,9 +36,7 @@ def options_of_query(call: Call, default_k: int = 10) -> AnswerOptions:
     if found is None:
         found = _options_of_query(call, default_k)
         if len(call.query_text) <= _MOST_KEPT_QUERY:
-            if len(known) >= _MOST_READ:
-                known.clear()
-            known[key] = found
+            known.put(key, found)
     return found
 
 

@@ -30,7 +30,7 @@ from tastespace.serve.feedback.store import (
 from tastespace.serve.served_model import ServedModel
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which interest is which: stored mutes and boosts are said of tastes, whose numbers may change with the vectors.
+# Interests across models: stored mutes and boosts belong to tastes, whose numbers may change with the vectors.
 
 MOST_ITEMS = 100
 """Past items of an interest that are stored with a profile."""
@@ -38,7 +38,7 @@ MOST_ITEMS = 100
 
 @dataclass(frozen=True, eq=False)
 class CurrentChoice:
-    """What a user has muted and boosted, by the numbers that interests have now."""
+    """Interests that a user has muted and boosted, by the numbers that they have now."""
 
     profile: Profile = field(default_factory=Profile)
     dropped: tuple[int, ...] = ()
@@ -85,7 +85,7 @@ def same_interests(before: Mapping[int, Sequence[int]], now: Mapping[int, int], 
 def current_choice(
     stored: StoredProfile, before: Mapping[int, Sequence[int]] | None, now: Mapping[int, int], n_interests: int
 ) -> CurrentChoice:
-    """What was stored, by the numbers of now.
+    """Return a stored profile by the numbers that interests have now.
 
     Args:
         stored: What was muted and boosted, by the numbers of then.
@@ -117,7 +117,7 @@ def tastes_of(past: Sequence[Any], interests: Sequence[int], n: int) -> dict[int
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The people a model answers.
+# Users, with feedback since the model was fitted.
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +137,7 @@ class PeopleWithFeedback(People):
         self.served, self._store = served, store
         self._pending: dict[Any, list[int]] = {}
         self._choices: dict[Any, StoredProfile] = {}
+        self._with_profile = frozenset(served.model.profiles)
         self._current: dict[Any, tuple[StoredProfile, int, CurrentChoice]] = {}
         self._folded: OrderedDict[Any, tuple[int, Person]] = OrderedDict()
         self._cursor = Cursor()
@@ -219,8 +220,7 @@ class PeopleWithFeedback(People):
 
     def is_unchanged(self, user: Any) -> bool:
         """True where the model alone says all that is known of a user: no feedback, and nothing muted or boosted."""
-        profiles = self.served.model.profiles
-        return user not in self._pending and user not in self._choices and (not len(profiles) or user not in profiles)
+        return user not in self._pending and user not in self._choices and user not in self._with_profile
 
     def _fold_in(self, users: Sequence[Any]) -> None:
         """Make sure that these users are folded in with all their feedback."""
@@ -260,7 +260,7 @@ class PeopleWithFeedback(People):
     # ---- profiles ------------------------------------------------------------------------------------------
 
     def choice_of(self, user: Any) -> CurrentChoice:
-        """What a user has muted and boosted; nothing for somebody of whom nothing is known."""
+        """Interests that a user has muted and boosted; none for somebody of whom nothing is known."""
         self.refresh(required=True)
         (person,) = self.find([user])
         return CurrentChoice() if person is None else self.choice(person)
@@ -270,9 +270,9 @@ class PeopleWithFeedback(People):
         return self.choice(person).profile
 
     def choice(self, person: Person) -> CurrentChoice:
-        """What a person has muted and boosted, by feedback, else in the model file, for the interests of now."""
+        """Interests that a person has muted and boosted: by feedback, else in the model file."""
         user = person.user
-        if user is None or (user not in self._choices and not len(self.served.model.profiles)):
+        if user is None or (user not in self._choices and not self._with_profile):
             return _NO_CHOICE
         stored = self._choices.get(user)
         if stored is None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import tastespace
+from tastespace._util.lru import LruCache
 from tastespace.answers.catalog import Catalog, model_facts, plain_value
 from tastespace.answers.ids import id_from_text
 from tastespace.errors import ModelFileError
@@ -27,8 +28,8 @@ class ServedModel(Catalog):
     def __init__(self, model: Recommender, path: Path, checksum: str) -> None:
         super().__init__(model)
         self.path, self.checksum, self.generation = path, checksum, 0
-        self._user_ids: dict[str, Any] = {}
-        self._user_rows: dict[Any, int] = {}
+        self._user_ids: LruCache[str, Any] = LruCache(_MOST_USERS)
+        self._user_rows: LruCache[Any, int] = LruCache(_MOST_USERS)
 
     @classmethod
     def open(cls, path: Path) -> ServedModel:
@@ -49,9 +50,7 @@ class ServedModel(Catalog):
         if found is None:
             found = id_from_text(self.train.users, text, "user")
             if self.user_row(found) >= 0:
-                if len(self._user_ids) >= _MOST_USERS:
-                    self._user_ids.clear()
-                self._user_ids[text] = found
+                self._user_ids.put(text, found)
         return found
 
     def user_row(self, user: Any) -> int:
@@ -61,9 +60,7 @@ class ServedModel(Catalog):
             found = int(self.train.users.find([user])[0])
             if found < 0 or not self.model.can_serve(np.array([found]))[0]:
                 return -1
-            if len(self._user_rows) >= _MOST_USERS:
-                self._user_rows.clear()
-            self._user_rows[user] = found
+            self._user_rows.put(user, found)
         return found
 
     def item_id(self, text: str) -> Any:

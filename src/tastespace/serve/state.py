@@ -1,4 +1,4 @@
-"""What one worker process holds: models, feedback, tokens, rules, counts; and what it does in the background."""
+"""State of one worker process: models and their reloading, feedback, tokens, rules, counts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ModelHolder:
         self._reloading = threading.Lock()
         self._refused: str | None = None
         self.problem: str | None = None
-        """What is wrong with the model files, while the model in memory goes on."""
+        """Problem with the model files, while the model in memory goes on."""
         self.slot = self._slot(self._announced(path) if opened is None else opened)
         self.reloads, self.refusals = 0, 0
 
@@ -218,7 +218,7 @@ class ServerState:
         return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
 
     async def in_time(self, answer: Awaitable[Value]) -> Value:
-        """What something gives, if it gives it in time; a TimeoutError otherwise."""
+        """Return a result that comes within the time limit; a TimeoutError otherwise."""
         with anyio.fail_after(self.settings.limits.seconds):
             return await answer
 
@@ -282,7 +282,7 @@ class ServerState:
         if self.rules is None and not asked:
             return None, None
         rules = self.rules
-        found = slot.served.kept(("rules", key), lambda: _combined(rules, asked, slot))
+        found = slot.served.kept.get_or_make(("rules", key), lambda: _combined(rules, asked, slot))
         return key, found
 
     def close(self) -> None:
@@ -321,7 +321,7 @@ def _combined(rules: Rules | None, asked: dict[str, Any] | None, slot: Slot) -> 
 
 
 def _still_included(own: dict[str, Any], asked: dict[str, Any]) -> list[Any]:
-    """What is included by the file and the request, and excluded by neither: a client does not know the file.
+    """Items that the file and the request include, and neither excludes: a client does not know the file.
 
     An item that the request itself includes and excludes stays: that is refused.
     """

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tastespace._util.model_files import VERIFIED_BYTES
 from tastespace.errors import (
     DataError,
     ModelFileError,
@@ -27,8 +28,6 @@ from tastespace.store._json_values import decode, encode
 from tastespace.store._state import Trust, require_trust, require_trusted
 from tastespace.store._tensors import map_tensors, safetensors_chunks
 from tastespace.store.directory import check_sizes, write_model
-from tastespace.store.files import VERIFIED_BYTES
-from tastespace.store.index import StoredIndex
 
 __all__ = ["inspect", "load", "save"]
 
@@ -216,7 +215,7 @@ def _load(text: bytes, folder: Path, verify: bool | None, trust: bool | frozense
     if "profiles" in content:
         model._profiles = _profiles(content["profiles"], model, folder)
     model._mapped_files = tuple(one for one in (seen_file, learned_file) if one is not None)
-    model._stored_index = StoredIndex.described(content.get("index"), folder)
+    model._stored_index = _manifest.stored_index(content.get("index"), folder)
     return model
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace._util.model_files import read_regular, require_checksum
 from tastespace._util.threads import require_polars
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.errors import DataError, ModelFileError
 from tastespace.store._json_values import Tensors
-from tastespace.store.files import read_regular, require_checksum
 
 _TYPES = {"offsets": ("int64",), "indices": ("int32",), "weights": ("float32",), "timestamps": ("int64", "float64")}
 

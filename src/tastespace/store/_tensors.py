@@ -15,8 +15,8 @@ from typing import Any, NoReturn, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace._util.model_files import MappedFile, open_numbers, open_regular, require_checksum
 from tastespace.errors import ModelFileError
-from tastespace.store.files import MappedFile, open_numbers, open_regular, require_checksum
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),

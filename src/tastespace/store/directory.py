@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tastespace._util.atomic import atomic_write, flush, written_name
+from tastespace._util.model_files import crc32_of, read_regular
 from tastespace.data.out_of_core.mapped_arrays import release
 from tastespace.errors import ModelFileError
 from tastespace.store._manifest import (
@@ -27,7 +28,6 @@ from tastespace.store._manifest import (
     PARTS,
     manifest_text,
 )
-from tastespace.store.files import crc32_of, read_regular
 
 log = logging.getLogger(__name__)
 

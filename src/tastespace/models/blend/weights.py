@@ -143,7 +143,12 @@ class CandidateScores:
         masked = np.where(self.items >= 0, total, -np.inf).astype(np.float32)
         rows = np.arange(n, dtype=np.int32)
         found, _, _ = _native.rank_with_scores(
-            masked, rows, *no_items(n), self.test_offsets, self.test_places, 1, self.threads
+            masked,
+            rows,
+            _native.ItemLists(*no_items(n)),
+            _native.ItemLists(self.test_offsets, self.test_places),
+            k=1,
+            threads=self.threads,
         )
         return found[:, 0]
 
@@ -244,6 +249,5 @@ def _standardized(member: Recommender, users: NDArray[np.int32], threads: int) -
 
 
 def _top(scores: NDArray[np.float32], train: Interactions, users: NDArray[np.int32], threads: int) -> NDArray[np.int32]:
-    excluded = train.offsets, train.indices
-    k = min(_TOP, train.n_items)
-    return _native.rank_with_scores(scores, users, *excluded, *no_items(train.n_users), k, threads)[1]
+    excluded, nothing = _native.ItemLists(train.offsets, train.indices), _native.ItemLists(*no_items(train.n_users))
+    return _native.rank_with_scores(scores, users, excluded, nothing, k=min(_TOP, train.n_items), threads=threads)[1]

@@ -291,16 +291,9 @@ def calibrated_lists(
     [0, 2]
     """
     return _native.calibrated_lists(
-        offsets=offsets,
-        relevance=relevance,
-        sets=set_of,
-        set_offsets=sets.offsets,
-        set_terms=sets.terms,
-        term_categories=sets.categories,
-        term_shares=sets.shares,
-        target=np.ascontiguousarray(target, dtype=np.float64),
-        weight=weight,
-        smoothing=smoothing,
-        k=k,
-        threads=threads,
+        _native.Pools(offsets=offsets, relevance=relevance, sets=set_of),
+        _native.CategorySets(offsets=sets.offsets, terms=sets.terms, categories=sets.categories, shares=sets.shares),
+        np.ascontiguousarray(target, dtype=np.float64),
+        _native.Calibration(weight=weight, smoothing=smoothing, k=k),
+        threads,
     )

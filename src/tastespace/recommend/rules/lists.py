@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.ranking.blocks import Block
+from tastespace.ranking.blocks import Block, ItemLists
 from tastespace.ranking.scoring import (
-    ItemLists,
     Lister,
     Lists,
     ScoringIndex,
@@ -186,19 +185,12 @@ def apply_rules(
     if candidates is not None:
         allowed[candidates] = 1
     starts, found, entries, incomplete = _native.apply_list_rules(
-        offsets=offsets,
-        rows=np.ascontiguousarray(rows),
-        lengths=lengths,
-        group_offsets=tables.group_offsets,
-        groups=tables.groups,
-        most=tables.most,
-        allowed=allowed,
-        pin_offsets=pinned[0],
-        pins=pinned[1],
-        places=pinned[2],
-        is_new=tables.is_new,
-        share=tables.share,
-        threads=threads,
+        _native.ItemLists(offsets, np.ascontiguousarray(rows)),
+        lengths,
+        _native.ItemGroups(offsets=tables.group_offsets, members=tables.groups, most=tables.most, allowed=allowed),
+        _native.PinnedItems(_native.ItemLists(pinned[0], pinned[1]), pinned[2]),
+        _native.NewItems(tables.is_new, tables.share),
+        threads,
     )
     return starts, found, entries, incomplete.astype(bool)
 

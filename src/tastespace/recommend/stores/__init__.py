@@ -1,7 +1,7 @@
 """Vectors in a vector database or index, and lists from there that are those of `recommend`.
 
-`export_to` writes the vectors of a model to a store, `open_store` opens what was written, without the model. Both give
-a `VectorStore`, whose `recommend` sends the vectors of a user to the store and merges what comes back.
+`export_to` writes the vectors of a model to a store; `open_vector_store` opens a written store without the model. Both
+return a `VectorStore`, whose `recommend` sends the vectors of a user to the store and merges the answers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tastespace.recommend.stores.vectors import vectors_to_export
 if TYPE_CHECKING:
     from tastespace.models.base import Recommender
 
-__all__ = ["VectorStore", "export_to", "open_store"]
+__all__ = ["VectorStore", "export_to", "open_vector_store"]
 
 
 def export_to(model: Recommender, address: str, replace: bool = False) -> VectorStore:
@@ -28,7 +28,7 @@ def export_to(model: Recommender, address: str, replace: bool = False) -> Vector
     return store
 
 
-def open_store(address: str) -> VectorStore:
+def open_vector_store(address: str) -> VectorStore:
     """The store at an address that `Recommender.export_to` or `tastespace export --to` has written.
 
     >>> import tempfile
@@ -38,7 +38,7 @@ def open_store(address: str) -> VectorStore:
     >>> address = f"faiss://{tempfile.mkdtemp()}"
     >>> model.export_to(address)
     FaissStore(40 items, 8 dimensions, l2)
-    >>> found = open_store(address).recommend(7, k=3, seen=town.items_of(7))
+    >>> found = open_vector_store(address).recommend(7, k=3, seen=town.items_of(7))
     >>> found["item"].equals(model.recommend(7, k=3)["item"])
     True
     """

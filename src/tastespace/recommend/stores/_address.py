@@ -14,7 +14,7 @@ ENGINES = {
     "lance": "_lance.LanceStore",
     "pgvector": "_pgvector.PgvectorStore",
     "duckdb": "_duckdb.DuckDBStore",
-    "sqlite": "_sqlite_vec.SqliteStore",
+    "sqlite": "_sqlite_vec.SqliteVecStore",
     "faiss": "_index_files.FaissStore",
     "usearch": "_index_files.UsearchStore",
 }

@@ -17,7 +17,7 @@ from tastespace.recommend.stores.vectors import ExportedVectors
 _ROUNDING = 1e-5  # of distances of single precision, relative
 
 
-class SqliteStore(SqlStore):
+class SqliteVecStore(SqlStore):
     """``sqlite://shop.sqlite``.
 
     sqlite-vec has no inner product. Items of such models get a last coordinate that makes all of them as long as the

@@ -56,7 +56,7 @@ class SqliteFeedbackStore(FeedbackStore):
         return connection
 
     def changes(self, after: Cursor) -> Changes | None:
-        """What was appended after ``after``; None where that is nothing. Reads only a file that has changed."""
+        """Return what was appended after ``after``, None where that is nothing. Reads only a file that has changed."""
         if self._has_nothing(after):
             return None
         with self._reading() as connection:
@@ -66,7 +66,7 @@ class SqliteFeedbackStore(FeedbackStore):
         return found
 
     def _has_nothing(self, after: Cursor) -> bool:
-        """Whether the file has not changed since nothing was found after this cursor. Asked with every list."""
+        """Return whether the file is unchanged since nothing was found after this cursor. Called for every list."""
         known = self._nothing_after
         if known is None or known[1] is not after:
             return False
@@ -173,7 +173,7 @@ class PostgresqlFeedbackStore(FeedbackStore):
             raise StoreError(self._reason(problem), store, shown_reason=kind, is_reading=role == "reader") from problem
 
     def _reason(self, problem: Exception) -> str:
-        """What PostgreSQL says, without a password; only the kind of error where the address cannot be read."""
+        """Message of PostgreSQL without a password; only the kind of error where the address cannot be read."""
         kind = type(problem).__name__
         try:
             password = self._psycopg.conninfo.conninfo_to_dict(self._address).get("password")

@@ -20,7 +20,7 @@ from tastespace.errors import ParameterError, require_path
 
 @dataclass(frozen=True)
 class FeedbackEvent:
-    """One interaction: who took what, how strongly, when."""
+    """One interaction: user, item, weight and time."""
 
     user: Any
     item: Any
@@ -33,7 +33,7 @@ class FeedbackEvent:
 
 @dataclass(frozen=True)
 class StoredProfile:
-    """What a user has muted and boosted."""
+    """Interests that a user has muted and boosted."""
 
     user: Any
     mute: tuple[int, ...] = ()
@@ -46,7 +46,7 @@ class StoredProfile:
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far somebody has read the store."""
+    """Place up to which a reader has read the store."""
 
     event: int = 0
     profile: int = 0
@@ -54,7 +54,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Changes:
-    """What was appended after a cursor."""
+    """Events and profiles that were appended after a cursor."""
 
     events: list[FeedbackEvent]
     profiles: list[StoredProfile]
@@ -91,7 +91,7 @@ CREATE TABLE IF NOT EXISTS {learned} (checksum TEXT PRIMARY KEY, event {whole} N
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a database writes what all of them have."""
+    """Spelling of SQL in one kind of database."""
 
     prefix: str
     """Of the names of tables."""
@@ -117,7 +117,7 @@ class FeedbackStore(ABC):
     """
 
     is_local: ClassVar[bool]
-    """Whether it can be read in less time than another thread takes to start."""
+    """True where it can be read in less time than another thread takes to start."""
     _dialect: ClassVar[Dialect]
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class FeedbackStore(ABC):
         return is_new
 
     def changes(self, after: Cursor) -> Changes | None:
-        """What was appended after ``after``; None where that is nothing."""
+        """Return what was appended after ``after``; None where that is nothing."""
         with self._reading() as connection:
             return self._changes(connection, after)
 
@@ -199,7 +199,7 @@ def _json_id(value: Any) -> Any:
 
 
 def _profile_columns(profile: StoredProfile) -> tuple[str, str, str]:
-    """What is muted and boosted, and the past items of interests, as JSON."""
+    """Muted and boosted interests, and the past items of interests, as JSON."""
     items = {str(x): [_json_id(item) for item in items] for x, items in profile.tastes.items()}
     tastes = {"model": profile.model, "items": items} if profile.model or items else {}
     boost = {str(x): factor for x, factor in profile.boost.items()}

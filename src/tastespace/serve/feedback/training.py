@@ -1,4 +1,4 @@
-"""Feedback as training data: what `tastespace update --feedback` learns from."""
+"""Feedback as training data, for `tastespace update --feedback`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """What a store holds for a model that has not learned it yet."""
+    """Feedback in a store that a model has not learned yet."""
 
     data: Interactions | None
     """None where there is nothing."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,17 +18,16 @@ from tastespace._util.checks import require_choice
 from tastespace._util.computed_once import computed_once, kept
 from tastespace._util.csr import ranges
 from tastespace._util.extras import missing
+from tastespace._util.model_files import MappedFile, checksum, open_regular, require_checksum
 from tastespace._util.threads import resolve_threads
 from tastespace.errors import ModelFileError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
-from tastespace.ranking.blocks import Block, ScoredLists
-from tastespace.ranking.scoring import ItemLists, Ranker, ScoringIndex, frozen, require_vectors
-from tastespace.store.files import MappedFile, checksum
-from tastespace.store.index import StoredIndex
+from tastespace.ranking.blocks import Block, ItemLists, ScoredLists
+from tastespace.ranking.scoring import Ranker, ScoringIndex, frozen, require_vectors
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which items are near a vector, found without looking at all of them: `index="ann"` of `Recommender.recommend`.
+# Items near a vector, found without looking at all of them: `index="ann"` of `Recommender.recommend`.
 #
 # An inverted file (faiss): items are clustered, and a search looks only at the items of the clusters nearest to the
 # query, `n_probe` of them. How many that takes is measured when the index is built, with vectors of users as queries.
@@ -43,6 +44,36 @@ _ITERATIONS = 8
 _RECALL, _DEPTH, _SAMPLED_USERS = 0.99, 100, 64  # what `n_probe` is chosen for
 _HALF_LARGEST = 6e4  # of numbers that are stored in half precision
 _FAISS_ERRORS = (RuntimeError, MemoryError)  # what faiss raises for files that it cannot read
+
+
+@dataclass(frozen=True)
+class StoredIndex:
+    """The index file of a model directory.
+
+    It is not part of the model, which answers without it, and may be damaged alone.
+    """
+
+    path: Path
+    size: int
+    crc32: str
+    about: Mapping[str, Any]
+    """Facts of the index, such as the checksum of the vectors that it was made from (`AnnIndex.about`)."""
+
+    def mapped(self) -> tuple[memoryview, MappedFile]:
+        """The bytes that were written, which stay in the file, and what tells whether that has changed since."""
+        try:
+            with open_regular(self.path) as file:
+                size = self.path.stat().st_size
+                if size != self.size:
+                    raise ModelFileError(
+                        f"{self.path} has {size:,} bytes, {self.size:,} were written: it was cut off or changed."
+                    )
+                guard = MappedFile(self.path, file.fileno())
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as problem:
+            raise ModelFileError(f"{self.path} cannot be read ({problem.strerror or problem}).") from problem
+        require_checksum(self.path, content, self.crc32)
+        return memoryview(content), guard
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +102,7 @@ class AnnIndex:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a model file says of it."""
+        """Facts of the index that a model file states."""
         return {"vectors": self.vectors, "n_probe": self.n_probe, "recall": self.recall, "largest": self.largest}
 
     def search(
@@ -98,7 +129,7 @@ class AnnIndex:
         return self.index.search(points, k, params=faiss.SearchParametersIVF(**options))[1]
 
     def to_bytes(self) -> memoryview:
-        """What a file of it holds."""
+        """Bytes of its file."""
         return memoryview(_import_faiss().serialize_index(self.index)) if self.content is None else self.content
 
 
@@ -307,14 +338,14 @@ class AnnScoringIndex(ScoringIndex):
         self._ann = find_index(model, threads)
 
     def ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> Ranker:
-        """What finds the lists of `top_k`: exact among few candidates."""
+        """The object that finds the lists of `top_k`: exact among few candidates."""
         if candidates is not None and len(candidates) < _NARROW * self.train.n_items:
             log.info("index='ann': %d candidates are compared one by one", len(candidates))
             return super().ranker(k, excluded, candidates)
         return AnnRanker(self, self._ann, k, excluded, candidates)
 
     def exact_ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> Ranker:
-        """What compares all items."""
+        """The object that compares all items."""
         return super().ranker(k, excluded, candidates)
 
 
@@ -357,6 +388,7 @@ class AnnRanker:
         assert space is not None  # `find_index` raises for models without vectors
         self._scoring, self._ann, self._space = scoring, ann, space
         self._k, self._excluded, self._candidates = k, excluded, candidates
+        self._native_excluded = _native.ItemLists(*excluded)
         self._n_items = scoring.train.n_items
         self._n_candidates = self._n_items if candidates is None else len(candidates)
         self._wider = -(-self._n_items // max(1, self._n_candidates))
@@ -400,17 +432,11 @@ class AnnRanker:
         threads = 1 if len(rows) <= _FEW_VECTORS else self._scoring.threads
         queries = self._space.user_vectors[rows]
         items = self._ann.search(queries, min(depth, self._n_items), threads, self._allowed, self._wider)
-        offsets, exact = self._space.user_offsets, self._space.exact_items
-        top, scores, interests, nan_user = _native.list_found(
-            self._user_vectors, offsets, exact.vectors, exact.by_distance, exact.bias, users, items, *self._excluded, k,
-            threads,
-        )  # fmt: skip
+        top, scores, interests, _, nan_user = _native.list_found(
+            self._space.native_users, self._space.exact_items, users, items, self._native_excluded, k=k, threads=threads
+        )
         # Of a NaN score the exact ranker says what is wrong.
         return _Lists(top, scores, interests) if nan_user < 0 else _Lists.empty(len(users), k)
-
-    @cached_property
-    def _user_vectors(self) -> NDArray[np.float32]:
-        return np.ascontiguousarray(self._space.user_vectors, dtype=np.float32)
 
     @cached_property
     def _allowed(self) -> NDArray[np.uint8] | None:
@@ -427,6 +453,6 @@ class AnnRanker:
 
 
 def scoring_index(model: Recommender, threads: int, index: str) -> ScoringIndex:
-    """What answers a request with ``index="exact"`` or ``"ann"``."""
+    """The scoring index of a request with ``index="exact"`` or ``"ann"``."""
     require_choice("index", index, INDEXES)
     return ScoringIndex(model, threads) if index == "exact" else AnnScoringIndex(model, threads)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.recommend.ann import AnnIndex
+from tastespace.ranking.ann import AnnIndex
 
 pytestmark = pytest.mark.usefixtures("one_core")
 N_ITEMS = 6_000

@@ -13,8 +13,8 @@ import pytest
 import tastespace as ts
 from tastespace._util.computed_once import kept
 from tastespace.errors import ParameterError
-from tastespace.recommend import ann as ann_index
-from tastespace.recommend.ann import find_index
+from tastespace.ranking import ann as ann_index
+from tastespace.ranking.ann import find_index
 from tastespace.store import inspect
 from tastespace.store._manifest import NAME, parse, read_text
 

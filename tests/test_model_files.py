@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tastespace as ts
+from tastespace._util import model_files as mapped_files
 from tastespace.errors import ModelChangedError
-from tastespace.store import files as mapped_files
 
 
 @pytest.fixture
