@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import tastespace as ts
+from tastespace.answers.lists import AnswerOptions
 from tastespace.ranking.scoring import ScoringIndex
 from tastespace.serve.app import create_app
-from tastespace.serve.lists import ListOptions
 from tastespace.serve.settings import ServerSettings
 
 
@@ -117,7 +117,9 @@ def test_histories_of_people_nobody_knows(shared_client, saved_models):
     for at, one in enumerate(found):
         assert one["user"] is None
         assert rows_of(one) == frame_rows(expected.filter(pl.col("user") == at))
-    popular = shared_client.post("/v1/recommendations", json={"histories": [[], [10**6]], "k": 5, "unknown": "popular"})
+    popular = shared_client.post(
+        "/v1/recommendations", json={"histories": [[], [10**6]], "k": 5, "on_unknown": "popular"}
+    )
     assert [one["fallback"] for one in popular.json()["lists"]] == ["popular", "popular"]
 
 
@@ -258,7 +260,7 @@ def test_two_models_side_by_side(client_of, model_at, saved_models):
 
 def test_requests_at_the_same_time_are_computed_together_and_right(shared_client, saved_models):
     maker = shared_client.app.state.main.slot.lists
-    options = ListOptions(k=5)
+    options = AnswerOptions(k=5)
     users = [*range(50), 7, 7]
     together = maker.for_users(users, options)
     for user, one in zip(users, together, strict=True):

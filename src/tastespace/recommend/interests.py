@@ -82,8 +82,13 @@ class UserInterests:
 def user_interests(model: Recommender, user: Any, what: str) -> UserInterests:
     """Interests of the user with this id; ``what`` is named in the error of a model without vectors."""
     require_interest_space(model, what)
+    return interests_at(model, row_of(model.train_.users, user), what)
+
+
+def interests_at(model: Recommender, row: int, what: str) -> UserInterests:
+    """Interests of the user at this row; see `user_interests`."""
+    require_interest_space(model, what)
     index = ScoringIndex(model, threads=1)  # to start threads takes longer than to rank for one user
-    row = row_of(model.train_.users, user)
     require_history(model, row, what)
     past = index.seen(row)
     return UserInterests(index, row, past, index.interest_scores(row, past))

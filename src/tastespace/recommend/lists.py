@@ -173,7 +173,7 @@ class TopKLists:
         """Return the lists of the users at these rows; ``requested`` are rows too, -1 for those not in the model."""
         choices = self._choices(rows if requested is None else requested)
         if choices is NO_CHOICES:
-            return self._plain(rows)
+            return self.plain(rows)
         muted = sorted(row for row, one in choices.muted.items() if one)
         boosted = [row for row, one in choices.boosts.items() if one] if self._boosted_mix != self._mix else []
         at_once = max(1, _MUTED_AT_ONCE // self._index.train.n_items)
@@ -207,7 +207,7 @@ class TopKLists:
             yield block_of(users), merged(found)
 
     @cached_property
-    def _plain(self) -> Callable[[NDArray[np.int32]], Lists]:
+    def plain(self) -> Callable[[NDArray[np.int32]], Lists]:
         """Function from rows of users to their lists, where no user has muted or boosted interests."""
         return self._ruled(self._lists, NO_CHOICES)
 
@@ -312,7 +312,7 @@ class TopKLists:
 
     def popular(self, users: pl.Series) -> pl.DataFrame:
         """Return the most popular items, with null scores, for users who are not in the model."""
-        best = self._most_popular()
+        best = self.most_popular()
         n = len(users) * len(best)
         nothing = {
             name: pl.Series(name, [None], dtype=kind).new_from_index(0, n)
@@ -327,7 +327,7 @@ class TopKLists:
             }
         )
 
-    def _most_popular(self) -> NDArray[np.int32]:
+    def most_popular(self) -> NDArray[np.int32]:
         """Return the rows of the k most popular items that the request and the rules allow."""
         train, tables = self._model.train_, self._tables
         rows = np.arange(train.n_items, dtype=np.int32) if self._candidates is None else self._candidates
