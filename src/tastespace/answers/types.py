@@ -30,7 +30,7 @@ class UnknownAnswerError(AnswerError, UnknownIdError):
 
 @dataclass(slots=True)
 class PastItem:
-    """A past item that speaks for a recommendation."""
+    """A past item behind a recommendation, and its weight."""
 
     item: Id
     title: str | None
