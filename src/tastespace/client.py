@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
 from tastespace._util.extras import missing
@@ -32,6 +32,7 @@ from tastespace.errors import TastespaceError
 
 if TYPE_CHECKING:
     import httpx
+    from typing_extensions import Unpack
 
 Answer = TypeVar("Answer")
 
@@ -67,6 +68,35 @@ class Event:
     time: str | None = None
     """In ISO form; None: when it is stored."""
     event_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+class RequestKeywords(TypedDict, total=False):
+    """Options of the lists of a request, named as in its body."""
+
+    mix: str | None
+    """nearest, scaled, proportional or calibrated."""
+    diversity: float | None
+    """Strength of the mix, 0 to 1."""
+    column: str | None
+    """Item attribute with the categories of the calibrated mix, or ``"interest"``."""
+    filter: str | None
+    """Condition on item attributes, such as ``"year >= 1990"``."""
+    include: Iterable[Id]
+    """Item ids: the only ones that may be in a list."""
+    exclude: Iterable[Id]
+    """Item ids that are left out."""
+    mute: Iterable[int] | None
+    """Numbers of interests to leave out, in place of those in the profile."""
+    boost: Mapping[int, float] | None
+    """Factors of interests, in place of those in the profile."""
+    on_unknown: str
+    """error, or popular: the most popular items for unknown users and empty histories."""
+    because: bool
+    """False leaves out the past items that matter most for each item."""
+    rules: Mapping[str, Any] | None
+    """Rules of this request, as in `tastespace.Rules`; they add to those of the server."""
+    model: Literal["main", "compare"]
+    """The served model, or the second one."""
 
 
 class Client:
@@ -114,52 +144,51 @@ class Client:
 
     # ---- lists ---------------------------------------------------------------------------------------------
 
-    def recommend(self, user: Id, k: int = 10, **options: Any) -> Recommendations:
-        """The best items for a user.
-
-        Options: ``mix``, ``diversity``, ``filter`` (``'year >= 1990'``), ``exclude`` and ``include`` (item ids),
-        ``mute`` (numbers of interests), ``boost`` (factors of interests), ``unknown="popular"``, ``because=False``,
-        ``rules`` (a dict), ``model="compare"``.
-        """
+    def recommend(self, user: Id, k: int = 10, **options: Unpack[RequestKeywords]) -> Recommendations:
+        """Return the best items for a user; options as in `RequestKeywords`."""
         (found,) = self.recommend_all([user], k, **options)
         return found
 
-    def recommend_all(self, users: Sequence[Id], k: int = 10, **options: Any) -> list[Recommendations]:
+    def recommend_all(
+        self, users: Sequence[Id], k: int = 10, **options: Unpack[RequestKeywords]
+    ) -> list[Recommendations]:
         """Return the best items for several users, in their order."""
         return self._lists({"users": list(users), "k": k}, options)
 
-    def recommend_for(self, histories: Iterable[Iterable[Id]], k: int = 10, **options: Any) -> list[Recommendations]:
+    def recommend_for(
+        self, histories: Iterable[Iterable[Id]], k: int = 10, **options: Unpack[RequestKeywords]
+    ) -> list[Recommendations]:
         """Return the best items for users who are not in the model, from their histories."""
         return self._lists({"histories": [list(one) for one in histories], "k": k}, options)
 
     def recommend_with(
-        self, features: Iterable[Mapping[str, Any]], k: int = 10, **options: Any
+        self, features: Iterable[Mapping[str, Any]], k: int = 10, **options: Unpack[RequestKeywords]
     ) -> list[Recommendations]:
         """Return the best items for users with these features, where the model takes features."""
         return self._lists({"features": [dict(one) for one in features], "k": k}, options)
 
-    def _lists(self, body: dict[str, Any], options: dict[str, Any]) -> list[Recommendations]:
+    def _lists(self, body: dict[str, Any], options: RequestKeywords) -> list[Recommendations]:
         answer = self._ask("POST", "/v1/recommendations", **_split(body, options))
         return [_read(Recommendations, one) for one in answer["lists"]]
 
     # ---- tastes --------------------------------------------------------------------------------------------
 
-    def shelves(self, user: Id, k: int = 8, **options: Any) -> list[ShelfAnswer]:
+    def shelves(self, user: Id, k: int = 8, **options: Unpack[RequestKeywords]) -> list[ShelfAnswer]:
         """Return a row of items for each interest of a user."""
         answer = self._ask("GET", f"/v1/users/{_quoted(user)}/shelves", query=_query({"k": k, **options}))
         return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
-    def shelves_for(self, history: Iterable[Id], k: int = 8, **options: Any) -> list[ShelfAnswer]:
+    def shelves_for(self, history: Iterable[Id], k: int = 8, **options: Unpack[RequestKeywords]) -> list[ShelfAnswer]:
         """The same for somebody who is not in the model."""
         answer = self._ask("POST", "/v1/shelves", **_split({"history": list(history), "k": k}, options))
         return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
-    def interests(self, user: Id, **options: Any) -> list[Interest]:
+    def interests(self, user: Id, **options: Unpack[RequestKeywords]) -> list[Interest]:
         """Return the interests of a user, with shares, names and places on the map."""
         answer = self._ask("GET", f"/v1/users/{_quoted(user)}/interests", query=_query(options))
         return [_read(Interest, one) for one in answer["interests"]]
 
-    def interests_for(self, history: Iterable[Id], **options: Any) -> list[Interest]:
+    def interests_for(self, history: Iterable[Id], **options: Unpack[RequestKeywords]) -> list[Interest]:
         """The same for somebody who is not in the model."""
         answer = self._ask("POST", "/v1/interests", **_split({"history": list(history)}, options))
         return [_read(Interest, one) for one in answer["interests"]]
@@ -253,19 +282,20 @@ class Client:
         return answer.json()
 
 
-def _split(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Body and query of a POST: all options but the model stand in the body."""
-    given = {name: value for name, value in options.items() if value is not None and name != "model"}
+def _split(body: dict[str, Any], options: RequestKeywords) -> dict[str, Any]:
+    """Return body and query of a POST: all options but the model are in the body."""
+    given: dict[str, Any] = {name: one for name, one in options.items() if one is not None and name != "model"}
     if "boost" in given:
         given["boost"] = {str(x): factor for x, factor in given["boost"].items()}
-    if "mute" in given:
-        given["mute"] = list(given["mute"])
+    for name in ("include", "exclude", "mute"):
+        if name in given:
+            given[name] = list(given[name])
     query = {"model": options["model"]} if options.get("model") else None
     return {"body": {**body, **given}, "query": query}
 
 
-def _query(options: dict[str, Any]) -> dict[str, Any]:
-    """Options as they stand behind the question mark."""
+def _query(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as a query has them."""
     given = {name: value for name, value in options.items() if value is not None}
     if "boost" in given:
         given["boost"] = ",".join(f"{x}:{factor}" for x, factor in given["boost"].items()) or ","

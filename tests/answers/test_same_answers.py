@@ -121,7 +121,7 @@ def questions(faces):
     yield f"{person}/explanations/{item}", None, None
     yield "/v1/recommendations", None, {"users": [user, faces.users[2]], "k": 4, "include": [item, *past]}
     yield "/v1/recommendations", None, {"histories": [past], "k": 4}
-    yield "/v1/recommendations", None, {"histories": [[]], "k": 6, "unknown": "popular"}
+    yield "/v1/recommendations", None, {"histories": [[]], "k": 6, "on_unknown": "popular"}
     yield "/v1/explanations", None, {"history": past, "item": item}
     for what in ("shelves", "interests"):  # refused by a model without interests
         for query in ({}, {"mute": "", "boost": ""}, {"mute": "1", "boost": "0:3"}):
@@ -167,7 +167,7 @@ def test_a_saved_page_has_the_map_and_the_items_of_the_server(faces):
     for person in faces.data["people"]:
         assert all(one["category"] == category[one["item"]] for one in person["pool"])
     (popular,) = faces.saved(["popular", 20])
-    body = {"histories": [[]], "k": 20, "unknown": "popular"}
+    body = {"histories": [[]], "k": 20, "on_unknown": "popular"}
     listed = faces.served("/v1/recommendations", None, body)[1]["lists"][0]["items"]
     names = ("item", "title", "category", "rank", "score", "interest")
     assert popular == [{name: one[name] for name in names} for one in listed]

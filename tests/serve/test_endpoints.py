@@ -117,7 +117,9 @@ def test_histories_of_people_nobody_knows(shared_client, saved_models):
     for at, one in enumerate(found):
         assert one["user"] is None
         assert rows_of(one) == frame_rows(expected.filter(pl.col("user") == at))
-    popular = shared_client.post("/v1/recommendations", json={"histories": [[], [10**6]], "k": 5, "unknown": "popular"})
+    popular = shared_client.post(
+        "/v1/recommendations", json={"histories": [[], [10**6]], "k": 5, "on_unknown": "popular"}
+    )
     assert [one["fallback"] for one in popular.json()["lists"]] == ["popular", "popular"]
 
 

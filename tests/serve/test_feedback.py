@@ -124,7 +124,7 @@ def test_a_new_user_becomes_known_and_is_not_lost_with_the_process(client_of, mo
     store = str(tmp_path / "feedback.sqlite")
     client = client_of(store=store)
     assert client.get("/v1/users/5000/recommendations").status_code == 404
-    assert client.get("/v1/users/5000/recommendations?unknown=popular").json()["fallback"] == "popular"
+    assert client.get("/v1/users/5000/recommendations?on_unknown=popular").json()["fallback"] == "popular"
     body = {"events": [{"user": 5000, "item": 3}, {"user": 5000, "item": 77}, {"user": 5000, "item": 10**6}]}
     assert client.post("/v1/feedback", json=body).json() == {"stored": 3, "duplicates": 0, "unknown_items": 1}
     model = ts.load(model_at())

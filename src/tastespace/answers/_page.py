@@ -17,7 +17,7 @@ from tastespace.answers.ids import id_from_text, id_in_type, ids_in_type, json_i
 from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.people import People, Person
 from tastespace.answers.tastes import TasteAnswers
-from tastespace.answers.types import AnswerError, Recommendations
+from tastespace.answers.types import AnswerError, Recommendations, as_field
 from tastespace.errors import ParameterError, TastespaceError, UnknownIdError
 from tastespace.models.base import Recommender
 
@@ -119,20 +119,22 @@ class PageAnswers:
         return asdict(self.tastes.explanation(self._person(user, history, asked), row, asked))
 
     def _person(self, user: Any, history: Sequence[Any] | None, asked: AnswerOptions) -> Person:
-        return self.people.require(user) if history is None else self._folded(tuple(history), asked.unknown != "error")
+        return (
+            self.people.require(user) if history is None else self._folded(tuple(history), asked.on_unknown != "error")
+        )
 
     def _asked(self, person: Person) -> Json:
         return {"user": json_id(person.user), "model": self.catalog.generation}
 
     def _options(self, given: Mapping[str, Any]) -> AnswerOptions:
         found = dict(given)
-        require_choice("unknown", found.get("unknown", "error"), ("error", "popular"))
-        for name in ("include", "exclude"):
-            found[name] = tuple(ids_in_type(self.catalog.train.items, found.get(name) or (), "item"))
+        require_choice("on_unknown", found.get("on_unknown", "error"), ("error", "popular"))
+        for name, field in (("items", "include"), ("exclude", "exclude")):
+            found[name] = tuple(ids_in_type(self.catalog.train.items, found.pop(field, None) or (), "item"))
         if found.get("mute") is not None:
             found["mute"] = tuple(int(x) for x in found["mute"])
         if found.get("boost") is not None:
-            found["boost"] = tuple((int(x), float(factor)) for x, factor in found["boost"].items())
+            found["boost"] = {int(x): float(factor) for x, factor in found["boost"].items()}
         return AnswerOptions(**found)
 
 
@@ -176,7 +178,8 @@ class PageRequests:
             return 200, self._found(method, path, dict(query or {}), dict(body or {}))
         except (TastespaceError, ValueError, TypeError) as problem:
             code, advice = getattr(problem, "code", "invalid_request"), getattr(problem, "advice", "")
-            error = {"code": code, "message": str(problem), "advice": advice}
+            message = problem.worded(as_field) if isinstance(problem, TastespaceError) else str(problem)
+            error = {"code": code, "message": message, "advice": advice}
             return 404 if isinstance(problem, UnknownIdError) else 422, {"error": error}
 
     def about(self) -> Json:

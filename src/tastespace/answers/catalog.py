@@ -78,7 +78,7 @@ class Catalog:
         if (rows < 0).any() and not skip_unknown:
             first = typed[int(np.flatnonzero(rows < 0)[0])]
             raise UnknownAnswerError(
-                "unknown_item", f"there is no item {shown_id(first)}.", "unknown=popular leaves unknown items out."
+                "unknown_item", f"there is no item {shown_id(first)}.", "on_unknown=popular leaves unknown items out."
             )
         return np.unique(rows[rows >= 0]).astype(np.int32)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
@@ -30,37 +30,44 @@ _PLAIN_K = 100  # the longest list that may be plain
 
 
 @dataclass(frozen=True)
-class AnswerOptions:
-    """Options of the lists of one question; questions with equal options are answered together."""
+class AnswerOptions(ListOptions):
+    """Options of the lists of one question; questions with equal options are answered together.
 
-    k: int = 10
-    mix: str | None = None
-    diversity: float | None = None
+    ``mute`` and ``boost`` count in place of the profile of a person, also where they are empty.
+    """
+
+    items: tuple[Any, ...] = ()
     filter: str | None = None
-    exclude: tuple[Any, ...] = ()
-    include: tuple[Any, ...] = ()
     mute: tuple[int, ...] | None = None
-    """In place of the interests that the profile mutes."""
-    boost: tuple[tuple[int, float], ...] | None = None
-    """In place of the factors of the profile."""
-    unknown: str = "error"
-    because: bool = True
-    rules_key: Hashable = None
+    boost: Mapping[int, float] | None = None
     rules: Rules | None = field(default=None, compare=False)
+    threads: int = 1
+    exclude: tuple[Any, ...] = ()
+    """Items that are left out; ids that the model does not know are ignored."""
+    because: bool = True
+    """With each item the past items that matter most for it."""
+    rules_key: Hashable = None
+    """Stands for ``rules`` where options are compared."""
 
     def __hash__(self) -> int:
-        """The hash of what is compared, computed once: options are looked up with every question."""
+        """Hash of the compared fields, computed once: options are looked up with every question."""
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare))
+        compared = {one.name: getattr(self, one.name) for one in fields(self) if one.compare and one.name != "boost"}
+        return hash((*compared.values(), None if self.boost is None else frozenset(self.boost.items())))
 
     @cached_property
     def is_plain(self) -> bool:
         """True where nothing but the length is given, and the list is not long."""
-        plain = AnswerOptions(k=self.k, unknown=self.unknown, because=self.because)
+        plain = AnswerOptions(k=self.k, on_unknown=self.on_unknown, because=self.because)
         return self.k <= _PLAIN_K and self == plain
+
+    def for_ranking(self, allowed: NDArray[np.bool_] | None, **changes: Any) -> ListOptions:
+        """Return the options of `TopKLists`; ``allowed`` are the items that `ListAnswers.allowed` leaves."""
+        own = {one.name: getattr(self, one.name) for one in fields(ListOptions)}
+        return ListOptions(**{**own, "items": None, "filter": allowed, "profile": False, **changes})
 
 
 class ListAnswers:
@@ -87,7 +94,7 @@ class ListAnswers:
         for person, user in zip(found, map(json_id, users), strict=True):
             if person is not None:
                 answers.append(Recommendations(user, generation, next(lists)))
-            elif options.unknown == "popular":
+            elif options.on_unknown == "popular":
                 answers.append(Recommendations(user, generation, self._popular(options), "popular"))
             else:
                 answers.append(unknown_user(user))
@@ -95,8 +102,8 @@ class ListAnswers:
 
     def for_histories(self, histories: Sequence[ItemRows], options: AnswerOptions) -> list[Recommendations]:
         """A list for each history, given as ascending rows; an empty one may get the most popular items."""
-        if options.unknown == "error" and any(not len(one) for one in histories):
-            raise AnswerError("empty_history", "a history is empty.", "unknown=popular gives popular items for it.")
+        if options.on_unknown == "error" and any(not len(one) for one in histories):
+            raise AnswerError("empty_history", "a history is empty.", "on_unknown=popular gives popular items for it.")
         given, generation = [one for one in histories if len(one)], self.catalog.generation
         lists = iter(self.for_people(self.people.with_histories(given), options) if given else [])
         return [
@@ -144,11 +151,11 @@ class ListAnswers:
 
     def choices(self, person: Person, options: AnswerOptions) -> tuple[list[int], dict[int, float]]:
         """Muted interests and factors of others: those of the options, else those of the profile."""
-        return self.people.choices(person, options.mute, None if options.boost is None else dict(options.boost))
+        return self.people.choices(person, options.mute, options.boost)
 
     def allowed(self, options: AnswerOptions) -> NDArray[np.bool_] | None:
-        """Items that filter, include and exclude leave, shape ``(n_items,)``; None: all of them."""
-        if options.filter is None and not options.include and not options.exclude:
+        """Items that the options leave, shape ``(n_items,)``; None: all of them."""
+        if options.filter is None and not options.items and not options.exclude:
             return None
         items = self.catalog.train.items
         if options.filter is None:
@@ -156,9 +163,9 @@ class ListAnswers:
         else:
             text, frame = options.filter, attribute_frame(self.catalog.train)
             mask = self.catalog.kept.get_or_make(("filter", text), lambda: item_mask(text, frame)).copy()
-        if options.include:
+        if options.items:
             wanted = np.zeros(len(items), dtype=bool)
-            wanted[[self.catalog.item_row(item) for item in options.include]] = True
+            wanted[[self.catalog.item_row(item) for item in options.items]] = True
             mask &= wanted
         if options.exclude:
             rows = items.find(list(options.exclude))
@@ -186,7 +193,7 @@ class ListAnswers:
         def make() -> TopKLists:
             return _lists_of(model, options, allowed, None, None)
 
-        if model is not self.catalog.model or options.include or options.exclude:
+        if model is not self.catalog.model or options.items or options.exclude:
             return make()
         lists: TopKLists = self.catalog.kept.get_or_make(("lists", options), make)
         return lists
@@ -227,7 +234,7 @@ class ListAnswers:
         allowed = self.allowed(options)
         if allowed is not None and not allowed.any():
             return []
-        request = ListOptions(k=options.k, filter=allowed, threads=1, rules=options.rules)
+        request = options.for_ranking(allowed, mix=None, diversity=None, column=None, mute=None, boost=None)
         rows = TopKLists(self.catalog.model, request).most_popular()
         return self.catalog.listed(rows, [None] * len(rows), because=[[] for _ in rows] if options.because else None)
 
@@ -239,11 +246,7 @@ def _lists_of(
     mute: list[int] | None,
     boost: dict[int, float] | None,
 ) -> TopKLists:
-    request = ListOptions(
-        k=options.k, filter=allowed, mix=options.mix, diversity=options.diversity, mute=mute or None,
-        boost=boost or None, rules=options.rules, profile=False, threads=1,
-    )  # fmt: skip
-    return TopKLists(model, request)
+    return TopKLists(model, options.for_ranking(allowed, mute=mute or None, boost=boost or None))
 
 
 def _without(allowed: NDArray[np.bool_] | None, rows: ItemRows | None, n_items: int) -> NDArray[np.bool_] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tastespace.answers.types import AnswerError
+from tastespace.answers.types import AnswerError, as_field
 from tastespace.errors import (
     ModelChangedError,
     ModelFileError,
@@ -19,8 +19,8 @@ from tastespace.errors import (
 
 _ADVICE = {
     "unknown_item": "GET /v1/items/search finds items.",
-    "unknown_user": "unknown=popular gives the most popular items; POST /v1/recommendations takes the history of "
-    "anybody; POST /v1/feedback makes a user known.",
+    "unknown_user": "on_unknown=popular gives the most popular items; POST /v1/recommendations takes the history "
+    "of anybody; POST /v1/feedback makes a user known.",
     "unknown_interest": "GET /v1/users/{user}/interests lists them.",
 }
 """Advice for errors that do not say which request helps."""
@@ -83,7 +83,7 @@ def as_http_error(problem: BaseException) -> HttpError:
         status = 404 if isinstance(problem, UnknownIdError) else 422
         return HttpError(status, problem.code, problem.message, problem.advice or _ADVICE.get(problem.code, ""))
     if isinstance(problem, UnknownIdError):
-        return HttpError(404, "unknown_id", str(problem))
+        return HttpError(404, "unknown_id", problem.worded(as_field))
     if isinstance(problem, ModelChangedError):
         return HttpError(
             503, "model_changed", "a file of the model was changed while it was served.", "Reload the model."
@@ -91,7 +91,7 @@ def as_http_error(problem: BaseException) -> HttpError:
     if isinstance(problem, ModelFileError):
         return HttpError(422, "model_refused", str(problem), "The model that is served stays as it is.")
     if isinstance(problem, TastespaceError):
-        return HttpError(422, "invalid_request", str(problem))
+        return HttpError(422, "invalid_request", problem.worded(as_field))
     return HttpError(500, "internal_error", "the server could not answer; its log has the reason.")
 
 

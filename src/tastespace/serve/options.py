@@ -1,4 +1,4 @@
-"""Options, ids and histories of requests, read and checked against the limits of the server."""
+"""Options of lists, ids and histories in requests, read and checked within the limits of the server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tastespace.answers.people import Person
 from tastespace.recommend.interests import MOST_BOOST
 from tastespace.serve.endpoint_table import Call
 from tastespace.serve.errors import HttpError
-from tastespace.serve.schemas import ListBody
+from tastespace.serve.schemas import ListBody, ListFields, ListQuery
 
 _MOST_KEPT_QUERY = 100
 
 
 def limited_k(call: Call, given: int | None, default: int = 10) -> int:
-    """The length of a list, within the limit."""
+    """Return the length of a list, within the limit."""
     most = call.state.settings.limits.k
     k = min(default, most) if given is None else given
     if k > most:
@@ -29,7 +29,7 @@ def limited_k(call: Call, given: int | None, default: int = 10) -> int:
 
 
 def options_of_query(call: Call, default_k: int = 10) -> AnswerOptions:
-    """Options of lists in a query. Short queries are read once: most requests are like many others."""
+    """Return the options of lists in a query. Queries repeat: the options of short ones are read once."""
     key = call.query_text, default_k, call.state.rules_version
     known = call.slot.lists.known_options
     found = known.get(key)
@@ -41,48 +41,52 @@ def options_of_query(call: Call, default_k: int = 10) -> AnswerOptions:
 
 
 def _options_of_query(call: Call, default_k: int) -> AnswerOptions:
-    query, slot = call.query, call.slot
-    key, rules = call.state.rules_for(slot, None)
-    return AnswerOptions(
-        k=limited_k(call, query.k, default_k),
-        mix=query.mix,
-        diversity=query.diversity,
-        filter=query.filter,
-        exclude=tuple(slot.served.item_id(one) for one in query.exclude),
-        include=tuple(slot.served.item_id(one) for one in query.include),
+    query, served = call.query, call.slot.served
+    return _options(
+        call,
+        default_k,
+        query,
+        items=tuple(served.item_id(one) for one in query.include),
+        exclude=tuple(served.item_id(one) for one in query.exclude),
         mute=None if query.mute is None else tuple(_numbers(query.mute)),
-        boost=None if query.boost is None else tuple(_factors(query.boost)),
-        unknown=query.unknown,
-        because=query.because,
-        rules_key=key,
-        rules=rules,
+        boost=None if query.boost is None else dict(_factors(query.boost)),
     )
 
 
 def options_of_body(call: Call, default_k: int = 10) -> AnswerOptions:
-    """Options of lists in a body."""
+    """Return the options of lists in a body."""
     body: ListBody = call.body
     items = call.slot.served.train.items
-    asked = None if body.rules is None else msgspec.to_builtins(body.rules)
-    key, rules = call.state.rules_for(call.slot, asked)
-    return AnswerOptions(
-        k=limited_k(call, body.k, default_k),
-        mix=body.mix,
-        diversity=body.diversity,
-        filter=body.filter or None,
+    return _options(
+        call,
+        default_k,
+        body,
+        None if body.rules is None else msgspec.to_builtins(body.rules),
+        items=tuple(ids_in_type(items, body.include, "item")),
         exclude=tuple(ids_in_type(items, body.exclude, "item")),
-        include=tuple(ids_in_type(items, body.include, "item")),
         mute=None if body.mute is None else tuple(body.mute),
-        boost=None if body.boost is None else tuple(boosts_by_number(body.boost).items()),
-        unknown=body.unknown,
-        because=body.because,
+        boost=None if body.boost is None else boosts_by_number(body.boost),
+    )
+
+
+def _options(
+    call: Call, default_k: int, given: ListQuery | ListBody, rules: dict[str, Any] | None = None, **read: Any
+) -> AnswerOptions:
+    """Return the options of a query or a body; ``read`` are the fields that are written in their own way in each."""
+    key, all_rules = call.state.rules_for(call.slot, rules)
+    same = {one: getattr(given, one) for one in ListFields.__struct_fields__ if one not in ("k", "filter")}
+    return AnswerOptions(
+        k=limited_k(call, given.k, default_k),
+        filter=given.filter or None,
         rules_key=key,
-        rules=rules,
+        rules=all_rules,
+        **same,
+        **read,
     )
 
 
 def _numbers(text: str) -> list[int]:
-    """``"1,3"`` as numbers of interests."""
+    """Return ``"1,3"`` as numbers of interests."""
     try:
         return [int(one) for one in text.split(",") if one.strip()]
     except ValueError:
@@ -90,7 +94,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _factors(text: str) -> list[tuple[int, float]]:
-    """``"2:1.5"`` as factors of interests."""
+    """Return ``"2:1.5"`` as factors of interests."""
     try:
         pairs = [one.split(":") for one in text.split(",") if one.strip()]
         found = [(int(number), float(factor)) for number, factor in pairs]
@@ -105,7 +109,7 @@ def _factors(text: str) -> list[tuple[int, float]]:
 
 
 def boosts_by_number(given: dict[str, float]) -> dict[int, float]:
-    """Factors by the number of the interest, which is text in JSON."""
+    """Return factors by the number of the interest, which is text in JSON."""
     if not all(x.isascii() and x.isdecimal() and len(x) < 8 for x in given):
         raise HttpError(422, "invalid_request", 'boost: expected numbers of interests as names, such as {"2": 1.5}.')
     return {int(x): factor for x, factor in given.items()}
@@ -120,10 +124,10 @@ def require_few(call: Call, n: int, most: int, what: str) -> None:
 def history_rows(call: Call, items: list[Any]) -> NDArray[np.int32]:
     """Ids of past items as ascending rows; unknown items are an error unless popular ones may stand in."""
     require_few(call, len(items), call.state.settings.limits.history, "items in a history")
-    return call.slot.served.history_rows(items, getattr(call.body, "unknown", "error") != "error")
+    return call.slot.served.history_rows(items, getattr(call.body, "on_unknown", "error") != "error")
 
 
 def newcomer(call: Call) -> Person:
     """Somebody who is not in the model, with the history of the body."""
     require_few(call, len(call.body.history), call.state.settings.limits.history, "items in a history")
-    return call.slot.people.with_history(call.body.history, call.body.unknown != "error")
+    return call.slot.people.with_history(call.body.history, call.body.on_unknown != "error")
