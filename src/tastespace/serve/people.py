@@ -198,7 +198,7 @@ class PeopleWithFeedback(People):
     # ---- who somebody is -----------------------------------------------------------------------------------
 
     def find(self, users: Sequence[Any]) -> list[Person | None]:
-        """Each of these users with all that is known by now; None for those of whom nothing is."""
+        """Return each of these users with the feedback so far; None for unknown ones."""
         found, model = super().find(users), self.served.model
         with self._lock:
             changed = [at for at, user in enumerate(users) if user in self._pending] if self._pending else []
@@ -219,7 +219,7 @@ class PeopleWithFeedback(People):
         return self._store.is_local
 
     def is_unchanged(self, user: Any) -> bool:
-        """True where the model alone says all that is known of a user: no feedback, and nothing muted or boosted."""
+        """True where a user has no feedback since training, and nothing muted or boosted."""
         return user not in self._pending and user not in self._choices and user not in self._with_profile
 
     def _fold_in(self, users: Sequence[Any]) -> None:
@@ -260,7 +260,7 @@ class PeopleWithFeedback(People):
     # ---- profiles ------------------------------------------------------------------------------------------
 
     def choice_of(self, user: Any) -> CurrentChoice:
-        """Interests that a user has muted and boosted; none for somebody of whom nothing is known."""
+        """Interests that a user has muted and boosted; none for an unknown user."""
         self.refresh(required=True)
         (person,) = self.find([user])
         return CurrentChoice() if person is None else self.choice(person)
