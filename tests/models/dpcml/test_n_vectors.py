@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from fractions import Fraction
 
 import numpy as np
@@ -11,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace.errors import ParameterError
-from tastespace.training import n_vectors
-from tastespace.training.n_vectors import interests_per_user, n_beta
+from tastespace.models.dpcml.kernel import interests_per_user
+from tastespace.training.samplers import n_beta
 
 
 def floor_log(base, n):
@@ -25,12 +24,6 @@ def floor_log(base, n):
 
 def apa(n, base, least=1):
     return interests_per_user(np.atleast_1d(n), "adaptive", least, base).tolist()
-
-
-def test_docstring_examples():
-    result = doctest.testmod(n_vectors)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 @pytest.mark.parametrize(
