@@ -16,7 +16,7 @@ import tastespace as ts
 from tastespace.cli.app import app
 from tastespace.serve.app import create_app
 from tastespace.serve.errors import StoreError
-from tastespace.serve.feedback.store import Event, open_store
+from tastespace.serve.feedback.store import FeedbackEvent, open_feedback_store
 from tastespace.serve.settings import ServerSettings
 
 
@@ -217,11 +217,17 @@ def test_update_learns_the_feedback(model_at, tmp_path):
     path, store = model_at("dpcml"), str(tmp_path / "feedback.sqlite")
     old = ts.load(path)
     new_item = old.train_.n_items + 5
-    opened = open_store(store)
+    opened = open_feedback_store(store)
     taken = [item for item in range(200) if item not in old.train_.items_of(7)][:3]
-    opened.append([Event(7, item, f"e{item}") for item in taken])
-    opened.append([Event(7, taken[0], "again"), Event(9_000, taken[1], "new"), Event(9_000, new_item, "item")])
-    opened.append([Event("wrong", taken[0], "text")])
+    opened.append([FeedbackEvent(7, item, f"e{item}") for item in taken])
+    opened.append(
+        [
+            FeedbackEvent(7, taken[0], "again"),
+            FeedbackEvent(9_000, taken[1], "new"),
+            FeedbackEvent(9_000, new_item, "item"),
+        ]
+    )
+    opened.append([FeedbackEvent("wrong", taken[0], "text")])
     opened.close()
     out = tmp_path / "models" / "new.model"
 

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from tastespace._util.checks import is_whole
-from tastespace.errors import ForkError, ParameterError
+from tastespace.errors import Argument, ForkError, ParameterError
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +33,12 @@ def resolve_threads(threads: int) -> int:
     3
     """
     if not is_whole(threads, 0):
-        raise ParameterError(f"threads={threads!r}: expected 0 (all cores) or a positive whole number.")
+        raise ParameterError(Argument("threads", threads), ": expected 0 (all cores) or a positive whole number.")
     if threads > _MOST and threads > 4 * available():
         most = max(_MOST, 4 * available())
         raise ParameterError(
-            f"threads={threads}: at most {most}; this machine has {available()} cores, and 0 means all of them."
+            Argument("threads", threads),
+            f": at most {most}; this machine has {available()} cores, and 0 means all of them.",
         )
     wanted = int(threads) or available()
     if _after_fork.forked and wanted > 1:

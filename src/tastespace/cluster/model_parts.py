@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHARED = ("items", "bias")
-"""What all partitions learn together; what begins with item_ or bias_ is its optimizer's state."""
+"""Arrays that all partitions learn together; names that begin with item_ or bias_ are its optimizer's state."""
 
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """What a partition must know of the data of all partitions."""
+    """Facts about the data of all partitions that each partition needs."""
 
     n_users: int
     n_interactions: int
@@ -118,7 +118,7 @@ def touched_rows(
     places: tuple[int, int],
     threads: int,
 ) -> NDArray[np.int64]:
-    """Which items a partition needs in a share of an epoch: positives and negatives, both known before training."""
+    """Items that a partition needs in a share of an epoch: positives and negatives, both known before training."""
     (keep, other), n_negatives = UNIFORM, 1
     if isinstance(model, DPCML):
         n_negatives = model._negatives_for(train.n_items)
@@ -160,7 +160,7 @@ def shared_start(model: DPCML | BPR, n_items: int) -> Arrays:
 
 
 def is_shared(name: str) -> bool:
-    """Whether an array of a training run's state is shared by all partitions.
+    """Return True if an array of a training run's state is shared by all partitions.
 
     >>> [name for name in ("users", "items", "user_first", "item_first", "mean_bias") if is_shared(name)]
     ['items', 'item_first', 'mean_bias']
@@ -170,7 +170,7 @@ def is_shared(name: str) -> bool:
 
 
 def vector_offsets(model: DPCML | BPR, train: Interactions) -> NDArray[np.int64] | None:
-    """Which rows of the user vectors belong to which user; None: one each."""
+    """Offsets of each user's rows among the user vectors; None: one each."""
     if isinstance(model, BPR):
         return None
     return rows_of_vectors(interests_per_user(train.user_counts, *model._interest_rule()))

@@ -16,13 +16,13 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.evaluation._alignment import (
+from tastespace.evaluation._inputs import (
     Aligned,
+    MetricInputs,
     align,
     merge_lists,
     subtract_lists,
 )
-from tastespace.evaluation._metric_inputs import MetricInputs
 from tastespace.evaluation.metrics import (
     DEFAULT,
     Column,
@@ -53,12 +53,12 @@ def evaluate(
     only: str | None = None,
     threads: int = 0,
 ) -> Report:
-    """Rank the whole catalog for every user with a test item and measure how well the test items do.
+    """Rank the whole catalog for every user with a test item and measure the ranks of the test items.
 
     Args:
         model: A fitted recommender.
         test: The interactions that a good model ranks high.
-        seen: What each user already has and must not be recommended: training data, then validation data. By
+        seen: Items that users have already and that must not be recommended: training, then validation data. By
             default what the model was fitted with. The protocol decides how much of it leaves the ranking:
             ``"paper"`` only the first, ``"full"`` all.
         protocol: ``"full"`` (the default) or ``"paper"``; see `tastespace.evaluation.protocols`.

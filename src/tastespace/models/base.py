@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="Recommender")
 TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
-"""Training data: `Interactions`, a frame of any library that narwhals supports, or a SciPy matrix."""
+"""Data for `Recommender.fit`: `Interactions`, a frame of any library that narwhals supports, or a SciPy matrix."""
 
 
 class SparseMatrix(Protocol):
@@ -88,7 +88,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     extra: ClassVar[str | None] = None
     """The optional dependencies that the model needs: a name of `tastespace._util.extras.EXTRAS`."""
     deterministic_threads: ClassVar[bool] = True
-    """True if training gives the same bits for every value of ``threads``, where the model has that parameter."""
+    """True if training gives the same bits for every value of ``threads``, for models with that parameter."""
     _fixed_parameters: ClassVar[dict[str, str]] = {}
     """Parameters of the base class that this one fixes, with what to do instead."""
     train_: Interactions
@@ -192,7 +192,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
             resolve_threads(vars(self)["threads"])
 
     def _stored(self, learned: Mapping[str, Any]) -> Declared | None:
-        """Declare what a model file must hold of what was learned, by name (`tastespace.models.stored_values`).
+        """Declare the learned values that a model file must hold, by name (`tastespace.models.stored_values`).
 
         ``learned`` is what was found in a file; parameters and `train_` are set. None: no declaration, so that whatever
         the file holds is taken.
@@ -215,7 +215,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         return space.scores(users)
 
     def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Return for which users at these indices the model has learned something, shape ``(len(users),)``.
+        """Mask of the users at these indices of whom the model has learned something, shape ``(len(users),)``.
 
         Users without a training history (cold-start users) have random vectors or scores of 0, which say nothing of
         them. Models whose lists do not depend on a history, or come from features where there is none, serve them too.
@@ -364,7 +364,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         return type(self)(**{name: _copied(value) for name, value in parameters.items()})
 
     def __sklearn_tags__(self) -> Any:
-        """Tags that scikit-learn asks for before a search, see `tastespace.adapters.sklearn`."""
+        """Tags that scikit-learn reads before a search, see `tastespace.adapters.sklearn`."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
@@ -378,7 +378,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
 
     @property
     def is_fitted(self) -> bool:
-        """True after `fit`."""
+        """True if `fit` has been called."""
         return hasattr(self, "train_")
 
     def require_fitted(self) -> None:
@@ -422,7 +422,7 @@ def _as_interactions(train: Any, valid: Any) -> tuple[Interactions, Interactions
 
 
 def is_sparse(data: Any) -> bool:
-    """Return whether this is a matrix of SciPy."""
+    """Return True if this is a matrix of SciPy."""
     return bool(sp.issparse(data))
 
 

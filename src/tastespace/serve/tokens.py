@@ -1,4 +1,4 @@
-"""Who may ask what: bearer tokens, of which only hashes are kept, and how often each may ask.
+"""Bearer tokens, of which only hashes are kept: requests that each may send, and how many in a second.
 
 A file of tokens is JSON: ``{"tokens": [{"name": "shop", "sha256": "...", "scopes": ["read"], "rate": 50}]}``.
 Tokens have 256 random bits, so a plain hash of one cannot be searched for. ``tastespace serve-token`` writes the file.
@@ -26,7 +26,7 @@ _MOST_BUCKETS = 10_000
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token: not the token itself."""
+    """Name, hash and rights of a token; the token itself is kept nowhere."""
 
     name: str
     sha256: str
@@ -35,7 +35,7 @@ class Token:
     """Requests a second; None: the server's limit."""
 
     def allows(self, scope: str) -> bool:
-        """Whether this scope is granted; admin includes the others."""
+        """Return whether this scope is granted; admin includes the others."""
         return scope in self.scopes or "admin" in self.scopes
 
 
@@ -115,10 +115,8 @@ def add_token(path: str | Path, name: str, scopes: Sequence[str], rate: float | 
     return token
 
 
-def authenticated(tokens: dict[str, Token] | None, header: str | None, scope: str | None) -> Token:
-    """The token of a request, which must grant ``scope``; None means that everybody may ask."""
-    if tokens is None:
-        return ANONYMOUS
+def authenticated(tokens: dict[str, Token], header: str | None, scope: str | None) -> Token:
+    """The token of a request, which must grant ``scope``; a scope of None is granted to everybody."""
     kind, _, given = (header or "").partition(" ")
     token = tokens.get(hashed(given.strip())) if kind.lower() == "bearer" and given else None
     if scope is None:

@@ -16,8 +16,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from tastespace._util.atomic import atomic_write
-from tastespace._util.checks import is_whole, shortened
-from tastespace.errors import TrainingError
+from tastespace._util.checks import is_whole
+from tastespace.errors import TrainingError, shortened
 
 FORMAT = 3
 _KEY = "tastespace-checkpoint"

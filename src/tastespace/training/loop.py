@@ -20,11 +20,10 @@ from tastespace._util.checks import (
     is_whole,
     require_seed,
     require_whole,
-    shortened,
 )
 from tastespace._util.interrupts import interrupt_ends_task
 from tastespace.data.out_of_core.mapped_arrays import all_finite
-from tastespace.errors import ParameterError, TrainingError, require_path
+from tastespace.errors import Argument, ParameterError, TrainingError, require_path
 from tastespace.training._checkpoint import (
     read_checkpoint,
     require_run_metadata,
@@ -158,7 +157,7 @@ class LoopSettings:
         for name in ("checkpoint_minutes", "max_minutes"):
             minutes = getattr(self, name)
             if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
-                raise ParameterError(f"{name}={shortened(minutes)}: expected a positive number.")
+                raise ParameterError(Argument(name, minutes), ": expected a positive number.")
         for name in ("checkpoint", "log_file"):
             if getattr(self, name) is not None:
                 require_path(getattr(self, name), name)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tastespace import Interactions
 from tastespace.errors import ParameterError, UnknownIdError
-from tastespace.evaluation._alignment import align, merge_lists, subtract_lists
+from tastespace.evaluation._inputs import align, merge_lists, subtract_lists
 
 
 def frame(pairs):

@@ -6,17 +6,16 @@ import pytest
 from tastespace.data import datasets
 from tastespace.errors import DataError
 from tastespace.models.dpcml.model import DPCML
-from tastespace.paper import parameters as module
-from tastespace.paper.methods import find_method
-from tastespace.paper.parameters import store, stored_entries, stored_parameters
+from tastespace.paper import methods as module
+from tastespace.paper.methods import find_method, store_parameters, stored_entries, stored_parameters
 from tastespace.recommend.rerank.reranked import Reranked
 
 
 def test_storing_adds_and_replaces(tmp_path):
     file = tmp_path / "parameters.json"
-    store("ml-1m", "cml+hars", {"parameters": {"margin": 1.0}}, file)
-    store("ml-1m", "cml+hars", {"parameters": {"margin": 0.5}}, file)
-    store("anime", "ease", {"parameters": {"regularization": 50.0}}, file)
+    store_parameters("ml-1m", "cml+hars", {"parameters": {"margin": 1.0}}, file)
+    store_parameters("ml-1m", "cml+hars", {"parameters": {"margin": 0.5}}, file)
+    store_parameters("anime", "ease", {"parameters": {"regularization": 50.0}}, file)
     table = json.loads(file.read_text())
     assert list(table) == ["anime", "ml-1m"]
     assert table["ml-1m"]["cml+hars"]["parameters"] == {"margin": 0.5}
@@ -27,7 +26,7 @@ def test_the_users_file_is_read_on_top_of_the_library_and_only_it_is_written(tmp
     library = module._PACKAGE_FILE.read_bytes()
     before = stored_entries()
     own = {"parameters": {"regularization": 1.0}, "trials": 1}
-    assert store("steam-200k", "ease", own) == tmp_path / "mine" / "parameters.json"
+    assert store_parameters("steam-200k", "ease", own) == tmp_path / "mine" / "parameters.json"
     assert (
         stored_parameters("steam-200k", "ease") == {"regularization": 1.0} != before["steam-200k"]["ease"]["parameters"]
     )
@@ -52,7 +51,7 @@ def test_a_damaged_file_is_named(tmp_path, monkeypatch):
 def test_searches_at_the_same_time_do_not_lose_each_other(tmp_path):
     file = tmp_path / "parameters.json"
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: store("ml-1m", f"method {n}", {"parameters": {}}, file), range(40)))
+        list(pool.map(lambda n: store_parameters("ml-1m", f"method {n}", {"parameters": {}}, file), range(40)))
     assert len(json.loads(file.read_text())["ml-1m"]) == 40
 
 
@@ -63,7 +62,7 @@ def test_nothing_stored_means_no_parameters():
 def test_cold_start_data_has_parameters_that_were_found_without_its_cold_start_part(monkeypatch):
     table = {name: {"bpa+hars": {"parameters": {"margin": 0.5}}} for name in ("ml-1m", "xing-2017")}
     table["ml-1m"]["dpcml+dn"] = {"parameters": {"epochs": 3}}
-    monkeypatch.setattr("tastespace.paper.parameters.stored_entries", lambda: table)
+    monkeypatch.setattr("tastespace.paper.methods.stored_entries", lambda: table)
     assert stored_parameters("ml-1m", "bpa+hars") == {"margin": 0.5}
     assert stored_parameters("ml-1m-cold", "bpa+hars") == {}  # another split: its cold-start users had a history
     assert stored_parameters("xing-2017-cold", "bpa+hars") == {"margin": 0.5}  # the same split
@@ -72,7 +71,7 @@ def test_cold_start_data_has_parameters_that_were_found_without_its_cold_start_p
 
 def test_pre_training_has_its_own_parameters_or_those_of_joint_training(monkeypatch):
     table = {"xing-2017": {"dpcml+dn": {"parameters": {"training": "joint", "epochs": 3}}}}
-    monkeypatch.setattr("tastespace.paper.parameters.stored_entries", lambda: table)
+    monkeypatch.setattr("tastespace.paper.methods.stored_entries", lambda: table)
     assert stored_parameters("xing-2017-cold", "dpcml+dn+pt") == {"epochs": 3}
     table["xing-2017"]["dpcml+dn+pt"] = {"parameters": {"epochs": 7}}
     assert stored_parameters("xing-2017-cold", "dpcml+dn+pt") == {"epochs": 7}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import io
 import math
 import warnings
@@ -24,14 +23,7 @@ from tastespace import (
 )
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report, significance
-from tastespace.evaluation import _comparison as comparison
 from tastespace.evaluation.significance import holm
-
-
-def test_docstring_examples():
-    result = doctest.testmod(comparison)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def report(per_user, users=None, protocol="full", model="model", backend="polars", unit="fraction"):

@@ -15,7 +15,7 @@ from tests.recommend.toy_models import Given, blend_of, space_of, taken
 import tastespace as ts
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.models import BPR
-from tastespace.recommend.stores import open_store
+from tastespace.recommend.stores import open_vector_store
 from tastespace.recommend.stores._address import parse_address
 from tastespace.recommend.stores._base import Candidates, merged_list
 
@@ -64,7 +64,7 @@ def reopened(store, address):
     if ":memory:" in address:
         return store
     store.close()
-    return open_store(address)
+    return open_vector_store(address)
 
 
 def assert_same_lists(store, model, users, k=10):
@@ -130,11 +130,11 @@ def test_other_vectors_under_the_same_name_are_not_replaced_by_mistake(engine, a
     model.export_to(address).close()  # the same kind of vectors
     with pytest.raises(ParameterError, match=r"vectors of 2 dimensions compared by l2 .*; the model's have 3"):
         other.export_to(address)
-    with open_store(address) as store:
+    with open_vector_store(address) as store:
         assert store.dim == 2
         assert store.recommend("bob", k=1)["item"].to_list() == ["z"]
     other.export_to(address, replace=True).close()
-    with open_store(address) as store:
+    with open_vector_store(address) as store:
         assert (store.dim, store.n_items) == (3, 3)
 
 
@@ -159,7 +159,7 @@ def test_stores_that_cannot_be_reached_are_an_error(dpcml, address, message):
 @pytest.mark.parametrize("engine", LOCAL)
 def test_what_was_not_written_is_not_opened(engine, tmp_path):
     with pytest.raises(DataError, match=r"Write vectors there with export_to"):
-        open_store(f"{engine}://{tmp_path / 'nothing'}")
+        open_vector_store(f"{engine}://{tmp_path / 'nothing'}")
 
 
 def test_files_of_others_are_refused(tmp_path, dpcml):
@@ -174,11 +174,11 @@ def test_files_of_others_are_refused(tmp_path, dpcml):
     dpcml.export(tmp_path / "folder", "faiss")
     (tmp_path / "folder" / "items.faiss").write_bytes(b"nothing")
     with pytest.raises(DataError, match="no index of faiss"):
-        open_store(f"faiss://{tmp_path / 'folder'}")
+        open_vector_store(f"faiss://{tmp_path / 'folder'}")
     dpcml.export(tmp_path / "folder", "usearch")
     (tmp_path / "folder" / "items.usearch").write_bytes(b"nothing")
     with pytest.raises(DataError, match="no index of usearch"):
-        open_store(f"usearch://{tmp_path / 'folder'}")
+        open_vector_store(f"usearch://{tmp_path / 'folder'}")
 
 
 @pytest.mark.parametrize("replace", [False, True])
@@ -277,7 +277,7 @@ def test_a_collection_with_one_point_of_somebody_else_is_left_as_it_is(dpcml, tm
     with pytest.raises(DataError, match="the collection shop_users is there and was not written by tastespace"):
         dpcml.export_to(address, replace=True)
     with pytest.raises(DataError, match="the collection shop_users was not written by tastespace"):
-        open_store(address)
+        open_vector_store(address)
 
 
 def test_models_without_vectors_are_refused_with_advice(ease, dpcml, popular, tmp_path):
