@@ -118,7 +118,7 @@ nb::object arrow_capsule(std::unique_ptr<Structure> structure, const char* name)
   return nb::steal(capsule);
 }
 
-// What is said of each item, encoded before.
+// The texts of the items, encoded before.
 struct ItemTextArrays {
   nb::bytes text;
   Array<std::int64_t> offsets, cuts;

@@ -1,4 +1,4 @@
-// What ranking and lists are given: objects of Python that hold arrays, and views of them for the kernels. Sizes are
+// Arguments of ranking and lists: objects of Python that hold arrays, and views of them for the kernels. Sizes are
 // checked when an object is made; offsets and indices, which can be written to, when a kernel reads them.
 #pragma once
 

@@ -13,7 +13,7 @@ namespace tastespace {
 std::vector<float> score_users(const ScoringVectors& space,
                                std::span<const std::int32_t> users, int threads);
 
-// Which of the user's vectors scores each item best, the first of equal ones: n_users x n_items.
+// Number of the user's vector that scores each item best, the first of equal ones: n_users x n_items.
 std::vector<std::int32_t> nearest_interests(const ScoringVectors& space,
                                             std::span<const std::int32_t> users, int threads);
 

@@ -22,7 +22,7 @@ struct UserLists {
   std::int64_t nan_user = -1;          // position of the first user with a NaN score
 };
 
-// What the items that are found are scored by.
+// Vectors that the items that are found are scored by.
 struct ExactItems {
   std::span<const float> vectors;      // of all items
   Comparison comparison;

@@ -253,8 +253,8 @@ def test_what_a_killed_save_has_left_is_no_obstacle(fit, tmp_path):
     (tmp_path / "a.model").mkdir()
     for name in (
         "learned-0123456789abcdef.safetensors",
-        ".model.json.partial",
-        ".seen-0123456789abcdef.safetensors.partial",
+        ".model.json.0123abcd-77-89abcdef.partial",
+        ".seen-0123456789abcdef.safetensors.0123abcd-77-89abcdef.partial",
     ):
         (tmp_path / "a.model" / name).touch()
     assert fit("--model", "popular")[0].train_.n_users == 60

@@ -274,7 +274,7 @@ def list_pair_distances(
 def list_order(
     offsets: NDArray[np.int64], scores: NDArray[np.float32], rows: NDArray[np.int32], threads: int
 ) -> NDArray[np.int64]:
-    """Which entry is at each place of the lists ``offsets[i] ... offsets[i + 1] - 1``, shape ``(len(scores),)``.
+    """The entry at each place of the lists ``offsets[i] ... offsets[i + 1] - 1``, shape ``(len(scores),)``.
 
     Larger scores first, equal scores by ascending row.
     """
@@ -363,7 +363,7 @@ def calibrated_lists(
 # ---- training: settings ------------------------------------------------------------------------------------
 
 class Sampler(Enum):
-    """Which of the negatives drawn enter the loss."""
+    """Rule that chooses the negatives that enter the loss."""
 
     ALL = ...
     TWO_STAGE = ...
@@ -374,7 +374,7 @@ class Sampler(Enum):
     """Those that violate the margin by more than the positive's gamma."""
 
 class GammaRule(Enum):
-    """How gamma is updated: by projected gradient, or as a running average of the N_beta-th largest violation."""
+    """Update of gamma: by projected gradient, or as a running average of the N_beta-th largest violation."""
 
     GRADIENT = ...
     AVERAGE = ...
@@ -387,7 +387,7 @@ class DcrsForm(Enum):
     PAIRS = ...
 
 class Region(Enum):
-    """Where vectors must lie."""
+    """Region of vectors."""
 
     UNBOUNDED = ...
     BALL = ...
@@ -490,7 +490,7 @@ class OptimizerState:
     ) -> None: ...
 
 class DpcmlData:
-    """What DPCML learns from; see native/train/dpcml.hpp."""
+    """Interactions that DPCML learns from; see native/train/dpcml.hpp."""
 
     def __init__(
         self,
@@ -505,10 +505,10 @@ class DpcmlData:
         n_beta: NDArray[np.int32],
     ) -> None: ...
     def visit(self, visited: NDArray[np.int64]) -> None:
-        """Which positives an epoch of training goes through from now on, by their positions; empty: all."""
+        """Set the positives that an epoch of training goes through from now on, by their positions; empty: all."""
 
 class AnchorState:
-    """What anchored training keeps besides the vectors; see native/train/anchors.hpp."""
+    """State of anchored training besides the vectors; see native/train/anchors.hpp."""
 
     @property
     def assignments(self) -> NDArray[np.int32]:
@@ -532,7 +532,7 @@ class AnchorState:
     ) -> None: ...
 
 class DpcmlState:
-    """What DPCML learns: the arrays themselves, changed in place."""
+    """State that DPCML learns: the arrays themselves, changed in place."""
 
     @property
     def user_vectors(self) -> NDArray[np.float32]:
@@ -561,14 +561,14 @@ class DpcmlState:
     ) -> None: ...
 
 class BprData:
-    """What BPR learns from: the positives of each user."""
+    """Interactions that BPR learns from: the positives of each user."""
 
     def __init__(self, *, offsets: NDArray[np.int64], positives: NDArray[np.int32]) -> None: ...
     def visit(self, visited: NDArray[np.int64]) -> None:
-        """Which positives an epoch of training goes through from now on, by their positions; empty: all."""
+        """Set the positives that an epoch of training goes through from now on, by their positions; empty: all."""
 
 class BprState:
-    """What BPR learns: the arrays themselves, changed in place."""
+    """State that BPR learns: the arrays themselves, changed in place."""
 
     @property
     def user_vectors(self) -> NDArray[np.float32]:

@@ -48,7 +48,7 @@ def freeze(array: NDArray[Any]) -> None:
 
 
 def is_frozen(array: NDArray[Any]) -> bool:
-    """Whether `freeze` was called for this array, and nobody has made it writable again.
+    """Return whether `freeze` was called for this array, and nobody has made it writable again.
 
     >>> array = np.zeros(3)
     >>> is_frozen(array), freeze(array), is_frozen(array), is_frozen(array.copy())
@@ -83,7 +83,7 @@ def computed_once(source: Any, key: Hashable, make: Callable[[], Value]) -> Valu
 
 
 def kept(source: Any, key: Hashable) -> Any:
-    """What `computed_once` has computed for this source and key before, else None."""
+    """The value that `computed_once` has computed for this source and key before, else None."""
     if isinstance(source, np.ndarray) and not is_frozen(source):
         return None
     return (_of(source) or {}).get(key)
@@ -109,10 +109,11 @@ def _of(source: Any) -> dict[Hashable, Any] | None:
 def _remember(source: Any) -> None:
     number = id(source)
 
-    def forget(gone: weakref.ref[Any]) -> None:
-        known = _values.get(number)
+    # The table as a default: at the end of the interpreter the names of this module are gone before all arrays are.
+    def forget(gone: weakref.ref[Any], values: dict[int, Any] = _values) -> None:
+        known = values.get(number)
         if known is not None and known[0] is gone:  # not of a later object at the same place
-            del _values[number]
+            del values[number]
 
     with _making:
         if _of(source) is None:

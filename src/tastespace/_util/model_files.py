@@ -123,7 +123,7 @@ class MappedFile:
 
 
 class _InMemory:
-    """What becomes of `MappedFile` with arrays that were copied or sent to another process."""
+    """Takes the place of `MappedFile` for arrays that were copied or sent to another process."""
 
     def require_unchanged(self) -> None:
         """Nothing can happen to it."""

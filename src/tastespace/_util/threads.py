@@ -48,7 +48,7 @@ def resolve_threads(threads: int) -> int:
 
 
 class _AfterFork:
-    """Whether this process is a forked child, and whether the parent had started the threads of polars."""
+    """Return whether this process is a forked child, and whether the parent had started the threads of polars."""
 
     def __init__(self) -> None:
         self.forked = self.without_polars = self._polars_started = self._noted = False
@@ -73,7 +73,7 @@ class _AfterFork:
 
 
 def _polars_has_threads() -> bool:
-    """Whether polars has started its pool; where the system does not tell, it is taken for started."""
+    """Return whether polars has started its pool; where the system does not tell, it is taken for started."""
     try:
         names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
     except OSError:
@@ -87,7 +87,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def has_polars() -> bool:
-    """Whether polars can compute in this process: not in a forked child whose parent had started its threads."""
+    """Return whether polars can compute in this process: not in a forked child whose parent had started its threads."""
     return not _after_fork.without_polars
 
 

@@ -63,7 +63,7 @@ class VectorSpace:
             raise DataError("item_bias holds NaN or infinite values; expected a finite number per item.")
 
     def is_same(self, other: VectorSpace) -> bool:
-        """Whether both are made of the same arrays."""
+        """Return whether both are made of the same arrays."""
         return (
             self.user_vectors is other.user_vectors
             and self.user_offsets is other.user_offsets
@@ -84,7 +84,7 @@ class VectorSpace:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether nothing can have changed since `freeze`: an array that is a view of a writable one can."""
+        """True if nothing can have changed since `freeze`: an array that is a view of a writable one can."""
         bias = self.item_bias
         return (
             is_frozen(self.user_vectors)
@@ -95,7 +95,7 @@ class VectorSpace:
 
     @property
     def has_valid_offsets(self) -> bool:
-        """Whether the offsets share all vectors out among the users."""
+        """True if the offsets share all vectors out among the users."""
         offsets = self.user_offsets
         ascending = computed_once(offsets, "ascending", lambda: bool((np.diff(offsets) >= 0).all()))
         return ascending and int(offsets[-1]) == len(self.user_vectors)
@@ -150,14 +150,14 @@ class VectorSpace:
 
     @property
     def user_terms(self) -> NDArray[np.float32]:
-        """What each user vector adds to its scores: minus its square, or nothing. Shape ``(n_vectors,)``."""
+        """Term of each user vector in its scores: minus its square, or 0. Shape ``(n_vectors,)``."""
         if self.metric == "l2":
             return computed_once(self.user_vectors, "minus squares", lambda: _minus_squares(self.user_vectors))
         return computed_once(self.user_vectors, "zeros", lambda: np.zeros(len(self.user_vectors), dtype=np.float32))
 
     @property
     def item_terms(self) -> NDArray[np.float32]:
-        """What each item adds to its scores: minus its square, or its bias. Shape ``(n_items,)``."""
+        """Term of each item in its scores: minus its square, or its bias. Shape ``(n_items,)``."""
         if self.metric == "l2":
             return computed_once(self.item_vectors, "minus squares", lambda: _minus_squares(self.item_vectors))
         bias = np.zeros(len(self.item_vectors)) if self.item_bias is None else self.item_bias

@@ -29,7 +29,7 @@ _DATASETS = {
     "citeulike-t": ("CiteULike", "CiteULike-T"),
     "xing-2017": ("RecSys-1",),  # another sample of the same data, of similar size
 }
-# What the tables call a method that has another name here.
+# Names in the tables of methods that have another name here.
 _METHODS = {
     "cml+unis": "UniS",
     "cml+pops": "PopS",
@@ -133,12 +133,12 @@ class RowSpec:
     label: str
     method: str
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """To the stored parameters of the method."""
+    """Changes to the stored parameters of the method."""
     note: str = ""
     like: str = ""
     """A method whose stored parameters are taken, where they should be those of another one."""
     quick: bool = True
-    """Whether it is run by ``--quick``."""
+    """True if ``--quick`` runs it."""
 
     def parameters(self, dataset: str, quick: bool = False) -> dict[str, Any]:
         """All changes to the stored parameters on a data set."""
@@ -215,20 +215,20 @@ class TableRow:
     """The paper's values."""
     seeds: int
     seconds: float
-    """Of one run."""
+    """Seconds of one run."""
     state: str
     """complete, partial (some seeds are missing), cut, failed, no data, or missing."""
     problem: str = ""
     note: str = ""
     """A remark that is printed after its name."""
     trials: int = 0
-    """Made to choose its parameters on validation; 0 where no search is stored."""
+    """Trials that chose its parameters on validation; 0 where no search is stored."""
     made: str = ""
     """Date of its runs, or the first and the last; empty for what is computed from the data alone."""
     version: str = ""
-    """Of tastespace, by which its runs were made."""
+    """Version of tastespace that made its runs."""
     archived: bool = False
-    """Whether it comes from an archive of finished results and not from the result cache."""
+    """True if it comes from an archive of finished results and not from the result cache."""
 
 
 def row_without_data(dataset: str, label: str, published: Metrics, problem: str) -> TableRow:

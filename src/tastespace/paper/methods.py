@@ -1,4 +1,4 @@
-"""The methods of the paper's tables by name: what each name fixes, and what may be tuned.
+"""Methods of the paper's tables by name, with the parameters that each name fixes and those that were stored.
 
 ``cml+hars`` is one vector per user with hard sampling, ``bpa+...`` the same number of vectors (two or more) for
 every user, ``apa+...`` an adaptive number, ``gfja`` the joint-accessibility form on the sphere, ``gfja+dcrs`` the same
@@ -59,7 +59,7 @@ class Method:
     fixed: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     second_stage: str | None = None
-    """How the lists are re-ranked: dd or pd."""
+    """Re-ranker of the lists: dd or pd."""
 
     @property
     def first_stage(self) -> str:
@@ -170,13 +170,13 @@ def user_file() -> Path:
 
 
 def stored_entries() -> Table:
-    """Everything stored: the library's entries with the user's on top."""
+    """Return everything stored: the library's entries, overridden by the user's."""
     packaged, own = _package_entries(), _read(user_file())
     return {dataset: {**packaged.get(dataset, {}), **own.get(dataset, {})} for dataset in {**packaged, **own}}
 
 
 def stored_parameters(dataset: str, method: str) -> dict[str, Any]:
-    """The stored parameters, or none where no search was stored.
+    """Return the stored parameters; empty where no search was stored.
 
     Those of a plain data set are used for ``<name>-cold`` only where they were found without its test part and its
     cold-start users and items; those of joint training are used for pre-training where that was not searched itself.
@@ -189,13 +189,13 @@ def stored_parameters(dataset: str, method: str) -> dict[str, Any]:
 
 
 def stored_trials(dataset: str, method: str) -> int:
-    """How many trials chose what is stored; 0 where nothing is."""
+    """Return the number of trials that chose the stored parameters; 0 where none are stored."""
     entry = _entry(dataset, method)
     return 0 if entry is None else int(entry["trials"])
 
 
 def store_parameters(dataset: str, method: str, entry: dict[str, Any], file: str | Path | None = None) -> Path:
-    """Write the outcome of a search to a file, by default `user_file`; gives its path.
+    """Write the outcome of a search to a file, by default `user_file`; return its path.
 
     Searches that run at the same time do not lose each other's outcome: the file is locked and replaced as a whole.
     """
@@ -219,7 +219,7 @@ def _entry(dataset: str, method: str) -> dict[str, Any] | None:
 
 
 def _learns_from_content(method: str) -> bool:
-    """Such a method is searched with cold-start users and items, whichever name of the data it is given."""
+    """Return true for a method that is searched with cold-start users and items, whatever the name of the data."""
     return bool(getattr(registry().get(method), "learns_from_content", False))
 
 

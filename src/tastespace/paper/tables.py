@@ -1,4 +1,4 @@
-"""The paper's tables as data: which methods, with which changes, on which data sets.
+"""The paper's tables as data: methods, changes to their parameters, data sets.
 
 First the ablations, in which one method is varied; then cold start; then the overall tables.
 """
@@ -161,7 +161,7 @@ def _vectors() -> Experiment:
 
 
 def _not_published(dataset: str, spec: RowSpec) -> dict[str, float]:
-    """Of what the paper draws without giving numbers."""
+    """Return no values: the paper draws these without giving numbers."""
     return {}
 
 

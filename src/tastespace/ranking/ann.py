@@ -87,7 +87,7 @@ class AnnIndex:
     recall: float
     """Share of the 100 best items of some users that was found when `n_probe` was chosen."""
     largest: float | None
-    """Where scores are inner products: the norm of all items after they got another coordinate; None for distances."""
+    """Norm of all items after they got another coordinate, for inner products; None for distances."""
     vectors: str
     """Checksum of the vectors that it was made from."""
     content: memoryview | None = None

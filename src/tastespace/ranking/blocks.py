@@ -38,7 +38,7 @@ class ScoredLists(NamedTuple):
     scores: NDArray[np.float32]
     """Shape ``(n, k)``; NaN where there are fewer candidates."""
     interests: NDArray[np.int32]
-    """Which of the user's vectors gives each score, -1 where there is none."""
+    """Number of the user's vector that gives each score, -1 where there is none."""
     n_found: int
     """Entries of the lists that are items."""
 
@@ -64,9 +64,9 @@ class Block:
     test_items: NDArray[np.int32]
     """The test items that belong to `test_ranks`."""
     source: VectorSpace | NDArray[np.float32]
-    """Where the scores came from."""
+    """Source of the scores: vectors, or the scores of the block."""
     scored: ScoredLists | None = None
-    """Where the ranker was made to give it: what each entry of `top` scores."""
+    """Scores of the entries of `top`, where the ranker was made to give them."""
 
     @cached_property
     def owner(self) -> NDArray[np.int64]:

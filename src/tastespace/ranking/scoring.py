@@ -41,12 +41,12 @@ def items_as_queries(space: VectorSpace, items: Rows) -> VectorSpace:
 
 
 def item_directions(space: VectorSpace) -> NDArray[np.float32]:
-    """What items are compared by, shape ``(n_items, dim)``: vectors, of length 1 where inner products are compared."""
+    """Vectors that items are compared by, shape ``(n_items, dim)``; of length 1 where inner products are compared."""
     return space.item_vectors if space.metric == "l2" else _unit(space.item_vectors)
 
 
 class UserCloseness:
-    """How close users are to each other.
+    """Closeness of users to each other.
 
     Two users are as close as a vector is to the nearest of the other's (minus the squared distance, or the cosine): the
     mean over the vectors of either user, and the mean of the two.
@@ -100,7 +100,7 @@ class TopK:
     rank: NDArray[np.int32]
     """From 1 within each query."""
     rows: NDArray[np.int32]
-    """What was found: rows of items, or of users where users are compared."""
+    """Rows of what was found: items, or users where users are compared."""
     scores: NDArray[np.float32]
     """Larger is better."""
     interests: NDArray[np.int32] | None
@@ -222,7 +222,7 @@ class ScoringIndex:
 
     @property
     def has_distances(self) -> bool:
-        """Whether items have a distance to a user's interests, which need not be what they are ranked by."""
+        """True if items have a distance to a user's interests, which need not be what they are ranked by."""
         return self.interest_space is not None and self.interest_space.metric == "l2"
 
     # ---- lists of users --------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class ScoringIndex:
         """The lists of `top_k` from a `ranker`, of another length where k is given."""
         return ((block, self.matched(block.users, self._scored(block))) for block in ranker.blocks(users, k))
 
-    def nearest_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    def pair_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Score and number of the interest that each (user, item) pair matches best, by the vectors alone."""
         return self.interest_vectors.pair_scores(users, items, self.threads)
 
@@ -263,7 +263,7 @@ class ScoringIndex:
             return found
         closeness, interests = found.scores, found.interests
         if interests is None:
-            closeness, interests = self.nearest_interests(users[found.query], found.rows)
+            closeness, interests = self.pair_interests(users[found.query], found.rows)
         distances = -closeness if self.has_distances else None
         return TopK(found.query, found.rank, found.rows, found.scores, interests, distances)
 
@@ -383,7 +383,7 @@ class ScoringIndex:
         return self._lists(items_as_queries(space, items), self.train.items, [[row] for row in items], k)
 
     def item_closeness(self, item: int, others: Rows) -> NDArray[np.float32]:
-        """How close other items are to an item: minus the squared distance, or the cosine. Shape ``(len(others),)``."""
+        """Closeness of other items to an item: minus the squared distance, or the cosine. Shape ``(len(others),)``."""
         space = items_as_queries(self.interest_vectors, np.array([item]))
         return space.pair_scores(np.zeros(len(others), dtype=np.int32), others, self.threads)[0]
 

@@ -69,7 +69,7 @@ def table_bytes(data: Interactions, kind: str) -> bytes:
 
 
 def read_table(path: Path, kind: str, summary: Mapping[str, Any], crc32: str | None = None) -> pl.DataFrame:
-    """What `table_bytes` gave, checked against model.json and its checksum ``crc32``."""
+    """Read what `table_bytes` gave, checked against model.json and its checksum ``crc32``."""
     require_polars("load")
     try:
         content = read_regular(path)

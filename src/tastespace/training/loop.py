@@ -116,12 +116,12 @@ class Trainable(Protocol):
         """Continue from such a state."""
 
     def result(self) -> Arrays:
-        """What the model would be if training ended now, as new arrays."""
+        """The learned arrays if training ended now: new ones."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LoopSettings:
-    """How long to train, what chooses the epoch, what is written to disk, which resources are used.
+    """Length of a training, choice of the epoch, files, and resources.
 
     Every model that trains by epochs inherits these as its parameters (`tastespace.models.trained`).
     """
@@ -170,7 +170,7 @@ class LoopSettings:
 
 @dataclass
 class Outcome:
-    """How the training went."""
+    """Result of a training."""
 
     history: list[dict[str, Any]]
     result: Arrays
@@ -179,7 +179,7 @@ class Outcome:
     stopped: str
     """``"finished"``, ``"early"``, ``"time"``, ``"callback"``, ``"interrupted"`` or ``"diverged"``."""
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
-    """What went wrong without losing what was learned: files that could not be written, an epoch that diverged."""
+    """Problems that did not lose what was learned: files that could not be written, an epoch that diverged."""
 
 
 class _DivergedError(Exception):

@@ -35,7 +35,7 @@ _MAX_ROUNDS = 8
 
 
 class Accuracy(NamedTuple):
-    """What the choice goes by, as means over users."""
+    """Metrics that the choice goes by, as means over users."""
 
     ndcg: float
     """NDCG@10."""
@@ -82,7 +82,7 @@ class CandidateScores:
     """Place of each held-out item among the user's candidates."""
     threads: int
     is_minority: NDArray[np.bool_] | None = None
-    """Whether each held-out item lies outside the user's main interest; None: not known."""
+    """True for each held-out item that lies outside the user's main interest; None: not known."""
 
     @classmethod
     def of(

@@ -165,7 +165,7 @@ class NeuralRecommender(_Weights):
 
     @property
     def deterministic_threads(self) -> bool:  # type: ignore[override]
-        """Whether the number of threads changes no bit."""
+        """True if the number of threads changes no bit."""
         return self.deterministic
 
     # ---- learning ------------------------------------------------------------------------------------------

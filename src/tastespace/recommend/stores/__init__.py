@@ -20,7 +20,7 @@ __all__ = ["VectorStore", "export_to", "open_vector_store"]
 
 
 def export_to(model: Recommender, address: str, replace: bool = False) -> VectorStore:
-    """`Recommender.export_to`: write a model's vectors to the store at an address; gives the store."""
+    """`Recommender.export_to`: write a model's vectors to the store at an address and return the store."""
     place = parse_address(address)
     vectors = vectors_to_export(model)
     store = _class_of(place.engine)(place)
@@ -29,7 +29,7 @@ def export_to(model: Recommender, address: str, replace: bool = False) -> Vector
 
 
 def open_vector_store(address: str) -> VectorStore:
-    """The store at an address that `Recommender.export_to` or `tastespace export --to` has written.
+    """Open the store at an address that `Recommender.export_to` or `tastespace export --to` has written.
 
     >>> import tempfile
     >>> from tastespace import DPCML, synthetic

@@ -83,7 +83,7 @@ class SqliteVecStore(SqlStore):
         return {"longest": self._longest}
 
     def open(self) -> None:
-        """Find out what is there."""
+        """Read metric, dimension and number of items of what is stored."""
         if not self.address.path.is_file():
             raise self._not_ours("there is no such file")
         self._connect()
