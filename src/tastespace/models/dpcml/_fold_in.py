@@ -14,10 +14,16 @@ from tastespace._util.computed_once import writable
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.models.dpcml._anchors import bare_state, cluster_means, new_anchors
-from tastespace.models.dpcml.kernel import initial_gamma, kernel_data, kernel_settings, user_region, vector_offsets
+from tastespace.models.dpcml.kernel import (
+    initial_gamma,
+    interests_per_user,
+    kernel_data,
+    kernel_settings,
+    user_region,
+    vector_offsets,
+)
 from tastespace.models.dpcml.start import rows_of_users, spread_over_items
 from tastespace.models.vector_space import VectorSpace
-from tastespace.training.n_vectors import interests_per_user
 from tastespace.training.native_trainer import optimizer_state, project
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import Added
 from tastespace.models.dpcml._fold_in import fold_in
-from tastespace.models.dpcml.kernel import kernel_state, random_vectors, user_region, vector_offsets
-from tastespace.models.dpcml.start import extend_user_vectors, nearest_interests, rows_of_users
+from tastespace.models.dpcml.kernel import interests_per_user, kernel_state, random_vectors, user_region, vector_offsets
+from tastespace.models.dpcml.start import extend_user_vectors, interaction_interests, rows_of_users
 from tastespace.models.updating import fill_optimizer, histories_of, place_new_items
 from tastespace.models.vector_space import VectorSpace
-from tastespace.training.n_vectors import interests_per_user
 
 if TYPE_CHECKING:
     from tastespace.models.dpcml.model import DPCML
@@ -134,4 +133,4 @@ class _Start:
         if model.anchor == 0:
             return None
         space = VectorSpace(self.users, self.offsets, self.items)
-        return nearest_interests(space, self.data, self.ready, resolve_threads(model.threads))
+        return interaction_interests(space, self.data, self.ready, resolve_threads(model.threads))

@@ -34,6 +34,7 @@ from tastespace.models.dpcml.kernel import (
     DCRS_FORMS,
     GAMMA_RULES,
     REGIONS,
+    interests_per_user,
     kernel_data,
     kernel_settings,
     kernel_state,
@@ -61,7 +62,6 @@ from tastespace.models.updating import (
 )
 from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Callback
-from tastespace.training.n_vectors import interests_per_user
 from tastespace.training.native_trainer import (
     OPTIMIZERS,
     SCHEDULES,
