@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace._util.checks import is_whole
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, ParameterError, nearest
 from tastespace.evaluation import _taste_metrics
 from tastespace.evaluation._inputs import MetricInputs
 from tastespace.ranking.blocks import Block
@@ -284,7 +284,7 @@ def columns_for(
 def check_cutoff(k: Any) -> int:
     """``k`` as an int; raise unless it is a whole number of at least 1."""
     if not is_whole(k):
-        raise ParameterError(f"k={k!r}: expected a length of list, 1 or more.")
+        raise ParameterError(Argument("k", k), ": expected a length of list, 1 or more.")
     return int(k)
 
 
