@@ -1,13 +1,19 @@
-# Two commands from a bare clone: `make demo` and `make test`. Everything lives in .venv; nothing needs root.
+# From a bare clone: `make demo`, `make check` and `make test`. Everything is in .venv; nothing needs root.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: demo test test-slow services lint bench docs page peers sdist wheels sanitize fuzz torture clean
+# Tests that need nothing but the core's dependencies, pytest and hypothesis: about a minute.
+CHECK := tests/test_imports.py tests/data tests/training tests/ranking tests/evaluation tests/store
+
+.PHONY: demo check test test-slow services lint bench docs page peers sdist wheels sanitize fuzz torture clean
 
 demo: $(VENV)/.core
 	$(BIN)/tastespace demo
+
+check: $(VENV)/.check
+	$(BIN)/python -m pytest -q -m "not slow" $(CHECK)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
@@ -25,7 +31,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.test
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/evaluation.py
@@ -86,17 +92,20 @@ $(VENV)/.core: $(VENV)/.created $(NATIVE)
 	$(BIN)/pip install --disable-pip-version-check -q -e .
 	touch $@
 
+# The packages of an extra alone, so that the kernels are not built again.
+EXTRA = $$($(BIN)/python -c 'from tastespace._util.extras import EXTRAS; print(*EXTRAS["$(1)"].packages)')
+
+$(VENV)/.check: $(VENV)/.core
+	$(BIN)/pip install --disable-pip-version-check -q $(call EXTRA,check)
+	touch $@
+
 # torch first and by its exact version: a range would take the newest build, with gigabytes for graphics cards.
 $(VENV)/.test: $(VENV)/.created $(NATIVE)
 	$(BIN)/pip install --disable-pip-version-check -q torch==2.13.0
-	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,spark]"
-	touch $@ $(VENV)/.core
+	$(BIN)/pip install --disable-pip-version-check -q -e ".[test]"
+	touch $@ $(VENV)/.core $(VENV)/.check $(VENV)/.docs
 
-# The packages alone, so that the kernels are not built again.
 $(VENV)/.docs: $(VENV)/.core
-	$(BIN)/pip install --disable-pip-version-check -q $$($(BIN)/python -c 'from tastespace._util.extras import EXTRAS; print(*EXTRAS["docs"].packages)')
+	$(BIN)/pip install --disable-pip-version-check -q $(call EXTRA,docs)
 	touch $@
 
-$(VENV)/.bench: $(VENV)/.test
-	$(BIN)/pip install --disable-pip-version-check -q -e ".[test,spark,bench]"
-	touch $@

@@ -17,13 +17,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
-    "sphinx_design",
     "site_extension",
 ]
-exclude_patterns = ["_site", "_static", "_build", "generated/tables"]
+exclude_patterns = ["_site", "_static", "_build"]
 
 # Pages are Markdown. A heading is linked by its text, as on code hosts: page.md#its-text.
-myst_enable_extensions = ["colon_fence", "deflist", "html_image", "attrs_inline"]
+myst_enable_extensions = ["deflist", "html_image", "attrs_inline"]
 myst_heading_anchors = 4
 
 smartquotes = False  # flags begin with two hyphens

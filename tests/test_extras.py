@@ -20,8 +20,14 @@ ROOT = Path(__file__).parents[1]
 
 def test_extras_are_those_of_the_package():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    declared.pop("test")
+    of_tests = declared.pop("test")
     assert {name: list(extra.packages) for name, extra in EXTRAS.items()} == declared
+    included = re.fullmatch(r"tastespace\[(.+)\]", of_tests[0])
+    assert included is not None
+    assert set(included[1].split(",")) == EXTRAS.keys() - {"lenskit", "rectools"}  # they have environments of their own
+    named = {re.split(r"[<>=\[;]", package)[0] for extra in EXTRAS.values() for package in extra.packages}
+    repeated = {re.split("[<>=;]", package)[0] for package in of_tests[1:]} & named
+    assert repeated == set()
 
 
 def test_no_other_hint_is_given():

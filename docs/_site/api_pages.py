@@ -8,6 +8,24 @@ from typing import Any
 
 from tastespace import models
 
+# The file that a page of the repository links to for each page of the API.
+SOURCES = {
+    "top": "__init__.py",
+    "data": "data/__init__.py",
+    "recommender": "models/base.py",
+    "models": "models/__init__.py",
+    "evaluation": "evaluation/__init__.py",
+    "tuning": "tuning/__init__.py",
+    "plots": "plots/__init__.py",
+    "store": "store/__init__.py",
+    "vector_stores": "recommend/stores/__init__.py",
+    "adapters": "adapters/__init__.py",
+    "client": "client.py",
+    "cluster": "cluster/__init__.py",
+    "testing": "testing.py",
+    "errors": "errors.py",
+}
+
 # A page: its title, a sentence, and sections of objects. A class is shown with its methods.
 _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "top": (

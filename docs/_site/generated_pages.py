@@ -1,8 +1,13 @@
-"""Pages made from the code: every command, the models and what each supports, the metrics, the paper's claims."""
+"""What is made from the code: a page of commands, and tables of models, metrics and the paper's claims inside pages.
+
+Tables are committed in their pages, between comments, so that they can be read on a code host. A test compares them
+with the code; `python docs/_site/generated_pages.py` writes them again.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -12,17 +17,21 @@ from tastespace.cli.app import COMMANDS
 from tastespace.evaluation import METRICS
 from tastespace.paper.claims import CLAIMS
 
-RESULTS = Path(__file__).parents[1] / "results"
+DOCS = Path(__file__).parents[1]
+RESULTS = DOCS / "results"
+PAGES_WITH_TABLES = ("reference/models", "explanation/metrics", "explanation/papers-claims")
+_TABLE = re.compile(r"(<!-- table: ([a-z]+)[^>]*-->\n).*?(\n<!-- end of table -->)", re.DOTALL)
 
 
 def pages() -> dict[str, str]:
-    """The text of each page, by name."""
-    return {
-        "commands": _commands(),
-        "tables/model-table": _model_table(),
-        "tables/metric-table": _metric_table(),
-        "tables/claim-table": _claim_table(),
-    }
+    """Return the text of each page, by name."""
+    return {"commands": _commands()}
+
+
+def with_tables(text: str, is_site: bool = False) -> str:
+    """Return the text of a page with its tables as the code has them now; those of the site have links to classes."""
+    tables = {"models": lambda: _model_table(is_site), "metrics": _metric_table, "claims": _claim_table}
+    return _TABLE.sub(lambda match: f"{match[1]}\n{tables[match[2]]()}{match[3]}", text)
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
@@ -102,12 +111,13 @@ def _escaped(text: str) -> str:
 # ---- tables ----------------------------------------------------------------------------------------------------
 
 
-def _model_table() -> str:
+def _model_table(is_site: bool) -> str:
+    role = "{py:class}`~tastespace.models." if is_site else "`"
     mark = {True: "✓", False: ""}
     rows = [
         [
             f"`{one.name}`",
-            f"{{py:class}}`~tastespace.models.{one.class_name}`",
+            f"{role}{one.class_name}`",
             one.family,
             mark[one.interests],
             mark[one.fold_in],
@@ -162,3 +172,9 @@ def _verdict(rows: list[dict[str, str]]) -> str:
     about = f"{min(seeds)} to {max(seeds)} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
     ours, against = sum(one > 0 for one in sure), sum(one < 0 for one in sure)
     return f"**{rows[0]['verdict']}** ({ours} of {len(known)} for, {against} against; {about})"
+
+
+if __name__ == "__main__":
+    for page in PAGES_WITH_TABLES:
+        path = DOCS / f"{page}.md"
+        path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What this site adds to Sphinx: generated pages and pictures, pages of the repository's root, a tolerant toctree."""
+"""Additions of this site to Sphinx: generated pages and pictures, pages of the repository's root, redirected links."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import api_pages
 import generated_pages
 import notebook_pages
 import pictures
-from sphinx.directives.other import TocTree
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 if TYPE_CHECKING:
-    from docutils import nodes
     from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parents[1]
@@ -27,14 +25,22 @@ ROOT_PAGES = {
     "SECURITY.md": "generated/security",
     "benchmarks/RESULTS.md": "generated/measured",
 }
+# Files that a page links to, so that it can be read on a code host, and what the site shows in their place.
+REDIRECTS = {
+    **ROOT_PAGES,
+    **{f"examples/{path.name}": f"generated/notebooks/{path.stem}" for path in (ROOT / "examples").glob("*.ipynb")},
+    **{f"docs/pictures/{name}.svg": f"generated/pictures/{name}.svg" for name in pictures.PICTURES},
+    **{f"src/tastespace/{path}": f"generated/api/{name}" for name, path in api_pages.SOURCES.items()},
+    "src/tastespace/cli/app.py": "generated/commands",
+}
 _LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 
 
 def with_site_links(text: str, folder: Path, source: Path = DOCS) -> str:
-    """The text of a page in ``folder`` with links between pages as the site knows them.
+    """Return the text of a page in ``folder`` with links between pages as the site knows them.
 
-    Links to a page of the repository's root lead to its copy in the site. Links of such a copy, which are relative to
-    another folder, start at the root of the site. All others stay as they are.
+    Links to a file in `REDIRECTS` lead to what the site has in its place. Links of a page of the repository's root,
+    which are relative to another folder, start at the root of the site. All others stay as they are.
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -42,31 +48,14 @@ def with_site_links(text: str, folder: Path, source: Path = DOCS) -> str:
         if re.match(r"[a-z]+:|/", target):
             return match[0]
         path = Path(os.path.normpath(folder / target))
-        if path.is_relative_to(ROOT) and str(path.relative_to(ROOT)) in ROOT_PAGES:
-            target = f"/{ROOT_PAGES[str(path.relative_to(ROOT))]}.md"
+        if path.is_relative_to(ROOT) and str(path.relative_to(ROOT)) in REDIRECTS:
+            page = REDIRECTS[str(path.relative_to(ROOT))]
+            target = f"/{page}" if page.endswith(".svg") else f"/{page}.md"
         elif not folder.is_relative_to(DOCS):
             target = f"/{os.path.relpath(path, source)}"
         return f"{before}{target}{anchor or ''}{after}"
 
     return _LINK.sub(replaced, text)
-
-
-class ToctreeOfExisting(TocTree):
-    """A ``toctree`` without the pages that are not there: some come with other parts of the project."""
-
-    def run(self) -> list[nodes.Node]:
-        """Take out what is missing, then do what a toctree does."""
-        here = Path(self.env.srcdir, self.env.docname).parent
-        there = [line for line in self.content if self._exists(here, line)]
-        self.content.data[:] = there
-        self.content.items[:] = self.content.items[: len(there)]
-        return super().run()
-
-    def _exists(self, here: Path, line: str) -> bool:
-        named = re.fullmatch(r".*<(.+)>", line.strip())
-        name = (named[1] if named else line.strip()).removesuffix(".md")
-        folder = Path(self.env.srcdir) if name.startswith("/") else here
-        return any((folder / f"{name.lstrip('/')}{end}").exists() for end in (".md", ".rst"))
 
 
 def _generate(app: Sphinx) -> None:
@@ -92,7 +81,12 @@ def _write_if_changed(path: Path, text: str) -> None:
 
 
 def _relink(app: Sphinx, name: str, content: list[str]) -> None:
-    content[0] = with_site_links(content[0], (Path(app.srcdir) / name).parent)
+    text = (
+        generated_pages.with_tables(content[0], is_site=True)
+        if name in generated_pages.PAGES_WITH_TABLES
+        else content[0]
+    )
+    content[0] = with_site_links(text, (Path(app.srcdir) / name).parent)
 
 
 def _metrics_are_no_addresses(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -108,7 +102,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     # Napoleon takes "Name of the file: a path." of an attribute for a type; ours are sentences.
     GoogleDocstring._parse_attribute_docstring = lambda self: list(self._lines)  # type: ignore[method-assign]
-    app.add_directive("toctree-of-existing", ToctreeOfExisting)
     app.connect("builder-inited", _generate)
     app.connect("source-read", _relink)
     app.connect("autodoc-process-docstring", _metrics_are_no_addresses)

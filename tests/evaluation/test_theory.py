@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 
 from tastespace.errors import ParameterError
-from tastespace.evaluation import theory
 from tastespace.evaluation.theory import (
     _bounds as bounds,
 )
@@ -458,14 +457,3 @@ def test_bad_input_says_what_was_given(call: object, words: str) -> None:
     assert callable(call)
     with pytest.raises(ParameterError, match=words):
         call()
-
-
-def test_old_argument_names_say_the_new_ones():
-    for function, old, new in (
-        (theory.hard_sampling_loss, "hardest", "n_hardest"),
-        (theory.differentiable_hard_sampling_loss, "hardest", "n_hardest"),
-        (theory.effective_sample_size, "diversity_weight", "spread_weight"),
-        (theory.generalization_bound, "diversity_weight", "spread_weight"),
-    ):
-        with pytest.raises(ParameterError, match=f"{function.__name__} has no argument {old}: now {new}"):
-            function([1.0], [2.0], **{old: 1})

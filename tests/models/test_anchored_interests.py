@@ -236,7 +236,7 @@ def test_fold_in_with_anchor_1_is_k_means(parts, geometry):
 
 @pytest.mark.parametrize("anchor", ANCHORS)
 def test_fold_in_does_not_depend_on_the_other_users_or_threads(parts, anchor, monkeypatch):
-    monkeypatch.setattr("tastespace.models.dpcml.model._FOLD_IN_PARALLEL", 0)
+    monkeypatch.setattr("tastespace.models.dpcml._fold_in._PARALLEL", 0)
     train, _, _ = parts
     model = DPCML(dim=8, n_interests=3, anchor=anchor, epochs=3, threads=1).fit(train)
     histories = [train.items_of(user) for user in range(12)]

@@ -21,7 +21,7 @@ from tastespace import (
     split,
 )
 from tastespace.errors import DataError, NotFittedError, ParameterError
-from tastespace.models import BPR, ItemKNN, Recommender
+from tastespace.models import Recommender
 from tastespace.recommend.rerank.reranked import Reranked
 
 
@@ -70,32 +70,6 @@ def test_editors_see_the_signature_of_the_constructor(cls):
     names = [] if cls is MostPopular else list(inspect.signature(cls.__init__).parameters)[1:]
     assert list(inspect.signature(cls).parameters) == names
     assert names == cls._parameter_names()
-
-
-@pytest.mark.parametrize(
-    ("cls", "old", "new"),
-    [
-        (CML, "candidates", "n_negatives"),
-        (DPCML, "interests", "n_interests"),
-        (DPCML, "hardest", "n_hardest"),
-        (DPCML, "min_diversity", "min_spread"),
-        (DPCML, "max_diversity", "max_spread"),
-        (DPCML, "diversity_weight", "spread_weight"),
-        (DPCML, "block", "block_size"),
-        (BPR, "optimiser", "optimizer"),
-        (BPR, "bias_regularisation", "bias_regularization"),
-        (EASE, "regularisation", "regularization"),
-        (ItemKNN, "neighbours", "n_neighbors"),
-        (ItemKNN, "normalise", "normalize"),
-    ],
-)
-def test_old_parameter_names_are_refused_with_the_new_name(cls, old, new):
-    with pytest.raises(ParameterError, match=f"^{cls.__name__} has no parameter {old}: now {new}\\.$"):
-        cls(**{old: 1})
-    with pytest.raises(ParameterError, match=f"^{cls.__name__} has no parameter {old}: now {new}\\.$"):
-        cls().set_params(**{old: 1})
-    with pytest.raises(ParameterError, match=f"^{cls.__name__} has no parameter {old}: now {new}\\.$"):
-        Reranked(cls()).set_params(**{f"model__{old}": 1})
 
 
 def test_parameters_of_a_nested_model():

@@ -191,23 +191,6 @@ def test_random_numbers_go_on_and_the_chosen_epochs_stay(fitted, old_and_new, mo
         epochs.clear()
 
 
-def test_a_model_stored_by_an_earlier_version_is_updated(fitted, old_and_new):
-    _, new = old_and_new
-    for name in ("dpcml", "bpr"):
-        model = copy.copy(fitted[name])
-        means = {key: array.mean() for key, array in model.optimizer_means_.items()}
-        for attribute in ("n_epochs_", "fit_epochs_"):
-            delattr(model, attribute)
-        if name == "bpr":
-            del model.optimizer_means_
-        else:
-            model.optimizer_means_ = means
-        assert model.as_chosen().epochs == 40
-        model.partial_fit(new)
-        assert (model.n_epochs_, model.fit_epochs_) == (48, 40)
-        assert np.isfinite(model.item_vectors_).all()
-
-
 def test_a_model_without_partial_fit_is_fitted_again(old_and_new, caplog):
     old, new = old_and_new
     with caplog.at_level(logging.INFO):

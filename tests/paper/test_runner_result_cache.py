@@ -91,20 +91,6 @@ def test_every_version_names_a_model():
     assert set(module.MODEL_VERSIONS) <= set(registry())
 
 
-def test_a_renamed_parameter_keeps_its_key(monkeypatch):
-    before = PlannedRun("town", "ease").key()
-    real = module.plain_parameters
-
-    def renamed(model):
-        found = real(model)
-        return {"l2": found.pop("regularization"), **found}
-
-    monkeypatch.setattr(module, "plain_parameters", renamed)
-    assert PlannedRun("town", "ease").key() != before
-    monkeypatch.setitem(module.RENAMED_PARAMETERS, "l2", "regularization")
-    assert PlannedRun("town", "ease").key() == before
-
-
 def test_a_parameter_that_was_added_keeps_keys_where_it_changes_nothing(monkeypatch):
     base = PlannedRun("town", "bpa+hars")
     before = base.key()

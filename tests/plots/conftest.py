@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from tests.recommend.toy_models import Given
 
 import tastespace as ts
-from tastespace.models.trained import VectorModel
 from tastespace.models.vector_space import VectorSpace
 from tastespace.plots import draw_shelves, taste_map
 
@@ -58,7 +58,7 @@ def placed():
         train = ts.Interactions.from_frame(frame, item_attributes=about, threads=1)
         vectors = np.vstack([interests, np.zeros((1, items.shape[1]))]).astype(np.float32)
         offsets = np.array([0, len(interests), len(vectors)], dtype=np.int64)
-        return VectorModel(VectorSpace(vectors, offsets, items)).fit(train)
+        return Given(VectorSpace(vectors, offsets, items)).fit(train)
 
     return make
 

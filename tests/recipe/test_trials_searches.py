@@ -57,7 +57,7 @@ def test_families_and_their_first_models(data):
 
 
 def test_the_closed_form_is_left_out_where_it_takes_too_long(data, monkeypatch):
-    monkeypatch.setattr(searches, "_EASE_LIMIT", 59)
+    monkeypatch.setattr(searches, "MOST_FOR_COMPARISON", 59)
     assert "linear, all pairs" not in [family.name for family in families(data, 0, 1)]
 
 

@@ -156,7 +156,7 @@ def test_the_order_and_repeats_of_a_history_do_not_matter(model):
 
 
 def test_threads_do_not_change_new_users(shop, monkeypatch):
-    monkeypatch.setattr("tastespace.models.dpcml.model._FOLD_IN_PARALLEL", 0)  # a second thread joins in at once
+    monkeypatch.setattr("tastespace.models.dpcml._fold_in._PARALLEL", 0)  # a second thread joins in at once
     model = DPCML(dim=8, epochs=3, threads=1).fit(shop)
     histories = shop.subset(shop.row_of_each() < 20)
     one = model.fold_in(histories).vectors().user_vectors

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tastespace import DPCML, Interactions, _native
+from tastespace.models.dpcml.kernel import kernel_data, kernel_settings, kernel_state
 from tastespace.training.n_vectors import interests_per_user
 from tastespace.training.native_trainer import OPTIMIZERS, optimizer_arrays, optimizer_state
 from tastespace.training.samplers import UNIFORM
@@ -57,9 +58,9 @@ class DpcmlKernel:
         self.vector_offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         users = self._in_region(rng.standard_normal((int(self.vector_offsets[-1]), model.dim)), "users", rng)
         items = self._in_region(rng.standard_normal((train.n_items, model.dim)), "items", rng)
-        self.settings = model._kernel_settings()
-        self.data = model._kernel_data(train, self.vector_offsets)
-        self.state = model._kernel_state(train, users, items)
+        self.settings = kernel_settings(model)
+        self.data = kernel_data(model, train, self.vector_offsets)
+        self.state = kernel_state(model, train, users, items)
 
     @property
     def arrays(self) -> dict[str, Any]:

@@ -22,7 +22,10 @@ def test_values_come_back(tmp_path):
     [
         ("model = ", "is not TOML"),
         ("dim = 3", "expected a file that tastespace tune --out has written"),
-        ('model = "ease"\n[params]\nregularisation = 3', "EASE has no parameter regularisation: now regularization"),
+        (
+            'model = "ease"\n[params]\nregularisation = 3',
+            r"EASE has no parameter 'regularisation'.*Did you mean regularization",
+        ),
         ('model = "ease"\n[params]\nregulation = 3', "Did you mean regularization?"),
         ('model = "eese"\n[params]\n', "Did you mean ease"),
         ('model = "als"\n[params]\n', "holds parameters of als, not of ease"),

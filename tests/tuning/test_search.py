@@ -228,7 +228,7 @@ def test_what_is_printed(town, capfd):
         ({"split": "tmie"}, "split='tmie': expected"),
         ({"trials": 0}, "trials=0: expected"),
         ({"minutes": -1}, "minutes=-1: expected"),
-        ({"params": {"regularisation": 1.0}}, "EASE has no parameter regularisation: now regularization"),
+        ({"params": {"regularisation": 1.0}}, r"EASE has no parameter 'regularisation'.*Did you mean regularization"),
         ({"space": {"lambda": (1, 2)}}, "EASE has no parameter 'lambda'"),
         ({"space": {"regularization": 3.0}}, r"space\['regularization'\]=3.0: expected a list"),
         ({"space": 5}, "space=5: expected names"),

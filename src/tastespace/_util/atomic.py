@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-# .NAME.HOST-PROCESS-TOKEN.partial; earlier versions wrote .NAME.partial
-_TEMPORARY = re.compile(r"\.(?P<name>.+?)(\.(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8})?\.partial")
+# .NAME.HOST-PROCESS-TOKEN.partial
+_TEMPORARY = re.compile(r"\.(?P<name>.+?)\.(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}\.partial")
 
 
 @contextlib.contextmanager
@@ -73,7 +73,7 @@ def _remove_abandoned(path: Path) -> None:
             found = _TEMPORARY.fullmatch(file.name)
             if found is None or found["name"] != path.name:
                 continue
-            if found["host"] is None or (found["host"] == _host() and not _is_alive(int(found["process"]))):
+            if found["host"] == _host() and not _is_alive(int(found["process"])):
                 file.unlink(missing_ok=True)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from numbers import Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -15,32 +14,6 @@ MOST_WHOLE = 2**31 - 1
 """The largest whole number that a parameter may be: what the kernels hold in 32 bits."""
 MOST_NUMBER = 1e30
 """The largest other number that a parameter may be: kernels compute in single precision, up to about 1e38."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def renamed_arguments(**new_names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator of a function whose arguments were renamed: an old name is an error that says the new one.
-
-    >>> @renamed_arguments(colour="color")
-    ... def paint(color): ...
-    >>> paint(colour="red")
-    Traceback (most recent call last):
-    tastespace.errors.ParameterError: paint has no argument colour: now color.
-    """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            for old, new in new_names.items():
-                if old in kwargs:
-                    raise ParameterError(f"{function.__name__} has no argument {old}: now {new}.")
-            return function(*args, **kwargs)
-
-        return checked
-
-    return decorate
 
 
 def is_whole(value: Any, least: int = 1) -> bool:

@@ -62,7 +62,6 @@ EXTRAS = {
             "sphinx>=8.1",
             "myst-parser>=4",
             "furo>=2024.8",
-            "sphinx-design>=0.6",
             "sphinx-copybutton>=0.5",
             "matplotlib>=3.8",
             "pytest>=8",
@@ -70,6 +69,7 @@ EXTRAS = {
         "the documentation site (make docs)",
     ),
     "bench": Extra(("implicit>=0.7.2", "torch>=2.2"), "the other libraries that benchmarks compare with"),
+    "check": Extra(("pytest>=8", "hypothesis>=6.100"), "the tests of the core (make check)"),
 }
 
 

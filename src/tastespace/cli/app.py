@@ -201,15 +201,6 @@ def common(
             ) from problem
 
 
-_RENAMED_FLAGS = {("demo", "--person"): "--user", ("tune", "--record"): "--journal"}
-
-
-def _refuse_old_flags(arguments: list[str]) -> None:
-    for (command, old), new in _RENAMED_FLAGS.items():
-        if arguments[:1] == [command] and any(one.partition("=")[0] == old for one in arguments):
-            raise ParameterError(f"{command} has no flag {old}: now {new}.")
-
-
 def main() -> None:
     """Run the command line; our own errors end in one message on stderr and exit code 2."""
     warnings.showwarning = _warn  # type: ignore[assignment]
@@ -227,7 +218,6 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        _refuse_old_flags(sys.argv[1:])
         with interrupts_end_task():
             app(prog_name="tastespace")  # so that completion works however the program was started
     except TastespaceError as problem:

@@ -16,6 +16,7 @@ from tastespace._util.terminal import Console
 from tastespace.data.attributes import aligned_attributes, title_column
 from tastespace.data.ids import IdMap, parse_ids, parsed
 from tastespace.data.interactions import Interactions
+from tastespace.data.reading.options import FileLayout
 from tastespace.data.reading.tables import open_file, to_polars
 from tastespace.data.reading.text_tables import read_text, shown_names
 from tastespace.errors import DataError, ParameterError, nearest
@@ -160,12 +161,12 @@ def read_attributes(path: Path, column: str, kind: str, text: TextFlags = PLAIN_
     """
     how = text.for_reader()
     delimiter, encoding = how["delimiter"], how["encoding"]
-    columns = open_file(path, delimiter, header=True, encoding=encoding).columns
+    columns = open_file(path, FileLayout(delimiter, True, encoding)).columns
     if len(columns) == 1 and delimiter is not None:
         delimiter = None
-        columns = open_file(path, header=True, encoding=encoding).columns
-    ids = [name for name in (column, kind) if name in columns][:1]
-    table = open_file(path, delimiter, header=True, ids=ids, others=columns, encoding=encoding)
+        columns = open_file(path, FileLayout(None, True, encoding)).columns
+    ids = tuple(name for name in (column, kind) if name in columns)[:1]
+    table = open_file(path, FileLayout(delimiter, True, encoding, ids=ids, others=tuple(columns)))
     return pl.DataFrame([table.read(name).alias(name) for name in columns])
 
 

@@ -30,8 +30,7 @@ from tastespace.data.reading.tables import to_polars
 from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation import cross_validate
 from tastespace.evaluation.cross_validation import Fitter
-from tastespace.models import Recommender, registry
-from tastespace.models.seeded import create_seeded
+from tastespace.models import Recommender, create_seeded, registry
 from tastespace.recipe import fit as default_recipe
 
 RECIPE = "recipe"

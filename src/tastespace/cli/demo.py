@@ -22,6 +22,7 @@ from tastespace.data.attributes import item_categories
 from tastespace.data.ids import parse_ids
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create
+from tastespace.models.linear.ease import MOST_FOR_COMPARISON
 from tastespace.recipe import RecipeReport
 from tastespace.recipe import fit as default_recipe
 
@@ -38,7 +39,6 @@ _LEGEND = (
     "category; diversity: how different the categories within a list are; coverage: share of the catalog that is "
     "recommended to at least one user. tastespace reads the items' categories, the others do not.[/]"
 )
-_EASE_LIMIT = 8_000  # users or items, whichever are fewer: above, it takes minutes
 _TRIALS = 40  # on the synthetic data: about half a minute, and the same table every time
 _BY_CATEGORY = ("MinorityRecall@20", "CategoryILD@10")
 
@@ -57,7 +57,9 @@ def demo(
     if truth is not None:
         console.print("[dim]Each user has two to four planted interests of unequal weight.[/]")
     test, known = split.per_user(data, (0.2, 0.8), seed=seed)
-    models = [entry for entry in _MODELS if entry[1] != "ease" or min(data.n_users, data.n_items) <= _EASE_LIMIT]
+    models = [
+        entry for entry in _MODELS if entry[1] != "ease" or min(data.n_users, data.n_items) <= MOST_FOR_COMPARISON
+    ]
 
     fitted: list[tuple[str, Recommender, Report]] = []
     with progress_bar("training") as bar:

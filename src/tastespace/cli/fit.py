@@ -21,8 +21,7 @@ from tastespace.cluster.model_parts import supported
 from tastespace.data import Interactions, split
 from tastespace.errors import ParameterError, require_path
 from tastespace.evaluation import Report, evaluate
-from tastespace.models import Recommender, registry
-from tastespace.models.seeded import create_seeded
+from tastespace.models import Recommender, create_seeded, registry
 from tastespace.models.trained import with_final
 from tastespace.recipe import RecipeReport, check_arguments
 from tastespace.recipe import fit as default_recipe

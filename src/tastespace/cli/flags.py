@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ from tastespace.cli.arguments import (
 )
 from tastespace.data import Interactions, datasets, synthetic
 from tastespace.data.reading.dates import seconds_of
+from tastespace.data.reading.options import COLUMNS
 from tastespace.data.reading.recbole import is_recbole
 from tastespace.data.reading.tables import named_files
 from tastespace.errors import ParameterError, require_path
@@ -35,6 +36,7 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, 
 Seed = Annotated[int, typer.Option("--seed", help="Of the split, the search and the training.")]
 Threads = Annotated[int, typer.Option("--threads", help="0 means all cores.")]
 
+_DEFAULTS = {"user": "user", "item": "item"}  # columns that are read unless others are named
 _FOR_ANY_TABLE = ("--min-user", "--min-item", "--half-life")
 
 
@@ -111,49 +113,34 @@ class TableFlags:
         if self.items_id is not None and self.items is None:
             raise ParameterError(f"--items-id {self.items_id} is the column of ids in --items: give that file.")
         text = self.text
-        user_column, item_column = text.column("--user", self.user, "user"), text.column("--item", self.item, "item")
-        assert user_column is not None
-        assert item_column is not None
-        user_key = user_column if isinstance(user_column, str) else "user"
-        return Interactions.from_files(
-            [path for file in files for path in named_files(file)],
-            user=user_column,
-            item=item_column,
-            rating=text.column("--rating", self.rating),
-            min_rating=self.min_rating,
-            weight=text.column("--weight", self.weight),
-            timestamp=text.column("--timestamp", self.timestamp),
-            min_user=self.min_user,
-            min_item=self.min_item,
-            user_attributes=None if self.users is None else read_attributes(self.users, user_key, "user", text),
-            item_attributes=None if self.items is None else read_items(self.items, item_column, self.items_id, text),
-            part=part,
-            threads=threads,
-            spill=None if spill is None else spill / "interactions",
-            memory=memory,
+        columns = {role: text.column(f"--{role}", getattr(self, role), _DEFAULTS.get(role)) for role in COLUMNS}
+        user_key = columns["user"] if isinstance(columns["user"], str) else "user"
+        options: dict[str, Any] = {
+            **columns,
+            **self._filters(),
             **text.for_reader(),
-        )
+            "user_attributes": None if self.users is None else read_attributes(self.users, user_key, "user", text),
+            "item_attributes": None
+            if self.items is None
+            else read_items(self.items, columns["item"], self.items_id, text),
+            "spill": None if spill is None else spill / "interactions",
+        }
+        paths = [path for file in files for path in named_files(file)]
+        return Interactions.from_files(paths, **options, part=part, threads=threads, memory=memory)
+
+    def _filters(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("min_rating", "min_user", "min_item")}
 
     def _load_recbole(self, name: str, threads: int, part: bool, spill: Path | None) -> Interactions:
-        columns = {"--user", "--item", "--rating", "--min-rating", "--weight", "--timestamp", *_FOR_ANY_TABLE}
+        allowed = {f"--{role}" for role in COLUMNS} | {"--min-rating", *_FOR_ANY_TABLE}
         for flag in (*self.given(), *([] if spill is None else ["--spill"])):
-            if flag not in columns:
+            if flag not in allowed:
                 raise ParameterError(
                     f"{flag} with {name}: atomic files of RecBole say themselves what they hold. Leave one of them out."
                 )
-        return Interactions.from_recbole(
-            name,
-            user=self.user or "user_id",
-            item=self.item or "item_id",
-            rating=self.rating,
-            min_rating=self.min_rating,
-            weight=self.weight,
-            timestamp=self.timestamp,
-            min_user=self.min_user,
-            min_item=self.min_item,
-            part=part,
-            threads=threads,
-        )
+        columns = {role: getattr(self, role) for role in COLUMNS if getattr(self, role) is not None}
+        options: dict[str, Any] = {**columns, **self._filters()}
+        return Interactions.from_recbole(name, **options, part=part, threads=threads)
 
     def with_half_life(self, data: Interactions) -> Interactions:
         """The interactions with weights by age, where `--half-life` is given."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +21,16 @@ from tastespace.cluster.partitions import fingerprint_of, gathered_rows, ingest,
 from tastespace.cluster.run import ClusterRun, RoundCosts, new_run
 from tastespace.cluster.storage import Storage
 from tastespace.data.interactions import Interactions
+from tastespace.data.reading.options import IdArguments, ReadOptions
 from tastespace.data.reading.tables import named_files
 from tastespace.errors import InterruptedRunError, ParameterError
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml.model import DPCML
 from tastespace.models.dpcml.start import rows_of_users
 from tastespace.training.loop import Arrays, Callback
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,9 @@ def fit_files(
     files: str | Path | Sequence[str | Path],
     cluster: Any,
     *,
-    user: str = "user",
-    item: str = "item",
-    min_user: int = 1,
-    min_item: int = 1,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
+    **columns: Unpack[IdArguments],
 ) -> list[RoundCosts]:
     """Train ``model`` on the interactions of Parquet files, which workers read: a task for each file.
 
@@ -124,19 +125,20 @@ def fit_files(
         model: DPCML, CML or BPR; it is fitted afterwards.
         files: A pattern, a folder or a list of Parquet files, which the workers reach.
         cluster: As in `fit`.
-        user, item: Names of the id columns; ids are whole numbers or text.
-        min_user, min_item: Drop users and items with fewer interactions, as in `Interactions.from_frame`.
         progress: Show a progress bar: by default only where standard error is a terminal.
         callbacks: Called after every epoch.
+        **columns: ``user``, ``item``, ``min_user`` and ``min_item``, as in `Interactions.from_frame`; ids are whole
+            numbers or text.
 
     Returns:
-        What the rounds cost.
+        Costs of the rounds.
     """
     options = as_options(cluster)
     chosen = supported(model)
     given = [files] if isinstance(files, (str, Path)) else files
     paths = [path for one in given for path in named_files(one)]
-    columns = {"user": user, "item": item, "min_user": min_user, "min_item": min_item}
+    wanted = ReadOptions.of("fit_files", IdArguments, columns)
+    named = {name: getattr(wanted, name) for name in IdArguments.__annotations__}
     executor = open_executor(options.cluster)
     try:
         with _storage_of(options, executor) as storage:
@@ -147,23 +149,20 @@ def fit_files(
                 rounds_per_epoch=_rounds(options, chosen),
                 compress=options.compress,
                 item_shards=options.item_shards,
-                data={"files": fingerprint_of(paths, columns)},
+                data={"files": fingerprint_of(paths, named)},
                 write=lambda: ingest(
                     executor,
                     storage,
                     paths,
                     options.partitions,
-                    user=user,
-                    item=item,
-                    min_user=min_user,
-                    min_item=min_item,
+                    **named,
                 ),
             )
             run = ClusterRun(storage, executor, model.threads)
             run.train(callbacks, progress)
             train = gathered_rows(storage, options.partitions)
             take_result(chosen, run, train)
-            model.train_, model.valid_, model.diagnostics_ = train, None, []
+            model.train_, model.valid_ = train, None
             return run.costs
     finally:
         if executor is not options.cluster:
@@ -218,7 +217,7 @@ def take_result(model: DPCML | BPR, run: ClusterRun, train: Interactions) -> Non
     if isinstance(model, DPCML):
         model.skipped_positives_ = int(train.user_counts[train.user_counts == train.n_items].sum())
         model._keep_anchors(None, None)
-    model.history_, model.best_epoch_, model.stopped_ = now.history, epoch, now.stopped
+    model.history_, model.best_epoch_, model.stopped_, model.diagnostics_ = now.history, epoch, now.stopped, []
     model.fit_epochs_, model.n_epochs_ = epoch, len(now.history)
 
 

@@ -15,6 +15,8 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models import registry
 from tastespace.models.bpr import BPR
+from tastespace.models.dpcml.kernel import kernel_data, kernel_settings, kernel_state, random_vectors
+from tastespace.models.dpcml.kernel import vector_offsets as rows_of_vectors
 from tastespace.models.dpcml.model import DPCML
 from tastespace.training.loop import Arrays
 from tastespace.training.n_vectors import interests_per_user
@@ -95,10 +97,10 @@ def part_trainer(
     other.n_negatives_ = other._negatives_for(train.n_items)
     offsets = vector_offsets(model, train)
     assert offsets is not None
-    vectors, _ = other._random_vectors(int(offsets[-1]), 0)
-    state = other._kernel_state(train, vectors, np.zeros((train.n_items, model.dim), np.float32))
-    data = other._kernel_data(train, offsets, cast(Interactions, whole))
-    return DpcmlTrainer(train, data, state, other._kernel_settings(), run)
+    vectors, _ = random_vectors(other, int(offsets[-1]), 0)
+    state = kernel_state(other, train, vectors, np.zeros((train.n_items, model.dim), np.float32))
+    data = kernel_data(other, train, offsets, cast(Interactions, whole))
+    return DpcmlTrainer(train, data, state, kernel_settings(other), run)
 
 
 def touched_rows(
@@ -140,7 +142,7 @@ def shared_start(model: DPCML | BPR, n_items: int) -> Arrays:
             "bias": np.zeros(n_items, np.float32),
         }
     else:
-        values = {"items": model._random_vectors(0, n_items)[1]}
+        values = {"items": random_vectors(model, 0, n_items)[1]}
     found = dict(values)
     for name, prefix in (("items", "item"), ("bias", "bias")):
         if name in values:
@@ -165,14 +167,14 @@ def vector_offsets(model: DPCML | BPR, train: Interactions) -> NDArray[np.int64]
     """Which rows of the user vectors belong to which user; None: one each."""
     if isinstance(model, BPR):
         return None
-    return model._vector_offsets(interests_per_user(train.user_counts, *model._interest_rule()))
+    return rows_of_vectors(interests_per_user(train.user_counts, *model._interest_rule()))
 
 
 def projected(model: DPCML | BPR, side: str, rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Vectors of a side, "users" or "items", where the model's vectors must lie; changed in place."""
     if isinstance(model, BPR):
         return rows
-    settings = model._kernel_settings()
+    settings = kernel_settings(model)
     return project(rows, settings.user_region if side == "users" else settings.item_region, model.radius)
 
 

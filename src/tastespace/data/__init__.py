@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from tastespace.data import split, synthetic
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Cleaning, Interactions
+from tastespace.data.reading.options import ReadOptions
 
 if TYPE_CHECKING:
     from tastespace.data import datasets
 
-__all__ = ["Cleaning", "IdMap", "Interactions", "datasets", "split", "synthetic"]
+__all__ = ["Cleaning", "IdMap", "Interactions", "ReadOptions", "datasets", "split", "synthetic"]
 
 
 if not TYPE_CHECKING:

@@ -14,7 +14,6 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tastespace._util.checks import renamed_arguments
 from tastespace.data._checks import require_consistent
 from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.reading.tables import from_polars
@@ -22,8 +21,10 @@ from tastespace.errors import DataError
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+    from typing_extensions import Unpack
 
     from tastespace.data.reading.dates import Duration
+    from tastespace.data.reading.options import FileArguments, FrameArguments
 
 
 @dataclass(frozen=True)
@@ -100,269 +101,85 @@ class Interactions:
     # ---- building ---------------------------------------------------------------------------------------
 
     @classmethod
-    @renamed_arguments(catalogue="catalog")
-    def from_frame(
-        cls,
-        frame: IntoFrame,
-        *,
-        user: str = "user",
-        item: str = "item",
-        rating: str | None = None,
-        min_rating: float | None = None,
-        weight: str | None = None,
-        timestamp: str | None = None,
-        min_user: int = 1,
-        min_item: int = 1,
-        core: bool = False,
-        duplicates: str = "sum",
-        catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
-        item_attributes: IntoFrame | None = None,
-        user_attributes: IntoFrame | None = None,
-        date_format: str | None = None,
-        part: bool = False,
-        threads: int = 0,
-    ) -> Interactions:
+    def from_frame(cls, frame: IntoFrame, **options: Unpack[FrameArguments]) -> Interactions:
         """Build from a pandas, polars, pyarrow or any other frame that narwhals supports.
 
         Args:
             frame: One row per event.
-            user, item: Names of the id columns. Ids may be whole numbers, strings, dates, ... and come back
-                as they went in.
-            rating, min_rating: Column of ratings, which only selects rows: those with at least ``min_rating``
-                are kept. The ratings themselves are not: for that name the column in ``weight``, too.
-            weight: Column of finite numbers that say how strong an interaction is (play counts, hours, ...);
-                may be the column of ratings. Models that can use weights do, the others refuse them
-                (`without_weights`).
-            timestamp: Column of times (numbers, dates or dates as text) for `split.by_time` and
-                `split.leave_k_out`; models do not see it. Of a repeated pair the latest time is kept.
-            min_user, min_item: Drop users and items with fewer interactions: users first, then items, once;
-                with ``core=True`` again and again until both hold for all (the k-core).
-            duplicates: A pair of user and item in several rows is one interaction. Its weight is their
-                ``"sum"``, the ``"last"`` (by time, else by row) or the ``"max"``; ``"error"`` refuses repeats.
-                Without ``weight`` the first three mean the same: the pair counts once.
-            catalog: Item ids that exist even where no user has them; with it, no item is dropped
-                from the id map. Items outside it are an error.
-            item_attributes, user_attributes: Frames with the id in column ``item`` (``user``) or in a column
-                named as in ``frame``, and any other columns (title, genres, ...).
-            date_format: How dates as text are written, such as ``"%m/%d/%Y"``; recognized unless given. Dates such as
-                01/02/2024, which can be read in two ways, are taken as day/month/year with a warning.
-            part: The table is a part of larger data, such as an update or held-out interactions: one user or item is
-                enough, otherwise two are needed.
-            threads: 0 means all cores.
+            **options: Columns (``user``, ``item``, ``rating``, ``weight``, ``timestamp``), filters (``min_rating``,
+                ``min_user``, ``min_item``, ``core``), ``duplicates``, ``catalog``, attributes (``item_attributes``,
+                ``user_attributes``), ``date_format``, ``part`` and ``threads``: see `tastespace.data.ReadOptions`.
 
         >>> import polars as pl
         >>> plays = pl.DataFrame({"who": ["ann", "ann", "bob"], "song": ["a", "a", "b"], "n": [2, 3, 1]})
         >>> Interactions.from_frame(plays, user="who", item="song", weight="n").weights.tolist()
         [5.0, 1.0]
         """
-        from tastespace.data.reading.build import BuildOptions, build
+        from tastespace.data.reading.build import build
+        from tastespace.data.reading.options import FrameArguments, ReadOptions
         from tastespace.data.reading.tables import FrameTable
 
-        options = BuildOptions(
-            user,
-            item,
-            rating,
-            min_rating,
-            weight,
-            timestamp,
-            min_user,
-            min_item,
-            core,
-            duplicates,
-            threads,
-            date_format,
-            part,
-        )
-        return build(FrameTable(frame), options, catalog, item_attributes, user_attributes)
+        wanted = ReadOptions.of("from_frame", FrameArguments, options)
+        return build(FrameTable(frame), wanted)
 
     @classmethod
-    @renamed_arguments(catalogue="catalog")
-    def from_file(
-        cls,
-        path: str | Path,
-        *,
-        user: str | int = "user",
-        item: str | int = "item",
-        rating: str | int | None = None,
-        min_rating: float | None = None,
-        weight: str | int | None = None,
-        timestamp: str | int | None = None,
-        min_user: int = 1,
-        min_item: int = 1,
-        core: bool = False,
-        duplicates: str = "sum",
-        catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
-        item_attributes: IntoFrame | None = None,
-        user_attributes: IntoFrame | None = None,
-        delimiter: str | None = None,
-        header: bool | None = None,
-        encoding: str | None = None,
-        date_format: str | None = None,
-        part: bool = False,
-        threads: int = 0,
-        spill: str | Path | None = None,
-        memory: int | str = "1GB",
-    ) -> Interactions:
-        """Build from a Parquet, CSV, TSV or JSON lines file; arguments as in `from_frame`.
+    def from_file(cls, path: str | Path, **options: Unpack[FileArguments]) -> Interactions:
+        """Build from a Parquet, CSV, TSV or JSON lines file.
 
         ``path`` names one file: ``clicks[1].csv`` is that file, not a pattern (`from_files` takes patterns). Parquet is
-        read one column at a time. For text, ``delimiter`` and ``header`` are recognized unless given; a file without a
-        header has the columns ``column_1``, ``column_2``, ..., which may be given by their numbers (``user=1``). Text
-        is read as UTF-8, UTF-16 and UTF-32 are recognized; name others in ``encoding``, such as ``"cp1252"``. Ids in
-        text become whole numbers only where that loses nothing (007 stays text). JSON lines (.jsonl, .ndjson, .json)
-        hold an object in each line; their values have the types that they have there. Text and JSON lines may be packed
-        with gzip.
+        read one column at a time. For text, delimiter and header are recognized unless given; a file without a header
+        has the columns ``column_1``, ``column_2``, ..., which may be given by their numbers (``user=1``). Ids in text
+        become whole numbers only where that loses nothing (007 stays text). JSON lines (.jsonl, .ndjson, .json) hold an
+        object in each line; their values have the types that they have there. Text and JSON lines may be packed with
+        gzip.
 
         A folder stands for the Parquet files in it and below it, in the order of their names; in a partitioned folder
         (``day=2024-12-31/0.parquet``) what the names of subfolders say are columns too.
 
         Args:
-            spill: A folder of its own in which the table is built, for tables larger than memory. Rows are sorted in
-                passes that hold a part of them, and the arrays are mapped files; the result is the same. Only ids stay
-                in memory. `tastespace.data.out_of_core.files.open_spilled` opens the folder again.
-            memory: With ``spill``, what the passes may take besides the ids: bytes, or text such as ``"500MB"``. A text
-                file or one of JSON lines is parsed as a whole, so that a large one is better written as Parquet.
+            path: The file or folder.
+            **options: As in `from_frame`; also ``delimiter``, ``header`` and ``encoding`` of text files, and ``spill``
+                and ``memory`` for tables larger than memory: see `tastespace.data.ReadOptions`.
         """
+        from tastespace.data.reading.build import read_files
+        from tastespace.data.reading.options import FileArguments, ReadOptions
         from tastespace.data.reading.tables import files_of
 
-        return cls.from_files(
-            files_of(path),
-            user=user,
-            item=item,
-            rating=rating,
-            min_rating=min_rating,
-            weight=weight,
-            timestamp=timestamp,
-            min_user=min_user,
-            min_item=min_item,
-            core=core,
-            duplicates=duplicates,
-            catalog=catalog,
-            item_attributes=item_attributes,
-            user_attributes=user_attributes,
-            delimiter=delimiter,
-            header=header,
-            encoding=encoding,
-            date_format=date_format,
-            part=part,
-            threads=threads,
-            spill=spill,
-            memory=memory,
-        )
+        return read_files(files_of(path), ReadOptions.of("from_file", FileArguments, options))
 
     @classmethod
-    def from_files(
-        cls,
-        pattern: str | Path | Sequence[str | Path],
-        *,
-        user: str | int = "user",
-        item: str | int = "item",
-        rating: str | int | None = None,
-        min_rating: float | None = None,
-        weight: str | int | None = None,
-        timestamp: str | int | None = None,
-        min_user: int = 1,
-        min_item: int = 1,
-        core: bool = False,
-        duplicates: str = "sum",
-        catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None,
-        item_attributes: IntoFrame | None = None,
-        user_attributes: IntoFrame | None = None,
-        delimiter: str | None = None,
-        header: bool | None = None,
-        encoding: str | None = None,
-        date_format: str | None = None,
-        part: bool = False,
-        threads: int = 0,
-        spill: str | Path | None = None,
-        memory: int | str = "1GB",
-    ) -> Interactions:
-        """Build from several files, one after the other; arguments as in `from_file`.
+    def from_files(cls, pattern: str | Path | Sequence[str | Path], **options: Unpack[FileArguments]) -> Interactions:
+        """Build from several files, one after the other.
 
         Args:
             pattern: A pattern such as ``"clicks/2024-*.parquet"``, whose matches are read in the order of their names
                 (``**`` goes through subfolders); or a list of files, whose names are no patterns.
+            **options: As in `from_file`.
         """
-        from tastespace.data.reading.build import BuildOptions, build
-        from tastespace.data.reading.tables import column_name, matching_files, open_files
+        from tastespace.data.reading.build import read_files
+        from tastespace.data.reading.options import FileArguments, ReadOptions
+        from tastespace.data.reading.tables import matching_files
 
-        named = {"user": user, "item": item, "rating": rating, "weight": weight, "timestamp": timestamp}
-        columns: dict[str, Any] = {role: column_name(column) for role, column in named.items()}
-        options = BuildOptions(
-            **columns,
-            min_rating=min_rating,
-            min_user=min_user,
-            min_item=min_item,
-            core=core,
-            duplicates=duplicates,
-            threads=threads,
-            date_format=date_format,
-            part=part,
-        )
-        others = [columns[role] for role in ("rating", "weight", "timestamp") if columns[role] is not None]
-        # A column of times may be that of ratings or weights, which are numbers.
-        dates = {columns["timestamp"]} - {columns["rating"], columns["weight"], None}
-        paths = matching_files(pattern) if isinstance(pattern, (str, Path)) else pattern
-        ids = (columns["user"], columns["item"])
-        reading: dict[str, Any] = {
-            "delimiter": delimiter,
-            "header": header,
-            "ids": ids,
-            "others": others,
-            "encoding": encoding,
-            "dates": sorted(dates, key=str),
-        }
-        if spill is None:
-            return build(open_files(paths, **reading), options, catalog, item_attributes, user_attributes)
-        from tastespace.data.out_of_core.build import build_spilled
-        from tastespace.data.out_of_core.chunks import FileChunks
-
-        files = FileChunks(paths, columns, **reading)
-        return build_spilled(files, options, spill, memory, catalog, item_attributes, user_attributes)
+        wanted = ReadOptions.of("from_files", FileArguments, options)
+        return read_files(matching_files(pattern) if isinstance(pattern, (str, Path)) else pattern, wanted)
 
     @classmethod
-    def from_recbole(
-        cls,
-        path: str | Path,
-        *,
-        user: str = "user_id",
-        item: str = "item_id",
-        rating: str | None = None,
-        min_rating: float | None = None,
-        weight: str | None = None,
-        timestamp: str | None = None,
-        min_user: int = 1,
-        min_item: int = 1,
-        core: bool = False,
-        duplicates: str = "sum",
-        part: bool = False,
-        threads: int = 0,
-    ) -> Interactions:
+    def from_recbole(cls, path: str | Path, **options: Unpack[FrameArguments]) -> Interactions:
         """Build from atomic files of RecBole: an ``.inter`` file, or a folder with one.
 
-        ``.item`` and ``.user`` files of the same name beside it become attributes. A field ``timestamp`` is read unless
-        another is named; other arguments as in `from_frame`. Ids become whole numbers where all are.
+        ``.item`` and ``.user`` files of the same name beside it become attributes, unless others are given. The fields
+        ``user_id``, ``item_id`` and, where there is one, ``timestamp`` are read unless others are named. Ids become
+        whole numbers where all are.
+
+        Args:
+            path: The file or folder.
+            **options: As in `from_frame`.
         """
         from tastespace.data.reading.recbole import read_recbole
 
-        return read_recbole(
-            path,
-            user=user,
-            item=item,
-            rating=rating,
-            min_rating=min_rating,
-            weight=weight,
-            timestamp=timestamp,
-            min_user=min_user,
-            min_item=min_item,
-            core=core,
-            duplicates=duplicates,
-            part=part,
-            threads=threads,
-        )
+        return read_recbole(path, options)
 
     @classmethod
-    @renamed_arguments(keep_weights="weight")
     def from_scipy(
         cls,
         matrix: sp.sparray | sp.spmatrix,

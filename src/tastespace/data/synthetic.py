@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace._util import threads
-from tastespace._util.checks import renamed_arguments, require_whole
+from tastespace._util.checks import require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
@@ -53,7 +53,6 @@ class SyntheticData:
         }
 
 
-@renamed_arguments(interests="n_interests")
 def multi_interest(
     n_users: int = 1_000,
     n_items: int = 600,

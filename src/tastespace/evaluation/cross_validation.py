@@ -32,9 +32,8 @@ from tastespace.evaluation.metrics import METRICS, columns_for
 from tastespace.evaluation.protocols import FULL
 from tastespace.evaluation.report import Report
 from tastespace.evaluation.significance import holm, paired_t_test
-from tastespace.models import Blend, Recommender, name_of
+from tastespace.models import Blend, Recommender, create_seeded, name_of
 from tastespace.models.base import TrainingData, as_interactions
-from tastespace.models.seeded import create_seeded
 from tastespace.models.trained import TrainedRecommender
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace._util.checks import renamed_arguments
 from tastespace.data.attributes import item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
@@ -20,7 +19,6 @@ _BLOCK = 4_000_000
 _DENSE_CATEGORIES, _DENSE_ENTRIES = 256, 16_000_000
 
 
-@renamed_arguments(attribute="categories")
 def preference_diversity(
     data: Interactions, categories: str | None = None, *, missing: Literal["disjoint", "ignore"] = "disjoint"
 ) -> NDArray[np.float64]:

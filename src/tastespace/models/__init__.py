@@ -98,6 +98,7 @@ __all__ = [
     "Recommender",
     "VectorSpace",
     "create",
+    "create_seeded",
     "is_registered",
     "name_of",
     "registry",
@@ -154,6 +155,23 @@ def create(name: str, **parameters: Any) -> Recommender:
     if name not in _MODELS:
         raise ParameterError(f"no model {name!r}; there are {', '.join(_MODELS)}.{nearest(name, _MODELS)}")
     return _load(name)(**parameters)
+
+
+def create_seeded(name: str, seed: int = 0, threads: int = 0, /, **parameters: Any) -> Recommender:
+    """As `create`, with ``seed`` and ``threads`` for the model and the members of a blend, where they have these.
+
+    ``parameters`` take precedence over both.
+
+    >>> create_seeded("blend:cml+ease", 7, cml__dim=8).members
+    [CML(seed=7, dim=8), EASE()]
+    """
+    common = {
+        known: value
+        for known in create(name).get_params()
+        for end, value in (("seed", seed), ("threads", threads))
+        if known == end or known.endswith(f"__{end}")
+    }
+    return create(name, **{**common, **parameters})
 
 
 def name_of(cls: type[Recommender]) -> str:

@@ -6,7 +6,7 @@ import copy
 import inspect
 import logging
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -20,6 +20,7 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import concat
+from tastespace.data.reading.options import TableArguments, require_arguments
 from tastespace.errors import (
     DataError,
     NotFittedError,
@@ -28,7 +29,6 @@ from tastespace.errors import (
     nearest,
 )
 from tastespace.models._fit_memory import require_memory_to_fit
-from tastespace.models._parameter_names import require_known
 from tastespace.models.inference import InferenceMixin
 from tastespace.models.stored_values import Declared
 from tastespace.models.vector_space import VectorSpace
@@ -117,6 +117,15 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         >>> EASE().fit(frame).recommend("bob", k=1)["item"].to_list()
         ['jam']
         """
+        return self._fit_to(train, valid, progress)
+
+    def _fit_to(
+        self: Self, train: TrainingData, valid: TrainingData | None, progress: bool | None, **arguments: Any
+    ) -> Self:
+        """Check the data, call `_fit` with it, and set `train_` and `valid_`; ``arguments`` are further ones of `_fit`.
+
+        A subclass whose `fit` takes more arguments passes them here by name.
+        """
         self._check()  # attributes may have been set since the model was made
         data, held_out = _as_interactions(train, valid)
         if data.n_interactions == 0:
@@ -131,12 +140,10 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         try:
             if self._fits_in_one_call:
                 learned = copy.copy(self)  # after Ctrl-C its thread goes on for a while
-                interruptible(lambda: learned._fit(data, held_out, progress))
+                interruptible(lambda: learned._fit(data, held_out, progress, **arguments))
                 self.__dict__ = learned.__dict__
-            elif self._cluster is not None:
-                self._fit_on_cluster(data, held_out, progress)
             else:
-                self._fit(data, held_out, progress)
+                self._fit(data, held_out, progress, **arguments)
         except MemoryError as problem:
             raise TrainingError(
                 f"{self!r} needs more memory for {data!r} than there is ({available_gb():.3g} GB are free): lower the "
@@ -147,7 +154,11 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         self._mapped_files = ()
         self._kept_lists = self._kept_space = None  # they hold the vectors of an earlier fit
         self.train_, self.valid_ = data, held_out
+        self._after_fit()
         return self
+
+    def _after_fit(self) -> None:
+        """Look at the fitted model; called at the end of `fit`."""
 
     def _drop_profiles(self) -> None:
         """Forget all profiles: interests that are learned anew have other numbers."""
@@ -282,15 +293,28 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     if not TYPE_CHECKING:  # type checkers and editors read the signature of __init__
 
         def __new__(cls, *args: Any, **parameters: Any) -> Any:
-            """Refuse unknown keyword arguments with an error that names the nearest or the new name."""
+            """Refuse unknown keyword arguments with an error that names the nearest one."""
             if parameters:
-                require_known(cls.__name__, parameters, cls._parameter_names(), cls._fixed_parameters)
+                cls._require_parameters(parameters)
             return super().__new__(cls)
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
         parameters = inspect.signature(cls).parameters.values()
         return [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+    @classmethod
+    def _require_parameters(cls, given: Iterable[str]) -> None:
+        """Raise unless every given name is one of the parameters; the message names the nearest one."""
+        known = cls._parameter_names()
+        for name in given:
+            if name in cls._fixed_parameters and name not in known:
+                raise ParameterError(f"{cls.__name__} has no parameter {name!r}: {cls._fixed_parameters[name]}")
+            if name not in known:
+                raise ParameterError(
+                    f"{cls.__name__} has no parameter {name!r}; it has {', '.join(known) or 'none'}."
+                    + nearest(name, known)
+                )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters and their values.
@@ -319,7 +343,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
                 nested.setdefault(outer, {})[inner] = value
             else:
                 own[name] = value
-        require_known(type(self).__name__, [*own, *nested], self._parameter_names(), self._fixed_parameters)
+        self._require_parameters([*own, *nested])
         for name, inner_values in nested.items():
             value = own.get(name, getattr(self, name))
             if not isinstance(value, Recommender):
@@ -451,26 +475,21 @@ def _with_ids(data: Interactions, users: IdMap, items: IdMap) -> Interactions:
     return replace(data, users=users, items=items, offsets=offsets, indices=indices)
 
 
-def interactions_from(function: str, data: Any, user: str, item: str, columns: dict[str, Any]) -> Interactions:
-    """``data`` as `Interactions`; ``columns`` are further arguments of `Interactions.from_frame`, for a frame only.
+def interactions_from(function: str, data: Any, options: TableArguments) -> Interactions:
+    """Return ``data`` as `Interactions`; ``options`` are those of `Interactions.from_frame`, for a frame only.
 
     ``function`` is the name of the function that was called, for messages.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"who": ["ann", "bob"], "what": ["tea", "jam"]})
-    >>> interactions_from("fit", frame, "who", "what", {}).n_users
+    >>> interactions_from("fit", frame, {"user": "who", "item": "what"}).n_users
     2
     """
     kind = "Interactions" if isinstance(data, Interactions) else "a sparse matrix" if is_sparse(data) else None
     if kind is None:
-        known = list(inspect.signature(Interactions.from_frame).parameters)[1:]
-        for name in columns:
-            if name not in known:
-                raise ParameterError(
-                    f"{function} has no argument {name!r}; of a frame it takes {', '.join(known)}."
-                    + nearest(name, known)
-                )
-        return Interactions.from_frame(data, user=user, item=item, **columns)
-    for name in [name for name, given in (("user", user), ("item", item)) if given != name] + list(columns):
-        raise ParameterError(f"{name}= is for a frame, but data is {kind} already. Leave it out.")
+        require_arguments(function, TableArguments, options, takes="of a frame it takes")
+        return Interactions.from_frame(data, **options)
+    for name, given in options.items():
+        if name not in ("user", "item") or given != name:
+            raise ParameterError(f"{name}= is for a frame, but data is {kind} already. Leave it out.")
     return as_interactions(data)

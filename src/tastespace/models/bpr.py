@@ -33,7 +33,7 @@ from tastespace.models.updating import (
     update_epochs,
 )
 from tastespace.models.vector_space import VectorSpace
-from tastespace.training.loop import Arrays, Callback
+from tastespace.training.loop import Callback
 from tastespace.training.native_trainer import (
     OPTIMIZERS,
     SCHEDULES,
@@ -87,13 +87,23 @@ class BPR(PartitionTrained):
     average: int = 10
     """Window, in epochs, of the running mean that becomes the model; 1: no averaging."""
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        progress: bool | None,
+        callbacks: Sequence[Callback] = (),
+        cluster: Any = None,
+    ) -> None:
         self._check()
+        if cluster is not None:
+            self._fit_on_cluster(train, valid, cluster, progress, callbacks)
+            return
         random = np.random.default_rng(self.seed)
         users = self._random_vectors(random, train.n_users, self.spill)
         items = self._random_vectors(random, train.n_items)
         bias = np.zeros(len(items), dtype=np.float32)
-        self._train(train, valid, progress, self._kernel_state(users, items, bias, self.spill))
+        self._train(train, valid, progress, callbacks, self._kernel_state(users, items, bias, self.spill))
 
     def partial_fit(
         self,
@@ -127,9 +137,8 @@ class BPR(PartitionTrained):
         if found is None:
             return self
         state = self._starting_state(found)
-        self._callbacks = tuple(callbacks)
-        update = Update(UpdateVisits(found, n_old, self.seed), update_epochs(self._fit_epochs(), epochs))
-        self._train(train, valid, progress, state, update)
+        update = Update(UpdateVisits(found, n_old, self.seed), update_epochs(self.fit_epochs_, epochs))
+        self._train(train, valid, progress, callbacks, state, update)
         self.train_, self.valid_ = train, valid
         return self
 
@@ -150,7 +159,7 @@ class BPR(PartitionTrained):
             there.item_vectors_, there.item_bias_ = items, bias
             users[new_users] = there._fold_in(histories_of(data, new_users)).user_vectors_
         state = self._kernel_state(users, items, bias)
-        means = getattr(self, "optimizer_means_", {})
+        means = self.optimizer_means_
         for side, optimizer, rows in (
             ("user", state.user_optimizer, found.learned_users),
             ("item", state.item_optimizer, found.learned_items),
@@ -170,6 +179,7 @@ class BPR(PartitionTrained):
         train: Interactions,
         valid: Interactions | None,
         progress: bool | None,
+        callbacks: Sequence[Callback],
         state: _native.BprState,
         update: Update | None = None,
     ) -> None:
@@ -179,7 +189,7 @@ class BPR(PartitionTrained):
             self.average,
             self.seed,
             resolve_threads(self.threads),
-            0 if update is None else self._n_epochs(),
+            0 if update is None else self.n_epochs_,
             None if update is None else update.visits,
             self.users_at_once,
             self.spill,
@@ -189,10 +199,17 @@ class BPR(PartitionTrained):
             BprTrainer(train, data, state, self._kernel_settings(), run),
             train,
             valid,
-            validate=self._validator(train, valid, _space),
+            validate=self._validator(
+                train,
+                valid,
+                lambda now: self._snapshot(
+                    train, user_vectors_=now["users"], item_vectors_=now["items"], item_bias_=now["bias"]
+                ),
+            ),
             initial=(state.user_vectors, state.item_vectors),
             n_positives=train.n_interactions if update is None else len(update.visits),
             progress=progress,
+            callbacks=callbacks,
             update_epochs=None if update is None else update.epochs,
         )
         self.user_vectors_, self.item_vectors_, self.item_bias_ = result["users"], result["items"], result["bias"]
@@ -248,7 +265,7 @@ class BPR(PartitionTrained):
         """The learned vectors and biases."""
         if not hasattr(self, "item_vectors_"):
             self.require_fitted()
-        return _space({"users": self.user_vectors_, "items": self.item_vectors_, "bias": self.item_bias_})
+        return VectorSpace.single(self.user_vectors_, self.item_vectors_, "dot", self.item_bias_)
 
     def _fold_in(self, histories: Interactions) -> BPR:
         """Vectors of new users, learned with the model's own loss and the items fixed."""
@@ -276,7 +293,3 @@ class BPR(PartitionTrained):
             threads=resolve_threads(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1,
         )
         return model
-
-
-def _space(result: Arrays) -> VectorSpace:
-    return VectorSpace.single(result["users"], result["items"], "dot", result["bias"])

@@ -113,18 +113,23 @@ class ContentKNN(Recommender):
         item_features: Any = None,
     ) -> ContentKNN:
         """Encode the content; features as in `tastespace.models.dropoutnet.training.DropoutNet.fit`."""
-        self._given = {"user": user_features, "item": item_features}
-        return super().fit(train, valid, progress)
+        return self._fit_to(train, valid, progress, features={"user": user_features, "item": item_features})
 
     def _check(self) -> None:
         super()._check()
         for name in ("n_neighbors", "min_count", "max_vocabulary"):
             require_whole(name, getattr(self, name))
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        progress: bool | None,
+        features: Mapping[str, Any] | None = None,
+    ) -> None:
         self.encoders_, self.feature_weights_, self.contents_ = {}, {}, {}
-        for side, given in vars(self).pop("_given").items():
-            content = content_for(train, side, given)
+        for side in ("user", "item"):
+            content = content_for(train, side, (features or {}).get(side))
             self.encoders_[side] = encoder_for(
                 content, side, getattr(self, f"{side}_columns"), self.min_count, self.max_vocabulary
             )

@@ -70,14 +70,18 @@ class InferenceMixin:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_kept_lists", "_kept_space")}
 
-    _cluster: Any = None
-    _callbacks: Sequence[Any] = ()
-
-    def _fit_on_cluster(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        """`fit` on the cluster that it was given."""
+    def _fit_on_cluster(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        cluster: Any,
+        progress: bool | None,
+        callbacks: Sequence[Any],
+    ) -> None:
+        """Train on partitions of the users, see `tastespace.cluster.fit_on_cluster`."""
         from tastespace.cluster.fit import fit_on_cluster
 
-        fit_on_cluster(self, train, valid, self._cluster, progress, self._callbacks)
+        fit_on_cluster(self, train, valid, cluster, progress, callbacks)
 
     @property
     def supports_fold_in(self) -> bool:

@@ -226,7 +226,6 @@ class Models:
 
 
 WHOLE = Plain((int,), least=0)
-OPTIONAL_WHOLE = Plain((int,), least=0, optional=True)
 REAL = Plain((int, float))
 TEXT = Plain((str,))
 TRUTH = Plain((bool,))
@@ -244,8 +243,8 @@ class Unchecked:
 
 HISTORY = Listed(Named(Unchecked()))
 """One row per epoch."""
-DIAGNOSTICS = Listed(Named(Unchecked()), optional=True)
-"""What went wrong in training; models stored by earlier versions have none."""
+DIAGNOSTICS = Listed(Named(Unchecked()))
+"""Problems found in training."""
 
 
 def optimizer_means_of(user_rows: Size) -> Named:

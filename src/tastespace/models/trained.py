@@ -6,6 +6,7 @@ import copy
 import logging
 import math
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,12 +22,10 @@ from tastespace.models.popular import MostPopular
 from tastespace.models.stored_values import (
     DIAGNOSTICS,
     HISTORY,
-    OPTIONAL_WHOLE,
     TEXT,
     WHOLE,
     Declared,
 )
-from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import (
     Arrays,
     Callback,
@@ -127,7 +126,6 @@ _NOT_IN_CHECKPOINT_IDENTITY = (
 class TrainedRecommender(LoopSettings, Recommender):
     """A recommender that trains by epochs. The settings of the loop are parameters of the model."""
 
-    _callbacks: Sequence[Callback] = ()
     history_: list[dict[str, Any]]
     """A row for each epoch: loss, seconds, and the monitored metric where it was measured."""
     best_epoch_: int
@@ -161,14 +159,24 @@ class TrainedRecommender(LoopSettings, Recommender):
 
         Ctrl-C stops within a second and leaves a usable model.
         """
-        self._callbacks = tuple(callbacks)
-        self.diagnostics_ = []
-        super().fit(train, valid, progress)
+        return self._fit_to(train, valid, progress, callbacks=callbacks)
+
+    @abstractmethod
+    def _fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        progress: bool | None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        """Learn with `_run_loop`; sets the attributes that end in an underscore."""
+
+    def _after_fit(self) -> None:
+        """Add to `diagnostics_` whether the model is worse than the most popular items, or has collapsed."""
         found = [*below_popular(self, self._best_monitored()), *collapsed_vectors(self)]
         for one in found:
             log.warning("%s: %s", type(self).__name__, one["message"])
         self.diagnostics_ += found
-        return self
 
     def _best_monitored(self) -> float | None:
         """The monitored metric of the epoch that was kept; None without validation data."""
@@ -182,7 +190,7 @@ class TrainedRecommender(LoopSettings, Recommender):
     def as_chosen(self: Self) -> Self:
         """An unfitted copy with the best number of epochs; it has files of its own, such as ``run-final.csv``."""
         again = super().as_chosen()
-        best = self._fit_epochs()
+        best = self.fit_epochs_
         if best > 0 and "epochs" in self._parameter_names():
             again.set_params(epochs=best)
         for name in ("checkpoint", "log_file"):
@@ -193,21 +201,13 @@ class TrainedRecommender(LoopSettings, Recommender):
 
     def _stored(self, learned: Mapping[str, Any]) -> Declared:
         return {
-            "fit_epochs_": OPTIONAL_WHOLE,
-            "n_epochs_": OPTIONAL_WHOLE,
+            "fit_epochs_": WHOLE,
+            "n_epochs_": WHOLE,
             "history_": HISTORY,
             "best_epoch_": WHOLE,
             "stopped_": TEXT,
             "diagnostics_": DIAGNOSTICS,
         }
-
-    def _fit_epochs(self) -> int:
-        """The epoch that `fit` kept, also after updates."""
-        return int(getattr(self, "fit_epochs_", self.best_epoch_))  # models stored by earlier versions have no updates
-
-    def _n_epochs(self) -> int:
-        """Epochs that `fit` and updates have taken so far: the next one takes random numbers from there on."""
-        return int(getattr(self, "n_epochs_", len(self.history_)))
 
     def _run_loop(
         self,
@@ -219,6 +219,7 @@ class TrainedRecommender(LoopSettings, Recommender):
         initial: Sequence[NDArray[Any]],
         n_positives: int,
         progress: bool | None,
+        callbacks: Sequence[Callback],
         update_epochs: int | None = None,
     ) -> Arrays:
         """Run the epochs; gives what was learned and sets `history_`, `best_epoch_` and `stopped_`.
@@ -230,7 +231,7 @@ class TrainedRecommender(LoopSettings, Recommender):
         identity = {} if self.checkpoint is None else self._checkpoint_identity(train, valid, initial)
         n_before = 0
         if update_epochs is not None:
-            settings, n_before = copy.copy(self), self._n_epochs()
+            settings, n_before = copy.copy(self), self.n_epochs_
             settings.epochs = update_epochs
             identity |= {"update_epochs": update_epochs, "n_epochs": n_before}
         outcome = Loop(
@@ -238,11 +239,12 @@ class TrainedRecommender(LoopSettings, Recommender):
             settings,
             n_positives=n_positives,
             validate=validate,
-            callbacks=self._callbacks,
+            callbacks=tuple(callbacks),
             progress=progress,
             identity=identity,
         ).run()
-        self.fit_epochs_ = outcome.best_epoch if update_epochs is None else self._fit_epochs()
+        if update_epochs is None:
+            self.fit_epochs_ = outcome.best_epoch
         self.n_epochs_ = n_before + len(outcome.history)
         self.history_, self.best_epoch_, self.stopped_ = outcome.history, outcome.best_epoch, outcome.stopped
         self.diagnostics_ = outcome.diagnostics
@@ -268,11 +270,11 @@ class TrainedRecommender(LoopSettings, Recommender):
         return f"{name}@{min(int(k), train.n_items)}" if k else name
 
     def _validator(
-        self, train: Interactions, valid: Interactions | None, model_of: Callable[[Arrays], Recommender | VectorSpace]
+        self, train: Interactions, valid: Interactions | None, model_of: Callable[[Arrays], Recommender]
     ) -> Callable[[Arrays], float] | None:
         """A function from what is learned so far to the monitored metric on ``valid``; None without validation data.
 
-        ``model_of`` makes a model of it that can be evaluated, or its vectors. An invalid metric raises an error
+        ``model_of`` makes a fitted model of what is learned so far, see `_snapshot`. An invalid metric raises an error
         before training.
         """
         if valid is None or not valid.n_interactions:
@@ -282,9 +284,7 @@ class TrainedRecommender(LoopSettings, Recommender):
         metric = self._monitored_metric(train)
 
         def validate(result: Arrays) -> float:
-            found = model_of(result)
-            model = VectorModel(found).fit(train) if isinstance(found, VectorSpace) else found
-            value = model._measure(held_out, train, metric, self.monitor_protocol, self.threads)
+            value = model_of(result)._measure(held_out, train, metric, self.monitor_protocol, self.threads)
             if math.isnan(value):
                 raise ParameterError(
                     f"monitor={self.monitor!r}: no user of {held_out!r} counts for it under the "
@@ -293,6 +293,13 @@ class TrainedRecommender(LoopSettings, Recommender):
             return value
 
         return validate
+
+    def _snapshot(self: Self, train: Interactions, **learned: Any) -> Self:
+        """A copy that is as the model would be if training ended now; ``learned`` are its attributes by name."""
+        model = copy.copy(self)
+        model._mapped_files = ()  # of what an update started from
+        vars(model).update(train_=train, **learned)
+        return model
 
 
 def with_final(path: str | Path) -> Path:
@@ -304,20 +311,6 @@ def with_final(path: str | Path) -> Path:
     return Path(path).with_stem(f"{Path(path).stem}-final")
 
 
-class VectorModel(Recommender):
-    """A model whose vectors are given rather than learned: to evaluate vectors in the middle of training."""
-
-    def __init__(self, space: VectorSpace) -> None:
-        self.space = space
-
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        """Nothing to learn: the vectors are given."""
-
-    def vectors(self) -> VectorSpace:
-        """The vectors that were given."""
-        return self.space
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # What DPCML, CML and BPR have in common: training on blocks and on partitions of the users.
 
@@ -326,8 +319,6 @@ PartitionSelf = TypeVar("PartitionSelf", bound="PartitionTrained")
 
 class PartitionTrained(UserBlockSettings, TrainedRecommender):
     """A model whose users share nothing but the items, so that they can be learned apart."""
-
-    _cluster: Any = None
 
     def fit(
         self: PartitionSelf,
@@ -349,8 +340,4 @@ class PartitionTrained(UserBlockSettings, TrainedRecommender):
         Ctrl-C stops within a second and leaves a usable model; on a cluster it raises, and the same call goes on after
         the last finished round where the options name a storage.
         """
-        self._cluster = cluster
-        try:
-            return super().fit(train, valid, progress, callbacks)
-        finally:
-            vars(self).pop("_cluster", None)
+        return self._fit_to(train, valid, progress, callbacks=callbacks, cluster=cluster)

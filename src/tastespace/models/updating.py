@@ -291,11 +291,11 @@ def fill_optimizer(
         placed: Rows that are new but have a place: they start like the rows that have learned least, a quarter of all.
     """
     for part, array in optimizer_arrays(optimizer).items():
-        last = np.asarray(means.get(f"{side}_{part}", 0))  # models stored by earlier versions may not have it
         if not array.size:
             continue
-        if last.ndim == 0:  # stored by an earlier version: one number for all rows
-            array[known] = array[placed] = last
+        last = means.get(f"{side}_{part}")
+        if last is None:  # of another optimizer
+            array[known] = array[placed] = 0
             continue
         wide = (slice(None), *(None,) * (array.ndim - 1))
         array[known] = last[learned][wide]

@@ -59,8 +59,6 @@ VERSIONS: dict[str, int] = {"kernels": 2, "evaluation": 1, "reranking": 1, "cold
 MODEL_VERSIONS: dict[str, int] = {"als": 2, "sparse-ease": 2}
 """Name in the registry -> version, where it is not 1. Raise it where a change of the model or of its training changes
 the metrics that it reaches."""
-RENAMED_PARAMETERS: dict[str, str] = {}
-"""Present name of a parameter -> its name in the keys of results that were kept before it was renamed."""
 _ADDED_PARAMETERS: dict[str, Any] = {"anchor": 0.0, "side": "auto", "deterministic": True}
 """Parameter that a model got later -> the value that changes nothing: with it, results from before keep their keys."""
 _WITHOUT_EFFECT = ("checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file")
@@ -121,7 +119,7 @@ def _effective_parameters(method: Method, chosen: dict[str, Any], seed: int) -> 
     if "seed" in chosen:
         found["seed"] = chosen["seed"]
     return {
-        RENAMED_PARAMETERS.get(name, name): value
+        name: value
         for name, value in found.items()
         if name not in _WITHOUT_EFFECT and not (name in _ADDED_PARAMETERS and value == _ADDED_PARAMETERS[name])
     }

@@ -15,6 +15,7 @@ from tastespace.data import (
 from tastespace.data.attributes import item_categories
 from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import DatasetError, ParameterError
+from tastespace.models.dpcml.kernel import initial_gamma
 from tastespace.models.dpcml.model import CML, DPCML
 from tastespace.paper.data import TOWN, Parts, load_parts
 from tastespace.paper.experiments import (
@@ -85,7 +86,7 @@ def parameter_mib(model: DPCML, train: Interactions) -> float:
     1.0
     """
     counts = interests_per_user(train.user_counts, model.n_interests, model.min_interests, model.log_base)
-    thresholds = len(model._initial_gamma(train))
+    thresholds = len(initial_gamma(model, train))
     return _FLOAT * ((int(counts.sum()) + train.n_items) * model.dim + thresholds) / _MIB
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tastespace._util.checks import require_number, require_seed, require_whole
 from tastespace._util.interrupts import interrupts_end_task
@@ -23,6 +23,11 @@ from tastespace.recipe._choice import choose
 from tastespace.recipe._trials import ALWAYS_TRIED, Budget, families, run_trials, short_name
 from tastespace.recipe.report import make_report, reference_rows, report_without_choice
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
+
 log = logging.getLogger(__name__)
 
 _MOST_CATEGORIES = 500
@@ -35,14 +40,12 @@ _NONE_FITTED = "No model of the trials could be fitted (the log says why)"
 def fit(
     data: TrainingData,
     *,
-    user: str = "user",
-    item: str = "item",
     minutes: float | None = None,
     trials: int | None = None,
     seed: int = 0,
     threads: int = 0,
     progress: bool | None = None,
-    **columns: Any,
+    **columns: Unpack[TableArguments],
 ) -> Blend:
     """A model for this data, chosen within a budget of time: the default recipe.
 
@@ -56,7 +59,6 @@ def fit(
 
     Args:
         data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
-        user, item: Names of the columns of a frame.
         minutes: Time for all of it, by default 2 for up to 100,000 interactions, and more for more: see
             `default_minutes`. At least two models are tried, however small the budget: a
             linear one and one with several vectors.
@@ -64,7 +66,8 @@ def fit(
         seed: Of the held-out part and of the models.
         threads: 0 means all cores.
         progress: Show what is being tried: by default only where standard error is a terminal.
-        **columns: Further arguments of `Interactions.from_frame`: ``rating``, ``min_rating``, ``item_attributes``, ...
+        **columns: Of a frame, the options of `Interactions.from_frame`: ``user`` and ``item``, the names of the columns
+            of ids, ``rating``, ``min_rating``, ``item_attributes``, ...
 
     Returns:
         A fitted `Blend`. Its ``recipe_`` says what was tried and why it was chosen: a table of trials, the blend, and
@@ -78,7 +81,7 @@ def fit(
     """
     began = time.monotonic()
     check_arguments(minutes, trials, seed, threads)
-    whole = interactions_from("fit", data, user, item, columns)
+    whole = interactions_from("fit", data, columns)
     notes = []
     if whole.weights is not None:
         whole = whole.without_weights()

@@ -28,6 +28,7 @@ from tastespace.models import (
     SparseEASE,
 )
 from tastespace.models.blend.weights import Accuracy
+from tastespace.models.linear.ease import MOST_FOR_COMPARISON
 from tastespace.models.trained import TrainedRecommender
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -69,7 +70,6 @@ Value = TypeVar("Value")
 ALWAYS_TRIED = ("linear", "several vectors")
 """Families with one model at least, however small the budget: a blend without vectors has no shelves."""
 _MIN_GAIN = 0.003  # relative, from which a value counts as better
-_EASE_LIMIT = 6_000  # users or items, whichever are fewer: above, its closed form takes too long
 _SMALL = 2_000_000  # interactions times dimension / 100 up to which the largest dimension is tried
 
 
@@ -97,13 +97,14 @@ def families(train: Interactions, seed: int, threads: int) -> list[Family]:
     ]
     if category_column(train.item_attributes) is not None:
         found.append(Family("popular by category", _category_popular(), like="linear"))
-    smaller_side = min(train.n_users, train.n_items)
-    if smaller_side <= _EASE_LIMIT:
-        # Its time grows with the cube; this is a slow machine's.
-        found.append(
-            Family("linear, all pairs", _ease(train, threads), seconds=10.0 * (smaller_side / _EASE_LIMIT) ** 3)
-        )
+    if min(train.n_users, train.n_items) <= MOST_FOR_COMPARISON:
+        found.append(Family("linear, all pairs", _ease(train, threads), seconds=ease_seconds(train)))
     return found
+
+
+def ease_seconds(train: Interactions) -> float:
+    """Estimate the seconds that one fit of EASE takes on a slow machine: its time grows with the cube."""
+    return 10.0 * (min(train.n_users, train.n_items) / 6_000) ** 3
 
 
 def _sparse_ease(train: Interactions, threads: int, user_power: float) -> Search:

@@ -21,13 +21,12 @@ from tastespace.models import (
     SparseEASE,
 )
 from tastespace.models.blend.weights import Accuracy
+from tastespace.models.linear.ease import MOST_FOR_COMPARISON
 from tastespace.recipe._choice import Choice
-from tastespace.recipe._trials import Budget, Trial, sample_users, short_name
+from tastespace.recipe._trials import Budget, Trial, ease_seconds, sample_users, short_name
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The models that figures are shown beside: without them a figure says little about a model.
-
-_EASE_LIMIT = 6_000  # users or items, whichever are fewer: above, its closed form takes too long
 
 
 def reference_models(train: Interactions, threads: int = 0) -> list[Recommender]:
@@ -37,7 +36,7 @@ def reference_models(train: Interactions, threads: int = 0) -> list[Recommender]
     >>> reference_models(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
     [MostPopular(), EASE()]
     """
-    small = min(train.n_users, train.n_items) <= _EASE_LIMIT
+    small = min(train.n_users, train.n_items) <= MOST_FOR_COMPARISON
     return [MostPopular(), EASE(threads=threads) if small else SparseEASE(threads=threads)]
 
 
@@ -82,8 +81,7 @@ def _fits(model: Recommender, done: list[Trial], budget: Budget, train: Interact
     """Most popular takes no time worth counting; EASE takes what its closed form does on a slow machine."""
     if budget.seconds is None or isinstance(model, MostPopular):
         return True
-    estimate = 10.0 * (min(train.n_users, train.n_items) / 6_000) ** 3
-    return budget.elapsed + estimate + budget.reserve(done) < budget.seconds
+    return budget.elapsed + ease_seconds(train) + budget.reserve(done) < budget.seconds
 
 
 def _row(model: Recommender, train: Interactions, measured: Interactions, threads: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,12 +26,12 @@ from tastespace.models import (
     Blend,
     Recommender,
     create,
+    create_seeded,
     name_of,
     registry,
 )
 from tastespace.models.base import TrainingData, interactions_from
 from tastespace.models.blend.members import named_members
-from tastespace.models.seeded import create_seeded
 from tastespace.training.samplers import find_sampler
 from tastespace.tuning._results import TuneResult, short_parameters
 from tastespace.tuning.journal import Trial, TrialJournal, trial_key
@@ -45,6 +45,11 @@ from tastespace.tuning.spaces import (
     space_of_model,
     unpack,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The search: propose, run, write down, until the budget of trials or minutes is spent.
@@ -154,9 +159,7 @@ def tune(
     seed: int = 0,
     threads: int = 0,
     progress: bool | None = None,
-    user: str = "user",
-    item: str = "item",
-    **columns: Any,
+    **columns: Unpack[TableArguments],
 ) -> TuneResult:
     """Search the parameters of a model that rank held-out interactions best.
 
@@ -182,7 +185,7 @@ def tune(
         seed: Of the held-out part, of the proposals, and of a model that is given by its name.
         threads: 0 means all cores.
         progress: Print a line for each trial to standard error: by default only where that is a terminal.
-        user, item, columns: Columns of a frame, as in `Interactions.from_frame`.
+        **columns: Of a frame, the options of `Interactions.from_frame`: ``user``, ``item``, ``timestamp``, ...
 
     >>> import tastespace as ts
     >>> town = ts.synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
@@ -196,7 +199,7 @@ def tune(
     minutes = _DEFAULT_MINUTES if minutes is None and trials is None else minutes
     base = create_seeded(model, seed, threads) if isinstance(model, str) else _checked_model(model).clone()
     base.set_params(**(params or {}))
-    whole = interactions_from("tune", data, user, item, columns)
+    whole = interactions_from("tune", data, columns)
     wanted = _column(metric, whole.n_items)
     found_space = _searched(base, space, params or {})
     parts = _parts(whole, split, share, seed)

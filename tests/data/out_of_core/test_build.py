@@ -15,7 +15,7 @@ from tastespace.data.out_of_core.build import build_spilled
 from tastespace.data.out_of_core.chunks import FileChunks
 from tastespace.data.out_of_core.files import open_spilled
 from tastespace.data.out_of_core.mapped_arrays import is_mapped
-from tastespace.data.reading.build import BuildOptions
+from tastespace.data.reading.options import ReadOptions
 from tastespace.errors import DataError, ParameterError
 
 SPILLED = {"offsets": True, "indices": True, "weights": False, "timestamps": False}
@@ -86,11 +86,9 @@ def test_the_same_table_whatever_is_read_at_once(
         rows[part].write_parquet(paths[-1], row_group_size=13)
     named = {"user": "u", "item": "i", "rating": "stars", "weight": weight, "timestamp": timestamp}
     kept = {"min_rating": min_rating, "min_user": minimum[0], "min_item": minimum[1], "core": core}
-    options = BuildOptions(**named, **kept, duplicates=duplicates, threads=1)
+    options = ReadOptions(**named, **kept, duplicates=duplicates, threads=1, spill=folder / "spilled")
     in_memory = outcome(lambda: Interactions.from_files(paths, **named, **kept, duplicates=duplicates))
-    spilled = outcome(
-        lambda: build_spilled(FileChunks(paths, named), options, folder / "spilled", rows_at_once=at_once)
-    )
+    spilled = outcome(lambda: build_spilled(FileChunks(paths, named), options, rows_at_once=at_once))
     if isinstance(in_memory, str):
         assert spilled == in_memory
         assert not (folder / "spilled").exists() or not list((folder / "spilled").iterdir())

@@ -32,6 +32,7 @@ from tastespace.errors import (
 )
 from tastespace.models import create, registry
 from tastespace.models.dpcml import model as dpcml
+from tastespace.models.dpcml.kernel import random_vectors
 from tastespace.training.native_trainer import DpcmlTrainer
 
 pytestmark = pytest.mark.usefixtures("one_core")
@@ -74,8 +75,8 @@ def spreads(model):
 
 @pytest.mark.parametrize("radius", [1.0, 2.5])
 def test_initial_vectors_lie_in_their_regions(radius):
-    on_sphere = DPCML(dim=8, geometry="sphere", radius=radius)._random_vectors(50, 40)
-    inside = DPCML(dim=8, geometry="ball", radius=radius)._random_vectors(50, 40)
+    on_sphere = random_vectors(DPCML(dim=8, geometry="sphere", radius=radius), 50, 40)
+    inside = random_vectors(DPCML(dim=8, geometry="ball", radius=radius), 50, 40)
     for vectors in (*on_sphere, *inside):
         assert vectors.dtype == np.float32
     for vectors in on_sphere:
@@ -86,13 +87,13 @@ def test_initial_vectors_lie_in_their_regions(radius):
 
 def test_initial_vectors_are_the_papers():
     """Users N(0, 0.01^2), items N(0, 1/d); on the sphere every direction is as likely as the next."""
-    users, items = DPCML(dim=100, geometry="ball", seed=1)._random_vectors(4000, 4000)
+    users, items = random_vectors(DPCML(dim=100, geometry="ball", seed=1), 4000, 4000)
     assert users.std() == pytest.approx(0.01, rel=0.01)
     assert abs(users.mean()) < 1e-4
     norms = np.linalg.norm(items, axis=1)
     assert 0.3 < (norms < 0.999).mean() < 0.7  # a norm of about 1, cut at 1
     assert (items * np.sqrt(100))[norms < 0.999].std() == pytest.approx(1, rel=0.08)
-    directions, _ = DPCML(dim=3, geometry="sphere", seed=2)._random_vectors(4000, 1)
+    directions, _ = random_vectors(DPCML(dim=3, geometry="sphere", seed=2), 4000, 1)
     np.testing.assert_allclose(directions.T @ directions / 4000, np.eye(3) / 3, atol=0.03)
 
 
@@ -285,12 +286,11 @@ def test_negatives_follow_the_number_of_items_where_nothing_is_said(n_items, exp
     assert (loaded.n_negatives, loaded.n_negatives_) == (None, expected)
 
 
-def test_a_model_stored_before_negatives_followed_the_data_goes_on_with_its_number(parts):
+def test_an_update_goes_on_with_the_number_of_negatives_of_the_fit(parts):
     train, valid, _ = parts
     model = CML(dim=4, epochs=5, n_negatives=10).fit(train).set_params(n_negatives=None)
     assert model.n_negatives_ == 10
     explicit = copy.copy(model).set_params(n_negatives=10)
-    del model.n_negatives_  # as it was stored by earlier versions, which drew 10
     assert same_vectors(model.partial_fit(valid), explicit.partial_fit(valid))
 
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -28,7 +28,6 @@ from tastespace.data.out_of_core.files import (
 )
 from tastespace.data.out_of_core.mapped_arrays import release
 from tastespace.data.reading.build import (
-    BuildOptions,
     catalog_of,
     drops_everything,
     merge_repeats,
@@ -37,11 +36,9 @@ from tastespace.data.reading.build import (
     read_times,
     require_size,
 )
+from tastespace.data.reading.options import ReadOptions
 from tastespace.data.reading.tables import Table
 from tastespace.errors import DataError, ParameterError
-
-if TYPE_CHECKING:
-    from narwhals.typing import IntoFrame
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Drop users and items with few interactions from a table in mapped files; the same as in memory (`drop_rare`).
@@ -49,10 +46,11 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 20  # interactions
 
 
-def drop_rare_spilled(data: Interactions, options: BuildOptions, table: Path, keep_items: bool) -> Interactions:
+def drop_rare_spilled(data: Interactions, options: ReadOptions, table: Path) -> Interactions:
     """The table without them; new files replace the old ones. What is in memory is a few numbers per user and item."""
     if options.min_user <= 1 and options.min_item <= 1:
         return data
+    keep_items = options.catalog is not None
     users, items = np.ones(data.n_users, dtype=bool), np.ones(data.n_items, dtype=bool)
     user_counts, item_counts = _counts(data, users, items)
     dropped = {"by_min_user": 0, "by_min_item": 0}
@@ -149,31 +147,23 @@ _SAMPLE = 4096  # user ids of a chunk, for the ranges
 _MOST_RANGES = 1024
 
 
-def build_spilled(
-    files: FileChunks,
-    options: BuildOptions,
-    folder: str | Path,
-    memory: int | str = "1GB",
-    catalog: Any = None,
-    item_attributes: IntoFrame | None = None,
-    user_attributes: IntoFrame | None = None,
-    rows_at_once: int | None = None,
-) -> Interactions:
-    """`Interactions` in mapped files below ``folder``, the same as `build` gives of the same files.
+def build_spilled(files: FileChunks, options: ReadOptions, rows_at_once: int | None = None) -> Interactions:
+    """`Interactions` in mapped files in the folder ``options.spill``, the same as `build` gives of the same files.
 
-    ``memory`` is what the passes may take besides the ids; ``rows_at_once`` overrides what follows from it, for tests.
+    ``rows_at_once`` overrides what follows from ``options.memory``, for tests.
     """
     require_polars("reading a table of interactions")
-    limit = bytes_of(memory)
+    assert options.spill is not None
+    limit = bytes_of(options.memory)
     if limit < LEAST_MEMORY:
-        raise ParameterError(f"memory={memory!r}: expected at least {LEAST_MEMORY // 10**6}MB.")
+        raise ParameterError(f"memory={options.memory!r}: expected at least {LEAST_MEMORY // 10**6}MB.")
     if rows_at_once is None:
         rows_at_once = max(1000, int(limit / (3 * (files.bytes_per_row() + _OVERHEAD))))
     if not files.n_rows:
         raise DataError(f"{files.name} has no rows. Expected one row per interaction.")
     found = _first_pass(files, options, rows_at_once)
-    items = found.items if catalog is None else catalog_of(found.items, catalog)[0]
-    with new_table(folder) as table:
+    items = found.items if options.catalog is None else catalog_of(found.items, options.catalog)[0]
+    with new_table(options.spill) as table:
         cuts = _cuts(found.samples, found.kept, rows_at_once)
         ranges = table / "ranges"
         _second_pass(files, options, rows_at_once, items, cuts, ranges)
@@ -183,18 +173,18 @@ def build_spilled(
             repeats = data.cleaning.duplicates
             raise DataError(f"{files.name}: {repeats:,} rows repeat a pair of user and item; duplicates='error'.")
         cleaning = replace(data.cleaning, rows=files.n_rows, below_min_rating=files.n_rows - found.kept)
-        data = drop_rare_spilled(replace(data, cleaning=cleaning), options, table, keep_items=catalog is not None)
+        data = drop_rare_spilled(replace(data, cleaning=cleaning), options, table)
         require_size(data, 1 if options.part else 2)
         arrays = {name: getattr(data, name) for name in ("offsets", "indices", "weights", "timestamps")}
         there = {name: array for name, array in arrays.items() if array is not None}
         finish_table(table, there, {"user": data.users.series, "item": data.items.series}, data.cleaning)
     del data, arrays, there
-    data = open_spilled(folder)
+    data = open_spilled(options.spill)
     log.info("%s: %s", files.name, data.cleaning)
     return replace(
         data,
-        item_attributes=aligned_attributes(item_attributes, data.items, "item", options.item),
-        user_attributes=aligned_attributes(user_attributes, data.users, "user", options.user),
+        item_attributes=aligned_attributes(options.item_attributes, data.items, "item", options.item),
+        user_attributes=aligned_attributes(options.user_attributes, data.users, "user", options.user),
     )
 
 
@@ -208,7 +198,7 @@ class _Found:
     samples: list[pl.Series] = field(default_factory=list)
 
 
-def _first_pass(files: FileChunks, options: BuildOptions, rows_at_once: int) -> _Found:
+def _first_pass(files: FileChunks, options: ReadOptions, rows_at_once: int) -> _Found:
     known: pl.Series | None = None
     found = _Found(IdMap(pl.Series([], dtype=pl.Int64), "item"))
     largest = -np.inf
@@ -232,7 +222,7 @@ def _first_pass(files: FileChunks, options: BuildOptions, rows_at_once: int) -> 
     return found
 
 
-def _kept(chunk: Table, options: BuildOptions) -> tuple[NDArray[np.bool_] | None, float]:
+def _kept(chunk: Table, options: ReadOptions) -> tuple[NDArray[np.bool_] | None, float]:
     """Which rows reach the rating threshold (None: all), and the largest rating."""
     if options.rating is None:
         return None, -np.inf
@@ -241,7 +231,7 @@ def _kept(chunk: Table, options: BuildOptions) -> tuple[NDArray[np.bool_] | None
     return (None if options.min_rating is None else ratings >= options.min_rating), most
 
 
-def _times(options: BuildOptions) -> Any:
+def _times(options: ReadOptions) -> Any:
     def needs(chunk: Table, column: str) -> Any:
         if options.date_format is None and chunk.read(column).dtype == pl.String:
             raise ParameterError(
@@ -266,7 +256,7 @@ def _cuts(samples: list[pl.Series], n_rows: int, rows_at_once: int) -> pl.Series
 
 
 def _second_pass(
-    files: FileChunks, options: BuildOptions, rows_at_once: int, items: IdMap, cuts: pl.Series, ranges: Path
+    files: FileChunks, options: ReadOptions, rows_at_once: int, items: IdMap, cuts: pl.Series, ranges: Path
 ) -> None:
     index = pl.DataFrame({"id": items.series, "item": np.arange(len(items), dtype=np.int32)})
     for range_number in range(len(cuts) + 1):
@@ -331,7 +321,7 @@ class _RangeTable:
         return f"row {position}"
 
 
-def _third_pass(table: Path, ranges: Path, n_ranges: int, options: BuildOptions, items: IdMap) -> Interactions:
+def _third_pass(table: Path, ranges: Path, n_ranges: int, options: ReadOptions, items: IdMap) -> Interactions:
     """The ranges one after the other as the rows of one table."""
     names = ["offsets", "indices", "weights", "timestamps"]
     given = [True, True, options.weight is not None, options.timestamp is not None]

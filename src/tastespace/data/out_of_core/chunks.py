@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
+from tastespace.data.reading.options import ANY_LAYOUT, FileLayout
 from tastespace.data.reading.tables import (
     ParquetTable,
     Table,
@@ -46,12 +46,14 @@ class _Chunk:
 class FileChunks:
     """One or more files whose rows are read in chunks.
 
-    ``columns`` are the columns that are read, by their role; other arguments as in `tables.open_files`. Parquet is read
-    in chunks; a text file or one of JSON lines is parsed as a whole, one file at a time.
+    ``columns`` are the columns that are read, by their role. Parquet is read in chunks; a text file or one of JSON
+    lines is parsed as a whole, one file at a time.
     """
 
-    def __init__(self, paths: Sequence[str | Path], columns: dict[str, str | None], **reading: Any) -> None:
-        self._tables = open_each(paths, **reading)
+    def __init__(
+        self, paths: Sequence[str | Path], columns: Mapping[str, str | None], layout: FileLayout = ANY_LAYOUT
+    ) -> None:
+        self._tables = open_each(paths, layout)
         of_all(lambda table: require_columns(table, columns), self._tables)
         self._columns = list(dict.fromkeys(column for column in columns.values() if column is not None))
         self.name = self._tables[0].name + (f" and {len(self._tables) - 1} more" if len(self._tables) > 1 else "")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,86 +25,48 @@ from tastespace.data.ids import (
 )
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.data.reading.dates import parse_times
-from tastespace.data.reading.tables import Table, require_columns
+from tastespace.data.reading.options import ReadOptions
+from tastespace.data.reading.tables import Table, open_files, require_columns
 from tastespace.errors import DataError, ParameterError
-
-if TYPE_CHECKING:
-    from narwhals.typing import IntoFrame
 
 log = logging.getLogger(__name__)
 
-_MERGES = ("sum", "last", "max", "error")
+
+def read_files(paths: Sequence[str | Path], options: ReadOptions) -> Interactions:
+    """`Interactions` from one or more files."""
+    if options.spill is None:
+        return build(open_files(paths, options.layout()), options)
+    from tastespace.data.out_of_core.build import build_spilled
+    from tastespace.data.out_of_core.chunks import FileChunks
+
+    return build_spilled(FileChunks(paths, options.columns(), options.layout()), options)
 
 
-@dataclass(frozen=True)
-class BuildOptions:
-    """Which column holds what, and which rows are kept: the arguments of `Interactions.from_frame`."""
-
-    user: str
-    item: str
-    rating: str | None
-    min_rating: float | None
-    weight: str | None
-    timestamp: str | None
-    min_user: int
-    min_item: int
-    core: bool
-    duplicates: str
-    threads: int
-    date_format: str | None = None
-    part: bool = False
-
-    def __post_init__(self) -> None:
-        if self.duplicates not in _MERGES:
-            raise ParameterError(f"duplicates={self.duplicates!r}: expected one of {', '.join(_MERGES)}.")
-        if self.min_rating is not None and (
-            isinstance(self.min_rating, (bool, str)) or not np.isfinite(self.min_rating)
-        ):
-            raise ParameterError(f"min_rating={self.min_rating!r}: expected a number.")
-        if self.min_rating is not None and self.rating is None:
-            raise ParameterError(f"min_rating={self.min_rating} needs rating=, the name of the rating column.")
-        if self.user == self.item:
-            raise ParameterError(f"user and item are the same column, {self.user!r}.")
-        if self.date_format is not None and self.timestamp is None:
-            raise ParameterError(f"date_format={self.date_format!r} needs timestamp=, the name of the column of times.")
-        require_whole("min_user", self.min_user, 0)
-        require_whole("min_item", self.min_item, 0)
-
-
-def build(
-    table: Table,
-    options: BuildOptions,
-    catalog: Any = None,
-    item_attributes: IntoFrame | None = None,
-    user_attributes: IntoFrame | None = None,
-) -> Interactions:
+def build(table: Table, options: ReadOptions) -> Interactions:
     """`Interactions` from a table."""
     require_polars("reading a table of interactions")
-    require_columns(
-        table,
-        {role: getattr(options, role) for role in ("user", "item", "rating", "weight", "timestamp")},
-    )
+    require_columns(table, options.columns())
     if not len(table.read(options.user)):
         raise DataError(f"{table.name} has no rows. Expected one row per interaction.")
     keep = _rows_above(table, options)
     users, user_codes = encode(read_ids(table, options.user, keep), "user")
     items, item_codes = encode(read_ids(table, options.item, keep), "item")
     n_read = len(user_codes) if keep is None else len(keep)
-    if catalog is not None:
-        items, place = catalog_of(items, catalog)
+    if options.catalog is not None:
+        items, place = catalog_of(items, options.catalog)
         item_codes = place[item_codes]
 
     data, n_repeats = merge_repeats(table, options, keep, users, items, user_codes, item_codes)
     del user_codes, item_codes
     cleaning = Cleaning(rows=n_read, below_min_rating=n_read - int(keep.sum()) if keep is not None else 0)
     data = replace(data, backend=table.backend, cleaning=replace(cleaning, duplicates=n_repeats))
-    data = drop_rare(data, options.min_user, options.min_item, options.core, keep_items=catalog is not None)
+    data = drop_rare(data, options.min_user, options.min_item, options.core, keep_items=options.catalog is not None)
     require_size(data, 1 if options.part else 2)
     log.info("%s: %s", table.name, data.cleaning)
     return replace(
         data,
-        item_attributes=aligned_attributes(item_attributes, data.items, "item", options.item),
-        user_attributes=aligned_attributes(user_attributes, data.users, "user", options.user),
+        item_attributes=aligned_attributes(options.item_attributes, data.items, "item", options.item),
+        user_attributes=aligned_attributes(options.user_attributes, data.users, "user", options.user),
     )
 
 
@@ -178,7 +142,7 @@ def drops_everything(name: str, minimum: int, n_left: int, most: int, core: bool
     )
 
 
-def _rows_above(table: Table, options: BuildOptions) -> NDArray[np.bool_] | None:
+def _rows_above(table: Table, options: ReadOptions) -> NDArray[np.bool_] | None:
     """Which rows reach the rating threshold; None where there is no threshold."""
     if options.rating is None:
         return None
@@ -245,7 +209,7 @@ def read_times(table: Table, column: str, date_format: str | None) -> NDArray[np
 
 def merge_repeats(
     table: Table,
-    options: BuildOptions,
+    options: ReadOptions,
     keep: NDArray[np.bool_] | None,
     users: IdMap,
     items: IdMap,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tastespace.data.reading.options import COLUMNS, FrameArguments, require_arguments
 from tastespace.errors import DataError, nearest, require_path
 
 if TYPE_CHECKING:
@@ -22,59 +23,35 @@ def is_recbole(path: str | Path) -> bool:
     return (found.suffix == ENDING and found.is_file()) or (found.is_dir() and any(found.glob(f"*{ENDING}")))
 
 
-def read_recbole(
-    path: str | Path,
-    *,
-    user: str = "user_id",
-    item: str = "item_id",
-    rating: str | None = None,
-    min_rating: float | None = None,
-    weight: str | None = None,
-    timestamp: str | None = None,
-    **options: Any,
-) -> Interactions:
-    """`Interactions.from_recbole`; ``options`` are those of `Interactions.from_frame`."""
+def read_recbole(path: str | Path, options: FrameArguments) -> Interactions:
+    """Read atomic files as `Interactions.from_recbole` describes it."""
     from tastespace.data.interactions import Interactions
 
+    require_arguments("from_recbole", FrameArguments, options)
     events_file = _events_file(require_path(path))
     events = _read(events_file)
     if not len(events):
         raise DataError(f"{events_file} has no rows. Expected one row per interaction.")
-    for role, column in {
-        "user": user,
-        "item": item,
-        "rating": rating,
-        "weight": weight,
-        "timestamp": timestamp,
-    }.items():
+    given: dict[str, Any] = {"user": "user_id", "item": "item_id", **options}
+    for role in COLUMNS:
+        column = given.get(role)
         if column is not None and column not in events.columns:
             raise DataError(
                 f"{events_file} has no field {column!r} for {role}; its fields are {', '.join(events.columns)}."
                 f"{nearest(column, events.columns)}"
             )
-    if timestamp is None and "timestamp" in events.columns:
-        timestamp = "timestamp"
-    attributes: dict[str, pl.DataFrame | None] = {}
-    for kind, key in (("item", item), ("user", user)):
-        beside = events_file.with_suffix(f".{kind}")
+    if given.get("timestamp") is None and "timestamp" in events.columns:
+        given["timestamp"] = "timestamp"
+    for kind in ("item", "user"):
+        key, beside = given[kind], events_file.with_suffix(f".{kind}")
         table = _read(beside) if beside.is_file() else None
         if table is not None and key not in table.columns:
             raise DataError(f"{beside} has no field {key!r}, the ids of {kind}s; it has {', '.join(table.columns)}.")
         ids = _numbers_if_all([events[key]] if table is None else [events[key], table[key]])
         events = events.with_columns(ids[0])
-        attributes[kind] = None if table is None else table.with_columns(ids[1]).rename({key: kind})
-    return Interactions.from_frame(
-        events,
-        user=user,
-        item=item,
-        rating=rating,
-        min_rating=min_rating,
-        weight=weight,
-        timestamp=timestamp,
-        item_attributes=attributes["item"],
-        user_attributes=attributes["user"],
-        **options,
-    )
+        if table is not None and given.get(f"{kind}_attributes") is None:
+            given[f"{kind}_attributes"] = table.with_columns(ids[1]).rename({key: kind})
+    return Interactions.from_frame(events, **given)
 
 
 def _events_file(path: Path) -> Path:

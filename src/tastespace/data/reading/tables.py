@@ -16,9 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace._util.checks import is_whole
 from tastespace.data.ids import plain_series
 from tastespace.data.reading._json_lines import JsonLinesTable, is_json_lines
+from tastespace.data.reading.options import ANY_LAYOUT, FileLayout
 from tastespace.data.reading.text_tables import TextTable, shown_names
 from tastespace.errors import (
     DataError,
@@ -201,37 +201,21 @@ class JoinedTable:
         return f"row {position}"
 
 
-def open_files(
-    paths: Sequence[str | Path],
-    delimiter: str | None = None,
-    header: bool | None = None,
-    ids: Sequence[str] = (),
-    others: Sequence[str] = (),
-    encoding: str | None = None,
-    dates: Sequence[str] = (),
-) -> Table:
-    """The tables of one or more files as one; arguments as in `open_file`."""
-    tables = open_each(paths, delimiter, header, ids, others, encoding, dates)
+def open_files(paths: Sequence[str | Path], layout: FileLayout = ANY_LAYOUT) -> Table:
+    """Return the tables of one or more files as one."""
+    tables = open_each(paths, layout)
     return tables[0] if len(tables) == 1 else JoinedTable(tables)
 
 
-def open_each(
-    paths: Sequence[str | Path],
-    delimiter: str | None = None,
-    header: bool | None = None,
-    ids: Sequence[str] = (),
-    others: Sequence[str] = (),
-    encoding: str | None = None,
-    dates: Sequence[str] = (),
-) -> list[Table]:
-    """The tables of one or more files; the error names all files that cannot be read. Arguments as in `open_file`."""
+def open_each(paths: Sequence[str | Path], layout: FileLayout = ANY_LAYOUT) -> list[Table]:
+    """Return the tables of one or more files; the error names all files that cannot be read."""
     if isinstance(paths, (str, Path)) or not isinstance(paths, Sequence) or not paths:
         raise ParameterError(f"expected a list of one or more files, given {paths!r}.")
 
     def opened(path: str | Path) -> Table:
-        table = open_file(path, delimiter, header, ids, others, encoding, dates)
+        table = open_file(path, layout)
         if len(paths) > 1:
-            require_columns(table, {name: name for name in (*ids, *others)})
+            require_columns(table, {name: name for name in (*layout.ids, *layout.others)})
         return table
 
     return of_all(opened, paths)
@@ -274,19 +258,10 @@ def common_type(column: str, types: Sequence[pl.DataType], names: Sequence[str])
         raise DataError(f"column {column!r} has types that do not fit together: {given}.") from problem
 
 
-def open_file(
-    path: str | Path,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    ids: Sequence[str] = (),
-    others: Sequence[str] = (),
-    encoding: str | None = None,
-    dates: Sequence[str] = (),
-) -> Table:
-    """The table in a file: Parquet by its ending or its first bytes, JSON lines by its ending, text otherwise.
+def open_file(path: str | Path, layout: FileLayout = ANY_LAYOUT) -> Table:
+    """Return the table in a file: Parquet by its ending or first bytes, JSON lines by its ending, text otherwise.
 
-    ``ids`` and ``others`` name the columns that will be read; of text only those are kept. ``dates`` are those of
-    ``others`` that hold times.
+    Of text and JSON lines only the columns that the layout names are kept.
     """
     path = require_path(path)
     try:
@@ -305,8 +280,8 @@ def open_file(
     if magic == b"PAR1" or path.suffix in (".parquet", ".pq"):
         return ParquetTable(path)
     if is_json_lines(path):
-        return JsonLinesTable(path, (*ids, *others), encoding)
-    return TextTable(path, delimiter, header, ids, others, encoding, dates)
+        return JsonLinesTable(path, (*layout.ids, *layout.others), layout.encoding)
+    return TextTable(path, layout)
 
 
 def is_pattern(path: str | Path) -> bool:
@@ -349,16 +324,7 @@ def matching_files(pattern: str | Path) -> list[Path]:
     return found
 
 
-def column_name(column: Any) -> Any:
-    """A column by its number, counted from 1, as the name that it has in a file without a header.
-
-    >>> column_name(2), column_name("sku")
-    ('column_2', 'sku')
-    """
-    return f"column_{column}" if is_whole(column) else column
-
-
-def require_columns(table: Table, wanted: dict[str, str | None]) -> None:
+def require_columns(table: Table, wanted: Mapping[str, str | None]) -> None:
     """Check that each role's column is there; the message says which columns exist."""
     for role, column in wanted.items():
         if column is not None and not isinstance(column, str):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
 from tastespace.data.reading._text_files import TextFile
+from tastespace.data.reading.options import ANY_LAYOUT, FileLayout
 from tastespace.errors import DataError, ParameterError
 
 log = logging.getLogger(__name__)
@@ -29,37 +30,22 @@ class TextTable:
     A file without a header has the columns ``column_1``, ``column_2``, ... Blank lines are skipped. Files that end
     in .gz are unpacked while they are read.
 
-    Args:
-        path: The file.
-        delimiter, header: Recognized unless given.
-        ids: Columns of ids that will be read.
-        others: Other columns that will be read.
-        encoding: Name of the encoding, such as ``"cp1252"``. None: UTF-8, or UTF-16 and UTF-32, which are recognized.
-        dates: Which of ``others`` hold times: those stay text unless they are numbers.
     """
 
     backend = "polars"
 
-    def __init__(
-        self,
-        path: Path,
-        delimiter: str | None = None,
-        header: bool | None = None,
-        ids: Sequence[str] = (),
-        others: Sequence[str] = (),
-        encoding: str | None = None,
-        dates: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, path: Path, layout: FileLayout = ANY_LAYOUT) -> None:
         self.name = str(path)
         self._path = path
-        self._ids, self._others, self._dates = tuple(ids), tuple(others), tuple(dates)
-        _require_delimiter(delimiter)
-        self._file = TextFile(path, encoding)
+        self._ids, self._others, self._dates = layout.ids, layout.others, layout.dates
+        _require_delimiter(layout.delimiter)
+        self._file = TextFile(path, layout.encoding)
         with self._file.errors():
             head = self._head()
-        self._delimiter = delimiter or _sniff_delimiter(head)
+        self._delimiter = layout.delimiter or _sniff_delimiter(head)
         first = self._split(head[0])
         wanted = set(self._ids) | set(self._others)
+        header = layout.header
         if header is None:
             header = (bool(wanted) and wanted <= set(first)) or _looks_like_header(first, self._second(head))
         self._header = header
@@ -218,7 +204,7 @@ def read_text(path: Path, encoding: str | None = None) -> str:
     """A text file as it is; arguments and errors as for tables."""
     from tastespace.data.reading.tables import open_file
 
-    table = open_file(path, ",", header=False, encoding=encoding)
+    table = open_file(path, FileLayout(",", header=False, encoding=encoding))
     if not isinstance(table, TextTable):
         raise DataError(f"{path}: expected a text file.")
     return table.text()

@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tastespace._util.checks import is_whole, renamed_arguments
+from tastespace._util.checks import is_whole
 from tastespace.errors import ParameterError
 from tastespace.evaluation.theory._partial_auc import Floats
 
@@ -141,7 +141,6 @@ def _hits_lower_bound(
 # ---- Theorem 1 ---------------------------------------------------------------------------------------------
 
 
-@renamed_arguments(diversity_weight="spread_weight")
 def effective_sample_size(
     n_positives: ArrayLike, n_negatives: ArrayLike, *, spread_weight: float, radius: float = 1.0
 ) -> float:
@@ -181,7 +180,6 @@ def effective_sample_size(
     return float(1.0 / (16.0 * radius**4 * spread))
 
 
-@renamed_arguments(diversity_weight="spread_weight")
 def generalization_bound(
     n_positives: ArrayLike, n_negatives: ArrayLike, *, dim: int, spread_weight: float, radius: float = 1.0
 ) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tastespace._util.checks import renamed_arguments
 from tastespace.errors import ParameterError
 from tastespace.evaluation.theory._partial_auc import (
     Floats,
@@ -19,7 +18,6 @@ from tastespace.evaluation.theory._partial_auc import (
 )
 
 
-@renamed_arguments(hardest="n_hardest")
 def hard_sampling_loss(
     positive_distances: ArrayLike, negative_distances: ArrayLike, n_hardest: int, margin: float = 1.0
 ) -> float:
@@ -123,7 +121,6 @@ def flat_hinge(constant: ArrayLike, score: ArrayLike, threshold: ArrayLike) -> F
     return np.asarray(np.maximum(np.subtract(constant, score, dtype=np.float64) - threshold, 0), dtype=np.float64)
 
 
-@renamed_arguments(hardest="n_hardest")
 def differentiable_hard_sampling_loss(
     positive_distances: ArrayLike,
     negative_distances: ArrayLike,

@@ -1,10 +1,9 @@
-"""DPCML learns from more data: where an update starts, and users who have taken more since."""
+"""Initial state of an update of DPCML: learned vectors, new items at their users, new users by fold-in."""
 
 from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,8 @@ from tastespace import _native
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import Added
+from tastespace.models.dpcml._fold_in import fold_in
+from tastespace.models.dpcml.kernel import kernel_state, random_vectors, user_region, vector_offsets
 from tastespace.models.dpcml.start import extend_user_vectors, nearest_interests, rows_of_users
 from tastespace.models.updating import fill_optimizer, histories_of, place_new_items
 from tastespace.models.vector_space import VectorSpace
@@ -21,9 +22,6 @@ from tastespace.training.n_vectors import interests_per_user
 
 if TYPE_CHECKING:
     from tastespace.models.dpcml.model import DPCML
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Where an update of DPCML starts: learned vectors, new items at their users, new users by fold-in.
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ def starting_state(model: DPCML, found: Added) -> tuple[NDArray[np.int64], _nati
     # No user loses a vector: the settings may have changed since the model was fitted.
     n_old = np.where(found.old_users >= 0, np.diff(model.user_offsets_)[found.old_users], 0)
     n_vectors = np.maximum(interests_per_user(data.user_counts, *model._interest_rule()), n_old)
-    offsets = model._vector_offsets(n_vectors)
+    offsets = vector_offsets(n_vectors)
     users, items = found.learned_users, found.learned_items
     start = _Start(model, data, offsets, items)
     copied = start.copy_users(model, users)
@@ -51,7 +49,7 @@ def starting_state(model: DPCML, found: Added) -> tuple[NDArray[np.int64], _nati
         if model.anchor > 0 and source is not None and hasattr(source, "free_vectors_"):
             own = rows_of_users(source.user_offsets_, source_users[source_users >= 0])
             start.users[rows] = source.free_vectors_[own]
-    state = model._kernel_state(data, start.users, start.items)
+    state = kernel_state(model, data, start.users, start.items)
     if state.anchors is not None and assignments is not None:
         state.anchors.assignments[:] = assignments
     ready = rows_of_users(offsets, np.flatnonzero(start.ready))
@@ -89,7 +87,7 @@ class _Start:
         Gives the rows of the vectors that were copied.
         """
         n_known = np.where(rows >= 0, np.diff(source.user_offsets_)[rows], 0)
-        region, radius = self._model._user_region(), self._model.radius
+        region, radius = user_region(self._model), self._model.radius
         self.ready |= rows >= 0
         return extend_user_vectors(
             source.vectors(), rows, n_known, self.data, self.items, self.users, self.offsets, region, radius
@@ -105,8 +103,8 @@ class _Start:
         Gives the model with these users, and the rows of their vectors.
         """
         data = self.data
-        dim_users, dim_items = model._random_vectors(
-            int((self.offsets[new_users + 1] - self.offsets[new_users]).sum()), int(self.unplaced.sum())
+        dim_users, dim_items = random_vectors(
+            model, int((self.offsets[new_users + 1] - self.offsets[new_users]).sum()), int(self.unplaced.sum())
         )
         self.users[rows_of_users(self.offsets, new_users)] = dim_users
         self.items[self.unplaced] = dim_items
@@ -116,7 +114,7 @@ class _Start:
             return None, chosen
         there = copy.copy(model)
         there.item_vectors_, there.train_ = self.items, data
-        folded = there._fold_in(histories_of(usable, chosen), _FOLD_IN_EPOCHS)
+        folded = fold_in(there, histories_of(usable, chosen), _FOLD_IN_EPOCHS)
         self.folded_rows[chosen] = np.arange(len(chosen))
         return folded, self.copy_users(folded, self.folded_rows)
 
@@ -137,53 +135,3 @@ class _Start:
             return None
         space = VectorSpace(self.users, self.offsets, self.items)
         return nearest_interests(space, self.data, self.ready, resolve_threads(model.threads))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Users of a model who have taken more since: their interests stay, and only those with new items move.
-
-
-def moved_to_new_items(
-    space: VectorSpace,
-    train: Interactions,
-    histories: Interactions,
-    rows: NDArray[np.int64],
-    project: Callable[[NDArray[np.float32]], NDArray[np.float32]],
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Vectors of users with more past items than in training, and their offsets.
-
-    New items come one after the other, by their timestamps where there are any. Each belongs to the interest that is
-    nearest to it by then, which moves there by one part in the number of its items; an interest without new items
-    stays as it is, bit for bit. So interests keep their numbers, and what one of them stands for does not depend on
-    what the others get.
-
-    Args:
-        space: The model's vectors, which are compared by distances.
-        train: The histories of training.
-        histories: The longer histories.
-        rows: The users of ``histories`` as rows of ``train``.
-        project: Puts vectors back to where user vectors lie.
-    """
-    offsets = np.concatenate([[0], np.cumsum(np.diff(space.user_offsets)[rows])]).astype(np.int64)
-    vectors = space.user_vectors[rows_of_users(space.user_offsets, rows)]
-    for user, row in enumerate(rows.tolist()):
-        own = vectors[offsets[user] : offsets[user + 1]]
-        past = train.indices[train.offsets[row] : train.offsets[row + 1]]
-        counts = np.bincount(_distances(own, space.item_vectors[past]).argmin(axis=0), minlength=len(own))
-        here = slice(int(histories.offsets[user]), int(histories.offsets[user + 1]))
-        is_new = ~np.isin(histories.indices[here], past)
-        new = histories.indices[here][is_new]
-        if histories.timestamps is not None:
-            new = new[np.argsort(histories.timestamps[here][is_new], kind="stable")]
-        for item in space.item_vectors[new]:
-            nearest = int(_distances(own, item[None]).argmin())
-            counts[nearest] += 1
-            moved = own[nearest] + (item - own[nearest]) / counts[nearest]
-            own[nearest] = project(moved[None])[0]
-    return vectors, offsets
-
-
-def _distances(vectors: NDArray[np.float32], items: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Squared distances, but for a term of each item. Shape ``(len(vectors), len(items))``."""
-    found: NDArray[np.float32] = np.einsum("ij,ij->i", vectors, vectors)[:, None] - 2 * (vectors @ items.T)
-    return found

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,22 +23,25 @@ from tastespace._util.checks import (
     require_spread,
     require_whole,
 )
-from tastespace._util.computed_once import computed_once, writable
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
-from tastespace.data.out_of_core.mapped_arrays import new_zeros, row_blocks
 from tastespace.errors import ParameterError
-from tastespace.models.dpcml._anchors import (
-    AnchoredTrainer,
-    bare_state,
-    cluster_means,
-    new_anchors,
-)
+from tastespace.models.dpcml._anchors import AnchoredTrainer
+from tastespace.models.dpcml._fold_in import fold_in, fold_in_longer
 from tastespace.models.dpcml._n_interests import AUTO, fit_with_best_number
-from tastespace.models.dpcml._update import moved_to_new_items, starting_state
-from tastespace.models.dpcml.start import spread_over_items
+from tastespace.models.dpcml._update import starting_state
+from tastespace.models.dpcml.kernel import (
+    DCRS_FORMS,
+    GAMMA_RULES,
+    REGIONS,
+    kernel_data,
+    kernel_settings,
+    kernel_state,
+    random_vectors,
+    vector_offsets,
+)
 from tastespace.models.stored_values import (
-    OPTIONAL_WHOLE,
+    WHOLE,
     Declared,
     Numbers,
     Offsets,
@@ -59,7 +61,7 @@ from tastespace.models.updating import (
 )
 from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Callback
-from tastespace.training.n_vectors import interests_per_user, n_beta
+from tastespace.training.n_vectors import interests_per_user
 from tastespace.training.native_trainer import (
     OPTIMIZERS,
     SCHEDULES,
@@ -67,32 +69,15 @@ from tastespace.training.native_trainer import (
     LearningRateSchedule,
     Schedule,
     TrainingSettings,
-    optimizer_state,
-    project,
 )
 from tastespace.training.samplers import (
-    UNIFORM,
     SamplerKind,
-    alias_table,
     default_hard_negatives,
     find_sampler,
-    popularity_weights,
 )
-from tastespace.training.visits import UpdateVisits, filled
+from tastespace.training.visits import UpdateVisits
 
 log = logging.getLogger(__name__)
-
-_BALL, _SPHERE = _native.Region.BALL, _native.Region.SPHERE
-_REGIONS = {"sphere-ball": (_SPHERE, _BALL), "ball": (_BALL, _BALL), "sphere": (_SPHERE, _SPHERE)}  # users, items
-_DCRS = {None: _native.DcrsForm.OFF, "mean": _native.DcrsForm.MEAN, "pairs": _native.DcrsForm.PAIRS}
-_GAMMA_RULES = {
-    "statistic": _native.GammaRule.GRADIENT,
-    "random": _native.GammaRule.GRADIENT,
-    "average": _native.GammaRule.AVERAGE,
-}
-
-_FOLD_IN_EPOCHS = 50  # enough for the vectors to converge
-_FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -230,16 +215,26 @@ class DPCML(PartitionTrained):
 
     # ---- learning ------------------------------------------------------------------------------------------
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        progress: bool | None,
+        callbacks: Sequence[Callback] = (),
+        cluster: Any = None,
+    ) -> None:
         self._check()
+        if cluster is not None:
+            self._fit_on_cluster(train, valid, cluster, progress, callbacks)
+            return
         self.n_negatives_ = self._negatives_for(train.n_items)
         if self.n_interests == AUTO:
-            self._take_learned(fit_with_best_number(self, train, valid, progress, self._callbacks))
+            self._take_learned(fit_with_best_number(self, train, valid, progress, callbacks))
             return
-        vector_offsets = self._vector_offsets(interests_per_user(train.user_counts, *self._interest_rule()))
-        users, items = self._random_vectors(int(vector_offsets[-1]), train.n_items, self.spill)
-        state = self._kernel_state(train, users, items, self.spill)
-        self._train(train, valid, progress, vector_offsets, state)
+        offsets = vector_offsets(interests_per_user(train.user_counts, *self._interest_rule()))
+        users, items = random_vectors(self, int(offsets[-1]), train.n_items, self.spill)
+        state = kernel_state(self, train, users, items, self.spill)
+        self._train(train, valid, progress, callbacks, offsets, state)
 
     def partial_fit(
         self,
@@ -288,11 +283,10 @@ class DPCML(PartitionTrained):
         require_shared_ids(valid, train)
         if found is None:
             return self
-        vector_offsets, state = starting_state(self, found)
-        self._callbacks = tuple(callbacks)
+        offsets, state = starting_state(self, found)
         visits = UpdateVisits(found, n_old, self.seed)
-        update = Update(visits, update_epochs(self._fit_epochs(), epochs))
-        self._train(train, valid, progress, vector_offsets, state, update)
+        update = Update(visits, update_epochs(self.fit_epochs_, epochs))
+        self._train(train, valid, progress, callbacks, offsets, state, update)
         self.train_, self.valid_ = train, valid
         return self
 
@@ -301,34 +295,42 @@ class DPCML(PartitionTrained):
         train: Interactions,
         valid: Interactions | None,
         progress: bool | None,
-        vector_offsets: NDArray[np.int64],
+        callbacks: Sequence[Callback],
+        offsets: NDArray[np.int64],
         state: _native.DpcmlState,
         update: Update | None = None,
     ) -> None:
-        """Run the epochs from this state and keep the result."""
+        """Run the epochs from this state and keep the result; ``offsets`` are the rows of each user's vectors."""
         run = TrainingSettings(
             LearningRateSchedule(self.learning_rate, self.schedule, self.epochs if update is None else update.epochs),
             self.average,
             self.seed,
             resolve_threads(self.threads),
-            0 if update is None else self._n_epochs(),
+            0 if update is None else self.n_epochs_,
             None if update is None else update.visits,
             self.users_at_once,
             self.spill,
         )
         kind = DpcmlTrainer if state.anchors is None else AnchoredTrainer
-        trainer = kind(train, self._kernel_data(train, vector_offsets), state, self._kernel_settings(), run)
+        trainer = kind(train, kernel_data(self, train, offsets), state, kernel_settings(self), run)
         result = self._run_loop(
             trainer,
             train,
             valid,
-            validate=self._validator(train, valid, lambda now: VectorSpace(now["users"], vector_offsets, now["items"])),
+            validate=self._validator(
+                train,
+                valid,
+                lambda now: self._snapshot(
+                    train, user_vectors_=now["users"], user_offsets_=offsets, item_vectors_=now["items"]
+                ),
+            ),
             initial=(state.user_vectors, state.item_vectors),
             n_positives=train.n_interactions if update is None else len(update.visits),
             progress=progress,
+            callbacks=callbacks,
             update_epochs=None if update is None else update.epochs,
         )
-        self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], vector_offsets, result["items"]
+        self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], offsets, result["items"]
         self.n_interests_ = self._interest_rule()[0]
         self._keep_anchors(result.get("free"), result.get("assignments"))
         self.skipped_positives_ = trainer.n_skipped + trainer.n_without_others
@@ -360,80 +362,23 @@ class DPCML(PartitionTrained):
         again = super().as_chosen()
         return again.set_params(n_interests=self.n_interests_) if self.n_interests == "auto" else again
 
-    def _fold_in(self, histories: Interactions, epochs: int = _FOLD_IN_EPOCHS) -> DPCML:
-        """Vectors of new users, learned with the model's own loss and the items fixed.
-
-        With ``anchor`` above 0 they start at the means of clusters of the history, which stay as they are.
-        """
-        self._check()
-        region = self._user_region()
-        vector_offsets = self._vector_offsets(interests_per_user(histories.user_counts, *self._interest_rule()))
-        items = writable(self.item_vectors_)
-        data, settings = self._kernel_data(histories, vector_offsets, self.train_), self._kernel_settings()
-        threads = resolve_threads(self.threads) if histories.n_interactions > _FOLD_IN_PARALLEL else 1
-        model = copy.copy(self)
-        model.user_offsets_ = vector_offsets
-        anchors = None
-        if self.anchor > 0:
-            anchors = new_anchors(histories.n_interactions, int(vector_offsets[-1]), items)
-            users = cluster_means(data, settings, items, anchors, threads)
-        else:
-            users = spread_over_items(items, histories, vector_offsets, region, self.radius)
-        if self.anchor == 1:
-            model.user_vectors_ = users
-            model._keep_anchors(None, None if anchors is None else anchors.assignments)
-            return model
-        gamma = self._initial_gamma(histories)
-        gamma[:] = -1.0  # random values depend on the row, so a user's result would depend on the other users
-        state = _native.DpcmlState(
-            user_vectors=users,
-            item_vectors=items,
-            gamma=gamma,
-            user_optimizer=optimizer_state(self.optimizer, users),
-            item_optimizer=optimizer_state(self.optimizer, items[:0]),
-            anchors=anchors,
-        )
-        means = np.zeros_like(users)
-        _native.fold_in_dpcml(
-            data,
-            state,
-            settings,
-            mean_user_vectors=means,
-            seed=self.seed,
-            epochs=epochs,
-            average=self.average,
-            threads=threads,
-        )
-        model.user_vectors_ = project(means, region, self.radius)
-        if anchors is not None:
-            model._keep_anchors(model.user_vectors_, anchors.assignments)
-            learned = bare_state(model.user_vectors_, items, anchors)
-            model.user_vectors_ = _native.anchored_user_vectors(
-                data, learned, settings, repeat_vectors=True, threads=threads
-            )
-        return model
-
     keeps_interests = True
 
+    def _fold_in(self, histories: Interactions) -> DPCML:
+        return fold_in(self, histories)
+
     def _fold_in_longer(self, histories: Interactions, rows: NDArray[np.int64]) -> DPCML:
-        """Users of the model with more past items: their vectors move towards these, see `moved_to_new_items`."""
-        region = self._user_region()
-        model = copy.copy(self)
-        model.user_vectors_, model.user_offsets_ = moved_to_new_items(
-            self.vectors(), self.train_, histories, rows, lambda vectors: project(vectors, region, self.radius)
-        )
-        model._keep_anchors(None, None)
-        return model
+        return fold_in_longer(self, histories, rows)
 
     def _stored(self, learned: Mapping[str, Any]) -> Declared:
         return {
             **super()._stored(learned),
-            "n_negatives_": OPTIONAL_WHOLE,
+            "n_negatives_": WHOLE,
             "user_offsets_": Offsets("users", "vectors"),
             "user_vectors_": Numbers("float32", ("vectors", "dim")),
             "item_vectors_": Numbers("float32", ("items", "dim")),
             "n_interests_": Plain((int, str), optional=True),
-            "skipped_positives_": OPTIONAL_WHOLE,
+            "skipped_positives_": WHOLE,
             "optimizer_means_": optimizer_means_of("vectors"),
             "free_vectors_": Numbers("float32", ("vectors", "dim"), optional=True),
             "assignments_": Numbers("int32", ("interactions",), least=-1, below="vectors", optional=True),
@@ -455,7 +400,7 @@ class DPCML(PartitionTrained):
         self._kept_space = space = VectorSpace(self.user_vectors_, self.user_offsets_, self.item_vectors_)
         return space
 
-    # ---- arguments of the kernel ------------------------------------------------------------------------------
+    # ---- parameters whose value follows from others, and their checks ----------------------------------------
 
     def _interest_rule(self) -> tuple[int | str, int, float]:
         """How many vectors a user gets: the arguments of `interests_per_user`; after ``"auto"`` the number chosen."""
@@ -466,110 +411,6 @@ class DPCML(PartitionTrained):
         self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
     ) -> dict[str, Any]:
         return {**super()._checkpoint_identity(train, valid, initial), "n_interests": self._interest_rule()[0]}
-
-    def _user_region(self) -> _native.Region:
-        """Where user vectors lie."""
-        return _REGIONS[self.geometry][0]
-
-    @staticmethod
-    def _vector_offsets(n_vectors: NDArray[np.int64]) -> NDArray[np.int64]:
-        """User ``u`` has the rows ``vector_offsets[u]:vector_offsets[u + 1]`` of the user vectors."""
-        return np.concatenate([[0], np.cumsum(n_vectors)]).astype(np.int64)
-
-    def _random_vectors(
-        self, n_user_vectors: int, n_items: int, spill: str | None = None
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Initial vectors: the paper's N(0, 0.01^2) for users and N(0, 1/d) for items, projected to their regions.
-
-        On the sphere that is a uniform direction.
-        """
-        rng = np.random.default_rng(self.seed)
-        scale = np.sqrt(self.dim)
-        users = filled(spill, (n_user_vectors, self.dim), lambda shape: 0.01 * rng.standard_normal(shape))
-        items = filled(None, (n_items, self.dim), lambda shape: rng.standard_normal(shape) * self.radius / scale)
-        user_region, item_region = _REGIONS[self.geometry]
-        return project(users, user_region, self.radius), project(items, item_region, self.radius)
-
-    def _initial_gamma(self, train: Interactions, spill: str | None = None) -> NDArray[np.float32]:
-        """Thresholds of DiHarS, one per positive; -1: set by the first step. Empty for other samplers."""
-        differentiable = self._sampler().rule is _native.Sampler.DIFFERENTIABLE
-        gamma: NDArray[np.float32] = new_zeros(spill, train.n_interactions if differentiable else 0, np.float32)
-        # The paper starts gamma at random without saying how; a violation's size is of the order of the margin.
-        rng = np.random.default_rng([self.seed, 1])
-        for rows in row_blocks(gamma):
-            n = rows.stop - rows.start
-            gamma[rows] = rng.uniform(0, self.margin, n) if self.gamma == "random" else -1.0
-        return gamma
-
-    def _kernel_state(
-        self,
-        train: Interactions,
-        users: NDArray[np.float32],
-        items: NDArray[np.float32],
-        spill: str | None = None,
-    ) -> _native.DpcmlState:
-        """The state of a run that starts at these vectors; ``spill`` is where arrays of the users' size are kept."""
-        return _native.DpcmlState(
-            user_vectors=users,
-            item_vectors=items,
-            gamma=self._initial_gamma(train, spill),
-            user_optimizer=optimizer_state(self.optimizer, users, spill),
-            item_optimizer=optimizer_state(self.optimizer, items),
-            anchors=new_anchors(train.n_interactions, len(users), items) if self.anchor > 0 else None,
-        )
-
-    def _kernel_data(
-        self, train: Interactions, vector_offsets: NDArray[np.int64], reference: Interactions | None = None
-    ) -> _native.DpcmlData:
-        """What to learn from. Item popularity and the mean history length are those of ``reference``, if given."""
-        kind = self._sampler()
-        counts = train.user_counts
-        reference = reference or train
-        # N / (|U| n_u): with this weight per step, an epoch has the same total weight for all users.
-        user_weight = (reference.n_interactions / (reference.n_users * np.maximum(counts, 1))).astype(np.float32)
-        keep, other = UNIFORM
-        if kind.by_popularity:
-            power = self.popularity_power
-            keep, other = computed_once(
-                reference, ("alias table", power), lambda: alias_table(popularity_weights(reference, power))
-            )
-        n_hard = np.empty(0, dtype=np.int64)
-        if kind.uses_beta:
-            n_hard = n_beta(np.maximum(1, train.n_items - counts), self.beta)
-        return _native.DpcmlData(
-            offsets=train.offsets,
-            positives=train.indices,
-            alias_keep=keep,
-            alias_other=other,
-            vector_offsets=vector_offsets,
-            loss_weight=user_weight if self.weighting == "user" else np.ones(train.n_users, dtype=np.float32),
-            dcrs_weight=user_weight,
-            n_beta=n_hard.astype(np.int32),
-        )
-
-    def _kernel_settings(self) -> _native.DpcmlSettings:
-        kind = self._sampler()
-        user_region, item_region = _REGIONS[self.geometry]
-        unbounded = self.min_spread is None and self.max_spread is None
-        return _native.DpcmlSettings(
-            sampler=kind.rule,
-            n_negatives=self._current_negatives(),
-            n_hardest=0 if kind.uses_beta or not kind.takes_hardest else self.n_hardest,
-            margin=self.margin,
-            distance_scale=0.5 / self.radius**2 if self.geometry == "sphere" else 1.0,
-            gamma_rule=_GAMMA_RULES[self.gamma],
-            gamma_rate=self.gamma_rate,
-            dcrs=_native.DcrsForm.OFF if self.spread_weight == 0 or unbounded else _DCRS[self.dcrs],
-            spread_weight=self.spread_weight,
-            min_spread=-np.inf if self.min_spread is None else self.min_spread,
-            max_spread=np.inf if self.max_spread is None else self.max_spread,
-            user_region=user_region,
-            item_region=item_region,
-            radius=self.radius,
-            optimizer=_native.OptimizerSettings(optimizer=OPTIMIZERS[self.optimizer], learning_rate=self.learning_rate),
-            block_size=self.block_size,
-            anchor=self.anchor,
-        )
 
     def _negatives_for(self, n_items: int) -> int:
         """Negatives drawn for each positive where there are so many items."""
@@ -584,7 +425,8 @@ class DPCML(PartitionTrained):
         """The same for what comes after `fit`, which goes on with the number of the fit unless another is given."""
         if self.n_negatives is not None:
             return self.n_negatives
-        return int(getattr(self, "n_negatives_", self._sampler().n_negatives))  # earlier versions stored none
+        # On a cluster, settings are also those of a model that is not fitted itself.
+        return int(getattr(self, "n_negatives_", self._sampler().n_negatives))
 
     def _sampler(self) -> SamplerKind:
         default = "uniform" if self.geometry == "sphere" else "hard"
@@ -595,10 +437,10 @@ class DPCML(PartitionTrained):
         self._check_user_blocks(checkpoint=self.checkpoint, anchor=self.anchor)
         self._sampler()
         for name, choices in (
-            ("geometry", _REGIONS),
+            ("geometry", REGIONS),
             ("optimizer", OPTIMIZERS),
-            ("dcrs", _DCRS),
-            ("gamma", _GAMMA_RULES),
+            ("dcrs", DCRS_FORMS),
+            ("gamma", GAMMA_RULES),
             ("weighting", ("positive", "user")),
             ("schedule", SCHEDULES),
         ):

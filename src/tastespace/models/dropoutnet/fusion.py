@@ -125,8 +125,6 @@ class FusionRecommender(FusionParameters, NeuralRecommender):
     """Features of all users and items, during training."""
     _latent: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
     """Vectors of a pre-trained model, during training: users ``(n * C, dim)`` and items."""
-    _fit_arguments: tuple[Any, Any, Any] = (None, None, None)
-    """User features, item features and latent model that `fit` was given."""
 
     # ---- what a model writes -------------------------------------------------------------------------------
 

@@ -28,7 +28,6 @@ from tastespace.models.neural.base import Batch, Tensors, require_torch
 from tastespace.models.stored_values import (
     DIAGNOSTICS,
     HISTORY,
-    OPTIONAL_WHOLE,
     REAL,
     TEXT,
     WHOLE,
@@ -44,7 +43,6 @@ from tastespace.training.samplers import SharedNegatives, in_runs
 
 Self = TypeVar("Self", bound="DropoutNet")
 _METRICS = {"l2": "distances", "dot": "inner products"}
-_LATER = ("fit_epochs_", "n_epochs_", "diagnostics_")  # models stored by earlier versions have none of them
 _RUN = 4  # consecutive positives of a user in a batch: the user's networks run once for them
 
 
@@ -113,25 +111,29 @@ class DropoutNet(FusionRecommender):
             latent: For ``training="pretrained"``: a fitted model with as many vectors per user and the same dimension,
                 or the path of a saved one. By default one is trained first.
         """
-        self._fit_arguments = (user_features, item_features, latent)
-        try:
-            return super().fit(train, valid, progress, callbacks)
-        finally:
-            self._fit_arguments = (None, None, None)
+        features = {"user": user_features, "item": item_features}
+        return self._fit_to(train, valid, progress, callbacks=callbacks, features=features, latent=latent)
 
     def _check(self) -> None:
         super()._check()
         self._check_fusion()
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        progress: bool | None,
+        callbacks: Sequence[Callback] = (),
+        features: Mapping[str, Any] | None = None,
+        latent: Any = None,
+    ) -> None:
         require_torch(type(self).__name__)
         self._check()
         for name in ("user_vectors_", "item_vectors_"):
             vars(self).pop(name, None)  # of an earlier fit
-        users, items, latent = self._fit_arguments
         self.encoders_, self._content = {}, {}
-        for side, given in (("user", users), ("item", items)):
-            self._encode(side, content_for(train, side, given))
+        for side in SIDES:
+            self._encode(side, content_for(train, side, (features or {}).get(side)))
         if self.training == "pretrained" and self.warm_vectors == "preference" and not self._dropped_sides():
             raise ParameterError(
                 "training='pretrained' with warm_vectors='preference' trains the networks for cold start only: it "
@@ -145,7 +147,7 @@ class DropoutNet(FusionRecommender):
             self.preference_scales_ = dict(zip(SIDES, sizes, strict=True))
         elif latent is not None:
             raise ParameterError("a latent model was given, but training='joint' learns its own: set 'pretrained'.")
-        super()._fit(train, valid, progress)
+        super()._fit(train, valid, progress, callbacks)
         self._finalize(train)
 
     def _encode(self, side: str, content: Any) -> None:
@@ -325,8 +327,8 @@ class DropoutNet(FusionRecommender):
             "preference_scales_": Named(dict.fromkeys(SIDES, REAL)),
             "user_vectors_": Numbers("float32", (self.train_.n_users * self._n_vectors, self.dim)),
             "item_vectors_": Numbers("float32", ("items", self.dim)),
-            "fit_epochs_": OPTIONAL_WHOLE,
-            "n_epochs_": OPTIONAL_WHOLE,
+            "fit_epochs_": WHOLE,
+            "n_epochs_": WHOLE,
             "history_": HISTORY,
             "best_epoch_": WHOLE,
             "stopped_": TEXT,
@@ -336,10 +338,9 @@ class DropoutNet(FusionRecommender):
 
     def _learned(self) -> dict[str, Any]:
         arrays = ("weights_", "preference_scales_", "user_vectors_", "item_vectors_")
-        training = ("history_", "best_epoch_", "stopped_")
-        names = (*arrays, *training, *(name for name in _LATER if hasattr(self, name)))
+        training = ("history_", "best_epoch_", "stopped_", "fit_epochs_", "n_epochs_", "diagnostics_")
         encoders = {side: encoder.to_plain() for side, encoder in self.encoders_.items()}
-        return {name: getattr(self, name) for name in names} | {"encoders_": encoders}
+        return {name: getattr(self, name) for name in (*arrays, *training)} | {"encoders_": encoders}
 
     def _restore(self, learned: dict[str, Any]) -> None:
         for name, value in learned.items():

@@ -7,9 +7,8 @@ fitted or scores, so that the library works without it.
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -35,7 +34,7 @@ from tastespace.models.stored_values import (
 )
 from tastespace.models.trained import TrainedRecommender
 from tastespace.models.vector_space import VectorSpace
-from tastespace.training.loop import Arrays
+from tastespace.training.loop import Arrays, Callback
 from tastespace.training.samplers import NegativeDrawer
 
 Tensors = dict[str, Any]
@@ -184,7 +183,13 @@ class NeuralRecommender(_Weights):
         if not isinstance(self.deterministic, bool):
             raise ParameterError(f"deterministic={shortened(self.deterministic)}: expected True or False.")
 
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+    def _fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        progress: bool | None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         torch = require_torch(type(self).__name__)
         self._check()
         self._check_device(torch)
@@ -193,10 +198,8 @@ class NeuralRecommender(_Weights):
             trainable = _TorchTrainable(self, train, initial, torch)
 
             def candidate(result: Arrays) -> NeuralRecommender:
-                model = copy.copy(self)
-                model.train_, model.weights_ = train, result
-                model._scoring_tensors = (None, trainable._fixed)  # same data, same tensors
-                return model
+                tensors = (None, trainable._fixed)  # same data, same tensors
+                return self._snapshot(train, weights_=result, _scoring_tensors=tensors)
 
             self.weights_ = self._run_loop(
                 trainable,
@@ -206,6 +209,7 @@ class NeuralRecommender(_Weights):
                 initial=list(initial.values()),
                 n_positives=self._n_batched(train),
                 progress=progress,
+                callbacks=callbacks,
             )
         self._scoring_tensors = (None, None)
 

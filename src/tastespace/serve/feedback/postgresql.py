@@ -11,7 +11,6 @@ from urllib.parse import quote
 from tastespace._util.extras import missing
 from tastespace.serve.errors import StoreError
 from tastespace.serve.feedback.store import (
-    ADD_TASTES,
     Dialect,
     FeedbackStore,
     shown_address,
@@ -33,7 +32,6 @@ class PostgresqlStore(FeedbackStore):
             "whole": "BIGINT",
             "real": "DOUBLE PRECISION",
             "strict": "",
-            "unless_there": "IF NOT EXISTS",
         },
     )
 
@@ -49,7 +47,6 @@ class PostgresqlStore(FeedbackStore):
         self._connections: dict[str, Any] = {}
         with self._transaction() as connection:
             connection.execute(self._tables)
-            connection.execute(self._dialect.sql(ADD_TASTES))
 
     def close(self) -> None:
         """Give back the connections."""

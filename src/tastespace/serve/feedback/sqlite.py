@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tastespace.serve.errors import StoreError
 from tastespace.serve.feedback.store import (
-    ADD_TASTES,
     Changes,
     Cursor,
     Dialect,
@@ -30,7 +29,6 @@ class SqliteStore(FeedbackStore):
             "whole": "INTEGER",
             "real": "REAL",
             "strict": " STRICT",
-            "unless_there": "",
         },
     )
 
@@ -42,10 +40,6 @@ class SqliteStore(FeedbackStore):
         with self._translated():
             self._writer, self._reader = self._connection(), self._connection()
             self._writer.executescript(self._tables)
-            columns = self._writer.execute("PRAGMA table_info(profiles)").fetchall()
-            if "tastes" not in (column[1] for column in columns):
-                with contextlib.suppress(sqlite3.OperationalError):  # another process was first
-                    self._writer.execute(self._dialect.sql(ADD_TASTES))
         self._is_open = True
 
     def _connection(self) -> sqlite3.Connection:

@@ -1,7 +1,7 @@
 """The feedback store: interactions and profiles that people have given since the model was fitted, kept durably.
 
 What was appended is on disk before `append` returns, as a whole or not at all; an event whose id is known already
-for its user changes nothing (in stores of earlier versions: for any user). Several processes may share a store:
+for its user changes nothing. Several processes may share a store:
 `changes` gives each of them what the others have appended.
 """
 
@@ -87,8 +87,6 @@ CREATE TABLE IF NOT EXISTS {models} (
     generation {serial}, server TEXT NOT NULL, path TEXT NOT NULL, checksum TEXT NOT NULL){strict};
 CREATE TABLE IF NOT EXISTS {learned} (checksum TEXT PRIMARY KEY, event {whole} NOT NULL){strict};
 """
-ADD_TASTES = "ALTER TABLE {profiles} ADD COLUMN {unless_there} tastes TEXT NOT NULL DEFAULT '{{}}'"
-"""For stores of earlier versions, whose profiles have numbers alone."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,148 @@
+"""Arguments of DPCML's native kernels: initial vectors and state, data, settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tastespace import _native
+from tastespace._util.computed_once import computed_once
+from tastespace.data.interactions import Interactions
+from tastespace.data.out_of_core.mapped_arrays import new_zeros, row_blocks
+from tastespace.models.dpcml._anchors import new_anchors
+from tastespace.training.n_vectors import n_beta
+from tastespace.training.native_trainer import OPTIMIZERS, optimizer_state, project
+from tastespace.training.samplers import UNIFORM, alias_table, popularity_weights
+from tastespace.training.visits import filled
+
+if TYPE_CHECKING:
+    from tastespace.models.dpcml.model import DPCML
+
+_BALL, _SPHERE = _native.Region.BALL, _native.Region.SPHERE
+REGIONS = {"sphere-ball": (_SPHERE, _BALL), "ball": (_BALL, _BALL), "sphere": (_SPHERE, _SPHERE)}  # users, items
+DCRS_FORMS = {None: _native.DcrsForm.OFF, "mean": _native.DcrsForm.MEAN, "pairs": _native.DcrsForm.PAIRS}
+GAMMA_RULES = {
+    "statistic": _native.GammaRule.GRADIENT,
+    "random": _native.GammaRule.GRADIENT,
+    "average": _native.GammaRule.AVERAGE,
+}
+
+
+def user_region(model: DPCML) -> _native.Region:
+    """The region of user vectors."""
+    return REGIONS[model.geometry][0]
+
+
+def vector_offsets(n_vectors: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Offsets of users with these numbers of vectors: user ``u`` has the rows ``offsets[u]:offsets[u + 1]``.
+
+    >>> vector_offsets(np.array([2, 1, 3])).tolist()
+    [0, 2, 3, 6]
+    """
+    return np.concatenate([[0], np.cumsum(n_vectors)]).astype(np.int64)
+
+
+def random_vectors(
+    model: DPCML, n_user_vectors: int, n_items: int, spill: str | None = None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Initial vectors: the paper's N(0, 0.01^2) for users and N(0, 1/d) for items, projected to their regions.
+
+    On the sphere that is a uniform direction.
+    """
+    rng = np.random.default_rng(model.seed)
+    scale = np.sqrt(model.dim)
+    users = filled(spill, (n_user_vectors, model.dim), lambda shape: 0.01 * rng.standard_normal(shape))
+    items = filled(None, (n_items, model.dim), lambda shape: rng.standard_normal(shape) * model.radius / scale)
+    of_users, of_items = REGIONS[model.geometry]
+    return project(users, of_users, model.radius), project(items, of_items, model.radius)
+
+
+def initial_gamma(model: DPCML, train: Interactions, spill: str | None = None) -> NDArray[np.float32]:
+    """Thresholds of DiHarS, one per positive; -1: set by the first step. Empty for other samplers."""
+    differentiable = model._sampler().rule is _native.Sampler.DIFFERENTIABLE
+    gamma: NDArray[np.float32] = new_zeros(spill, train.n_interactions if differentiable else 0, np.float32)
+    # The paper starts gamma at random without saying how; a violation's size is of the order of the margin.
+    rng = np.random.default_rng([model.seed, 1])
+    for rows in row_blocks(gamma):
+        n = rows.stop - rows.start
+        gamma[rows] = rng.uniform(0, model.margin, n) if model.gamma == "random" else -1.0
+    return gamma
+
+
+def kernel_state(
+    model: DPCML,
+    train: Interactions,
+    users: NDArray[np.float32],
+    items: NDArray[np.float32],
+    spill: str | None = None,
+) -> _native.DpcmlState:
+    """The state of a run that starts at these vectors; ``spill`` is where arrays of the users' size are kept."""
+    return _native.DpcmlState(
+        user_vectors=users,
+        item_vectors=items,
+        gamma=initial_gamma(model, train, spill),
+        user_optimizer=optimizer_state(model.optimizer, users, spill),
+        item_optimizer=optimizer_state(model.optimizer, items),
+        anchors=new_anchors(train.n_interactions, len(users), items) if model.anchor > 0 else None,
+    )
+
+
+def kernel_data(
+    model: DPCML, train: Interactions, offsets: NDArray[np.int64], reference: Interactions | None = None
+) -> _native.DpcmlData:
+    """The interactions to learn from; ``offsets`` are the rows of each user's vectors.
+
+    Item popularity and the mean history length are those of ``reference``, if given.
+    """
+    kind = model._sampler()
+    counts = train.user_counts
+    reference = reference or train
+    # N / (|U| n_u): with this weight per step, an epoch has the same total weight for all users.
+    user_weight = (reference.n_interactions / (reference.n_users * np.maximum(counts, 1))).astype(np.float32)
+    keep, other = UNIFORM
+    if kind.by_popularity:
+        power = model.popularity_power
+        keep, other = computed_once(
+            reference, ("alias table", power), lambda: alias_table(popularity_weights(reference, power))
+        )
+    n_hard = np.empty(0, dtype=np.int64)
+    if kind.uses_beta:
+        n_hard = n_beta(np.maximum(1, train.n_items - counts), model.beta)
+    return _native.DpcmlData(
+        offsets=train.offsets,
+        positives=train.indices,
+        alias_keep=keep,
+        alias_other=other,
+        vector_offsets=offsets,
+        loss_weight=user_weight if model.weighting == "user" else np.ones(train.n_users, dtype=np.float32),
+        dcrs_weight=user_weight,
+        n_beta=n_hard.astype(np.int32),
+    )
+
+
+def kernel_settings(model: DPCML) -> _native.DpcmlSettings:
+    """The model's parameters as the kernels take them."""
+    kind = model._sampler()
+    of_users, of_items = REGIONS[model.geometry]
+    unbounded = model.min_spread is None and model.max_spread is None
+    return _native.DpcmlSettings(
+        sampler=kind.rule,
+        n_negatives=model._current_negatives(),
+        n_hardest=0 if kind.uses_beta or not kind.takes_hardest else model.n_hardest,
+        margin=model.margin,
+        distance_scale=0.5 / model.radius**2 if model.geometry == "sphere" else 1.0,
+        gamma_rule=GAMMA_RULES[model.gamma],
+        gamma_rate=model.gamma_rate,
+        dcrs=_native.DcrsForm.OFF if model.spread_weight == 0 or unbounded else DCRS_FORMS[model.dcrs],
+        spread_weight=model.spread_weight,
+        min_spread=-np.inf if model.min_spread is None else model.min_spread,
+        max_spread=np.inf if model.max_spread is None else model.max_spread,
+        user_region=of_users,
+        item_region=of_items,
+        radius=model.radius,
+        optimizer=_native.OptimizerSettings(optimizer=OPTIMIZERS[model.optimizer], learning_rate=model.learning_rate),
+        block_size=model.block_size,
+        anchor=model.anchor,
+    )
