@@ -112,10 +112,10 @@ def test_losing_vectors_get_a_gradient():
 
 def test_equal_vectors_act_as_one():
     """Of C equal vectors each gets a C-th of the gradient, and the items get that of one vector."""
-    train = random_lists([6], 18)
+    train = random_lists([6, 3], 18)
     model = test_native_dpcml.a_model("hars-3", geometry="ball")
-    one, three = DpcmlKernel(model, train, [1]), DpcmlKernel(model, train, [3])
-    three.arrays["users"][:] = one.arrays["users"]
+    one, three = DpcmlKernel(model, train, [1, 1]), DpcmlKernel(model, train, [3, 3])
+    three.arrays["users"][:] = np.repeat(one.arrays["users"], 3, axis=0)
     three.arrays["items"][:] = one.arrays["items"]
     three.settings.temperature = 0.7
     found, wanted = three.step(2), one.step(2)
@@ -177,5 +177,3 @@ def test_a_temperature_of_zero_gives_the_bits_of_the_minimum():
     zero.learn()
     for name, array in plain.arrays.items():
         assert array.tobytes() == zero.arrays[name].tobytes(), name
-
-
