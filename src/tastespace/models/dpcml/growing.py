@@ -16,9 +16,9 @@ from tastespace.training.native_trainer import DpcmlTrainer, TrainingSettings, o
 from tastespace.training.phases import Phases
 from tastespace.training.samplers import UNIFORM
 
-SPLIT_SHARE = 0.1
-"""Share of the clusters' centres in the vectors after the split. With a smooth minimum 0.03 to 0.3 give the same
-figures; with 0 the vectors would stay equal for ever."""
+# Shares of the clusters' centres in the vectors after the split: where all vectors learn from every item 0.03 to 0.3
+# give the same figures; where only the nearest does, they must differ more from the start.
+_SMOOTH_SHARE, _SHARE = 0.1, 0.3
 
 _VECTORS_AT_ONCE = 1 << 16  # at the split, so that vectors on disk need not fit in memory
 
@@ -91,6 +91,7 @@ class GrowingTrainer(DpcmlTrainer):
         """
         _, state, settings = self._arguments
         own_optimizer = optimizer_arrays(state.user_optimizer)
+        split_share = np.float32(_SMOOTH_SHARE if settings.temperature > 0 else _SHARE)
         is_adam = bool(state.user_optimizer.second.size)
         for first, last in self._blocks_of_users():
             offsets = self._vector_offsets[first : last + 1]
@@ -98,7 +99,7 @@ class GrowingTrainer(DpcmlTrainer):
             centres = self._centres(first, last)
             has_items = np.repeat(self._train.user_counts[first:last] > 0, counts)
             vectors = state.user_vectors[rows]
-            vectors[has_items] += np.float32(SPLIT_SHARE) * (centres[has_items] - vectors[has_items])
+            vectors[has_items] += split_share * (centres[has_items] - vectors[has_items])
             state.user_vectors[rows] = project(vectors, settings.user_region, settings.radius)
             share = np.repeat(1 / counts, counts).astype(np.float32)[:, None]
             for part, power in (("first", 1 if is_adam else 2), ("second", 2)):

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 _BALL, _SPHERE = _native.Region.BALL, _native.Region.SPHERE
 REGIONS = {"sphere-ball": (_SPHERE, _BALL), "ball": (_BALL, _BALL), "sphere": (_SPHERE, _SPHERE)}  # users, items
 DCRS_FORMS = {None: _native.DcrsForm.OFF, "mean": _native.DcrsForm.MEAN, "pairs": _native.DcrsForm.PAIRS}
-_DCRS_FROM = 48  # dimension from which "auto" is "mean"
+# With few dimensions the vectors of a user lie far apart: all of them must learn at first, and a bound of their spread
+# costs accuracy. With many they would come to fit single items: a bound of their spread is better than smoothing.
+_MANY_DIMENSIONS = 48
+_TEMPERATURE = 0.6
 GAMMA_RULES = {
     "statistic": _native.GammaRule.GRADIENT,
     "random": _native.GammaRule.GRADIENT,
@@ -137,10 +140,19 @@ def kernel_data(
     )
 
 
+def initial_temperature(dim: int) -> float:
+    """Temperature of the smooth minimum that a model of this dimension starts with, as a share of the margin.
+
+    >>> initial_temperature(16), initial_temperature(100)
+    (0.6, 0.0)
+    """
+    return _TEMPERATURE if dim < _MANY_DIMENSIONS else 0.0
+
+
 def dcrs_form(model: DPCML) -> _native.DcrsForm:
     """The form of DCRS that the model's parameters give."""
     unbounded = model.min_spread is None and model.max_spread is None
-    if model.spread_weight == 0 or unbounded or (model.dcrs == "auto" and model.dim < _DCRS_FROM):
+    if model.spread_weight == 0 or unbounded or (model.dcrs == "auto" and model.dim < _MANY_DIMENSIONS):
         return _native.DcrsForm.OFF
     return DCRS_FORMS["mean" if model.dcrs == "auto" else model.dcrs]
 

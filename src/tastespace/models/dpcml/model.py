@@ -35,6 +35,7 @@ from tastespace.models.dpcml.kernel import (
     DCRS_FORMS,
     GAMMA_RULES,
     REGIONS,
+    initial_temperature,
     initial_vectors,
     kernel_data,
     kernel_settings,
@@ -173,7 +174,7 @@ class DPCML(PartitionTrained):
     """The penalty: on the spread (``"mean"``), which is half the mean squared distance between two different vectors of
     a user (the paper's text); on the squared distance of each pair (the published code); or none. ``"auto"``: on the
     spread from `dim` 48 on. With fewer dimensions users' vectors must lie farther apart to say different things, and
-    the penalty costs accuracy; with many it keeps them from fitting single items."""
+    the penalty costs accuracy; with more it keeps them from fitting single items."""
     spread_weight: float = 10.0
     """eta, the weight of the penalty."""
     min_spread: float | None = 0.05
@@ -190,12 +191,13 @@ class DPCML(PartitionTrained):
     validation data. ``"random"``: all vectors are random at first, as in the paper."""
     one_vector_epochs: int | None = None
     """Epochs with one vector, where that is the `start`; None: half of `epochs`."""
-    temperature: float = 0.6
-    """The smallest distance is replaced by a smooth minimum in training, so that vectors other than the nearest learn
-    too: -T log(mean of exp(-distance / T)). T is this share of `margin` in the first epoch with several vectors and
-    falls to `temperature_end` in the last. 0: the smallest distance throughout, as in the paper. From a random start 4
-    is better than 0.6: at first the vectors are then trained as one."""
+    temperature: float | None = None
+    """In training the smallest distance can be replaced by a smooth minimum, so that vectors other than the nearest
+    learn too: -T log(mean of exp(-distance / T)). T is this share of `margin` in the first epoch with several vectors
+    and falls to `temperature_end` in the last. 0: the smallest distance throughout, as in the paper. None: 0.6 for
+    `dim` below 48, else 0. With ``start="random"`` 4 is better than 0.6: the vectors are then trained as one at first."""
     temperature_end: float = 0.1
+    """Share of `margin` that the temperature falls to; of no effect where `temperature` is 0."""
 
     # ---- optimization
     epochs: int = 100
@@ -218,13 +220,20 @@ class DPCML(PartitionTrained):
         return cls(**{**cls.published(), **negatives, **changes})
 
     @classmethod
+    def paper_form(cls) -> dict[str, Any]:
+        """Parameters that make the model that of the paper, where this library's defaults go another way.
+
+        >>> CML.paper_form()
+        {'geometry': 'sphere-ball'}
+        """
+        form = {"geometry": "sphere-ball", "dcrs": "mean", "start": "random", "temperature": 0.0}
+        return {name: value for name, value in form.items() if name not in cls._fixed_parameters}
+
+    @classmethod
     def published(cls) -> dict[str, Any]:
         """Parameters of the plain published setting: Adam, batches of 256, 100 epochs, d = 100, no averaging."""
-        found = {
-            "geometry": "sphere-ball",
-            "dcrs": "mean",
-            "start": "random",
-            "temperature": 0.0,
+        return {
+            **cls.paper_form(),
             "optimizer": "adam",
             "learning_rate": 1e-3,
             "block_size": 256,
@@ -237,7 +246,6 @@ class DPCML(PartitionTrained):
             "monitor_protocol": "paper",
             "gamma": "random",
         }
-        return {name: value for name, value in found.items() if name not in cls._fixed_parameters}
 
     # ---- learning ------------------------------------------------------------------------------------------
 
@@ -461,9 +469,12 @@ class DPCML(PartitionTrained):
         return Phases(
             self.epochs,
             self.epochs // 2 if one_vector is None else one_vector,
-            self.temperature * self.margin,
+            self._first_temperature() * self.margin,
             self.temperature_end * self.margin,
         )
+
+    def _first_temperature(self) -> float:
+        return initial_temperature(self.dim) if self.temperature is None else self.temperature
 
     def _temperature_of(self, epoch: int) -> float:
         """Temperature with which training goes on after this epoch was kept, for new users and in updates."""
@@ -540,12 +551,14 @@ class DPCML(PartitionTrained):
             raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
 
     def _check_phases(self) -> None:
-        require_number("temperature", self.temperature, least=0.0)
+        if self.temperature is not None:
+            require_number("temperature", self.temperature, least=0.0)
         require_number("temperature_end", self.temperature_end, least=0.0)
-        if self.temperature > 0 and not 0 < self.temperature_end <= self.temperature:
+        first = self._first_temperature()
+        if first > 0 and not 0 < self.temperature_end <= first:
             raise ParameterError(
                 f"temperature_end={self.temperature_end:g}: expected a number above 0 and at most "
-                f"temperature={self.temperature:g}, from which it falls; temperature=0 for the minimum throughout."
+                f"temperature={first:g}, from which it falls; temperature=0 for the minimum throughout."
             )
         if self.one_vector_epochs is None:
             return
@@ -593,6 +606,6 @@ class CML(DPCML):
     max_spread: float | None = field(default=None, init=False)
     start: Literal["one-vector", "random"] = field(default="random", init=False)
     one_vector_epochs: int | None = field(default=None, init=False)
-    temperature: float = field(default=0.0, init=False)
+    temperature: float | None = field(default=0.0, init=False)
     temperature_end: float = field(default=0.0, init=False)
     epochs: int = 50
