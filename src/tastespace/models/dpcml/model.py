@@ -479,7 +479,7 @@ class DPCML(PartitionTrained):
     def _temperature_of(self, epoch: int) -> float:
         """Temperature with which training goes on after this epoch was kept, for new users and in updates."""
         phases = self._phases()
-        return phases.temperature_at(max(epoch, phases.one_vector_epochs + 1) - 1)
+        return phases.temperature if epoch <= phases.one_vector_epochs else phases.temperature_at(epoch - 1)
 
     def _checkpoint_identity(
         self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
