@@ -180,8 +180,9 @@ class DPCML(PartitionTrained):
     min_spread: float | None = 0.05
     """delta_1, the lower bound of the spread, or of each pair's squared distance with ``dcrs="pairs"``; None: no lower
     bound."""
-    max_spread: float | None = 0.25
-    """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound."""
+    max_spread: float | None = 0.1
+    """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound. It is what keeps several
+    vectors from being worse than one where histories are long and dimensions many."""
 
     # ---- from one vector to several
     start: Literal["one-vector", "random"] = "one-vector"
@@ -226,7 +227,7 @@ class DPCML(PartitionTrained):
         >>> CML.paper_form()
         {'geometry': 'sphere-ball'}
         """
-        form = {"geometry": "sphere-ball", "dcrs": "mean", "start": "random", "temperature": 0.0}
+        form = {"geometry": "sphere-ball", "dcrs": "mean", "max_spread": 0.25, "start": "random", "temperature": 0.0}
         return {name: value for name, value in form.items() if name not in cls._fixed_parameters}
 
     @classmethod
