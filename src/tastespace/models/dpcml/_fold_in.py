@@ -30,6 +30,8 @@ _PARALLEL = 2_000  # interactions from which a second thread pays
 def fold_in(model: DPCML, histories: Interactions, epochs: int = _EPOCHS) -> DPCML:
     """A copy of the model whose users are those of ``histories``, with the items fixed.
 
+    New vectors start at items of the history, far from each other, so that each has something to learn from: the
+    minimum is not smoothed, also where that of training was.
     With ``anchor`` above 0 they start at the means of clusters of the history, which stay as they are.
     """
     model._check()
@@ -37,7 +39,6 @@ def fold_in(model: DPCML, histories: Interactions, epochs: int = _EPOCHS) -> DPC
     offsets = vector_offsets(interests_per_user(histories.user_counts, *model._interest_rule()))
     items = writable(model.item_vectors_)
     data, settings = kernel_data(model, histories, offsets, model.train_), kernel_settings(model)
-    settings.temperature = model.temperature_
     threads = resolve_threads(model.threads) if histories.n_interactions > _PARALLEL else 1
     folded = copy.copy(model)
     folded.user_offsets_ = offsets
