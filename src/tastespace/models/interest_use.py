@@ -68,7 +68,7 @@ def interest_use(
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
     >>> model = create("dpcml", n_interests=3, dim=8, epochs=5).fit(town)
     >>> use = interest_use(model.vectors(), town)
-    >>> bool((use.effective <= use.n_used + 1e-9).all()), use.n_vectors.max()
+    >>> bool((use.effective <= use.n_used + 1e-9).all()), int(use.n_vectors.max())
     (True, 3)
     """
     rows = np.arange(train.n_users) if users is None else np.asarray(users, dtype=np.int64)
