@@ -232,11 +232,13 @@ class TrainedRecommender(LoopSettings, Recommender):
         progress: bool | None,
         callbacks: Sequence[Callback],
         update_epochs: int | None = None,
+        least_epochs: int = 0,
     ) -> Arrays:
         """Run the epochs; gives what was learned and sets `history_`, `best_epoch_` and `stopped_`.
 
         ``validate`` comes from `_validator`, ``initial`` are the values that training starts from, ``n_positives`` is
         what an epoch goes through, and ``update_epochs`` are the epochs of an update of what is learned; None: a fit.
+        Validations up to ``least_epochs`` do not count for ``patience``.
         """
         settings: TrainedRecommender = self
         identity = {} if self.checkpoint is None else self._checkpoint_identity(train, valid, initial)
@@ -253,6 +255,7 @@ class TrainedRecommender(LoopSettings, Recommender):
             callbacks=tuple(callbacks),
             progress=progress,
             identity=identity,
+            least_epochs=least_epochs,
         ).run()
         if update_epochs is None:
             self.fit_epochs_ = outcome.best_epoch

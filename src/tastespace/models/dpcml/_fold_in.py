@@ -13,7 +13,7 @@ from tastespace import _native
 from tastespace._util.computed_once import writable
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
-from tastespace.models.dpcml._anchors import bare_state, cluster_means, new_anchors
+from tastespace.models.dpcml._clusters import bare_state, cluster_means, new_anchors
 from tastespace.models.dpcml.kernel import initial_gamma, kernel_data, kernel_settings, user_region, vector_offsets
 from tastespace.models.dpcml.start import rows_of_users, spread_over_items
 from tastespace.models.vector_space import VectorSpace
@@ -37,6 +37,7 @@ def fold_in(model: DPCML, histories: Interactions, epochs: int = _EPOCHS) -> DPC
     offsets = vector_offsets(interests_per_user(histories.user_counts, *model._interest_rule()))
     items = writable(model.item_vectors_)
     data, settings = kernel_data(model, histories, offsets, model.train_), kernel_settings(model)
+    settings.temperature = model.temperature_
     threads = resolve_threads(model.threads) if histories.n_interactions > _PARALLEL else 1
     folded = copy.copy(model)
     folded.user_offsets_ = offsets

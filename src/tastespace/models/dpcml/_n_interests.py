@@ -48,7 +48,8 @@ def fit_with_best_number(
         log.warning("n_interests='auto': stopped before the fit to everything; a fifth of each history was not used")
         best._keep_anchors(getattr(best, "free_vectors_", None), None)  # assignments are those of the other histories
         return best
-    return runs.fit(train, None, {"n_interests": best.n_interests, "epochs": max(1, best.best_epoch_)}, left=1)
+    changes = {"n_interests": best.n_interests, "epochs": max(1, best.best_epoch_)}
+    return runs.fit(train, None, changes | best._phases_up_to(best.best_epoch_), left=1)
 
 
 class _Runs:
