@@ -55,8 +55,8 @@ def supported(model: Any) -> DPCML | BPR:
     refused: dict[str, Any] = {"checkpoint": model.checkpoint, "spill": model.spill}
     if isinstance(model, DPCML):
         refused["anchor"] = model.anchor
-        if model.n_interests == "auto":
-            refused["n_interests"] = "auto"
+        if model.n_interests in ("auto", "cross-validated"):
+            refused["n_interests"] = model.n_interests
     for name, value in refused.items():
         if value:
             raise ParameterError(

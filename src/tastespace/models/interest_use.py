@@ -140,6 +140,8 @@ def interest_findings(model: Recommender) -> list[dict[str, Any]]:
     n_users, n_vectors = int(several.sum()), int(use.n_vectors[several].sum())
     n_dead = n_vectors - int(use.n_used[several].sum())
     n_collapsed = int(use.collapsed.sum())
+    apart = several & ~use.collapsed  # of equal vectors all but one are dead: one problem, not two
+    n_dead_apart = int((use.n_vectors - use.n_used)[apart].sum())
     effective = use.effective[several]
     low, median, high = np.quantile(effective, (0.1, 0.5, 0.9)).tolist()
     figures = {
@@ -162,7 +164,7 @@ def interest_findings(model: Recommender) -> list[dict[str, Any]]:
             ),
         }
     ]
-    if n_dead > MANY_DEAD * n_vectors:
+    if n_dead_apart > MANY_DEAD * int(use.n_vectors[apart].sum()):
         found.append(
             {
                 "kind": "dead-interests",
