@@ -27,7 +27,7 @@ from tastespace.evaluation import Report, evaluate
 from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.evaluation.metrics import METRICS
 from tastespace.models import Recommender, registry
-from tastespace.models.dpcml.model import DPCML
+from tastespace.models.dpcml.model import CML, DPCML
 from tastespace.paper.data import (
     Parts,
     content_arguments,

@@ -198,7 +198,7 @@ class DPCML(PartitionTrained):
     """In training the smallest distance can be replaced by a smooth minimum, so that vectors other than the nearest
     learn too: -T log(mean of exp(-distance / T)). T is this share of `margin` in the first epoch with several vectors
     and falls to `temperature_end` in the last. 0: the smallest distance throughout, as in the paper. None: 0.6 for
-    `dim` below 48, else 0. With ``start="random"`` 4 is better than 0.6: the vectors are then trained as one at first."""
+    `dim` below 48, else 0. With ``start="random"`` 4 is better than 0.6: vectors are then trained as one at first."""
     temperature_end: float = 0.1
     """Share of `margin` that the temperature falls to; of no effect where `temperature` is 0."""
 
@@ -489,7 +489,7 @@ class DPCML(PartitionTrained):
     def _temperature_of(self, epoch: int) -> float:
         """Temperature with which training goes on after this epoch was kept, for new users and in updates."""
         phases = self._phases()
-        return phases.temperature_at(max(epoch, phases.one_vector_epochs + 1) - 1)
+        return phases.temperature if epoch <= phases.one_vector_epochs else phases.temperature_at(epoch - 1)
 
     def _checkpoint_identity(
         self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
