@@ -20,8 +20,8 @@ NEARLY_EQUAL = 1e-3
 """A user's vectors are nearly equal where their variance is a smaller share than this of the items' variance."""
 MANY_DEAD = 1 / 3
 """Share of dead vectors from which on a fit warns. Up to a quarter are usual where histories are short."""
-MANY_COLLAPSED = 0.1
-"""Share of users with nearly equal vectors from which on a fit warns."""
+MANY_COLLAPSED = 0.25
+"""Share of users with nearly equal vectors from which on a fit warns. A tenth is usual: they have one taste."""
 
 _VALUES_AT_ONCE = 4_000_000  # numbers of a temporary table
 

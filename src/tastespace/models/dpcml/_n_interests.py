@@ -53,9 +53,10 @@ def fit_with_best_number(
 
 
 def fit_one_vector(model: DPCML, train: Interactions, progress: bool | None, callbacks: Sequence[Callback]) -> DPCML:
-    """Return a fitted copy of the model with one vector per user, trained for half of the epochs."""
+    """Return a fitted copy of the model with one vector per user, trained for `one_vector_epochs`."""
     runs = _Runs(model, progress, callbacks)
-    changes = {"n_interests": 1, "epochs": max(1, model.epochs // 2), "one_vector_epochs": None, **runs.own_files(1)}
+    epochs = model.one_vector_epochs or max(1, model.epochs // 2)
+    changes = {"n_interests": 1, "epochs": epochs, "one_vector_epochs": None, **runs.own_files(1)}
     one = runs.fit(train, None, changes, left=2)
     if one.stopped_ in STOPPED_BY_USER:
         log.warning("n_interests=%r: stopped before numbers were chosen; every user has one vector", model.n_interests)
