@@ -33,7 +33,7 @@ def main() -> None:
     print(f"{given.items:,} items, {VECTORS} vectors of {DIM}, {PAST} seen, k = {K}; load {os.getloadavg()[0]:.1f}")
     start = time.perf_counter()
     model.build_index("ann")
-    from tastespace.recommend.ann import find_index
+    from tastespace.ranking.ann import find_index
 
     made = find_index(model)
     print(

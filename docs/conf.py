@@ -32,7 +32,6 @@ default_role = "py:obj"
 autodoc_typehints = "none"  # the signature says it
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False

@@ -9,7 +9,7 @@ import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const given = process.argv.indexOf("--out");
-const out = resolve(given > 0 ? process.argv[given + 1] : join(here, "../src/tastespace/serve/page"));
+const out = resolve(given > 0 ? process.argv[given + 1] : join(here, "../src/tastespace/answers/page"));
 
 async function bundle(entry, format) {
   const { outputFiles } = await build({

@@ -71,7 +71,7 @@ with atomic_write(Path(sys.argv[1])) as temporary:
 
 def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
-    others = [".other.txt.partial", ".file.txt.00000000-1-00000000.partial", "notes.partial"]
+    others = [".other.txt.0123abcd-77-89abcdef.partial", ".file.txt.00000000-1-00000000.partial", "notes.partial"]
     for name in others:  # another file, another machine, not ours
         (tmp_path / name).write_text("keep")
     subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)

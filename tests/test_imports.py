@@ -64,10 +64,19 @@ def test_imports_point_one_way(path):
     assert upward == []
 
 
+@pytest.mark.parametrize("path", FILES)
+def test_private_modules_are_imported_only_within_their_package(path):
+    for line, name in imported(path):
+        package, *rest = name.removeprefix("tastespace").strip(".").split(".")
+        private = [part for part in rest if part.startswith("_") and not part.startswith("__")]
+        modules = [file for part in private for file in (SOURCE / package).rglob(f"{part}.py")]
+        assert not modules or path.split("/")[0] == package, f"{path}:{line} imports {name}"
+
+
 def test_the_exception_is_needed_and_imports_only_what_it_may():
     for path in UPWARD:
         above = {package_of(name) for _, name in imported(path) if HEIGHT[package_of(name)] > HEIGHT["models"]}
-        assert above == {"cluster", "evaluation", "answers", "recommend", "store"}
+        assert above == {"cluster", "evaluation", "answers", "ranking", "recommend", "store"}
 
 
 def test_the_walk_sees_imports_inside_functions():

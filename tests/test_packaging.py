@@ -47,8 +47,8 @@ def test_sdist_and_wheel_are_complete_and_install(tmp_path):
     assert "tastespace/py.typed" in inside
     assert "tastespace/_native/__init__.pyi" in inside
     assert "tastespace/paper/parameters.json" in inside
-    assert {"tastespace/serve/page/index.html", "tastespace/serve/page/widget.js"} <= set(inside)
-    assert any(name.startswith("tastespace/serve/page/static/page-") for name in inside)
+    assert {"tastespace/answers/page/index.html", "tastespace/answers/page/widget.js"} <= set(inside)
+    assert any(name.startswith("tastespace/answers/page/static/page-") for name in inside)
     assert any(name.startswith("tastespace/_native/generic.") and name.endswith(".so") for name in inside)
 
     if sys.platform == "linux":  # as cibuildwheel does: the OpenMP library goes into the wheel

@@ -91,6 +91,16 @@ def test_the_citation_has_the_version_and_license_of_the_package():
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
 
 
+def test_make_check_names_tests_that_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    run = re.search(r"^CHECK := (.+)$", makefile, re.MULTILINE)
+    ignored = re.search(r"^NOT_CORE := \$\(addprefix --ignore=tests/,(.+)\)$", makefile, re.MULTILINE)
+    assert run is not None
+    assert ignored is not None
+    assert all((ROOT / path).exists() for path in run[1].split())
+    assert all((ROOT / "tests" / path).is_file() for path in ignored[1].split())
+
+
 def test_issue_forms_and_dependabot_parse():
     forms = [path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml"]
     assert len(forms) >= 3

@@ -131,7 +131,7 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "vector_stores": (
         "Vector databases",
         "What `Recommender.export_to` gives, and what opens it later. [How to](/how-to/vector-database.md) use them.",
-        {"Stores": [f"tastespace.recommend.stores.{name}" for name in ("open_store", "VectorStore")]},
+        {"Stores": [f"tastespace.recommend.stores.{name}" for name in ("open_vector_store", "VectorStore")]},
     ),
     "adapters": (
         "Adapters",
@@ -155,12 +155,12 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         "Client of the server",
         "Needs the `serve` extra.",
         {
-            "Client": [f"tastespace.client.{name}" for name in ("Client", "ServerError", "Profile", "Event")],
+            "Client": [f"tastespace.client.{name}" for name in ("Client", "ServerError", "ServedProfile", "Event")],
             "Answers": [
                 f"tastespace.answers.types.{name}"
                 for name in (
-                    "Recommendations", "Item", "NamedItem", "PastItem", "HistoryItem", "FoundItem", "Shelf", "Interest",
-                    "Explanation", "AudienceUser", "FoundUser", "Map", "Stored",
+                    "Recommendations", "Item", "NamedItem", "PastItem", "HistoryItem", "FoundItem", "ShelfAnswer",
+                    "Interest", "ExplanationAnswer", "AudienceUser", "FoundUser", "Map", "Stored",
                 )
             ],
         },

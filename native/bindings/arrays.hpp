@@ -13,7 +13,6 @@
 
 #include "core/argument_checks.hpp"
 #include "core/interrupt.hpp"
-#include "rank/user_ranking.hpp"
 
 namespace tastespace::bindings {
 
@@ -80,17 +79,6 @@ NewMatrix<F> give_matrix(std::vector<T>&& vector, std::size_t rows, std::size_t 
 // Kernels trust the sizes of arrays, offsets and indices: everything that comes from Python is checked here.
 using tastespace::require_indices, tastespace::require_least, tastespace::require_lists, tastespace::require_numbers,
     tastespace::require_offsets, tastespace::require_rows, tastespace::require_size;
-
-// The vectors of some users and of all items.
-inline void require_vector_space(const Matrix<float>& user_vectors, const Array<float>& vector_terms,
-                          const Array<std::int64_t>& vector_offsets, const tastespace::PackedItems& items,
-                          const Array<std::int32_t>& users, int threads) {
-  require_least("threads", threads, 1);
-  require_size("user_vectors", user_vectors.shape(1), static_cast<std::size_t>(items.dim()),
-               "coordinates of a vector, as of items");
-  require_size("vector_terms", vector_terms.size(), user_vectors.shape(0), "one per user vector");
-  require_rows("vector_offsets", view(vector_offsets), user_vectors.shape(0), view(users));
-}
 
 inline void require_range(std::int64_t first, std::int64_t last, std::int64_t n) {
   if (first < 0 || first > last || last > n)

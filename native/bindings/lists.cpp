@@ -11,12 +11,11 @@
 #include "arrays.hpp"
 #include "core/arrow_columns.hpp"
 #include "bindings.hpp"
-#include "rank/block_scores.hpp"
 #include "lists/found_lists.hpp"
 #include "lists/list_columns.hpp"
 #include "lists/list_texts.hpp"
 #include "lists/past_reasons.hpp"
-#include "rank/user_lists.hpp"
+#include "ranking_arrays.hpp"
 
 namespace tastespace::bindings {
 namespace {
@@ -54,34 +53,40 @@ tastespace::ArrowColumns arrow_columns(const nb::dict& columns) {
   return std::move(*out);
 }
 
-// Arrays of a request for lists, which are held for as long as lists may be asked for.
-struct OneUserLists {
+// The ids of users or of items: numbers of any type, or text as UTF-8 with offsets.
+struct IdArrays {
   using AnyArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-  Matrix<float> user_vectors;
-  Array<float> vector_terms;
-  Array<std::int64_t> vector_offsets;
-  nb::object packed;
-  Matrix<float> item_vectors;
-  Array<float> item_bias;
-  Array<std::int64_t> excluded_offsets;
-  Array<std::int32_t> excluded_items;
-  std::optional<Array<std::uint8_t>> allowed;
-  std::optional<AnyArray> user_ids, item_ids;
-  std::optional<Array<std::int64_t>> text_offsets;
+  std::optional<AnyArray> numbers;
+  std::optional<Array<std::int64_t>> offsets;
   std::optional<Array<std::uint8_t>> text;
-  tastespace::ListSource source;
 
-  static tastespace::IdColumn numbers(const AnyArray& ids) {
-    return {arrow_format(ids.dtype()),
-            {static_cast<const std::byte*>(ids.data()), ids.nbytes()},
-            static_cast<std::size_t>(ids.itemsize()), {}, {}};
+  std::size_t size() const { return numbers ? numbers->size() : offsets->size() - 1; }
+  tastespace::IdColumn views() const {
+    if (numbers)
+      return {arrow_format(numbers->dtype()),
+              {static_cast<const std::byte*>(numbers->data()), numbers->nbytes()},
+              static_cast<std::size_t>(numbers->itemsize()), {}, {}};
+    tastespace::IdColumn found;
+    found.offsets = view(*offsets);
+    found.text = {reinterpret_cast<const char*>(text->data()), text->size()};
+    return found;
   }
+};
+
+// Vectors, ids and options of a request, which are held for as long as lists may be asked for.
+struct OneUserLists {
+  ScoringArrays space;
+  ExactItemArrays exact;
+  ItemListArrays excluded;
+  Mask allowed;
+  std::optional<IdArrays> user_ids;
+  IdArrays item_ids;
+  tastespace::ListSource source;
 
   nb::object columns(std::int32_t user, std::optional<std::string_view> user_text) const {
     const std::span<const std::int32_t> users(&user, 1);
-    require_rows("vector_offsets", view(vector_offsets), user_vectors.shape(0), users);
-    require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), users,
-                  source.items->n_items());
+    space.users.require_users(users);
+    excluded.require("excluded", users, space.n_items());
     if (user_ids.has_value() == user_text.has_value())
       throw std::invalid_argument("user_text: expected the id of the user where ids are text, and only there.");
     std::optional<tastespace::ArrowColumns> found;
@@ -92,6 +97,13 @@ struct OneUserLists {
     return found ? nb::cast(std::move(*found)) : nb::none();
   }
 };
+
+auto give_lists(tastespace::UserLists&& lists, std::size_t n_users, std::int64_t k) {
+  return std::make_tuple(give_matrix<std::int32_t>(std::move(lists.top), n_users, k),
+                         give_matrix<float>(std::move(lists.scores), n_users, k),
+                         give_matrix<std::int32_t>(std::move(lists.interests), n_users, k), lists.n_found,
+                         lists.nan_user);
+}
 
 // A structure of Arrow in a capsule that releases it unless somebody has taken it over.
 template <class Structure>
@@ -105,6 +117,43 @@ nb::object arrow_capsule(std::unique_ptr<Structure> structure, const char* name)
   structure.release();
   return nb::steal(capsule);
 }
+
+// The texts of the items, encoded before.
+struct ItemTextArrays {
+  nb::bytes text;
+  Array<std::int64_t> offsets, cuts;
+
+  std::int64_t n_items() const { return static_cast<std::int64_t>(cuts.size()); }
+  void require_texts(std::span<const std::int32_t> rows) const {  // not of all items each time
+    require_rows("text_offsets", view(offsets), text.size(), rows);
+  }
+  void require_cut(std::int32_t item) const {
+    if (cuts.data()[item] < offsets.data()[item] || cuts.data()[item] > offsets.data()[item + 1])
+      throw nb::value_error("text_cuts: expected a place within the text of each item.");
+  }
+  tastespace::ItemTexts views() const { return {{text.c_str(), text.size()}, view(offsets), view(cuts)}; }
+};
+
+struct ListEntryArrays {
+  Array<std::int32_t> rows, ranks;
+  Array<float> scores;
+  std::optional<Array<std::int32_t>> interests;
+  std::optional<Array<float>> distances;
+  std::optional<Matrix<std::int32_t>> reasons;
+  std::optional<Matrix<double>> weights;
+
+  tastespace::ListEntries views() const {
+    tastespace::ListEntries found{view(rows), view(ranks), view(scores), {}, {}, {}, {}, 0};
+    if (interests) found.interests = view(*interests);
+    if (distances) found.distances = view(*distances);
+    if (reasons) {
+      found.reasons = view(*reasons);
+      found.weights = view(*weights);
+      found.n_reasons = static_cast<std::int64_t>(reasons->shape(1));
+    }
+    return found;
+  }
+};
 
 }  // namespace
 
@@ -130,133 +179,91 @@ void bind_lists(nb::module_& m) {
 
   m.def(
       "list_with_vectors",
-      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-         const tastespace::PackedItems& items, float scale, Matrix<float> item_vectors, bool by_distance,
-         Array<float> item_bias, std::optional<Array<std::int32_t>> item_rows, Array<std::int32_t> users,
-         Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items, std::int64_t k, int threads,
-         std::optional<Array<std::uint8_t>> allowed) {
-        require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
-        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
-                      items.n_items());
+      [](const ScoringArrays& space, const ExactItemArrays& exact, Array<std::int32_t> users,
+         const ItemListArrays& excluded, std::int64_t k, int threads, Mask allowed,
+         std::optional<Array<std::int32_t>> item_rows) {
+        const auto n_items = static_cast<std::size_t>(space.n_items());
+        space.require(view(users), threads);
+        excluded.require("excluded", view(users), space.n_items());
         require_least("k", k, 0);
-        require_size("item_vectors", item_vectors.shape(1), static_cast<std::size_t>(items.dim()),
+        require_size("item_vectors", exact.vectors.shape(1), static_cast<std::size_t>(space.items->dim()),
                      "coordinates of a vector, as of users");
-        if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), item_vectors.shape(0), "one per item");
-        std::span<const std::uint8_t> mask;
-        if (allowed) {
-          require_size("allowed", allowed->size(), static_cast<std::size_t>(items.n_items()), "one per item");
-          mask = view(*allowed);
-        }
+        const auto mask = mask_view(allowed, space.n_items());
         std::span<const std::int32_t> rows;
         if (item_rows) {
-          require_size("item_rows", item_rows->size(), static_cast<std::size_t>(items.n_items()), "one per item");
-          require_indices("item_rows", view(*item_rows), static_cast<std::int64_t>(item_vectors.shape(0)));
+          require_size("item_rows", item_rows->size(), n_items, "one per item");
+          require_indices("item_rows", view(*item_rows), exact.n_items());
           rows = view(*item_rows);
         } else {
-          require_size("item_vectors", item_vectors.shape(0), static_cast<std::size_t>(items.n_items()), "rows, as items");
+          require_size("item_vectors", exact.vectors.shape(0), n_items, "rows, as items");
         }
         tastespace::UserLists out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::list_with_vectors(
-              items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale,
-              {view(item_vectors), {by_distance, view(item_bias)}, rows}, view(users),
-              {view(excluded_offsets), view(excluded_items)}, k, threads, mask);
+          out = tastespace::list_with_vectors(space.views(), exact.views(rows), view(users), excluded.views(), k, threads,
+                                              mask);
         }
-        return std::make_tuple(give_matrix<std::int32_t>(std::move(out.top), users.size(), k),
-                               give_matrix<float>(std::move(out.scores), users.size(), k),
-                               give_matrix<std::int32_t>(std::move(out.interests), users.size(), k), out.n_found,
-                               out.nan_user);
+        return give_lists(std::move(out), users.size(), k);
       },
-      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a, "item_vectors"_a, "by_distance"_a,
-      "item_bias"_a, "item_rows"_a.none(), "users"_a, "excluded_offsets"_a, "excluded_items"_a, "k"_a, "threads"_a,
-      "allowed"_a = nb::none());
+      "space"_a, "exact"_a, "users"_a, "excluded"_a, nb::kw_only(), "k"_a, "threads"_a, "allowed"_a = nb::none(),
+      "item_rows"_a = nb::none());
 
   m.def(
       "list_found",
-      [](Matrix<float> user_vectors, Array<std::int64_t> vector_offsets, Matrix<float> item_vectors, bool by_distance,
-         Array<float> item_bias, Array<std::int32_t> users, Matrix<std::int64_t> found,
-         Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items, std::int64_t k, int threads) {
-        const auto n_items = static_cast<std::int64_t>(item_vectors.shape(0));
-        require_size("item_vectors", item_vectors.shape(1), user_vectors.shape(1), "coordinates, as of users");
-        require_rows("vector_offsets", view(vector_offsets), user_vectors.shape(0), view(users));
-        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
-                      n_items);
+      [](const UserVectorArrays& vectors, const ExactItemArrays& exact, Array<std::int32_t> users,
+         Matrix<std::int64_t> found, const ItemListArrays& excluded, std::int64_t k, int threads) {
+        require_size("item_vectors", exact.vectors.shape(1), vectors.vectors.shape(1), "coordinates, as of users");
+        vectors.require_users(view(users));
+        excluded.require("excluded", view(users), exact.n_items());
         require_least("k", k, 0);
         require_least("threads", threads, 1);
-        if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), item_vectors.shape(0), "one per item");
-        std::size_t n_vectors = 0;
-        for (const std::int32_t user : view(users)) n_vectors += view(vector_offsets)[user + 1] - view(vector_offsets)[user];
-        require_size("found", found.shape(0), n_vectors, "a row per vector of the users");
+        require_size("found", found.shape(0), vectors.n_vectors(view(users)), "a row per vector of the users");
         tastespace::UserLists out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::list_found(view(user_vectors), view(vector_offsets),
-                                       static_cast<std::int64_t>(user_vectors.shape(1)),
-                                       {view(item_vectors), {by_distance, view(item_bias)}, {}}, n_items, view(users),
-                                       view(found), static_cast<std::int64_t>(found.shape(1)),
-                                       {view(excluded_offsets), view(excluded_items)}, k, threads);
+          out = tastespace::list_found(vectors.views(), static_cast<std::int64_t>(vectors.vectors.shape(1)),
+                                       exact.views(), view(users), view(found),
+                                       static_cast<std::int64_t>(found.shape(1)), excluded.views(), k, threads);
         }
-        return std::make_tuple(give_matrix<std::int32_t>(std::move(out.top), users.size(), k),
-                               give_matrix<float>(std::move(out.scores), users.size(), k),
-                               give_matrix<std::int32_t>(std::move(out.interests), users.size(), k), out.nan_user);
+        return give_lists(std::move(out), users.size(), k);
       },
-      "user_vectors"_a, "vector_offsets"_a, "item_vectors"_a, "by_distance"_a, "item_bias"_a, "users"_a, "found"_a,
-      "excluded_offsets"_a, "excluded_items"_a, "k"_a, "threads"_a);
+      "vectors"_a, "exact"_a, "users"_a, "found"_a, "excluded"_a, nb::kw_only(), "k"_a, "threads"_a);
+
+  nb::class_<IdArrays>(m, "IdColumn")
+      .def(
+          "__init__",
+          [](IdArrays* self, std::optional<IdArrays::AnyArray> numbers, std::optional<Array<std::int64_t>> offsets,
+             std::optional<Array<std::uint8_t>> text) {
+            if (numbers.has_value() == (offsets && text))
+              throw std::invalid_argument("expected numbers, or offsets and text.");
+            if (!numbers) require_offsets("offsets", view(*offsets), text->size());
+            new (self) IdArrays{numbers, offsets, text};
+          },
+          nb::kw_only(), "numbers"_a.none() = nb::none(), "offsets"_a.none() = nb::none(),
+          "text"_a.none() = nb::none());
 
   nb::class_<OneUserLists>(m, "OneUserLists")
       .def(
           "__init__",
-          [](OneUserLists* self, Matrix<float> user_vectors, Array<float> vector_terms,
-             Array<std::int64_t> vector_offsets, nb::object items, float scale, Matrix<float> item_vectors,
-             bool by_distance, Array<float> item_bias, Array<std::int64_t> excluded_offsets,
-             Array<std::int32_t> excluded_items, std::int64_t k, std::optional<Array<std::uint8_t>> allowed,
-             std::optional<OneUserLists::AnyArray> user_ids, std::optional<OneUserLists::AnyArray> item_ids,
-             std::optional<Array<std::int64_t>> text_offsets, std::optional<Array<std::uint8_t>> text,
-             bool with_interests) {
-            const auto& packed = nb::cast<const tastespace::PackedItems&>(items);
-            const auto n_items = static_cast<std::size_t>(packed.n_items()), n_users = excluded_offsets.size() - 1;
-            const auto dim = static_cast<std::size_t>(packed.dim());
+          [](OneUserLists* self, const ScoringArrays& space, const ExactItemArrays& exact,
+             const ItemListArrays& excluded, std::int64_t k, Mask allowed, std::optional<IdArrays> user_ids,
+             const IdArrays& item_ids, bool with_interests) {
+            const auto n_items = static_cast<std::size_t>(space.n_items());
+            const auto dim = static_cast<std::size_t>(space.items->dim());
             require_least("k", k, 0);
-            require_size("user_vectors", user_vectors.shape(1), dim, "coordinates of a vector, as of items");
-            require_size("vector_terms", vector_terms.size(), user_vectors.shape(0), "one per user vector");
-            require_size("vector_offsets", vector_offsets.size(), excluded_offsets.size(), "as of excluded items");
-            require_size("item_vectors", item_vectors.shape(0), n_items, "rows, as items");
-            require_size("item_vectors", item_vectors.shape(1), dim, "coordinates of a vector, as of users");
-            if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), n_items, "one per item");
-            if (allowed) require_size("allowed", allowed->size(), n_items, "one per item");
-            if (user_ids) require_size("user_ids", user_ids->size(), n_users, "one per user");
-            if (item_ids) require_size("item_ids", item_ids->size(), n_items, "one per item");
-            if (item_ids.has_value() == (text_offsets && text))
-              throw std::invalid_argument("expected item_ids, or text_offsets and text.");
-            tastespace::ListSource source{&packed,
-                                          {view(user_vectors), view(vector_terms), view(vector_offsets)},
-                                          scale,
-                                          {view(item_vectors), {by_distance, view(item_bias)}, {}},
-                                          {view(excluded_offsets), view(excluded_items)},
-                                          k,
-                                          {},
-                                          {},
-                                          {},
-                                          by_distance,
-                                          with_interests};
-            if (allowed) source.allowed = view(*allowed);
-            if (user_ids) source.user_ids = OneUserLists::numbers(*user_ids);
-            if (item_ids) {
-              source.item_ids = OneUserLists::numbers(*item_ids);
-            } else {
-              require_size("text_offsets", text_offsets->size(), n_items + 1, "one per item and one more");
-              require_offsets("text_offsets", view(*text_offsets), text->size());
-              source.item_ids.offsets = view(*text_offsets);
-              source.item_ids.text = {reinterpret_cast<const char*>(text->data()), text->size()};
-            }
-            new (self) OneUserLists{user_vectors, vector_terms, vector_offsets, items, item_vectors, item_bias,
-                                    excluded_offsets, excluded_items, allowed, user_ids, item_ids, text_offsets, text,
-                                    source};
+            require_size("vector_offsets", space.users.offsets.size(), excluded.offsets.size(), "as of excluded items");
+            require_size("item_vectors", exact.vectors.shape(0), n_items, "rows, as items");
+            require_size("item_vectors", exact.vectors.shape(1), dim, "coordinates of a vector, as of users");
+            require_size("item_ids", item_ids.size(), n_items, "one per item");
+            if (user_ids) require_size("user_ids", user_ids->size(), excluded.offsets.size() - 1, "one per user");
+            const auto mask = mask_view(allowed, space.n_items());
+            tastespace::ListSource source{space.views(), exact.views(), excluded.views(), k, mask, {}, item_ids.views(),
+                                          exact.by_distance, with_interests};
+            if (user_ids) source.user_ids = user_ids->views();
+            new (self) OneUserLists{space, exact, excluded, allowed, user_ids, item_ids, source};
           },
-          "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a, "item_vectors"_a,
-          "by_distance"_a, "item_bias"_a, "excluded_offsets"_a, "excluded_items"_a, "k"_a, "allowed"_a.none(),
-          "user_ids"_a.none(), "item_ids"_a.none(), "text_offsets"_a.none(), "text"_a.none(), "with_interests"_a)
+          "space"_a, "exact"_a, "excluded"_a, nb::kw_only(), "k"_a, "allowed"_a.none(), "user_ids"_a.none(),
+          "item_ids"_a, "with_interests"_a)
       .def("columns", &OneUserLists::columns, "user"_a, "user_text"_a.none() = nb::none());
 
   m.def(
@@ -286,46 +293,51 @@ void bind_lists(nb::module_& m) {
       },
       "vectors"_a, "by_distance"_a, "offsets"_a, "past"_a, "users"_a, "listed"_a, "k"_a);
 
+  nb::class_<ItemTextArrays>(m, "ItemTexts")
+      .def(
+          "__init__",
+          [](ItemTextArrays* self, nb::bytes text, Array<std::int64_t> offsets, Array<std::int64_t> cuts) {
+            require_size("text_offsets", offsets.size(), cuts.size() + 1, "one per item and one more");
+            new (self) ItemTextArrays{text, offsets, cuts};
+          },
+          nb::kw_only(), "text"_a, "offsets"_a, "cuts"_a);
+
+  nb::class_<ListEntryArrays>(m, "ListEntries")
+      .def(
+          "__init__",
+          [](ListEntryArrays* self, Array<std::int32_t> rows, Array<std::int32_t> ranks, Array<float> scores,
+             std::optional<Array<std::int32_t>> interests, std::optional<Array<float>> distances,
+             std::optional<Matrix<std::int32_t>> reasons, std::optional<Matrix<double>> weights) {
+            const std::size_t n = rows.size();
+            require_size("ranks", ranks.size(), n, "one per entry");
+            require_size("scores", scores.size(), n, "one per entry");
+            if (interests) require_size("interests", interests->size(), n, "one per entry");
+            if (distances) require_size("distances", distances->size(), n, "one per entry");
+            if (reasons.has_value() != weights.has_value())
+              throw nb::value_error("reasons and weights: expected both or neither.");
+            if (reasons) {
+              require_size("reasons", reasons->shape(0), n, "one row per entry");
+              require_size("weights", weights->size(), reasons->size(), "one per reason");
+            }
+            new (self) ListEntryArrays{rows, ranks, scores, interests, distances, reasons, weights};
+          },
+          nb::kw_only(), "rows"_a, "ranks"_a, "scores"_a, "interests"_a.none(), "distances"_a.none(),
+          "reasons"_a.none(), "weights"_a.none());
+
   m.def(
       "list_texts",
-      [](nb::bytes item_texts, Array<std::int64_t> text_offsets, Array<std::int64_t> text_cuts, Array<std::int64_t> ends,
-         Array<std::int32_t> rows, Array<std::int32_t> ranks, Array<float> scores,
-         std::optional<Array<std::int32_t>> interests, std::optional<Array<float>> distances,
-         std::optional<Matrix<std::int32_t>> reasons, std::optional<Matrix<double>> weights) {
-        const std::size_t n = rows.size();
-        require_size("ranks", ranks.size(), n, "one per entry");
-        require_size("scores", scores.size(), n, "one per entry");
-        if (interests) require_size("interests", interests->size(), n, "one per entry");
-        if (distances) require_size("distances", distances->size(), n, "one per entry");
-        require_offsets("ends", view(ends), n);
-        require_size("text_offsets", text_offsets.size(), text_cuts.size() + 1, "one per item and one more");
-        const auto n_items = static_cast<std::int64_t>(text_cuts.size());
-        require_indices("rows", view(rows), n_items);
-        require_rows("text_offsets", view(text_offsets), item_texts.size(), view(rows));  // not of all items each time
-        const auto require_cut = [&](std::int32_t item) {
-          if (text_cuts.data()[item] < text_offsets.data()[item] || text_cuts.data()[item] > text_offsets.data()[item + 1])
-            throw nb::value_error("text_cuts: expected a place within the text of each item.");
-        };
-        tastespace::ListEntries entries{view(rows), view(ranks), view(scores), {}, {}, {}, {}, 0};
-        if (interests) entries.interests = view(*interests);
-        if (distances) entries.distances = view(*distances);
-        if (reasons.has_value() != weights.has_value())
-          throw nb::value_error("reasons and weights: expected both or neither.");
-        if (reasons) {
-          require_size("reasons", reasons->shape(0), n, "one row per entry");
-          require_size("weights", weights->size(), reasons->size(), "one per reason");
-          for (const std::int32_t item : view(*reasons)) {
-            if (item >= n_items) require_indices("reasons", {&item, 1}, n_items);
+      [](const ItemTextArrays& items, const ListEntryArrays& entries, Array<std::int64_t> ends) {
+        require_offsets("ends", view(ends), entries.rows.size());
+        require_indices("rows", view(entries.rows), items.n_items());
+        items.require_texts(view(entries.rows));
+        if (entries.reasons)
+          for (const std::int32_t item : view(*entries.reasons)) {
             if (item < 0) continue;
-            require_rows("text_offsets", view(text_offsets), item_texts.size(), {&item, 1});
-            require_cut(item);
+            require_indices("reasons", {&item, 1}, items.n_items());
+            items.require_texts({&item, 1});
+            items.require_cut(item);
           }
-          entries.reasons = view(*reasons);
-          entries.weights = view(*weights);
-          entries.n_reasons = static_cast<std::int64_t>(reasons->shape(1));
-        }
-        const tastespace::ItemTexts items{{item_texts.c_str(), item_texts.size()}, view(text_offsets), view(text_cuts)};
-        const tastespace::ListTexts found = tastespace::list_texts(items, entries, view(ends));
+        const tastespace::ListTexts found = tastespace::list_texts(items.views(), entries.views(), view(ends));
         nb::list out;
         std::int64_t start = 0;
         for (std::size_t list = 0; list < found.ends.size(); ++list) {
@@ -337,8 +349,7 @@ void bind_lists(nb::module_& m) {
         }
         return out;
       },
-      "item_texts"_a, "text_offsets"_a, "text_cuts"_a, "ends"_a, "rows"_a, "ranks"_a, "scores"_a,
-      "interests"_a.none(), "distances"_a.none(), "reasons"_a.none(), "weights"_a.none());
+      "items"_a, "entries"_a, "ends"_a);
 }
 
 }  // namespace tastespace::bindings

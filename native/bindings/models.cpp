@@ -6,7 +6,7 @@
 #include "train/als.hpp"
 #include "arrays.hpp"
 #include "bindings.hpp"
-#include "rank/block_scores.hpp"
+#include "ranking_arrays.hpp"
 #include "core/interrupt.hpp"
 #include "train/item_regression.hpp"
 #include "rank/score_matrix.hpp"
@@ -53,22 +53,17 @@ void bind_models(nb::module_& m) {
   const auto score_matrix = [&m](const char* name, auto kernel) {
     m.def(
         name,
-        [kernel](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-                 const tastespace::PackedItems& items, float scale, Array<std::int32_t> users, int threads) {
-          require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
-          using Values = decltype(kernel(std::declval<const tastespace::PackedItems&>(),
-                                         std::declval<const tastespace::UserVectors&>(), 0.0f, view(users), 0));
-          Values out;
+        [kernel](const ScoringArrays& space, Array<std::int32_t> users, int threads) {
+          space.require(view(users), threads);
+          decltype(kernel(space.views(), view(users), 0)) out;
           {
             nb::gil_scoped_release free;
-            out = kernel(items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(users),
-                         threads);
+            out = kernel(space.views(), view(users), threads);
           }
-          return give_matrix<typename Values::value_type>(std::move(out), users.size(),
-                                                          static_cast<std::size_t>(items.n_items()));
+          using Value = typename decltype(out)::value_type;
+          return give_matrix<Value>(std::move(out), users.size(), static_cast<std::size_t>(space.n_items()));
         },
-        "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
-        "users"_a, "threads"_a);
+        "space"_a, "users"_a, "threads"_a);
   };
   score_matrix("score_users", &tastespace::score_users);
   score_matrix("nearest_interests", &tastespace::nearest_interests);

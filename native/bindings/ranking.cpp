@@ -6,11 +6,9 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
-#include "rank/block_scores.hpp"
 #include "rank/interest_ranking.hpp"
-#include "rank/pair_scores.hpp"
 #include "rank/row_ranking.hpp"
-#include "rank/user_ranking.hpp"
+#include "ranking_arrays.hpp"
 
 namespace tastespace::bindings {
 namespace {
@@ -27,16 +25,14 @@ auto give_mixed(tastespace::MixedLists&& lists, std::size_t n_users, std::int64_
                          give_matrix<std::int32_t>(std::move(lists.interests), n_users, k), lists.nan_user);
 }
 
-// What a mix of interests needs besides vectors: a weight for each vector of the users, and how to mix.
-void require_mix(const Array<double>& weights, const Array<std::int64_t>& vector_offsets,
-                 const Array<std::int32_t>& users, double diversity, std::int64_t depth, std::int64_t k) {
-  std::size_t n = 0;
-  for (const std::int32_t user : view(users)) n += view(vector_offsets)[user + 1] - view(vector_offsets)[user];
-  require_size("weights", weights.size(), n, "one per vector of the users");
+// A weight for each vector of the users, and how to mix.
+void require_mix(const Array<double>& weights, const ScoringArrays& space, const Array<std::int32_t>& users,
+                 const tastespace::MixSettings& settings) {
+  require_size("weights", weights.size(), space.users.n_vectors(view(users)), "one per vector of the users");
   require_numbers("weights", view(weights));
-  require_numbers("diversity", std::span<const double>(&diversity, 1));
-  require_least("depth", depth, 0);
-  require_least("k", k, 0);
+  require_numbers("diversity", std::span<const double>(&settings.diversity, 1));
+  require_least("depth", settings.depth, 0);
+  require_least("k", settings.k, 0);
 }
 
 }  // namespace
@@ -55,130 +51,146 @@ void bind_ranking(nb::module_& m) {
       .def_prop_ro("n_items", &tastespace::PackedItems::n_items)
       .def_prop_ro("dim", &tastespace::PackedItems::dim);
 
+  nb::class_<UserVectorArrays>(m, "UserVectors")
+      .def(
+          "__init__",
+          [](UserVectorArrays* self, Matrix<float> vectors, Array<std::int64_t> offsets) {
+            new (self) UserVectorArrays{vectors, offsets};
+          },
+          "vectors"_a, "offsets"_a);
+
+  nb::class_<ScoringArrays>(m, "ScoringVectors")
+      .def(
+          "__init__",
+          [](ScoringArrays* self, const UserVectorArrays& users, Array<float> terms, nb::object items, float scale) {
+            const auto& packed = nb::cast<const tastespace::PackedItems&>(items);
+            require_size("user_vectors", users.vectors.shape(1), static_cast<std::size_t>(packed.dim()),
+                         "coordinates of a vector, as of items");
+            require_size("vector_terms", terms.size(), users.vectors.shape(0), "one per user vector");
+            new (self) ScoringArrays{users, terms, items, &packed, scale};
+          },
+          "users"_a, "terms"_a, "items"_a, "scale"_a);
+
+  nb::class_<ExactItemArrays>(m, "ExactItems")
+      .def(
+          "__init__",
+          [](ExactItemArrays* self, Matrix<float> vectors, bool by_distance, Array<float> bias) {
+            if (bias.size() > 0) require_size("item_bias", bias.size(), vectors.shape(0), "one per item");
+            new (self) ExactItemArrays{vectors, by_distance, bias};
+          },
+          "vectors"_a, "by_distance"_a, "bias"_a);
+
+  nb::class_<ItemListArrays>(m, "ItemLists")
+      .def(
+          "__init__",
+          [](ItemListArrays* self, Array<std::int64_t> offsets, Array<std::int32_t> items) {
+            new (self) ItemListArrays{offsets, items};
+          },
+          "offsets"_a, "items"_a);
+
+  nb::class_<tastespace::MixSettings>(m, "MixSettings")
+      .def(
+          "__init__",
+          [](tastespace::MixSettings* self, double diversity, std::int64_t depth, std::int64_t k) {
+            new (self) tastespace::MixSettings{diversity, depth, k};
+          },
+          nb::kw_only(), "diversity"_a, "depth"_a, "k"_a);
+
   m.def(
       "rank_with_vectors",
-      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-         const tastespace::PackedItems& items, float scale, Array<std::int32_t> users,
-         Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items,
-         Array<std::int64_t> test_offsets, Array<std::int32_t> test_items, std::int64_t k, int threads,
-         std::optional<Array<std::uint8_t>> allowed) {
-        require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
-        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
-                      items.n_items());
-        require_lists("test_offsets", "test_items", view(test_offsets), view(test_items), view(users), items.n_items());
+      [](const ScoringArrays& space, Array<std::int32_t> users, const ItemListArrays& excluded,
+         const ItemListArrays& test, std::int64_t k, int threads, Mask allowed) {
+        space.require(view(users), threads);
+        excluded.require("excluded", view(users), space.n_items());
+        test.require("test", view(users), space.n_items());
         require_least("k", k, 0);
-        std::span<const std::uint8_t> mask;
-        if (allowed) {
-          require_size("allowed", allowed->size(), static_cast<std::size_t>(items.n_items()), "one per item");
-          mask = view(*allowed);
-        }
+        const auto mask = mask_view(allowed, space.n_items());
         tastespace::Ranked out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::rank_with_vectors(
-              items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(users),
-              {view(excluded_offsets), view(excluded_items)}, {view(test_offsets), view(test_items)}, k, threads, mask);
+          out = tastespace::rank_with_vectors(space.views(), view(users), excluded.views(), test.views(), k, threads,
+                                              mask);
         }
         return give_ranked(std::move(out), users.size(), k);
       },
-      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
-      "users"_a, "excluded_offsets"_a, "excluded_items"_a, "test_offsets"_a, "test_items"_a, "k"_a,
-      "threads"_a, "allowed"_a = nb::none());
+      "space"_a, "users"_a, "excluded"_a, "test"_a, nb::kw_only(), "k"_a, "threads"_a, "allowed"_a = nb::none());
 
   m.def(
       "rank_with_scores",
-      [](Matrix<float> scores, Array<std::int32_t> users, Array<std::int64_t> excluded_offsets,
-         Array<std::int32_t> excluded_items, Array<std::int64_t> test_offsets,
-         Array<std::int32_t> test_items, std::int64_t k, int threads) {
+      [](Matrix<float> scores, Array<std::int32_t> users, const ItemListArrays& excluded, const ItemListArrays& test,
+         std::int64_t k, int threads) {
         const auto n_items = static_cast<std::int64_t>(scores.shape(1));
         require_size("scores", scores.shape(0), users.size(), "a row per user");
-        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
-                      n_items);
-        require_lists("test_offsets", "test_items", view(test_offsets), view(test_items), view(users), n_items);
+        excluded.require("excluded", view(users), n_items);
+        test.require("test", view(users), n_items);
         require_least("k", k, 0);
         require_least("threads", threads, 1);
         tastespace::Ranked out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::rank_with_scores(view(scores), static_cast<std::int64_t>(scores.shape(1)),
-                                             view(users), {view(excluded_offsets), view(excluded_items)},
-                                             {view(test_offsets), view(test_items)}, k, threads);
+          out = tastespace::rank_with_scores(view(scores), n_items, view(users), excluded.views(), test.views(), k,
+                                             threads);
         }
         return give_ranked(std::move(out), users.size(), k);
       },
-      "scores"_a, "users"_a, "excluded_offsets"_a, "excluded_items"_a, "test_offsets"_a, "test_items"_a,
-      "k"_a, "threads"_a);
+      "scores"_a, "users"_a, "excluded"_a, "test"_a, nb::kw_only(), "k"_a, "threads"_a);
 
   m.def(
       "mix_with_vectors",
-      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-         const tastespace::PackedItems& items, float scale, Array<std::int32_t> users,
-         Array<double> weights, Array<std::int64_t> excluded_offsets, Array<std::int32_t> excluded_items,
-         double diversity, std::int64_t depth, std::int64_t k, int threads) {
-        require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
-        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
-                      items.n_items());
-        require_mix(weights, vector_offsets, users, diversity, depth, k);
+      [](const ScoringArrays& space, Array<std::int32_t> users, Array<double> weights, const ItemListArrays& excluded,
+         const tastespace::MixSettings& settings, int threads) {
+        space.require(view(users), threads);
+        excluded.require("excluded", view(users), space.n_items());
+        require_mix(weights, space, users, settings);
         tastespace::MixedLists out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::mix_with_vectors(
-              items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(users),
-              view(weights), {view(excluded_offsets), view(excluded_items)}, {diversity, depth, k}, threads);
+          out = tastespace::mix_with_vectors(space.views(), view(users), view(weights), excluded.views(), settings,
+                                             threads);
         }
-        return give_mixed(std::move(out), users.size(), k);
+        return give_mixed(std::move(out), users.size(), settings.k);
       },
-      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
-      "users"_a, "weights"_a, "excluded_offsets"_a, "excluded_items"_a, "diversity"_a, "depth"_a, "k"_a,
-      "threads"_a);
+      "space"_a, "users"_a, "weights"_a, "excluded"_a, "settings"_a, "threads"_a);
 
   m.def(
       "mix_with_scores",
-      [](Matrix<float> user_vectors, Array<float> vector_terms, Array<std::int64_t> vector_offsets,
-         const tastespace::PackedItems& items, float scale, Matrix<float> scores,
-         Array<std::int32_t> users, Array<double> weights, Array<std::int64_t> excluded_offsets,
-         Array<std::int32_t> excluded_items, double diversity, std::int64_t depth, std::int64_t k, int threads) {
-        require_vector_space(user_vectors, vector_terms, vector_offsets, items, users, threads);
+      [](const ScoringArrays& space, Matrix<float> scores, Array<std::int32_t> users, Array<double> weights,
+         const ItemListArrays& excluded, const tastespace::MixSettings& settings, int threads) {
+        space.require(view(users), threads);
         require_size("scores", scores.shape(0), users.size(), "a row per user");
-        require_size("scores", scores.shape(1), static_cast<std::size_t>(items.n_items()), "a column per item");
-        require_lists("excluded_offsets", "excluded_items", view(excluded_offsets), view(excluded_items), view(users),
-                      items.n_items());
-        require_mix(weights, vector_offsets, users, diversity, depth, k);
+        require_size("scores", scores.shape(1), static_cast<std::size_t>(space.n_items()), "a column per item");
+        excluded.require("excluded", view(users), space.n_items());
+        require_mix(weights, space, users, settings);
         tastespace::MixedLists out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::mix_with_scores(
-              items, {view(user_vectors), view(vector_terms), view(vector_offsets)}, scale, view(scores),
-              view(users), view(weights), {view(excluded_offsets), view(excluded_items)}, {diversity, depth, k},
-              threads);
+          out = tastespace::mix_with_scores(space.views(), view(scores), view(users), view(weights), excluded.views(),
+                                            settings, threads);
         }
-        return give_mixed(std::move(out), users.size(), k);
+        return give_mixed(std::move(out), users.size(), settings.k);
       },
-      "user_vectors"_a, "vector_terms"_a, "vector_offsets"_a, "items"_a, "scale"_a,
-      "scores"_a, "users"_a, "weights"_a, "excluded_offsets"_a, "excluded_items"_a, "diversity"_a, "depth"_a,
-      "k"_a, "threads"_a);
+      "space"_a, "scores"_a, "users"_a, "weights"_a, "excluded"_a, "settings"_a, "threads"_a);
 
   m.def(
       "pair_scores",
-      [](Matrix<float> user_vectors, Array<std::int64_t> offsets, Matrix<float> item_vectors, bool by_distance,
-         Array<float> item_bias, Array<std::int32_t> users, Array<std::int32_t> items, int threads) {
+      [](const UserVectorArrays& vectors, const ExactItemArrays& exact, Array<std::int32_t> users,
+         Array<std::int32_t> items, int threads) {
         require_size("items", items.size(), users.size(), "one per user");
-        require_size("user_vectors", user_vectors.shape(1), item_vectors.shape(1), "coordinates of a vector, as of items");
-        require_rows("offsets", view(offsets), user_vectors.shape(0), view(users));
-        require_indices("items", view(items), static_cast<std::int64_t>(item_vectors.shape(0)));
-        if (item_bias.size() > 0) require_size("item_bias", item_bias.size(), item_vectors.shape(0), "one per item");
+        require_size("user_vectors", vectors.vectors.shape(1), exact.vectors.shape(1),
+                     "coordinates of a vector, as of items");
+        vectors.require_users(view(users));
+        require_indices("items", view(items), exact.n_items());
         require_least("threads", threads, 1);
         tastespace::PairScores out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::pair_scores(view(user_vectors), view(offsets), view(item_vectors),
-                                        static_cast<std::int64_t>(item_vectors.shape(1)),
-                                        {by_distance, view(item_bias)}, view(users), view(items), threads);
+          out = tastespace::pair_scores(view(vectors.vectors), view(vectors.offsets), view(exact.vectors),
+                                        static_cast<std::int64_t>(exact.vectors.shape(1)), exact.comparison(),
+                                        view(users), view(items), threads);
         }
         return std::make_tuple(give(std::move(out.score)), give(std::move(out.interest)));
       },
-      "user_vectors"_a, "offsets"_a, "item_vectors"_a, "by_distance"_a, "item_bias"_a, "users"_a, "items"_a,
-      "threads"_a);
+      "vectors"_a, "exact"_a, "users"_a, "items"_a, "threads"_a);
 }
 
 }  // namespace tastespace::bindings

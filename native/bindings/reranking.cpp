@@ -9,8 +9,41 @@
 #include "rank/list_distances.hpp"
 #include "rank/list_order.hpp"
 #include "lists/list_rules.hpp"
+#include "ranking_arrays.hpp"
 
 namespace tastespace::bindings {
+namespace {
+
+// Arguments of rules and of calibration as objects of Python; see native/lists for what they mean.
+struct GroupArrays {
+  Array<std::int64_t> offsets;
+  Array<std::int32_t> members, most;
+  Array<std::uint8_t> allowed;
+};
+
+struct PinArrays {
+  ItemListArrays lists;
+  Array<std::int32_t> places;
+};
+
+struct NewItemArrays {
+  Array<std::uint8_t> is_new;
+  double share;
+};
+
+struct CategorySetArrays {
+  Array<std::int64_t> offsets;
+  Array<std::int32_t> terms, categories;
+  Array<double> shares;
+};
+
+struct PoolArrays {
+  Array<std::int64_t> offsets;
+  Array<double> relevance;
+  Array<std::int32_t> sets;
+};
+
+}  // namespace
 
 void bind_reranking(nb::module_& m) {
   m.def(
@@ -45,42 +78,68 @@ void bind_reranking(nb::module_& m) {
       },
       "offsets"_a, "scores"_a, "rows"_a, "threads"_a);
 
+  nb::class_<GroupArrays>(m, "ItemGroups")
+      .def(
+          "__init__",
+          [](GroupArrays* self, Array<std::int64_t> offsets, Array<std::int32_t> members, Array<std::int32_t> most,
+             Array<std::uint8_t> allowed) {
+            if (offsets.size() > 0)
+              require_size("group_offsets", offsets.size(), allowed.size() + 1, "one per item and one more");
+            new (self) GroupArrays{offsets, members, most, allowed};
+          },
+          nb::kw_only(), "offsets"_a, "members"_a, "most"_a, "allowed"_a);
+
+  nb::class_<PinArrays>(m, "PinnedItems")
+      .def(
+          "__init__",
+          [](PinArrays* self, const ItemListArrays& lists, Array<std::int32_t> places) {
+            require_size("places", places.size(), lists.items.size(), "one per pinned item");
+            new (self) PinArrays{lists, places};
+          },
+          "lists"_a, "places"_a);
+
+  nb::class_<NewItemArrays>(m, "NewItems")
+      .def(
+          "__init__",
+          [](NewItemArrays* self, Array<std::uint8_t> is_new, double share) {
+            require_numbers("share", std::span<const double>(&share, 1));
+            new (self) NewItemArrays{is_new, share};
+          },
+          "is_new"_a, "share"_a);
+
   m.def(
       "apply_list_rules",
-      [](Array<std::int64_t> offsets, Array<std::int32_t> rows, Array<std::int32_t> lengths,
-         Array<std::int64_t> group_offsets, Array<std::int32_t> groups, Array<std::int32_t> most,
-         Array<std::uint8_t> allowed, Array<std::int64_t> pin_offsets, Array<std::int32_t> pins, Array<std::int32_t> places,
-         Array<std::uint8_t> is_new, double share, int threads) {
-        require_size("lengths", lengths.size() + 1, offsets.size(), "one per list and one more");
-        require_size("pin_offsets", pin_offsets.size(), offsets.size(), "one per list and one more");
-        require_offsets("offsets", view(offsets), rows.size());
-        require_offsets("pin_offsets", view(pin_offsets), pins.size());
-        require_size("places", places.size(), pins.size(), "one per pinned item");
+      [](const ItemListArrays& pools, Array<std::int32_t> lengths, const GroupArrays& groups, const PinArrays& pinned,
+         const NewItemArrays& new_items, int threads) {
+        const auto n_lists = pools.offsets.size();
+        require_size("lengths", lengths.size() + 1, n_lists, "one per list and one more");
+        require_size("pin_offsets", pinned.lists.offsets.size(), n_lists, "one per list and one more");
+        require_offsets("offsets", view(pools.offsets), pools.items.size());
+        require_offsets("pin_offsets", view(pinned.lists.offsets), pinned.lists.items.size());
         for (const std::int32_t length : view(lengths)) require_least("lengths", length, 0);
-        const auto n_items = static_cast<std::int64_t>(allowed.size());
-        require_indices("rows", view(rows), n_items);
-        require_indices("pins", view(pins), n_items);
-        if (is_new.size() > 0) require_size("is_new", is_new.size(), allowed.size(), "one per item");
-        if (group_offsets.size() > 0) {
-          require_size("group_offsets", group_offsets.size(), allowed.size() + 1, "one per item and one more");
-          require_offsets("group_offsets", view(group_offsets), groups.size());
-          require_indices("groups", view(groups), static_cast<std::int64_t>(most.size()));
+        const auto n_items = static_cast<std::int64_t>(groups.allowed.size());
+        require_indices("rows", view(pools.items), n_items);
+        require_indices("pins", view(pinned.lists.items), n_items);
+        if (new_items.is_new.size() > 0)
+          require_size("is_new", new_items.is_new.size(), groups.allowed.size(), "one per item");
+        if (groups.offsets.size() > 0) {
+          require_offsets("group_offsets", view(groups.offsets), groups.members.size());
+          require_indices("groups", view(groups.members), static_cast<std::int64_t>(groups.most.size()));
         }
-        require_numbers("share", std::span<const double>(&share, 1));
         require_least("threads", threads, 1);
         tastespace::RuledLists out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::apply_list_rules({view(offsets), view(rows)}, view(lengths),
-                                             {view(group_offsets), view(groups), view(most), view(allowed)},
-                                             {{view(pin_offsets), view(pins)}, view(places)}, {view(is_new), share},
-                                             threads);
+          out = tastespace::apply_list_rules(
+              {view(pools.offsets), view(pools.items)}, view(lengths),
+              {view(groups.offsets), view(groups.members), view(groups.most), view(groups.allowed)},
+              {{view(pinned.lists.offsets), view(pinned.lists.items)}, view(pinned.places)},
+              {view(new_items.is_new), new_items.share}, threads);
         }
         return std::make_tuple(give(std::move(out.offsets)), give(std::move(out.rows)), give(std::move(out.entries)),
                                give(std::move(out.incomplete)));
       },
-      nb::kw_only(), "offsets"_a, "rows"_a, "lengths"_a, "group_offsets"_a, "groups"_a, "most"_a, "allowed"_a,
-      "pin_offsets"_a, "pins"_a, "places"_a, "is_new"_a, "share"_a, "threads"_a);
+      "pools"_a, "lengths"_a, "groups"_a, "pinned"_a, "new_items"_a, "threads"_a);
 
   m.def(
       "pool_relevance",
@@ -96,37 +155,59 @@ void bind_reranking(nb::module_& m) {
       },
       "offsets"_a, "scores"_a, "threads"_a);
 
+  nb::class_<CategorySetArrays>(m, "CategorySets")
+      .def(
+          "__init__",
+          [](CategorySetArrays* self, Array<std::int64_t> offsets, Array<std::int32_t> terms,
+             Array<std::int32_t> categories, Array<double> shares) {
+            require_size("term_shares", shares.size(), categories.size(), "one per term");
+            require_numbers("term_shares", view(shares));
+            new (self) CategorySetArrays{offsets, terms, categories, shares};
+          },
+          nb::kw_only(), "offsets"_a, "terms"_a, "categories"_a, "shares"_a);
+
+  nb::class_<PoolArrays>(m, "Pools")
+      .def(
+          "__init__",
+          [](PoolArrays* self, Array<std::int64_t> offsets, Array<double> relevance, Array<std::int32_t> sets) {
+            require_size("sets", sets.size(), relevance.size(), "one per entry");
+            new (self) PoolArrays{offsets, relevance, sets};
+          },
+          nb::kw_only(), "offsets"_a, "relevance"_a, "sets"_a);
+
+  nb::class_<tastespace::Calibration>(m, "Calibration")
+      .def(
+          "__init__",
+          [](tastespace::Calibration* self, double weight, double smoothing, std::int64_t k) {
+            for (const double value : {weight, smoothing}) require_numbers("settings", std::span<const double>(&value, 1));
+            require_least("k", k, 0);
+            new (self) tastespace::Calibration{weight, smoothing, k};
+          },
+          nb::kw_only(), "weight"_a, "smoothing"_a, "k"_a);
+
   m.def(
       "calibrated_lists",
-      [](Array<std::int64_t> offsets, Array<double> relevance, Array<std::int32_t> sets,
-         Array<std::int64_t> set_offsets, Array<std::int32_t> set_terms, Array<std::int32_t> term_categories,
-         Array<double> term_shares, Matrix<double> target, double weight, double smoothing, std::int64_t k,
-         int threads) {
-        require_size("offsets", offsets.size(), target.shape(0) + 1, "one per row of target and one more");
-        require_offsets("offsets", view(offsets), relevance.size());
-        require_size("sets", sets.size(), relevance.size(), "one per entry");
-        require_offsets("set_offsets", view(set_offsets), set_terms.size());
-        require_indices("sets", view(sets), static_cast<std::int64_t>(set_offsets.size()) - 1);
-        require_size("term_shares", term_shares.size(), term_categories.size(), "one per term");
-        require_indices("set_terms", view(set_terms), static_cast<std::int64_t>(term_categories.size()));
-        require_indices("term_categories", view(term_categories), static_cast<std::int64_t>(target.shape(1)));
-        require_numbers("term_shares", view(term_shares));
+      [](const PoolArrays& pools, const CategorySetArrays& sets, Matrix<double> target,
+         const tastespace::Calibration& settings, int threads) {
+        require_size("offsets", pools.offsets.size(), target.shape(0) + 1, "one per row of target and one more");
+        require_offsets("offsets", view(pools.offsets), pools.relevance.size());
+        require_offsets("set_offsets", view(sets.offsets), sets.terms.size());
+        require_indices("sets", view(pools.sets), static_cast<std::int64_t>(sets.offsets.size()) - 1);
+        require_indices("set_terms", view(sets.terms), static_cast<std::int64_t>(sets.categories.size()));
+        require_indices("term_categories", view(sets.categories), static_cast<std::int64_t>(target.shape(1)));
         require_numbers("target", view(target));
-        for (const double value : {weight, smoothing}) require_numbers("settings", std::span<const double>(&value, 1));
-        require_least("k", k, 0);
         require_least("threads", threads, 1);
         std::vector<std::int64_t> out;
         {
           nb::gil_scoped_release free;
           out = tastespace::calibrated_lists(
-              {view(offsets), view(relevance), view(sets)},
-              {view(set_offsets), view(set_terms), view(term_categories), view(term_shares)}, view(target),
-              static_cast<std::int64_t>(target.shape(1)), {weight, smoothing, k}, threads);
+              {view(pools.offsets), view(pools.relevance), view(pools.sets)},
+              {view(sets.offsets), view(sets.terms), view(sets.categories), view(sets.shares)}, view(target),
+              static_cast<std::int64_t>(target.shape(1)), settings, threads);
         }
         return give(std::move(out));
       },
-      nb::kw_only(), "offsets"_a, "relevance"_a, "sets"_a, "set_offsets"_a, "set_terms"_a, "term_categories"_a,
-      "term_shares"_a, "target"_a, "weight"_a, "smoothing"_a, "k"_a, "threads"_a);
+      "pools"_a, "sets"_a, "target"_a, "settings"_a, "threads"_a);
 }
 
 }  // namespace tastespace::bindings

@@ -1,4 +1,4 @@
-// What kernels that learn are given: settings, data and state.
+// Arguments of kernels that learn: settings, data and state.
 #include <nanobind/stl/optional.h>
 
 #include "bindings.hpp"

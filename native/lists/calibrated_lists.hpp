@@ -40,7 +40,7 @@ struct Calibration {
 // A score above an earlier one of its pool counts as that one; infinite scores count as the largest (smallest) finite one.
 std::vector<double> pool_relevance(std::span<const std::int64_t> offsets, std::span<const double> scores, int threads);
 
-// Which entries are chosen, min(k, size of the pool) per user in their order, user by user.
+// The entries that are chosen, min(k, size of the pool) per user in their order, user by user.
 //
 // Each step takes the entry that makes the list best by
 //

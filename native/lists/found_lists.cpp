@@ -22,17 +22,17 @@ bool before(const Entry& a, const Entry& b) { return a.score != b.score ? a.scor
 
 }  // namespace
 
-UserLists list_found(std::span<const float> user_vectors, std::span<const std::int64_t> vector_offsets, std::int64_t dim,
-                     const ExactItems& exact, std::int64_t n_items, std::span<const std::int32_t> users,
-                     std::span<const std::int64_t> found, std::int64_t depth, const Lists& excluded, std::int64_t k,
-                     int threads) {
+UserLists list_found(const UserVectors& model, std::int64_t dim, const ExactItems& exact,
+                     std::span<const std::int32_t> users, std::span<const std::int64_t> found, std::int64_t depth,
+                     const Lists& excluded, std::int64_t k, int threads) {
+  const auto n_items = static_cast<std::int64_t>(exact.vectors.size()) / std::max<std::int64_t>(1, dim);
   const auto n = static_cast<std::int64_t>(users.size());
   const auto size = static_cast<std::size_t>(n * k);
   UserLists out{std::vector<std::int32_t>(size, -1), std::vector<float>(size, std::numeric_limits<float>::quiet_NaN()),
                 std::vector<std::int32_t>(size, -1)};
   std::vector<std::int64_t> first(n + 1, 0);  // row of `found` at which a user begins
   for (std::int64_t b = 0; b < n; ++b)
-    first[b + 1] = first[b] + vector_offsets[users[b] + 1] - vector_offsets[users[b]];
+    first[b + 1] = first[b] + model.offsets[users[b] + 1] - model.offsets[users[b]];
   std::atomic<std::int64_t> n_found{0};
   FirstPosition nan_user;
   ParallelErrors errors;
@@ -53,11 +53,11 @@ UserLists list_found(std::span<const float> user_vectors, std::span<const std::i
         std::erase_if(items, [left_out](std::int32_t item) {
           return std::binary_search(left_out.begin(), left_out.end(), item);
         });
-        const std::int64_t from = vector_offsets[users[b]], n_vectors = vector_offsets[users[b] + 1] - from;
+        const std::int64_t from = model.offsets[users[b]], n_vectors = model.offsets[users[b] + 1] - from;
         entries.clear();
         for (std::size_t i = 0; i < items.size(); ++i) {
           if (i + kRowsAhead < items.size()) simd::prefetch(exact.vectors.data() + items[i + kRowsAhead] * dim, dim);
-          const PairScore best = pair_score(user_vectors.data() + from * dim, n_vectors, exact.vectors.data(), dim,
+          const PairScore best = pair_score(model.vectors.data() + from * dim, n_vectors, exact.vectors.data(), dim,
                                             exact.comparison, items[i], scores);
           if (best.score != best.score) return nan_user.report(b);
           entries.push_back({best.score, items[i], best.interest});

@@ -10,9 +10,8 @@ namespace tastespace {
 
 // `found` has `depth` items for each vector of each of `users` in turn, in any order; what is no row of an item is left
 // out, as are excluded items, which ascend for each user. Ordered by score, equal scores by item.
-UserLists list_found(std::span<const float> user_vectors, std::span<const std::int64_t> vector_offsets, std::int64_t dim,
-                     const ExactItems& exact, std::int64_t n_items, std::span<const std::int32_t> users,
-                     std::span<const std::int64_t> found, std::int64_t depth, const Lists& excluded, std::int64_t k,
-                     int threads);
+UserLists list_found(const UserVectors& model, std::int64_t dim, const ExactItems& exact,
+                     std::span<const std::int32_t> users, std::span<const std::int64_t> found, std::int64_t depth,
+                     const Lists& excluded, std::int64_t k, int threads);
 
 }  // namespace tastespace

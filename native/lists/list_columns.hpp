@@ -27,11 +27,9 @@ struct IdColumn {
   }
 };
 
-// What all lists of a request have in common.
+// Vectors, ids and options of all lists of a request.
 struct ListSource {
-  const PackedItems* items;
-  UserVectors model;
-  float scale;
+  ScoringVectors space;
   ExactItems exact;
   Lists excluded;
   std::int64_t k;

@@ -58,7 +58,7 @@ class ListBuilder {
     return groups_.members.subspan(groups_.offsets[row], groups_.offsets[row + 1] - groups_.offsets[row]);
   }
 
-  // Whether an allowed item outside the pool has room in its groups, and is new where only new ones are missing.
+  // True if an allowed item outside the pool has room in its groups, and is new where only new ones are missing.
   bool has_others(bool only_new) {
     for (std::int64_t e = begin_; e < end_; ++e) in_pool_[pools_.rows[e]] = 1;
     for (std::int64_t p = 0; p < n_pins_; ++p) in_pool_[pin(p)] = 1;

@@ -10,8 +10,8 @@
 
 namespace tastespace {
 
-// What is said of each item wherever it is listed: text[offsets[i]] ... text[offsets[i + 1] - 1], an object without its
-// closing brace. A past item is said with the part before cuts[i] alone.
+// The text of each item wherever it is listed: text[offsets[i]] ... text[offsets[i + 1] - 1], an object without its
+// closing brace. A past item is written with the part before cuts[i] alone.
 struct ItemTexts {
   std::string_view text;
   std::span<const std::int64_t> offsets;

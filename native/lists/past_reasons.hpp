@@ -1,4 +1,4 @@
-// Which of a user's past items are closest to each item of the user's list.
+// The past items of a user that are closest to each item of the user's list.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ struct Claim {
   double divisor() const { return static_cast<double>(2 * n_places + 1); }
 };
 
-// Whether the quotient w / (2 n + 1) of a is larger than that of b, or equal and its weight is larger. Products instead of
+// True if the quotient w / (2 n + 1) of a is larger than that of b, or equal and its weight is larger. Products instead of
 // quotients, because those of whole weights are exact.
 inline bool larger_quotient(const Claim& a, const Claim& b) {
   const double left = a.weight * b.divisor(), right = b.weight * a.divisor();

@@ -41,7 +41,7 @@ void fold(float* best, Vec value, std::int32_t* interest, std::int32_t number) {
   std::memcpy(interest, &now, sizeof(Ints));
 }
 
-// Where a group of rows of vectors adds its scores of a panel.
+// The scores of a panel to which a group of rows of vectors adds its own.
 struct PanelTarget {
   const std::int32_t* owner;
   float* scores;

@@ -45,6 +45,13 @@ struct UserVectors {
   std::span<const std::int64_t> offsets;
 };
 
+// Users and items whose scores are computed.
+struct ScoringVectors {
+  const PackedItems* items;
+  UserVectors users;
+  float scale;
+};
+
 // The vectors of a few users, copied one after the other; a user's position among them is the owner of its rows.
 class GatheredRows {
  public:

@@ -98,15 +98,16 @@ class ListMaker {
   TopBuffer buffer_;
 };
 
-MixedLists mix(const PackedItems& items, const UserVectors& model, float scale, std::span<const float> given,
+MixedLists mix(const ScoringVectors& space, std::span<const float> given,
                std::span<const std::int32_t> users, std::span<const double> weights, const Lists& excluded,
                const MixSettings& settings, int threads) {
+  const PackedItems& items = *space.items;
   const auto n = static_cast<std::int64_t>(users.size());
   const std::int64_t stride = items.padded_items(), n_items = items.n_items(), k = settings.k;
   const std::int64_t tile = std::clamp<std::int64_t>(kTileBytes / (8 * stride), 1, kTileUsers);
   std::vector<std::int64_t> first_weight(n + 1, 0);
   for (std::int64_t b = 0; b < n; ++b)
-    first_weight[b + 1] = first_weight[b] + model.offsets[users[b] + 1] - model.offsets[users[b]];
+    first_weight[b + 1] = first_weight[b] + space.users.offsets[users[b] + 1] - space.users.offsets[users[b]];
   MixedLists out{std::vector<std::int32_t>(n * k, -1), std::vector<std::int32_t>(n * k, -1), -1};
   std::vector<std::uint8_t> nan(n, 0);
   ParallelErrors errors;
@@ -124,8 +125,8 @@ MixedLists mix(const PackedItems& items, const UserVectors& model, float scale, 
     for (std::int64_t first = 0; first < n; first += tile)
       errors.run([&] {
         const std::int64_t last = std::min(n, first + tile);
-        gathered.gather(model, users.subspan(first, last - first), items.dim());
-        score_block(items, gathered, scale, last - first, scores, interests);
+        gathered.gather(space.users, users.subspan(first, last - first), items.dim());
+        score_block(items, gathered, space.scale, last - first, scores, interests);
         for (std::int64_t b = first; b < last; ++b) {
           const auto row = std::span(scores).subspan((b - first) * stride, stride);
           if (!given.empty()) std::copy_n(given.begin() + b * n_items, n_items, row.begin());
@@ -147,17 +148,17 @@ MixedLists mix(const PackedItems& items, const UserVectors& model, float scale, 
 
 }  // namespace
 
-MixedLists mix_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
+MixedLists mix_with_vectors(const ScoringVectors& space,
                             std::span<const std::int32_t> users, std::span<const double> weights,
                             const Lists& excluded, const MixSettings& settings, int threads) {
-  return mix(items, model, scale, {}, users, weights, excluded, settings, threads);
+  return mix(space, {}, users, weights, excluded, settings, threads);
 }
 
-MixedLists mix_with_scores(const PackedItems& items, const UserVectors& model, float scale,
+MixedLists mix_with_scores(const ScoringVectors& space,
                            std::span<const float> scores, std::span<const std::int32_t> users,
                            std::span<const double> weights, const Lists& excluded, const MixSettings& settings,
                            int threads) {
-  return mix(items, model, scale, scores, users, weights, excluded, settings, threads);
+  return mix(space, scores, users, weights, excluded, settings, threads);
 }
 
 }  // namespace tastespace

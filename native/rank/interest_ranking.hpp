@@ -26,12 +26,12 @@ struct MixedLists {
 };
 
 // Ranked by the scores that the vectors give. `weights` has one for each vector of each user of the block in turn.
-MixedLists mix_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
+MixedLists mix_with_vectors(const ScoringVectors& space,
                             std::span<const std::int32_t> users, std::span<const double> weights,
                             const Lists& excluded, const MixSettings& settings, int threads);
 
 // Ranked by a finished block of scores (n_users_of_block x n_items, larger is better); vectors only tell the interests.
-MixedLists mix_with_scores(const PackedItems& items, const UserVectors& model, float scale,
+MixedLists mix_with_scores(const ScoringVectors& space,
                            std::span<const float> scores, std::span<const std::int32_t> users,
                            std::span<const double> weights, const Lists& excluded, const MixSettings& settings,
                            int threads);

@@ -12,7 +12,7 @@ struct PairScores {
   std::vector<std::int32_t> interest;  // the first of the user's vectors that reaches the score
 };
 
-// How a vector and an item are compared.
+// Comparison of a vector and an item.
 struct Comparison {
   bool by_distance;                  // minus the squared distance; otherwise the inner product plus a bias
   std::span<const float> item_bias;  // empty, or one for each item

@@ -74,23 +74,25 @@ void for_tiles(const PackedItems& items, std::span<const std::int32_t> users, in
 
 }  // namespace
 
-std::vector<float> score_users(const PackedItems& items, const UserVectors& model, float scale,
+std::vector<float> score_users(const ScoringVectors& space,
                                std::span<const std::int32_t> users, int threads) {
+  const PackedItems& items = *space.items;
   std::vector<float> out(users.size() * items.n_items());
   for_tiles(items, users, threads, [&](Tile& tile, std::span<const std::int32_t> some, std::int64_t first) {
-    tile.gathered.gather(model, some, items.dim());
-    score_block(items, tile.gathered.rows(), scale, static_cast<std::int64_t>(some.size()), tile.scores);
+    tile.gathered.gather(space.users, some, items.dim());
+    score_block(items, tile.gathered.rows(), space.scale, static_cast<std::int64_t>(some.size()), tile.scores);
     tile.copy_rows(tile.scores, items, some.size(), out.data() + first * items.n_items());
   });
   return out;
 }
 
-std::vector<std::int32_t> nearest_interests(const PackedItems& items, const UserVectors& model, float scale,
+std::vector<std::int32_t> nearest_interests(const ScoringVectors& space,
                                             std::span<const std::int32_t> users, int threads) {
+  const PackedItems& items = *space.items;
   std::vector<std::int32_t> out(users.size() * items.n_items());
   for_tiles(items, users, threads, [&](Tile& tile, std::span<const std::int32_t> some, std::int64_t first) {
-    tile.gathered.gather(model, some, items.dim());
-    score_block(items, tile.gathered, scale, static_cast<std::int64_t>(some.size()), tile.scores, tile.interests);
+    tile.gathered.gather(space.users, some, items.dim());
+    score_block(items, tile.gathered, space.scale, static_cast<std::int64_t>(some.size()), tile.scores, tile.interests);
     tile.copy_rows(tile.interests, items, some.size(), out.data() + first * items.n_items());
   });
   return out;

@@ -10,11 +10,11 @@
 namespace tastespace {
 
 // Scores of all items for these users, n_users x n_items.
-std::vector<float> score_users(const PackedItems& items, const UserVectors& model, float scale,
+std::vector<float> score_users(const ScoringVectors& space,
                                std::span<const std::int32_t> users, int threads);
 
-// Which of the user's vectors scores each item best, the first of equal ones: n_users x n_items.
-std::vector<std::int32_t> nearest_interests(const PackedItems& items, const UserVectors& model, float scale,
+// Number of the user's vector that scores each item best, the first of equal ones: n_users x n_items.
+std::vector<std::int32_t> nearest_interests(const ScoringVectors& space,
                                             std::span<const std::int32_t> users, int threads);
 
 // total += weight * (scores - mean) / standard deviation, row by row; rows in which all scores are equal add nothing.

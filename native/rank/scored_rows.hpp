@@ -15,8 +15,9 @@ namespace tastespace {
 // Calls `use(b, row, scratch)` for each position b in `users`, in parallel, with its scores of all items (padded, see
 // `score_block`), which `use` may change. Each thread has a `Scratch` of its own.
 template <class Scratch, class Use>
-void for_scored_rows(const PackedItems& items, const UserVectors& model, float scale,
+void for_scored_rows(const ScoringVectors& space,
                      std::span<const std::int32_t> users, int threads, const Use& use) {
+  const PackedItems& items = *space.items;
   constexpr std::int64_t kTileBytes = 1 << 20;  // of scores: they should stay in the second-level cache
   constexpr std::int64_t kTileUsers = 16;
   const auto n = static_cast<std::int64_t>(users.size());
@@ -36,8 +37,8 @@ void for_scored_rows(const PackedItems& items, const UserVectors& model, float s
     for (std::int64_t first = 0; first < n; first += tile)
       errors.run([&] {
         const std::int64_t last = std::min(n, first + tile);
-        gathered.gather(model, users.subspan(first, last - first), items.dim());
-        score_block(items, gathered.rows(), scale, last - first, scores);
+        gathered.gather(space.users, users.subspan(first, last - first), items.dim());
+        score_block(items, gathered.rows(), space.scale, last - first, scores);
         for (std::int64_t b = first; b < last; ++b)
           use(b, std::span(scores).subspan((b - first) * stride, stride), scratch);
       });

@@ -24,9 +24,11 @@ struct Scratch {
 
 }  // namespace
 
-UserLists list_with_vectors(const PackedItems& items, const UserVectors& model, float scale, const ExactItems& exact,
+UserLists list_with_vectors(const ScoringVectors& space, const ExactItems& exact,
                             std::span<const std::int32_t> users, const Lists& excluded, std::int64_t k, int threads,
                             std::span<const std::uint8_t> allowed) {
+  const PackedItems& items = *space.items;
+  const UserVectors& model = space.users;
   const std::size_t size = users.size() * k;
   UserLists out{std::vector<std::int32_t>(size), std::vector<float>(size), std::vector<std::int32_t>(size)};
   std::atomic<std::int64_t> n_found{0};
@@ -59,7 +61,7 @@ UserLists list_with_vectors(const PackedItems& items, const UserVectors& model, 
       out.interests[b * k + i] = entries[i].interest;
     }
   };
-  for_scored_rows<Scratch>(items, model, scale, users, threads, use);
+  for_scored_rows<Scratch>(space, users, threads, use);
   out.n_found = n_found;
   out.nan_user = nan_user.get();
   return out;

@@ -22,15 +22,15 @@ struct UserLists {
   std::int64_t nan_user = -1;          // position of the first user with a NaN score
 };
 
-// What the items that are found are scored by.
+// Vectors that the items that are found are scored by.
 struct ExactItems {
   std::span<const float> vectors;      // of all items
   Comparison comparison;
   std::span<const std::int32_t> rows;  // the rows of those in `PackedItems`, in their order; empty: all
 };
 
-// `users` are rows of `excluded` and of the model; excluded items and `allowed` are in the order of `items`.
-UserLists list_with_vectors(const PackedItems& items, const UserVectors& model, float scale, const ExactItems& exact,
+// `users` are rows of `excluded` and of the vectors; excluded items and `allowed` are in the order of `space.items`.
+UserLists list_with_vectors(const ScoringVectors& space, const ExactItems& exact,
                             std::span<const std::int32_t> users, const Lists& excluded, std::int64_t k, int threads,
                             std::span<const std::uint8_t> allowed = {});
 

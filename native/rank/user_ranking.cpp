@@ -50,11 +50,11 @@ class RankCollector {
 
 }  // namespace
 
-Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
+Ranked rank_with_vectors(const ScoringVectors& space,
                          std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
                          std::int64_t k, int threads, std::span<const std::uint8_t> allowed) {
-  RankCollector ranks(users, excluded, test, items.n_items(), k, allowed);
-  for_scored_rows<TopBuffer>(items, model, scale, users, threads,
+  RankCollector ranks(users, excluded, test, space.items->n_items(), k, allowed);
+  for_scored_rows<TopBuffer>(space, users, threads,
                              [&](std::int64_t b, std::span<float> row, TopBuffer& buffer) {
                                ranks.add_row(b, row, buffer);
                              });

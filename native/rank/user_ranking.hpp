@@ -25,9 +25,9 @@ struct Ranked {
   std::int64_t nan_user = -1;     // position in the block of the first user with a NaN score
 };
 
-// `users` are rows of `excluded`, of `test` and of the model; test items must not be excluded. Where `allowed` is not
+// `users` are rows of `excluded`, of `test` and of the vectors; test items must not be excluded. Where `allowed` is not
 // empty it has a value for each item, and those with 0 are no candidates.
-Ranked rank_with_vectors(const PackedItems& items, const UserVectors& model, float scale,
+Ranked rank_with_vectors(const ScoringVectors& space,
                          std::span<const std::int32_t> users, const Lists& excluded, const Lists& test,
                          std::int64_t k, int threads, std::span<const std::uint8_t> allowed = {});
 

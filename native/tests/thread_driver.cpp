@@ -122,11 +122,11 @@ std::vector<std::int32_t> lists(const Town& town, int threads) {
   std::vector<std::int32_t> rows(kUsers);
   std::iota(rows.begin(), rows.end(), 0);
   const PackedItems packed(items, item_terms, kItems, kDim);
-  const UserVectors model{users, vector_terms, offsets};
+  const ScoringVectors space{&packed, {users, vector_terms, offsets}, 1.0f};
   const std::vector<std::int64_t> none(kUsers + 1);
   const Lists seen{town.offsets, town.items}, test{none, {}};
-  auto top = rank_with_vectors(packed, model, 1.0f, rows, seen, test, 5, threads).top;
-  const auto scores = score_users(packed, model, 1.0f, rows, threads);
+  auto top = rank_with_vectors(space, rows, seen, test, 5, threads).top;
+  const auto scores = score_users(space, rows, threads);
   const auto again = rank_with_scores(scores, kItems, rows, seen, test, 5, threads).top;
   CHECK(top == again);
   const auto drawn = draw_negatives(town.offsets, town.items, kItems, {}, rows, 4, 1, 2, 3, threads);

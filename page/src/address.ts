@@ -16,12 +16,14 @@ export function inHash(name: string): string | null {
 
 export const address = (): string => JSON.stringify([location.hash, history.state]);
 
-// The entry of the history knows names and the items of newcomers; an address that was typed knows the id alone.
-export function personOfAddress(): Person | null {
+// The entry of the history knows names and the items of newcomers; an address that was typed knows the id alone, as text.
+export function personOfAddress(idType: string): Person | null {
   const kept = history.state as Person | null;
   if (kept?.kind) return kept;
   const user = inHash("user");
-  return user ? { kind: "user", user, name: null } : null;
+  if (!user) return null;
+  const isNumber = /^(integer|float)/.test(idType) && String(Number(user)) === user;
+  return { kind: "user", user: isNumber ? Number(user) : user, name: null };
 }
 
 export function keepInAddress(person: Person, step: Step): void {

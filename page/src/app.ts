@@ -408,7 +408,7 @@ export class App {
   }
 
   private fromAddress(): Person | null {
-    return this.options.isWidget ? null : personOfAddress();
+    return this.options.isWidget ? null : personOfAddress(this.model?.id_types.user ?? "text");
   }
 
   // What the call gives; asks for a token and repeats where one is needed, else says what went wrong.

@@ -24,8 +24,8 @@ export interface SnapshotPerson extends UserEntry {
   shelves: Shelf[]; // as they are without choices: names, shares, reasons
   pool: Item[]; // best items of each interest, best score first; without interests the list
   other: Item[] | null; // the list of the second model
-  second: { interests: Interests; shelves: Shelf[]; explanations: Record<string, Explanation> } | null; // its other answers
-  explanations: Record<string, Explanation>;
+  second: { interests: Interests; shelves: Shelf[]; explanations: Explanation[] } | null; // its other answers
+  explanations: Explanation[];
 }
 
 export interface Snapshot {
@@ -54,9 +54,14 @@ export class SnapshotSource implements Source {
   }
 
   async users(q: string): Promise<UserEntry[]> {
-    const text = q.toLowerCase();
-    const fits = (one: UserEntry): boolean => `${one.user} ${one.name ?? ""}`.toLowerCase().includes(text);
-    return this.data.people.filter(fits).slice(0, 12);
+    const words = q.toLowerCase().split(/\s+/);
+    const fits = (one: UserEntry): boolean => {
+      const text = `${one.name ?? ""} ${one.user}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    };
+    const isExact = (one: UserEntry): boolean => String(one.user) === q.trim();
+    const found = this.data.people.filter(fits);
+    return [...found.filter(isExact), ...found.filter((one) => !isExact(one))].slice(0, 12);
   }
 
   async searchItems(): Promise<FoundItem[]> {
@@ -116,7 +121,7 @@ export class SnapshotSource implements Source {
 
   async explanation(person: Person, item: Id, which: Which = "main"): Promise<Explanation> {
     const one = this.of(person);
-    const found = (which === "compare" ? one.second : one)?.explanations[String(item)];
+    const found = (which === "compare" ? one.second : one)?.explanations.find((candidate) => candidate.item === item);
     if (found) return found;
     const listed = (which === "compare" ? (one.other ?? []) : one.pool).find((candidate) => candidate.item === item);
     if (!listed) throw new AnswerError(404, "The file holds no explanation of this item.");

@@ -27,6 +27,7 @@ export interface ModelInfo {
   n_interactions: number;
   has_interests: boolean;
   n_interests: number | null;
+  id_types: { user: string; item: string };
   can: { fold_in: boolean; explain: boolean; shelves: boolean; mix: string[] };
   compare: ModelInfo | null;
 }

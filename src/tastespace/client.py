@@ -11,13 +11,13 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
 from tastespace._util.extras import missing
 from tastespace.answers.types import (
     AudienceUser,
-    Explanation,
+    ExplanationAnswer,
     FoundItem,
     FoundUser,
     Id,
@@ -25,13 +25,14 @@ from tastespace.answers.types import (
     Item,
     Map,
     Recommendations,
-    Shelf,
+    ShelfAnswer,
     Stored,
 )
 from tastespace.errors import TastespaceError
 
 if TYPE_CHECKING:
     import httpx
+    from typing_extensions import Unpack
 
 Answer = TypeVar("Answer")
 
@@ -47,8 +48,8 @@ class ServerError(TastespaceError):
 
 
 @dataclass(frozen=True)
-class Profile:
-    """What a user has muted and boosted."""
+class ServedProfile:
+    """Interests that a user has muted and boosted."""
 
     user: Id
     mute: list[int]
@@ -69,6 +70,35 @@ class Event:
     event_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
+class RequestKeywords(TypedDict, total=False):
+    """Options of the lists of a request, named as in its body."""
+
+    mix: str | None
+    """nearest, scaled, proportional or calibrated."""
+    diversity: float | None
+    """Strength of the mix, 0 to 1."""
+    column: str | None
+    """Item attribute with the categories of the calibrated mix, or ``"interest"``."""
+    filter: str | None
+    """Condition on item attributes, such as ``"year >= 1990"``."""
+    include: Iterable[Id]
+    """Item ids: the only ones that may be in a list."""
+    exclude: Iterable[Id]
+    """Item ids that are left out."""
+    mute: Iterable[int] | None
+    """Numbers of interests to leave out, in place of those in the profile."""
+    boost: Mapping[int, float] | None
+    """Factors of interests, in place of those in the profile."""
+    on_unknown: str
+    """error, or popular: the most popular items for unknown users and empty histories."""
+    because: bool
+    """False leaves out the past items that matter most for each item."""
+    rules: Mapping[str, Any] | None
+    """Rules of this request, as in `tastespace.Rules`; they add to those of the server."""
+    model: Literal["main", "compare"]
+    """The served model, or the second one."""
+
+
 class Client:
     """A connection to a server; threads may share it.
 
@@ -79,7 +109,7 @@ class Client:
         address: Such as ``"http://127.0.0.1:8000"``.
         token: A token, where the server wants one.
         timeout: Seconds for an answer.
-        retries: How often a request is sent again.
+        retries: Number of times that a request is sent again.
         transport: Of httpx, such as one to an application in the same process.
     """
 
@@ -114,82 +144,81 @@ class Client:
 
     # ---- lists ---------------------------------------------------------------------------------------------
 
-    def recommend(self, user: Id, k: int = 10, **options: Any) -> Recommendations:
-        """The best items for a user.
-
-        Options: ``mix``, ``diversity``, ``filter`` (``'year >= 1990'``), ``exclude`` and ``include`` (item ids),
-        ``mute`` (numbers of interests), ``boost`` (factors of interests), ``unknown="popular"``, ``because=False``,
-        ``rules`` (a dict), ``model="compare"``.
-        """
+    def recommend(self, user: Id, k: int = 10, **options: Unpack[RequestKeywords]) -> Recommendations:
+        """Return the best items for a user; options as in `RequestKeywords`."""
         (found,) = self.recommend_all([user], k, **options)
         return found
 
-    def recommend_all(self, users: Sequence[Id], k: int = 10, **options: Any) -> list[Recommendations]:
-        """The best items for several users, in their order."""
+    def recommend_all(
+        self, users: Sequence[Id], k: int = 10, **options: Unpack[RequestKeywords]
+    ) -> list[Recommendations]:
+        """Return the best items for several users, in their order."""
         return self._lists({"users": list(users), "k": k}, options)
 
-    def recommend_for(self, histories: Iterable[Iterable[Id]], k: int = 10, **options: Any) -> list[Recommendations]:
-        """The best items for people who are not in the model, from what they took."""
+    def recommend_for(
+        self, histories: Iterable[Iterable[Id]], k: int = 10, **options: Unpack[RequestKeywords]
+    ) -> list[Recommendations]:
+        """Return the best items for users who are not in the model, from their histories."""
         return self._lists({"histories": [list(one) for one in histories], "k": k}, options)
 
     def recommend_with(
-        self, features: Iterable[Mapping[str, Any]], k: int = 10, **options: Any
+        self, features: Iterable[Mapping[str, Any]], k: int = 10, **options: Unpack[RequestKeywords]
     ) -> list[Recommendations]:
-        """The best items for people with these features, where the model takes features."""
+        """Return the best items for users with these features, where the model takes features."""
         return self._lists({"features": [dict(one) for one in features], "k": k}, options)
 
-    def _lists(self, body: dict[str, Any], options: dict[str, Any]) -> list[Recommendations]:
+    def _lists(self, body: dict[str, Any], options: RequestKeywords) -> list[Recommendations]:
         answer = self._ask("POST", "/v1/recommendations", **_split(body, options))
         return [_read(Recommendations, one) for one in answer["lists"]]
 
     # ---- tastes --------------------------------------------------------------------------------------------
 
-    def shelves(self, user: Id, k: int = 8, **options: Any) -> list[Shelf]:
-        """A row of items for each interest of a user."""
+    def shelves(self, user: Id, k: int = 8, **options: Unpack[RequestKeywords]) -> list[ShelfAnswer]:
+        """Return a row of items for each interest of a user."""
         answer = self._ask("GET", f"/v1/users/{_quoted(user)}/shelves", query=_query({"k": k, **options}))
-        return [_read(Shelf, one) for one in answer["shelves"]]
+        return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
-    def shelves_for(self, history: Iterable[Id], k: int = 8, **options: Any) -> list[Shelf]:
+    def shelves_for(self, history: Iterable[Id], k: int = 8, **options: Unpack[RequestKeywords]) -> list[ShelfAnswer]:
         """The same for somebody who is not in the model."""
         answer = self._ask("POST", "/v1/shelves", **_split({"history": list(history), "k": k}, options))
-        return [_read(Shelf, one) for one in answer["shelves"]]
+        return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
-    def interests(self, user: Id, **options: Any) -> list[Interest]:
-        """The interests of a user, with shares, names and places on the map."""
+    def interests(self, user: Id, **options: Unpack[RequestKeywords]) -> list[Interest]:
+        """Return the interests of a user, with shares, names and places on the map."""
         answer = self._ask("GET", f"/v1/users/{_quoted(user)}/interests", query=_query(options))
         return [_read(Interest, one) for one in answer["interests"]]
 
-    def interests_for(self, history: Iterable[Id], **options: Any) -> list[Interest]:
+    def interests_for(self, history: Iterable[Id], **options: Unpack[RequestKeywords]) -> list[Interest]:
         """The same for somebody who is not in the model."""
         answer = self._ask("POST", "/v1/interests", **_split({"history": list(history)}, options))
         return [_read(Interest, one) for one in answer["interests"]]
 
-    def explain(self, user: Id, item: Id) -> Explanation:
-        """Why an item has its rank for a user."""
-        return _read(Explanation, self._ask("GET", f"/v1/users/{_quoted(user)}/explanations/{_quoted(item)}"))
+    def explain(self, user: Id, item: Id) -> ExplanationAnswer:
+        """Return the explanation of an item's rank for a user."""
+        return _read(ExplanationAnswer, self._ask("GET", f"/v1/users/{_quoted(user)}/explanations/{_quoted(item)}"))
 
     def similar(self, item: Id, k: int = 10) -> list[Item]:
-        """Items like an item."""
+        """Return the items most like an item."""
         answer = self._ask("GET", f"/v1/items/{_quoted(item)}/similar", query={"k": str(k)})
         return [_read(Item, one) for one in answer["items"]]
 
     def search(self, text: str, limit: int = 20) -> list[FoundItem]:
-        """Items by words of their titles, or by id."""
+        """Return items by words of their titles, or by id."""
         answer = self._ask("GET", "/v1/items/search", query={"q": text, "limit": str(limit)})
         return [_read(FoundItem, one) for one in answer["items"]]
 
     def audience(self, item: Id, k: int = 20) -> list[AudienceUser]:
-        """The users whose interests are nearest to an item."""
+        """Return the users whose interests are nearest to an item."""
         answer = self._ask("GET", f"/v1/items/{_quoted(item)}/audience", query={"k": str(k)})
         return [_read(AudienceUser, one) for one in answer["users"]]
 
     def users(self, text: str = "", limit: int = 20) -> list[FoundUser]:
-        """Users by id or name."""
+        """Return users by id or name."""
         answer = self._ask("GET", "/v1/users", query={"q": text, "limit": str(limit)})
         return [_read(FoundUser, one) for one in answer["users"]]
 
     def map(self) -> Map:
-        """All items in the plane."""
+        """Return all items in the plane."""
         return _read(Map, self._ask("GET", "/v1/map"))
 
     # ---- feedback ------------------------------------------------------------------------------------------
@@ -203,19 +232,21 @@ class Client:
         ]  # fmt: skip
         return _read(Stored, self._ask("POST", "/v1/feedback", body={"events": body}))
 
-    def profile(self, user: Id) -> Profile:
-        """What a user has muted and boosted."""
+    def profile(self, user: Id) -> ServedProfile:
+        """Return the interests that a user has muted and boosted."""
         return _profile(self._ask("GET", f"/v1/users/{_quoted(user)}/profile"))
 
-    def set_profile(self, user: Id, mute: Iterable[int] = (), boost: Mapping[int, float] | None = None) -> Profile:
-        """Replace what a user has muted and boosted."""
+    def set_profile(
+        self, user: Id, mute: Iterable[int] = (), boost: Mapping[int, float] | None = None
+    ) -> ServedProfile:
+        """Replace the interests that a user has muted and boosted."""
         body = {"mute": list(mute), "boost": {str(x): factor for x, factor in (boost or {}).items()}}
         return _profile(self._ask("PUT", f"/v1/users/{_quoted(user)}/profile", body=body))
 
     # ---- the server ----------------------------------------------------------------------------------------
 
     def model(self) -> dict[str, Any]:
-        """What is served."""
+        """Return the description of the served model."""
         return dict(self._ask("GET", "/v1/model"))
 
     def reload(self, path: str | None = None) -> dict[str, Any]:
@@ -223,7 +254,7 @@ class Client:
         return dict(self._ask("POST", "/v1/model/reload", body={} if path is None else {"path": path}))
 
     def is_ready(self) -> bool:
-        """Whether the server answers."""
+        """Return True where the server answers."""
         try:
             return bool(self._http.get("/health/ready").status_code == 200)
         except self._failures:
@@ -251,19 +282,20 @@ class Client:
         return answer.json()
 
 
-def _split(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Body and query of a POST: all options but the model stand in the body."""
-    given = {name: value for name, value in options.items() if value is not None and name != "model"}
+def _split(body: dict[str, Any], options: RequestKeywords) -> dict[str, Any]:
+    """Return body and query of a POST: all options but the model are in the body."""
+    given: dict[str, Any] = {name: one for name, one in options.items() if one is not None and name != "model"}
     if "boost" in given:
         given["boost"] = {str(x): factor for x, factor in given["boost"].items()}
-    if "mute" in given:
-        given["mute"] = list(given["mute"])
+    for name in ("include", "exclude", "mute"):
+        if name in given:
+            given[name] = list(given[name])
     query = {"model": options["model"]} if options.get("model") else None
     return {"body": {**body, **given}, "query": query}
 
 
-def _query(options: dict[str, Any]) -> dict[str, Any]:
-    """Options as they stand behind the question mark."""
+def _query(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as a query has them."""
     given = {name: value for name, value in options.items() if value is not None}
     if "boost" in given:
         given["boost"] = ",".join(f"{x}:{factor}" for x, factor in given["boost"].items()) or ","
@@ -276,9 +308,9 @@ def _quoted(one: Id) -> str:
     return quote(str(one).lower() if isinstance(one, bool) else str(one), safe="")
 
 
-def _profile(found: dict[str, Any]) -> Profile:
+def _profile(found: dict[str, Any]) -> ServedProfile:
     boost = {int(x): factor for x, factor in found["boost"].items()}
-    return Profile(found["user"], found["mute"], boost, found.get("dropped", []))
+    return ServedProfile(found["user"], found["mute"], boost, found.get("dropped", []))
 
 
 def _read(kind: type[Answer], found: Mapping[str, Any]) -> Answer:

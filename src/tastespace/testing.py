@@ -1,6 +1,6 @@
-"""For authors of recommenders: one set of tests that every model of this library passes.
+"""Conformance tests for authors of recommenders, which every model of this library passes.
 
-Subclass `RecommenderConformance` in a file of your test suite and say how to make your model; pytest does the rest::
+Subclass `RecommenderConformance` in a file of your test suite and define `make`; pytest does the rest::
 
 
     class TestMine(RecommenderConformance):
@@ -32,9 +32,6 @@ from tastespace.errors import (
 )
 from tastespace.models import Recommender
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What is true of every recommender, as tests.
-
 
 def _town(seed: int = 0) -> Interactions:
     """60 users and 40 items with text ids, so that an id can never be mistaken for an index."""
@@ -53,7 +50,7 @@ def _rows(frame: Any) -> list[tuple[Any, ...]]:
 
 
 class RecommenderConformance:
-    """Tests of one recommender; a subclass says with `make` how an unfitted one is made, small and quick."""
+    """Tests of one recommender; `make` of a subclass returns an unfitted one, small and quick."""
 
     def make(self) -> Recommender:
         """A new, unfitted model with a fixed seed."""
@@ -61,7 +58,7 @@ class RecommenderConformance:
 
     @pytest.fixture
     def data(self) -> Interactions:
-        """What the models are fitted to."""
+        """Training data of the models."""
         return _town()
 
     @pytest.fixture
@@ -111,7 +108,7 @@ class RecommenderConformance:
         assert repr(model) == f"{type(model).__name__}({shown})"
 
     def test_the_constructor_learns_nothing_and_fit_changes_no_parameter(self, data: Interactions) -> None:
-        """What is learned ends in an underscore, and only `fit` learns."""
+        """Learned attributes end in an underscore, and only `fit` learns."""
         model = self.make()
         assert not model.is_fitted
         assert not [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
@@ -127,14 +124,14 @@ class RecommenderConformance:
     # ---- before fit, and with bad data ---------------------------------------------------------------------
 
     def test_an_unfitted_model_says_so(self, tmp_path: Path) -> None:
-        """Instead of failing somewhere inside."""
+        """The error says so instead of failing somewhere inside."""
         model = self.make()
         for call in (lambda: model.recommend(k=2), lambda: model.save(tmp_path / "model"), model.recommend_indices):
             with pytest.raises(NotFittedError, match="fit"):
                 call()
 
     def test_data_of_another_kind_and_empty_data_are_refused(self) -> None:
-        """With errors that say what was expected."""
+        """Errors say what was expected."""
         with pytest.raises(DataError, match="Interactions"):
             self.make().fit([[0, 1]])  # type: ignore[arg-type]
         nothing = _town()
@@ -266,7 +263,7 @@ class RecommenderConformance:
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
     def test_a_second_fit_replaces_the_first(self, fitted: Recommender, data: Interactions) -> None:
-        """What the model learned before has no influence."""
+        """Nothing of the first fit has an influence."""
         model = self.make().fit(_town(seed=5)).fit(data)
         assert _rows(model.recommend(k=5)) == _rows(fitted.recommend(k=5))
 
@@ -306,7 +303,7 @@ class RecommenderConformance:
         model = self.make().fit(Interactions.from_frame(frame, catalog=[0, 1, 2, 3, 4, 5]))
         assert set(to_polars(model.recommend("a"))[0]["item"]) == {4, 5}
 
-    # ---- what only some models support ---------------------------------------------------------------------
+    # ---- supported by some models only -------------------------------------------------------------------
 
     def test_fold_in(self, fitted: Recommender, data: Interactions) -> None:
         """Lists for users who were not in training where `supports_fold_in`, else an error."""

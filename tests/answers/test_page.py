@@ -2,12 +2,13 @@
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 
 import tastespace as ts
-from tastespace.answers._items import ItemColumns, one_category
 from tastespace.answers._page import PageAnswers
+from tastespace.answers.catalog import Catalog, one_category
 from tastespace.errors import ParameterError, UnknownIdError
 
 from .conftest import EVIL
@@ -95,10 +96,13 @@ def test_people_and_items_are_found(answers, page_model):
 
 
 def test_bad_requests_say_what_is_wrong(requests, page_model, monkeypatch):
-    for path in ("/v1/users/nobody/shelves", "/v1/users/9999/recommendations", "/v1/users/7/explanations/x", "/v1/no"):
+    for path in ("/v1/users/9999/recommendations", "/v1/users/7/explanations/999", "/v1/no"):
         status, found = requests.answer("GET", path)
         assert status == 404
         assert found["error"]["message"]
+    for path in ("/v1/users/nobody/shelves", "/v1/users/7/explanations/x"):
+        status, found = requests.answer("GET", path)
+        assert (status, found["error"]["code"]) == (422, "wrong_id_type")  # as from the server
     for method, path, query, body in [
         ("GET", "/v1/users/7/recommendations", {"k": "0"}, None),
         ("GET", "/v1/users/7/recommendations", {"k": "many"}, None),
@@ -106,10 +110,10 @@ def test_bad_requests_say_what_is_wrong(requests, page_model, monkeypatch):
         ("POST", "/v1/shelves", {}, {"history": []}),
     ]:
         assert requests.answer(method, path, query, body)[0] == 422
-    assert requests.answer("POST", "/v1/recommendations", {}, {"histories": [["3"]]})[0] in (200, 404)
-    with pytest.raises(UnknownIdError, match="not in the model"):
+    assert requests.answer("POST", "/v1/recommendations", {}, {"histories": [["3"]]})[0] == 422
+    with pytest.raises(UnknownIdError, match="no user true"):
         requests.main.recommendations(True)
-    monkeypatch.setattr(type(page_model), "supports_fold_in", False)
+    monkeypatch.setattr(type(page_model), "_fold_in", lambda *_: None)
     with pytest.raises(ParameterError, match="fold-in"):
         requests.main.recommendations(history=[3, 4, 5])
     monkeypatch.undo()
@@ -119,6 +123,6 @@ def test_bad_requests_say_what_is_wrong(requests, page_model, monkeypatch):
 def test_one_category_for_each_item(town):
     names, codes = one_category(pl.Series([["Drama"], ["Drama", "War"], [], None, ["Drama"], ["Drama", "Drama"]]))
     assert [names[code] if code >= 0 else None for code in codes] == ["Drama", "War", None, None, "Drama", "Drama"]
-    columns = ItemColumns(town.interactions, town.interactions)
+    catalog = Catalog(ts.MostPopular().fit(town.interactions))
     genres = town.interactions.item_attributes["genres"].to_list()
-    assert [columns.described(row)["category"] for row in range(200)] == [one[0] for one in genres]
+    assert catalog.categories_at(np.arange(200)) == [one[0] for one in genres]

@@ -160,8 +160,9 @@ def test_a_newcomer_picks_items(visit, server):
     assert len(picked) == 2
     page.get_by_role("button", name="Show my tastes (2)").click()
     page.wait_for_selector(".shelf")
-    titles = [*map(plainly, answers.columns.titles)]
-    history = [answers.columns.ids[titles.index(title)] for title in picked]
+    catalog = answers.map()
+    titles = [*map(plainly, catalog["titles"])]
+    history = [catalog["items"][titles.index(title)] for title in picked]
     shelves = answers.shelves(history=history)["shelves"]
     assert shelf_items(found) == [plainly(item["title"]) for shelf in shelves for item in shelf["items"]]
     page.locator(".add-button").first.click()  # I like this, too
@@ -232,7 +233,7 @@ def test_pointing_at_the_map_shows_titles(visit, server, someone):
         if page.locator(".map-tip").is_visible():
             seen.add(page.locator(".map-tip strong").inner_text())
     assert seen
-    assert seen <= set(map(plainly, server.requests.main.columns.titles))
+    assert seen <= set(map(plainly, server.requests.main.map()["titles"]))
 
 
 @pytest.mark.slow

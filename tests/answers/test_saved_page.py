@@ -81,7 +81,7 @@ def test_a_widget_answers_messages(page_model, monkeypatch):
     ask = {"id": 4, "method": "GET", "path": "/v1/users/7/recommendations", "query": {"k": 3}, "body": None}
     widget._handle_custom_msg(ask, [])
     widget._handle_custom_msg({**ask, "id": 5, "path": "/v1/users/nobody/shelves"}, [])
-    assert [(one["id"], one["status"]) for one in sent] == [(4, 200), (5, 404)]
+    assert [(one["id"], one["status"]) for one in sent] == [(4, 200), (5, 422)]
     assert [one["item"] for one in sent[0]["answer"]["items"]] == page_model.recommend(7, 3)["item"].to_list()
     assert widget.user == 7
     assert page_model.explore().user is None

@@ -253,8 +253,8 @@ def test_what_a_killed_save_has_left_is_no_obstacle(fit, tmp_path):
     (tmp_path / "a.model").mkdir()
     for name in (
         "learned-0123456789abcdef.safetensors",
-        ".model.json.partial",
-        ".seen-0123456789abcdef.safetensors.partial",
+        ".model.json.0123abcd-77-89abcdef.partial",
+        ".seen-0123456789abcdef.safetensors.0123abcd-77-89abcdef.partial",
     ):
         (tmp_path / "a.model" / name).touch()
     assert fit("--model", "popular")[0].train_.n_users == 60
@@ -404,8 +404,8 @@ def test_a_blend_goes_by_the_names_of_its_members(fit):
         (("--valid", "0.2"), "--valid without --model"),
         ((*DPCML, "--minutes", "1"), "--minutes with --model dpcml: it is for the default recipe"),
         ((*DPCML, "--trials", "1"), "--trials with --model dpcml"),
-        (("--minutes", "0"), "minutes=0.0: expected"),
-        (("--trials", "0"), "trials=0: expected"),
+        (("--minutes", "0"), "--minutes 0.0: expected"),
+        (("--trials", "0"), "--trials 0: expected"),
         (("--model", "blend:dpcml+eese"), "'eese' is no model"),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tastespace.cli import paper as module
-from tastespace.paper import parameters as stored_parameters
+from tastespace.paper import methods
 from tastespace.paper.experiments import TableRow
 from tastespace.paper.tables import find_table
 
@@ -118,15 +118,15 @@ def test_a_folder_that_is_no_archive_is_refused(error_of, tmp_path):
 def test_tuned_parameters_go_to_the_users_file_or_the_one_named(run, tmp_path, monkeypatch):
     own = tmp_path / "data" / "parameters.json"
     monkeypatch.setenv("TASTESPACE_PARAMETERS", str(own))
-    before = stored_parameters._PACKAGE_FILE.read_bytes()
+    before = methods._PACKAGE_FILE.read_bytes()
     search = ("tune", "--dataset", "town", "--method", "ease", "--trials", "1", "--store")
     assert str(own) in run(*search).err.replace("\n", "")
     assert json.loads(own.read_text())["town"]["ease"]["trials"] == 1
-    assert stored_parameters.stored_trials("town", "ease") == 1
+    assert methods.stored_trials("town", "ease") == 1
     named = tmp_path / "named.json"
     run(*search, "--params-file", named)
     assert list(json.loads(named.read_text())) == ["town"]
-    assert stored_parameters._PACKAGE_FILE.read_bytes() == before
+    assert methods._PACKAGE_FILE.read_bytes() == before
 
 
 def test_a_file_for_parameters_without_store_is_refused(error_of, tmp_path):

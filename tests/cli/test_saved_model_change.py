@@ -138,5 +138,5 @@ def test_an_index_is_stored_with_the_model_and_searched(run, stdout_of, path):
 
 
 def test_other_indexes_are_refused(error_of, path, shop):
-    assert "kind='flat': expected one of 'ann'" in error_of("index", path, "--kind", "flat")
-    assert "index='flat': expected one of 'exact', 'ann'" in error_of("recommend", path, "u03", "--index", "flat")
+    assert "--kind flat: expected one of 'ann'" in error_of("index", path, "--kind", "flat")
+    assert "--index flat: expected one of 'exact', 'ann'" in error_of("recommend", path, "u03", "--index", "flat")

@@ -10,7 +10,7 @@ import pytest
 
 import tastespace as ts
 from tastespace.models import create
-from tastespace.recommend.stores import open_store
+from tastespace.recommend.stores import open_vector_store
 
 COLUMNS = ("--user", "who", "--item", "what")
 
@@ -252,10 +252,10 @@ def test_every_saved_model_can_be_evaluated(run, shop, name, tmp_path):
 
 def test_vectors_are_exported_to_a_database(stdout_of, error_of, shop, tmp_path):
     address = f"sqlite://{tmp_path / 'shop.sqlite'}?name=shop"
-    assert "SqliteStore(" in stdout_of("export", shop.model, "--to", address)
+    assert "SqliteVecStore(" in stdout_of("export", shop.model, "--to", address)
     model = ts.load(shop.model)
     user = model.train_.users[0]
-    with open_store(address) as store:
+    with open_vector_store(address) as store:
         found = store.recommend(user, k=3, seen=model.train_.items_of(user))
     assert found["item"].to_list() == model.recommend([user], k=3)["item"].to_list()
     assert "give one" in error_of("export", shop.model, "out.npz", "--to", address)

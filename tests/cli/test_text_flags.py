@@ -125,4 +125,4 @@ def test_arguments_that_are_no_text(fit, error_of):
     fit(table(";", ["user", "item"]))
     assert "is no valid text" in error_of("recommend", "a.model", "\udcff")
     assert "no such file" in error_of("fit", "\udcff.csv", "--out", "b.model", *EASE)
-    assert "threads=50000: at most" in error_of("recommend", "a.model", "ann", "--threads", "50000")
+    assert "--threads 50000: at most" in error_of("recommend", "a.model", "ann", "--threads", "50000")

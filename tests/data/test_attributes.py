@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from datetime import date
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace import Interactions
-from tastespace.data import attributes as categories
 from tastespace.data.attributes import (
     category_column,
     category_rows,
@@ -22,13 +20,6 @@ from tastespace.data.attributes import (
     values_repeat,
 )
 from tastespace.errors import DataError
-
-
-def test_docstring_examples():
-    result = doctest.testmod(categories)
-    assert result.attempted > 0
-    assert result.failed == 0
-
 
 AB = (["a", "b"], [[True, True], [False, True], [False, False]])
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace import _native
-from tastespace.data.ids import IdMap, encode, id_series
-from tastespace.errors import DataError, UnknownIdError
+from tastespace.data.ids import IdMap, encode, id_series, parse_ids
+from tastespace.errors import DataError, ParameterError, UnknownIdError
 
 SORTS_OF_ID = st.one_of(
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1),
@@ -87,3 +87,53 @@ def test_scalars_of_numpy_are_looked_up_as_what_they_are():
     assert numbers.find([np.datetime64("2020-01-01"), np.int64(5), "a"]).tolist() == [-1, 1, -1]
     with pytest.raises(UnknownIdError, match="datetime64"):
         numbers.index_of([np.datetime64("2020-01-01")])
+
+
+def test_maps_are_equal_where_types_and_ids_are():
+    ids = IdMap(pl.Series([1, 5, 9]), "item")
+    assert ids == IdMap(pl.Series([1, 5, 9]), "item")
+    assert ids != IdMap(pl.Series([1, 5, 8]), "item")
+    assert ids != IdMap(pl.Series([1, 5, 9], dtype=pl.Int32), "item")
+    assert ids != [1, 5, 9]
+
+
+@pytest.mark.parametrize("own", [pl.Series(range(0, 400, 2)), pl.Series([f"i{n:03d}" for n in range(0, 400, 2)])])
+@pytest.mark.parametrize("n", [1, 2, 64, 65, 300])
+def test_few_and_many_ids_are_found_alike(own, n):
+    ids = IdMap(own, "item")
+    wanted = [f"i{at:03d}" for at in range(n)] if own.dtype == pl.String else list(range(n))
+    expected = [at // 2 if at % 2 == 0 else -1 for at in range(n)]
+    assert ids.find(wanted).tolist() == expected
+    outside = ["a", "z"] if own.dtype == pl.String else [-1, 1000]
+    assert ids.find(outside).tolist() == [-1, -1]
+    assert [ids.find([one]).tolist() for one in outside] == [[-1], [-1]]
+
+
+def test_text_ids_as_bytes():
+    offsets, text = IdMap(pl.Series(["", "jam", "é"]), "item").utf8()
+    assert offsets.tolist() == [0, 0, 3, 5]
+    assert bytes(text) == "jamé".encode()
+
+
+def test_categories_of_frames_are_looked_up_as_text():
+    given = pl.Series(["rye", "tea"], dtype=pl.Categorical)
+    assert IdMap(pl.Series(["jam", "tea"]), "item").find(given).tolist() == [-1, 1]
+    assert IdMap(pl.Series([1, 2]), "item").find(given).tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("own", "texts", "expected"),
+    [
+        (pl.Series([1, 5]), ["5", "x"], [5, "x"]),
+        (pl.Series(["1", "5"]), ["5"], ["5"]),
+        (pl.Series([False, True]), ["true", "false", "maybe"], [True, False, "maybe"]),
+        (pl.Series([dt.date(2020, 1, 2)]), ["2020-01-02", "today"], [dt.date(2020, 1, 2), "today"]),
+    ],
+)
+def test_ids_given_as_text_get_the_type_of_the_known_ones(own, texts, expected):
+    assert parse_ids(IdMap(own, "item"), texts) == expected
+
+
+def test_an_id_that_is_no_text_is_refused():
+    with pytest.raises(ParameterError, match="is no valid text"):
+        parse_ids(IdMap(pl.Series([1]), "item"), [chr(0xDCFF)])

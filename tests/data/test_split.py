@@ -122,7 +122,9 @@ def test_cold_sides_share_nothing(timed):
 def test_by_column_refuses_to_lose_anything(timed):
     frame = timed.to_frame().with_columns(pl.Series("fold", np.arange(timed.n_interactions) % 3))
     parts = split.by_column(timed, frame, "fold", parts=(0, 1, 2))
-    assert sum(p.n_interactions for p in parts) == timed.n_interactions
+    for number, part in enumerate(parts):
+        rows = frame.filter(fold=number)
+        assert part.to_frame().select("user", "item").rows() == rows.select("user", "item").rows()
     with pytest.raises(DataError, match="holds 2; expected only 0, 1"):
         split.by_column(timed, frame, "fold", parts=(0, 1))
     with pytest.raises(DataError, match="interactions have no row"):
@@ -142,6 +144,8 @@ def test_by_column_refuses_to_lose_anything(timed):
         (lambda d: split.by_time(d, at=[9, 3]), "ascending"),
         (lambda d: split.by_time(d, at=["noon"]), "number or a datetime"),
         (lambda d: split.cold_users(d, 1.5), "between 0 and 1"),
+        (lambda d: split.cold_users(d, 0), "between 0 and 1"),
+        (lambda d: split.per_user(d, seed=2**64), "seed="),
     ],
 )
 def test_bad_arguments(timed, call, message):
@@ -231,3 +235,10 @@ def test_positions_follow_the_keys_with_ties_by_item(timed, kind):
         keys[::5], keys[::7], keys[::11] = -0.0, np.inf, -np.inf
         keys[::13] = np.nan  # last, as NumPy sorts them
     np.testing.assert_array_equal(position_by(timed, keys), by_lexsort(timed, keys))
+
+
+def test_short_histories_are_in_different_folds():
+    """Users with one interaction each are shared out evenly."""
+    data = Interactions.from_frame(pl.DataFrame({"user": range(9), "item": [0, 1, 2] * 3}))
+    for number, (_, test) in enumerate(split.folds(data, 3)):
+        assert test.row_of_each().tolist() == [user for user in range(9) if user % 3 == number]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import io
 from dataclasses import replace
 
@@ -22,7 +21,6 @@ from tastespace import (
     synthetic,
 )
 from tastespace.errors import DataError, ParameterError, TrainingError
-from tastespace.evaluation import cross_validation as module
 from tastespace.evaluation.significance import holm
 from tastespace.models import ALS
 
@@ -36,12 +34,6 @@ def town() -> Interactions:
 def timed(town) -> Interactions:
     times = 1_600_000_000 + np.random.default_rng(0).integers(0, 10**7, town.n_interactions)
     return replace(town, timestamps=times)
-
-
-def test_docstring_examples():
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def test_figures_are_those_of_evaluate(timed):

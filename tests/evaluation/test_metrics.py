@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from dataclasses import replace
 
@@ -13,14 +12,11 @@ import pytest
 from ir_measures import AP, RR, P, R, Success, nDCG
 from sklearn.metrics import roc_auc_score
 
-from tastespace import evaluate
+from tastespace import Interactions, evaluate
 from tastespace.data.attributes import item_categories
 from tastespace.errors import ParameterError
 from tastespace.evaluation import (
-    _evaluator as evaluator,
-)
-from tastespace.evaluation import (
-    _metric_inputs as metric_inputs,
+    _inputs as metric_inputs,
 )
 from tastespace.evaluation import (
     metrics,
@@ -28,16 +24,9 @@ from tastespace.evaluation import (
 )
 from tastespace.evaluation._taste_metrics import TASTE_METRICS
 from tastespace.evaluation.metrics import METRICS, columns_for
-from tastespace.models import VectorSpace
+from tastespace.models import MostPopular, VectorSpace
 
 NAN = pytest.approx(math.nan, nan_ok=True)
-
-
-@pytest.mark.parametrize("module", [metrics, evaluator])
-def test_docstring_examples(module):
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def random_rows(rng, taken, n_users=60, n_items=120, most_test=60):
@@ -151,6 +140,15 @@ def test_opauc_agrees_with_the_definition_where_beta_is_not_whole_and_scores_tie
         negatives = np.setdiff1d(np.arange(120), gone)
         expected = theory.opauc(scores[user, test_rows[user]], scores[user, negatives], beta)
         assert report.per_user[f"OPAUC({beta})"][at] == pytest.approx(expected)
+
+
+def test_test_items_that_the_model_does_not_know_are_below_all_negatives():
+    train = pl.DataFrame({"user": ["ann", "bob", "bob", "bob"], "item": ["a", "b", "c", "d"]})
+    model = MostPopular().fit(Interactions.from_frame(train))
+    test = Interactions.from_frame(pl.DataFrame({"user": ["ann", "ann"], "item": ["b", "new"]}), part=True)
+    report = evaluate(model, test, metrics=["AUC", "OPAUC(0.5)"], on_unknown="zero")
+    assert report.per_user["AUC"].tolist() == [0.25]  # b ties with c and d; nothing is below the new item
+    assert report.per_user["OPAUC(0.5)"].tolist() == [0.5]
 
 
 def test_a_user_without_negatives_has_no_auc(taken, scored):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import io
 import json
 import math
@@ -18,13 +17,6 @@ from rich.console import Console
 from tastespace import Interactions, evaluate, over_seeds
 from tastespace.errors import ParameterError
 from tastespace.evaluation import Report
-from tastespace.evaluation import report as report_module
-
-
-def test_docstring_examples():
-    result = doctest.testmod(report_module)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 @pytest.fixture

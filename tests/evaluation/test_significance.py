@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import math
 import subprocess
@@ -13,19 +12,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tastespace.evaluation import significance
 from tastespace.evaluation.significance import (
     bootstrap_interval,
     holm,
     paired_t_test,
     wilcoxon_test,
 )
-
-
-def test_docstring_examples():
-    result = doctest.testmod(significance)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def test_p_values_are_scipys():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import math
 import tracemalloc
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,15 +15,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 
 from tastespace.errors import ParameterError
-from tastespace.evaluation.theory import (
-    _bounds as bounds,
-)
-from tastespace.evaluation.theory import (
-    _hard_sampling as hard_sampling,
-)
-from tastespace.evaluation.theory import (
-    _partial_auc as partial_auc,
-)
 from tastespace.evaluation.theory import (
     average_top_k,
     average_top_k_dual,
@@ -48,13 +37,6 @@ from tastespace.evaluation.theory import (
 quarters = st.integers(-40, 40).map(lambda n: n / 4)
 lists_of_quarters = st.lists(quarters, min_size=1, max_size=12)
 betas = st.floats(0.01, 1.0)
-
-
-@pytest.mark.parametrize("module", [bounds, partial_auc, hard_sampling])
-def test_docstring_examples(module: ModuleType) -> None:
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 # ---- N_beta ------------------------------------------------------------------------------------------------

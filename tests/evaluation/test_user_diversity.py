@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import tracemalloc
 from dataclasses import replace
@@ -18,12 +17,6 @@ from tastespace import Interactions
 from tastespace.errors import ParameterError
 from tastespace.evaluation import user_diversity
 from tastespace.evaluation.user_diversity import preference_diversity
-
-
-def test_docstring_examples() -> None:
-    result = doctest.testmod(user_diversity)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def interactions_of(rows: list[list[int]], genres: list[Any], dtype: Any = None) -> Interactions:

@@ -1,4 +1,4 @@
-"""Filters (SQL conditions) and rules (TOML files) made of known words and odd values, given to `recommend`."""
+"""Filters and rules (TOML files) made of known words and odd values, given to `recommend`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,27 @@ _OPERATORS = [
     "^",
     "~",
 ]
-_OPERATORS += ["IN", "BETWEEN", "IS NOT", "NOT LIKE", "->", "::", "COLLATE", "&", "XOR", "<=>", "DIV", ",", ";", "--"]
+_OPERATORS += [
+    "CONTAINS",
+    "NOT CONTAINS",
+    "IS NOT NULL AND",
+    "NOT IN",
+    "NOT BETWEEN",
+    "IN",
+    "BETWEEN",
+    "IS NOT",
+    "NOT LIKE",
+    "->",
+    "::",
+    "COLLATE",
+    "&",
+    "XOR",
+    "<=>",
+    "DIV",
+    ",",
+    ";",
+    "--",
+]
 _FUNCTIONS = [
     "abs", "lower", "length", "substr", "round", "coalesce", "cast", "array_contains", "strftime", "regexp_like",
     "concat",
@@ -152,9 +172,20 @@ def _rule_value(rng: np.random.Generator, name: str) -> Any:
 def _condition(rng: np.random.Generator, depth: int) -> str:
     pick = lambda values: str(values[int(rng.integers(len(values)))])  # noqa: E731
     kind = rng.random()
-    if depth and rng.random() < 0.3:  # one that is likely to be a condition
+    if depth and rng.random() < 0.5:  # one that is likely to be a condition
         column = pick(["year", "price", "stock"])
-        return f"{column} {pick(['=', '<', '>=', '<>'])} {pick(['1', '0.5', '1995', 'price', 'abs(year)', 'NULL'])}"
+        value = pick(["1", "0.5", "1995", "price", "abs(year)", "NULL"])
+        return pick(
+            [
+                f"{column} {pick(['=', '<', '>=', '<>'])} {value}",
+                f"{column} {pick(['IN', 'NOT IN'])} (1, {value}, {pick(_VALUES)})",
+                f"{column} {pick(['BETWEEN', 'NOT BETWEEN'])} {value} AND {pick(_VALUES)}",
+                f"genres {pick(['CONTAINS', '=', '!='])} {pick(_VALUES)}",
+                f"title {pick(['LIKE', 'ILIKE', 'NOT LIKE', 'CONTAINS'])} {pick(_VALUES)}",
+                f"{pick(_COLUMNS)} IS {pick(['NULL', 'NOT NULL'])}",
+                f"since {pick(['=', '<', '>='])} {pick(_VALUES)}",
+            ]
+        )
     if depth <= 0 or kind < 0.15:
         return pick(_COLUMNS) if rng.random() < 0.5 else pick(_VALUES)
     if kind < 0.65:

@@ -25,9 +25,9 @@ import polars as pl
 from tests.fuzz.tables import Outcome
 
 from tastespace import Interactions, models, synthetic
+from tastespace._util.model_files import checksum
 from tastespace.models import Recommender
 from tastespace.store._tensors import map_tensors, safetensors_chunks, type_name
-from tastespace.store.files import checksum
 
 QUICK = ("popular", "category-popular", "ease", "sparse-ease", "itemknn", "contentknn", "als", "bpr", "dpcml", "blend")
 """Models of each way to store what was learned, that are fitted and opened without torch."""
@@ -163,7 +163,7 @@ def _flip_bit(folder: Path, rng: np.random.Generator) -> str:
     part = str(rng.choice(["learned", "seen"]))
     content = _read(folder)
     bit = _flip(folder / content["files"][part]["name"], rng)
-    _seal(folder, content)
+    seal(folder, content)
     return f"bit {bit} of {part}, sealed again"
 
 
@@ -188,9 +188,9 @@ def _change_array(folder: Path, rng: np.random.Generator) -> str:
         del tensors[name]
     else:
         tensors[name] = _changed(array, change, rng)
-        _declare(content, name, tensors[name])
+        declare_array(content, name, tensors[name])
     path.write_bytes(b"".join(safetensors_chunks(tensors)))
-    _seal(folder, content)
+    seal(folder, content)
     return f"{change} of {part} {name}, {array.dtype} {array.shape}"
 
 
@@ -217,16 +217,16 @@ def _changed(array: np.ndarray, change: str, rng: np.random.Generator) -> np.nda
     return array
 
 
-def _declare(value: Any, name: str, array: np.ndarray) -> None:
+def declare_array(value: Any, name: str, array: np.ndarray) -> None:
     """Say in model.json what type and shape the array has now."""
     if isinstance(value, dict):
         if value.get("$array") == name:
             value.update(dtype=type_name(array.dtype), shape=list(array.shape))
         for part in value.values():
-            _declare(part, name, array)
+            declare_array(part, name, array)
     elif isinstance(value, list):
         for part in value:
-            _declare(part, name, array)
+            declare_array(part, name, array)
 
 
 def _change_json(folder: Path, rng: np.random.Generator) -> str:
@@ -237,7 +237,7 @@ def _change_json(folder: Path, rng: np.random.Generator) -> str:
         content["class"] = str(
             rng.choice(["ease", "dpcml", "helpers:Model", "os:system", "builtins:dict", "", ":", "x:y"])
         )
-        _seal(folder, content)
+        seal(folder, content)
         return f"class {content['class']!r}"
     inside = content[section]
     where = section
@@ -259,7 +259,7 @@ def _change_json(folder: Path, rng: np.random.Generator) -> str:
             inside[key] = _VALUES[int(rng.integers(len(_VALUES)))]
             where += f"={inside[key]!r}"
         break
-    _seal(folder, content)
+    seal(folder, content)
     return where
 
 
@@ -268,15 +268,15 @@ def _read(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _seal(folder: Path, content: dict[str, Any]) -> None:
+def seal(folder: Path, content: dict[str, Any]) -> None:
     """Write model.json with the right sizes and checksums of all files."""
     for entry in content["files"].values():
         data = (folder / entry["name"]).read_bytes()
         entry.update(bytes=len(data), crc32=checksum(data))
     content["crc32"] = "0" * 8
     text = json.dumps(content, indent=1) + "\n"
-    seal = checksum(text.encode())
-    (folder / "model.json").write_text(text.replace('"crc32": "00000000"', f'"crc32": "{seal}"', 1))
+    crc32 = checksum(text.encode())
+    (folder / "model.json").write_text(text.replace('"crc32": "00000000"', f'"crc32": "{crc32}"', 1))
 
 
 def main() -> int:

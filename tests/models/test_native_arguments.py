@@ -1,5 +1,7 @@
 """The kernels read memory as their arguments say: every size, offset and index is checked before."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -8,30 +10,26 @@ from tastespace.errors import DataError
 from tastespace.models import Recommender, SparseEASE, VectorSpace
 
 
-def space_arguments(**changes):
-    """Two users with three vectors, four items, and the users asked for."""
-    found = {
+def space_of(**changes):
+    """Two users with three vectors, and four items."""
+    given = {
         "user_vectors": np.ones((3, 2), np.float32),
         "vector_terms": np.zeros(3, np.float32),
         "vector_offsets": np.array([0, 1, 3]),
-        "items": _native.PackedItems(np.ones((4, 2), np.float32), np.zeros(4, np.float32)),
-        "scale": 1.0,
-        "users": np.array([0, 1], np.int32),
-    }
-    return found | changes
+    } | changes
+    users = _native.UserVectors(given["user_vectors"], given["vector_offsets"])
+    packed = _native.PackedItems(np.ones((4, 2), np.float32), np.zeros(4, np.float32))
+    return _native.ScoringVectors(users, given["vector_terms"], packed, 1.0)
 
 
-def exact_items(**changes):
-    """What `list_with_vectors` needs besides."""
-    found = {
-        "item_vectors": np.ones((4, 2), np.float32),
-        "by_distance": True,
-        "item_bias": np.empty(0, np.float32),
-        "item_rows": None,
-    }
-    return found | changes
+def exact_items(item_vectors=None, item_bias=()):
+    """The same four items."""
+    vectors = np.ones((4, 2), np.float32) if item_vectors is None else item_vectors
+    return _native.ExactItems(vectors, True, np.array(item_bias, np.float32))
 
 
+NONE = _native.ItemLists(np.zeros(3, np.int64), np.empty(0, np.int32))
+USERS = np.array([0, 1], np.int32)
 BAD_SPACES = [
     ({"user_vectors": np.ones((3, 50), np.float32)}, "user_vectors: expected 2 values"),
     ({"vector_terms": np.zeros(1, np.float32)}, "vector_terms: expected 3"),
@@ -45,21 +43,19 @@ BAD_SPACES = [
 
 @pytest.mark.parametrize(("change", "message"), BAD_SPACES)
 def test_vectors_of_every_kernel(change, message):
-    given = space_arguments(**change)
-    n = len(given["users"])
-    none = {"excluded_offsets": np.zeros(3, np.int64), "excluded_items": np.empty(0, np.int32)}
-    test = {"test_offsets": np.zeros(3, np.int64), "test_items": np.empty(0, np.int32)}
-    mix = {"weights": np.ones(3), "diversity": 0.5, "depth": 3, "k": 2}
-    for kernel, more in (
-        (_native.score_users, {}),
-        (_native.nearest_interests, {}),
-        (_native.rank_with_vectors, {**none, **test, "k": 2}),
-        (_native.list_with_vectors, {**none, **exact_items(), "k": 2}),
-        (_native.mix_with_vectors, {**none, **mix}),
-        (_native.mix_with_scores, {**none, **mix, "scores": np.zeros((n, 4), np.float32)}),
+    users = change.get("users", USERS)
+    mix = _native.MixSettings(diversity=0.5, depth=3, k=2)
+    scores = np.zeros((len(users), 4), np.float32)
+    for kernel in (
+        lambda space: _native.score_users(space, users, threads=1),
+        lambda space: _native.nearest_interests(space, users, threads=1),
+        lambda space: _native.rank_with_vectors(space, users, NONE, NONE, k=2, threads=1),
+        lambda space: _native.list_with_vectors(space, exact_items(), users, NONE, k=2, threads=1),
+        lambda space: _native.mix_with_vectors(space, users, np.ones(3), NONE, mix, threads=1),
+        lambda space: _native.mix_with_scores(space, scores, users, np.ones(3), NONE, mix, threads=1),
     ):
         with pytest.raises(ValueError, match=message):
-            kernel(**given, **more, threads=1)
+            kernel(space_of(**change))
 
 
 @pytest.mark.parametrize(
@@ -76,6 +72,13 @@ def test_vectors_of_every_kernel(change, message):
     ],
 )
 def test_lists_of_a_ranking(change, message):
+    def rank(scores, users, excluded_offsets, excluded_items, test_offsets, test_items, k):
+        excluded, test = (
+            _native.ItemLists(excluded_offsets, excluded_items),
+            _native.ItemLists(test_offsets, test_items),
+        )
+        return _native.rank_with_scores(scores, users, excluded, test, k=k, threads=1)
+
     given = {
         "scores": np.zeros((2, 4), np.float32),
         "users": np.array([0, 1], np.int32),
@@ -84,11 +87,10 @@ def test_lists_of_a_ranking(change, message):
         "test_offsets": np.array([0, 1, 1]),
         "test_items": np.array([1], np.int32),
         "k": 2,
-        "threads": 1,
     }
-    assert _native.rank_with_scores(**given)[1].tolist() == [[0, 1], [0, 1]]
+    assert rank(**given)[1].tolist() == [[0, 1], [0, 1]]
     with pytest.raises(ValueError, match=message):
-        _native.rank_with_scores(**given | change)
+        rank(**given | change)
 
 
 def test_items_need_one_term_each():
@@ -96,17 +98,24 @@ def test_items_need_one_term_each():
         _native.PackedItems(np.ones((4, 2), np.float32), np.zeros(1, np.float32))
 
 
+def test_arrays_live_as_long_as_what_holds_them():
+    def made():
+        return space_of(user_vectors=np.full((3, 2), 7, np.float32))
+
+    space = made()
+    gc.collect()
+    _ = [np.full((3, 2), -1, np.float32) for _ in range(100)]
+    assert _native.score_users(space, USERS, 1).tolist() == [[14.0] * 4, [14.0] * 4]
+
+
 def test_a_user_without_vectors_has_an_empty_mix():
-    given = space_arguments(vector_offsets=np.array([0, 0, 3]))
     top, interests, _ = _native.mix_with_scores(
-        **given,
-        scores=np.zeros((2, 4), np.float32),
-        weights=np.ones(3),
-        excluded_offsets=np.zeros(3, np.int64),
-        excluded_items=np.empty(0, np.int32),
-        diversity=0.5,
-        depth=3,
-        k=2,
+        space_of(vector_offsets=np.array([0, 0, 3])),
+        np.zeros((2, 4), np.float32),
+        USERS,
+        np.ones(3),
+        NONE,
+        _native.MixSettings(diversity=0.5, depth=3, k=2),
         threads=1,
     )
     assert top[0].tolist() == interests[0].tolist() == [-1, -1]
@@ -114,12 +123,12 @@ def test_a_user_without_vectors_has_an_empty_mix():
 
 
 def test_pairs_lists_and_orders():
-    vectors, offsets = np.ones((3, 2), np.float32), np.array([0, 1, 3])
-    users, items, bias = np.array([0, 1], np.int32), np.array([0, 4], np.int32), np.zeros(1, np.float32)
+    vectors, items = np.ones((3, 2), np.float32), np.array([0, 4], np.int32)
+    own = _native.UserVectors(vectors, np.array([0, 1, 3]))
     with pytest.raises(ValueError, match="items: expected indices"):
-        _native.pair_scores(vectors, offsets, np.ones((4, 2), np.float32), True, bias[:0], users, items, 1)
+        _native.pair_scores(own, exact_items(), USERS, items, 1)
     with pytest.raises(ValueError, match="item_bias: expected 4"):
-        _native.pair_scores(vectors, offsets, np.ones((4, 2), np.float32), False, bias, users, users, 1)
+        exact_items(item_bias=[0])
     with pytest.raises(ValueError, match="top: expected indices"):
         _native.list_pair_distances(np.array([[9]], np.int32), vectors, np.array([1]), 1)
     with pytest.raises(ValueError, match="scores: expected numbers, given NaN"):
@@ -165,24 +174,18 @@ def test_touched_items(change, message):
 
 @pytest.mark.parametrize("relevance", [[np.nan, 0.5], [1.0, np.nan]])
 def test_calibrated_lists_refuse_nan(relevance):
-    given = {
-        "offsets": np.array([0, 2]),
-        "relevance": np.array(relevance),
-        "sets": np.zeros(2, np.int32),
-        "set_offsets": np.array([0, 1]),
-        "set_terms": np.zeros(1, np.int32),
-        "term_categories": np.zeros(1, np.int32),
-        "term_shares": np.ones(1),
-        "target": np.ones((1, 1)),
-        "weight": 0.5,
-        "smoothing": 0.01,
-        "k": 2,
-        "threads": 1,
-    }
+    one = np.zeros(1, np.int32)
+    category_sets = _native.CategorySets(offsets=np.array([0, 1]), terms=one, categories=one, shares=np.ones(1))
+
+    def calibrated(relevance, sets):
+        pools = _native.Pools(offsets=np.array([0, 2]), relevance=relevance, sets=np.array(sets, np.int32))
+        settings = _native.Calibration(weight=0.5, smoothing=0.01, k=2)
+        return _native.calibrated_lists(pools, category_sets, np.ones((1, 1)), settings, 1)
+
     with pytest.raises(ValueError, match="NaN"):
-        _native.calibrated_lists(**given)
+        calibrated(np.array(relevance), [0, 0])
     with pytest.raises(ValueError, match="sets: expected indices"):
-        _native.calibrated_lists(**given | {"relevance": np.ones(2), "sets": np.array([0, 3], np.int32)})
+        calibrated(np.ones(2), [0, 3])
 
 
 def test_crc32_is_that_of_zlib():
@@ -272,6 +275,7 @@ def test_half_steps_of_als():
     ],
 )
 def test_items_of_lists_with_scores(change, message):
-    none = {"excluded_offsets": np.zeros(3, np.int64), "excluded_items": np.empty(0, np.int32)}
+    exact = {name: change[name] for name in ("item_vectors", "item_bias") if name in change}
+    options = {"k": 2} | {name: value for name, value in change.items() if name not in exact}
     with pytest.raises(ValueError, match=message):
-        _native.list_with_vectors(**space_arguments(), **none, **(exact_items() | {"k": 2} | change), threads=1)
+        _native.list_with_vectors(space_of(), exact_items(**exact), USERS, NONE, **options, threads=1)

@@ -25,13 +25,15 @@ def test_lists_are_those_of_the_kernels_one_by_one(metric, bias, k, threads):
     space = random_space(metric, bias=bias)
     users = np.array([4, 0, 6], dtype=np.int32)
     n_users, n_items = 7, 600
-    excluded = np.arange(n_users + 1) * 40, np.tile(np.arange(0, 600, 15, dtype=np.int32), n_users)
+    left_out = np.tile(np.arange(0, 600, 15, dtype=np.int32), n_users)
+    excluded = _native.ItemLists(np.arange(n_users + 1) * 40, left_out)
     allowed = (np.arange(n_items) % 7 != 0).astype(np.uint8)
     vectors = space.for_scoring()
     top, scores, interests, n_found, nan_user = _native.list_with_vectors(
-        *vectors, *space.exact_items, None, users, *excluded, k, threads, allowed
+        vectors, space.exact_items, users, excluded, k=k, threads=threads, allowed=allowed
     )
-    _, plain, _ = _native.rank_with_vectors(*vectors, users, *excluded, *no_items(n_users), k, 1, allowed)
+    nothing = _native.ItemLists(*no_items(n_users))
+    _, plain, _ = _native.rank_with_vectors(vectors, users, excluded, nothing, k=k, threads=1, allowed=allowed)
     assert nan_user == -1
     assert n_found == (plain >= 0).sum()
     for row, user in enumerate(users):
@@ -49,14 +51,14 @@ def test_lists_are_those_of_the_kernels_one_by_one(metric, bias, k, threads):
 def test_chosen_items_are_given_by_their_rows():
     space = random_space("l2")
     chosen = np.arange(1, 600, 3, dtype=np.int32)
-    users, nothing = np.array([2, 5], dtype=np.int32), no_items(7)
-    vectors = space.for_scoring()
-    top = _native.list_with_vectors(
-        *vectors[:3], space.packed(chosen), vectors.scale, *space.exact_items, chosen, users, *nothing, 20, 1
-    )
+    users, nothing = np.array([2, 5], dtype=np.int32), _native.ItemLists(*no_items(7))
+    chosen_only = _native.ScoringVectors(space.native_users, space.user_terms, space.packed(chosen), space.scale)
+    top = _native.list_with_vectors(chosen_only, space.exact_items, users, nothing, k=20, threads=1, item_rows=chosen)
     allowed = np.zeros(600, dtype=np.uint8)
     allowed[chosen] = 1
-    whole = _native.list_with_vectors(*vectors, *space.exact_items, None, users, *nothing, 20, 1, allowed)
+    whole = _native.list_with_vectors(
+        space.for_scoring(), space.exact_items, users, nothing, k=20, threads=1, allowed=allowed
+    )
     for one, other in zip(top, whole, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -73,8 +75,8 @@ def test_the_best_scores_in_order_of_score_and_index(n, kind):
         "infinite": random.choice([-np.inf, np.inf, 1.0], n),
     }[kind].astype(np.float32)[None, :]
     expected = np.lexsort((np.arange(n), -scores[0]))
-    users, nothing = np.zeros(1, dtype=np.int32), no_items(1)
+    users, nothing = np.zeros(1, dtype=np.int32), _native.ItemLists(*no_items(1))
     for k in (1, 10, 50, 300, n):
-        _, top, _ = _native.rank_with_scores(scores, users, *nothing, *nothing, k, 1)
+        _, top, _ = _native.rank_with_scores(scores, users, nothing, nothing, k=k, threads=1)
         np.testing.assert_array_equal(top[0, : min(k, n)], expected[:k])
         assert (top[0, n:] == -1).all()

@@ -75,13 +75,13 @@ def test_pairs_straight_from_the_kernel():
     items = np.array([[3, 4], [1, 0]], dtype=np.float32)
     offsets, none = np.array([0, 2, 3]), np.empty(0, dtype=np.float32)
     pairs = np.array([0, 0, 1, 1], dtype=np.int32), np.array([0, 1, 0, 1], dtype=np.int32)
-    bias = np.array([10, 100], dtype=np.float32)
+    bias, own = np.array([10, 100], dtype=np.float32), _native.UserVectors(users, offsets)
     for threads in (1, 2, 3, 8):
-        scores, interests = _native.pair_scores(users, offsets, items, True, none, *pairs, threads)
+        scores, interests = _native.pair_scores(own, _native.ExactItems(items, True, none), *pairs, threads)
         assert (scores.tolist(), interests.tolist()) == ([0, -1, -13, -1], [1, 0, 0, 0])
-        scores, interests = _native.pair_scores(users, offsets, items, False, none, *pairs, threads)
+        scores, interests = _native.pair_scores(own, _native.ExactItems(items, False, none), *pairs, threads)
         assert (scores.tolist(), interests.tolist()) == ([25, 3, 7, 1], [1, 1, 0, 0])
-        scores, interests = _native.pair_scores(users, offsets, items, False, bias, *pairs, threads)
+        scores, interests = _native.pair_scores(own, _native.ExactItems(items, False, bias), *pairs, threads)
         assert (scores.tolist(), interests.tolist()) == ([35, 103, 17, 101], [1, 1, 0, 0])
 
 

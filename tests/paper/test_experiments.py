@@ -2,7 +2,7 @@ import pytest
 
 from tastespace.errors import ParameterError
 from tastespace.paper.experiments import Experiment, RowSpec
-from tastespace.paper.parameters import stored_parameters
+from tastespace.paper.methods import stored_parameters
 from tastespace.paper.tables import (
     HIGH,
     LOW,

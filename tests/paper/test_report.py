@@ -11,7 +11,7 @@ import pytest
 from tastespace.errors import ParameterError
 from tastespace.paper.claims import CLAIMS
 from tastespace.paper.report import by_claim, write_report
-from tastespace.paper.rows import Archive
+from tastespace.paper.rows import ReportArchive
 from tastespace.paper.runner import ResultCache, run_all
 from tastespace.paper.statistics import STATISTICS_TABLES
 from tastespace.paper.tables import find_table
@@ -167,7 +167,7 @@ def test_runs_of_the_cache_count_more_than_fewer_archived_ones(done, tmp_path, r
 
 def test_the_committed_results_are_an_archive_of_what_is_declared():
     folder = ROOT / "docs" / "results"
-    archive = Archive(folder)
+    archive = ReportArchive(folder)
     rows = pl.read_csv(folder / "results.csv", infer_schema_length=None)
     for name, dataset, label in rows.select("table", "dataset", "label").unique().rows():
         table = find_table(name)

@@ -6,7 +6,7 @@ import pytest
 from tastespace.errors import DataError
 from tastespace.paper.experiments import Experiment, RowSpec
 from tastespace.paper.rows import (
-    Archive,
+    ReportArchive,
     archived_rows,
     marks_of,
     table_rows,
@@ -90,7 +90,7 @@ def archive(tmp_path):
     pl.DataFrame(rows, infer_schema_length=None).with_columns(
         made=pl.lit("2026-01-02"), version=pl.lit("0.1.0")
     ).write_csv(tmp_path / "results.csv")
-    return Archive(tmp_path)
+    return ReportArchive(tmp_path)
 
 
 def test_an_archived_row_has_the_figures_of_the_runs_and_says_where_it_is_from(archive):
@@ -117,4 +117,4 @@ def test_archived_rows_stand_in_for_runs_that_are_not_in_the_cache(archive, tmp_
 
 def test_a_folder_without_results_is_no_archive(tmp_path):
     with pytest.raises(DataError, match=r"has no results\.csv"):
-        Archive(tmp_path / "nothing").row("two", "steam-200k", "EASE", {})
+        ReportArchive(tmp_path / "nothing").row("two", "steam-200k", "EASE", {})

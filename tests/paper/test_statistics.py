@@ -5,7 +5,7 @@ import tastespace as ts
 from tastespace.errors import ParameterError
 from tastespace.models.dpcml.model import CML, DPCML
 from tastespace.paper.data import load_parts
-from tastespace.paper.published import published_efficiency
+from tastespace.paper.experiments import published_efficiency
 from tastespace.paper.statistics import STATISTICS_TABLES, category_shares, minority_categories, parameter_mib
 
 

@@ -53,8 +53,8 @@ def test_a_search_keeps_the_best_and_resumes(tmp_path, monkeypatch):
     assert first["parameters"]["dim"] == 8
 
     calls = []
-    real = module._TrialRunner.run
-    monkeypatch.setattr(module._TrialRunner, "run", lambda *a: calls.append(a) or real(*a))
+    real = module._MethodTrials.run
+    monkeypatch.setattr(module._MethodTrials, "run", lambda *a: calls.append(a) or real(*a))
     again = search("town", "cml+unis", trials=3, base=QUICK, journal=journal)
     assert again["trials"] == 3
     assert len(calls) == 1  # the two that were there are not run again
@@ -111,7 +111,7 @@ def test_a_search_starts_exactly_from_what_is_stored_here(monkeypatch):
         tried.append(parameters)
         return {"parameters": parameters, "validation": {}, "score": 1.0, "seconds": 0.1}
 
-    monkeypatch.setattr(module._TrialRunner, "run", pretend)
+    monkeypatch.setattr(module._MethodTrials, "run", pretend)
     search("town", "cml+hars", trials=1, base={"epochs": 1})
     usual = find_method("cml+hars").build({}, 0).get_params()
     assert {name: tried[0][name] for name in kept} == kept

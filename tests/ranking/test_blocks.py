@@ -16,6 +16,7 @@ from tastespace._util.csr import no_items
 from tastespace.errors import DataError
 from tastespace.models import Recommender, VectorSpace
 from tastespace.ranking.blocks import BlockRanker
+from tastespace.ranking.source import ScoreSource
 
 
 def lists(rows):
@@ -52,7 +53,9 @@ def test_ranks_and_top_lists_agree_with_a_sort(draw, n_items, k, n_users, ties):
     test = [np.sort(s[n_items // 4 : n_items // 2]) for s in shuffled]
     users = np.arange(n_users, dtype=np.int32)
     for threads in (1, 2, 3, 8):
-        places, top, nan = _native.rank_with_scores(scores, users, *lists(excluded), *lists(test), k, threads)
+        places, top, nan = _native.rank_with_scores(
+            scores, users, _native.ItemLists(*lists(excluded)), _native.ItemLists(*lists(test)), k=k, threads=threads
+        )
         assert nan == -1
         at = 0
         for u in users:
@@ -90,9 +93,8 @@ def test_the_direct_path_for_vectors_agrees_with_numpy(metric, dim):
     )
     data = Interactions.from_scipy(sp.random_array((n_users, n_items), density=0.1, rng=rng))
     model = Vectors(space).fit(data)
-    (block,) = BlockRanker(model, data.offsets, data.indices, *no_items(n_users), 10, 2).blocks(
-        np.arange(n_users, dtype=np.int32)
-    )
+    ranker = BlockRanker(ScoreSource.of(model), 10, (data.offsets, data.indices), threads=2)
+    (block,) = ranker.blocks(np.arange(n_users, dtype=np.int32))
     for user in range(n_users):
         mine = space.user_vectors[space.user_offsets[user] : space.user_offsets[user + 1]].astype(np.float64)
         if metric == "l2":
@@ -149,7 +151,7 @@ def test_candidates_are_ranked_as_if_nothing_else_existed(draw, n_items, k, kind
     model.fit(Interactions.from_scipy(sp.csr_array(np.eye(n_users, n_items, dtype=int))))
     users = np.array([3, 0, 4, 1], dtype=np.int32)
     for threads in (1, 2, 3, 8):
-        ranker = BlockRanker(model, *lists(excluded), *no_items(n_users), k, threads, candidates)
+        ranker = BlockRanker(ScoreSource.of(model), k, lists(excluded), threads=threads, candidates=candidates)
         (block,) = ranker.blocks(users)
         for user, top in zip(users, block.top, strict=True):
             others = [item for item in range(n_items) if item not in candidates]
@@ -163,12 +165,9 @@ def test_candidates_of_more_people_than_a_block_holds():
     rng = np.random.default_rng(6)
     n_users, candidates = 4_100, np.array([1, 4, 5, 8], dtype=np.int32)
     scores = rng.normal(size=(n_users, 10)).astype(np.float32)
-    model = Scores(scores).fit(Interactions.from_scipy(sp.random_array((n_users, 10))))
-    blocks = list(
-        BlockRanker(model, *no_items(n_users), *no_items(n_users), 3, 1, candidates).blocks(
-            np.arange(n_users, dtype=np.int32)
-        )
-    )
+    source = ScoreSource(lambda users: scores[users], n_users, 10, "table")
+    ranker = BlockRanker(source, 3, no_items(n_users), threads=1, candidates=candidates)
+    blocks = list(ranker.blocks(np.arange(n_users, dtype=np.int32)))
     assert len(blocks) == 2
     top = np.concatenate([block.top for block in blocks])
     assert np.array_equal(top, candidates[np.argsort(-scores[:, candidates], axis=1)[:, :3]])

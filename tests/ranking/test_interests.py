@@ -14,7 +14,8 @@ from tastespace import Interactions, _native
 from tastespace._util.csr import no_items
 from tastespace.errors import DataError, ParameterError
 from tastespace.models import Recommender, VectorSpace
-from tastespace.ranking.interests import InterestRanker
+from tastespace.ranking.blocks import InterestRanker
+from tastespace.ranking.source import ScoreSource
 
 
 class Toy(Recommender):
@@ -78,7 +79,8 @@ def test_lists_are_those_of_the_rule(seed, k, by_table, some):
 
     lists = []
     for threads in (1, 2):
-        ranker = InterestRanker(model, data.offsets, data.indices, k, threads, candidates)
+        seen = data.offsets, data.indices
+        ranker = InterestRanker(ScoreSource.of(model), space, k, seen, threads=threads, candidates=candidates)
         ((block, interests),) = ranker.mixed_blocks(users, of)
         lists.append((block.top.tolist(), interests.tolist()))
     assert lists[0] == lists[1]
@@ -100,19 +102,24 @@ def test_models_without_vectors_have_no_interests(town):
     from tastespace import EASE
 
     with pytest.raises(ParameterError, match="EASE has no vectors, so users have no interests"):
-        InterestRanker(EASE(threads=1).fit(town.interactions), *no_items(300), 3, 1)
+        InterestRanker(ScoreSource.of(EASE(threads=1).fit(town.interactions)), None, 3, no_items(300), threads=1)
 
 
 def test_vectors_that_do_not_fit_the_data_are_refused(town):
     space = on_a_grid(0, 3, 200, [1, 1, 1])
     for table in (None, np.zeros((300, 200), dtype=np.float32)):
         with pytest.raises(DataError, match=r"Toy.vectors gave 3 users .* expected 300 users"):
-            InterestRanker(Toy(space, table).fit(town.interactions), *no_items(300), 3, 1)
+            InterestRanker(ScoreSource.of(Toy(space, table).fit(town.interactions)), space, 3, no_items(300), threads=1)
 
 
 def test_the_kernel_needs_a_weight_for_each_vector():
     space = on_a_grid(0, 2, 5, [2, 1])
     with pytest.raises(ValueError, match="weights: expected 3 values"):
         _native.mix_with_vectors(
-            *space.for_scoring(), np.array([0, 1], dtype=np.int32), np.ones(2), *no_items(2), 1.0, 10, 3, 1
+            space.for_scoring(),
+            np.array([0, 1], dtype=np.int32),
+            np.ones(2),
+            _native.ItemLists(*no_items(2)),
+            _native.MixSettings(diversity=1.0, depth=10, k=3),
+            1,
         )

@@ -129,7 +129,7 @@ def test_short_histories_say_what_was_done_instead(n_items, expected, tmp_path, 
     for one in (model, ts.load(tmp_path / "model")):
         text = str(RecipeReport(**one.recipe_))
         assert f"Fitted without a comparison: {expected}." in text
-        assert "cannot be said without held-out interactions" in text
+        assert "were not compared: no interactions were held out" in text
 
 
 def test_weights_are_not_used_and_a_note_says_so(frame, model, caplog):

@@ -37,10 +37,13 @@ def choice(figures=(0.3, 0.4, 0.2), one=(0.3, 0.4, 0.1), models=None, balance=0.
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"models": [EASE(), CML()]}, "Whether several tastes pay was not tried: no model with several vectors"),
-        ({"one": None}, "cannot be said: no model with one vector per user is among the trials."),
-        ({"figures": (0.3, 0.4, NAN), "one": (0.3, 0.4, NAN)}, "Nobody has held-out items outside the main interest"),
-        ({"figures": (0.3, 0.4, NAN), "by": "categories"}, "outside the main category: whether several tastes pay"),
+        ({"models": [EASE(), CML()]}, "were not compared: no model of the trials has several vectors per user."),
+        ({"one": None}, "were not compared: no model of the trials has one vector per user."),
+        ({"figures": (0.3, 0.4, NAN), "one": (0.3, 0.4, NAN)}, "no user has held-out items outside the main interest."),
+        (
+            {"figures": (0.3, 0.4, NAN), "by": "categories"},
+            "were not compared: no user has held-out items outside the main category.",
+        ),
         (
             {"figures": (0.3, 0.4, 0.1004)},
             "One vector is enough here: several interests do not notably improve the recall of items outside a user's "
@@ -133,6 +136,6 @@ def test_a_report_without_a_comparison():
     text = str(RecipeReport(**report.to_dict()))
     assert text.splitlines()[-3:] == [
         "Fitted without a comparison: EASE().",
-        "Whether several tastes pay cannot be said without held-out interactions.",
+        "Several interests per user were not compared: no interactions were held out.",
         "A note.",
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 
@@ -40,6 +39,7 @@ def shop(shop_frames):
 
 @pytest.fixture(scope="session")
 def pandas_shop(shop_frames):
+    pd = pytest.importorskip("pandas")
     taken, items = shop_frames
     return ts.Interactions.from_frame(
         pd.DataFrame(taken.to_dict(as_series=False)),

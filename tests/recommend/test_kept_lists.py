@@ -11,9 +11,9 @@ from tests.recommend.toy_models import Given
 import tastespace as ts
 from tastespace.errors import ParameterError
 from tastespace.models import VectorSpace
+from tastespace.models.list_options import ListOptions
 from tastespace.recommend import lists as topk
 from tastespace.recommend.lists import TopKLists, top_k_lists
-from tastespace.recommend.request import Request
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def model(shop):
 
 
 def test_the_same_request_is_prepared_once(model):
-    first = top_k_lists(model, Request(k=5))
-    assert top_k_lists(model, Request(k=5)) is first
-    assert top_k_lists(model, Request(k=6)) is not first
-    assert top_k_lists(model, Request(k=6, filter="year > 1980")) is not top_k_lists(model, Request(k=6))
+    first = top_k_lists(model, ListOptions(k=5))
+    assert top_k_lists(model, ListOptions(k=5)) is first
+    assert top_k_lists(model, ListOptions(k=6)) is not first
+    assert top_k_lists(model, ListOptions(k=6, filter="year > 1980")) is not top_k_lists(model, ListOptions(k=6))
 
 
 def test_each_answer_is_that_of_a_model_that_answered_nothing_before(model):
@@ -91,7 +91,7 @@ def test_a_model_that_is_fitted_between_two_parts_of_a_request(model, shop, monk
     expected = copy.copy(model).fit(others).recommend(user, k=5)
     for asked in (user, [user]):
         model.fit(shop).recommend(user, k=5)
-        stale = top_k_lists(model, Request(k=5, profile=True))
+        stale = top_k_lists(model, ListOptions(k=5, profile=True))
         model.fit(others)
         answers = iter([stale])
         monkeypatch.setattr(topk, "top_k_lists", lambda *given, a=answers: next(a, None) or top_k_lists(*given))

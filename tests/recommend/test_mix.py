@@ -436,6 +436,16 @@ def test_boosts_multiply_weights(name, request):
     assert by_user.filter(user="u000").equals(model.recommend("u000", k=12, mix="proportional"))
 
 
+def test_a_stored_boost_makes_a_list_proportional_unless_the_request_names_a_mix(dpcml):
+    boosted, plain = dpcml.recommend("u003", k=12, boost={0: 4}), dpcml.recommend("u003", k=12)
+    dpcml.boost("u003", {0: 4})
+    try:
+        assert dpcml.recommend("u003", k=12).equals(boosted)
+        assert dpcml.recommend("u003", k=12, mix="nearest").equals(plain)
+    finally:
+        dpcml.clear_profile("u003")
+
+
 def test_boosts_count_in_calibration_against_interests(dpcml):
     few, many = (
         dpcml.recommend("u003", k=10, mix="calibrated", column="interest", boost={0: factor}).filter(interest=0).height

@@ -8,6 +8,7 @@ from tests.recommend.toy_models import Given, blend_of, space_of, taken
 
 from tastespace import EASE
 from tastespace.errors import ParameterError
+from tastespace.models.list_options import ListOptions
 from tastespace.ranking.scoring import ScoringIndex
 from tastespace.recommend.mix import (
     PLAIN,
@@ -15,7 +16,6 @@ from tastespace.recommend.mix import (
     mixes_of,
     resolve_mix,
 )
-from tastespace.recommend.request import Request
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -29,7 +29,7 @@ def dots():
 
 
 def resolved(model, **arguments):
-    return resolve_mix(ScoringIndex(model, threads=1), Request(**arguments))
+    return resolve_mix(ScoringIndex(model, threads=1), ListOptions(**arguments))
 
 
 def test_each_kind_of_model_has_its_mixes(dpcml, cml, ease, dots):

@@ -148,7 +148,14 @@ def test_command_line(train: Interactions, tmp_path) -> None:
     assert everybody.returncode == 0
     assert "\n7," not in everybody.stdout
     assert "1 of 40 users have no training history" in " ".join(everybody.stderr.split())
+    assert "--on-unknown popular gives them the most" in " ".join(everybody.stderr.split())
     assert "nothing is left" not in everybody.stderr
+    written = run(
+        "recommend", str(tmp_path / "m"), "-k", "2", "--on-unknown", "popular", "--out", str(tmp_path / "m.csv")
+    )
+    assert (written.returncode, written.stderr) == (0, "")
+    assert (tmp_path / "m.csv").read_text().count("\n7,") == 2
     refused = run("shelves", str(tmp_path / "m"), str(COLD))
     assert refused.returncode == 2
     assert "cold-start" in refused.stderr
+    assert "tastespace recommend --on-unknown popular gives them" in " ".join(refused.stderr.split())

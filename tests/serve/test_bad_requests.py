@@ -124,8 +124,8 @@ def test_bodies(shared_client, path, body, status):
         ("mix=bogus", "mix=bogus: expected one of calibrated, nearest, proportional, scaled.", "Change mix,"),
         ("because=perhaps", "because=perhaps: expected true or false.", "Change because,"),
         ("diversity=2", "diversity=2: expected a number from 0 to 1.", "Change diversity,"),
-        ("mxi=scaled", "the query has no field 'mxi'; expected some of model, k, mix,", "Did you mean mix?"),
-        ("kk=5", "the query has no field 'kk'; expected some of model, k, mix,", "Did you mean k?"),
+        ("mxi=scaled", "the query has no field 'mxi'; expected some of k, mix, diversity,", "Did you mean mix?"),
+        ("kk=5", "the query has no field 'kk'; expected some of k, mix, diversity,", "Did you mean k?"),
     ],
 )
 def test_messages_of_queries(shared_client, query, message, advice):
@@ -227,7 +227,7 @@ def test_too_much_at_once(client_of):
 def test_an_empty_selection_is_an_empty_list_and_unknown_users_may_get_popular_items(shared_client):
     assert shared_client.get("/v1/users/7/recommendations?filter=year>3000").json()["items"] == []
     assert shared_client.get("/v1/users/7/shelves?filter=year>3000").json()["shelves"] == []
-    popular = shared_client.get("/v1/users/99999/recommendations?unknown=popular&k=3&filter=year>1990").json()
+    popular = shared_client.get("/v1/users/99999/recommendations?on_unknown=popular&k=3&filter=year>1990").json()
     assert popular["fallback"] == "popular"
     assert [one["score"] for one in popular["items"]] == [None] * 3
 
@@ -244,7 +244,7 @@ def test_an_error_of_ours_has_no_stack_trace_and_goes_to_the_log_without_ids(cli
     def broken(*_):
         raise ZeroDivisionError("secret of user 77")
 
-    monkeypatch.setattr(client.app.state.main.slot.catalog, "similar", broken)
+    monkeypatch.setattr(client.app.state.main.slot.served, "similar", broken)
     with caplog.at_level(logging.ERROR, logger="tastespace"):
         answer = client.get("/v1/items/77/similar")
     assert error_of(answer, 500) == "internal_error"
@@ -256,7 +256,7 @@ def test_an_error_of_ours_has_no_stack_trace_and_goes_to_the_log_without_ids(cli
 def test_an_answer_that_takes_too_long_is_503(client_of, monkeypatch):
     client = client_of(limits=Limits(seconds=0.2))
     asked_for_long_enough = threading.Event()
-    monkeypatch.setattr(client.app.state.main.slot.catalog, "similar", lambda *_: asked_for_long_enough.wait(60))
+    monkeypatch.setattr(client.app.state.main.slot.served, "similar", lambda *_: asked_for_long_enough.wait(60))
     try:
         assert error_of(client.get("/v1/items/7/similar"), 503) == "timeout"
     finally:

@@ -39,7 +39,7 @@ def test_lists(client, saved_models):
     assert [one.user for one in client.recommend_all([7, 9], because=False)] == [7, 9]
     (new,) = client.recommend_for([[3, 7]], k=4)
     assert [one.item for one in new.items] == model.recommend_for([[3, 7]], k=4)["item"].to_list()
-    assert client.recommend(9999, unknown="popular").fallback == "popular"
+    assert client.recommend(9999, on_unknown="popular").fallback == "popular"
 
 
 def test_tastes(client, saved_models):
@@ -95,7 +95,7 @@ def test_errors(client, monkeypatch):
     with pytest.raises(ServerError, match="there is no user") as refused:
         client.recommend(9999)
     assert (refused.value.status, refused.value.code) == (404, "unknown_user")
-    assert "unknown=popular" in refused.value.advice
+    assert "on_unknown=popular" in refused.value.advice
     with pytest.raises(ServerError, match="does not answer") as silent:
         Client("http://127.0.0.1:1", retries=0).model()
     assert silent.value.status == 0

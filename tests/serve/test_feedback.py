@@ -11,7 +11,7 @@ from tastespace.data.ids import IdMap
 from tastespace.recommend.fold_in import folded
 from tastespace.serve.errors import StoreError
 from tastespace.serve.feedback.store import Cursor, StoredProfile
-from tastespace.serve.people import People, current_choice
+from tastespace.serve.people import PeopleWithFeedback, current_choice
 
 
 def items_of(answer):
@@ -111,7 +111,7 @@ def test_a_list_begun_before_feedback_does_not_decide_what_is_muted_after_it(cli
         slot.people.refresh()
         before = slot.people.choice(begun)  # what was begun ends after the feedback is known
         (now,) = slot.people.find([name])
-        anew = People(slot.served, client.app.state.store).choice(now)
+        anew = PeopleWithFeedback(slot.served, client.app.state.store).choice(now)
         after = slot.people.choice(now)
         assert (after.profile.muted, after.dropped) == (anew.profile.muted, anew.dropped)
         assert slot.people.choice(begun).profile.muted == before.profile.muted == {0}
@@ -123,7 +123,7 @@ def test_a_new_user_becomes_known_and_is_not_lost_with_the_process(client_of, mo
     store = str(tmp_path / "feedback.sqlite")
     client = client_of(store=store)
     assert client.get("/v1/users/5000/recommendations").status_code == 404
-    assert client.get("/v1/users/5000/recommendations?unknown=popular").json()["fallback"] == "popular"
+    assert client.get("/v1/users/5000/recommendations?on_unknown=popular").json()["fallback"] == "popular"
     body = {"events": [{"user": 5000, "item": 3}, {"user": 5000, "item": 77}, {"user": 5000, "item": 10**6}]}
     assert client.post("/v1/feedback", json=body).json() == {"stored": 3, "duplicates": 0, "unknown_items": 1}
     model = ts.load(model_at())

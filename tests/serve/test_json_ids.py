@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 
 import tastespace as ts
+from tastespace.answers.ids import id_from_text, id_in_type
+from tastespace.answers.types import AnswerError
 from tastespace.data.ids import IdMap
-from tastespace.serve.errors import HttpError
-from tastespace.serve.feedback.store import Event, open_store
+from tastespace.serve.feedback.store import FeedbackEvent, open_feedback_store
 from tastespace.serve.feedback.training import feedback_for
-from tastespace.serve.json_ids import id_from_text, id_in_type
 
 
 def ids_of(values, kind):
@@ -36,9 +36,9 @@ def test_ids_lie_in_the_range_of_their_type(kind, held, too_large):
         assert id_from_text(ids, str(one), "user") == pytest.approx(one)
     for one in too_large:
         for read, given in ((id_in_type, one), (id_from_text, str(one))):
-            with pytest.raises(HttpError) as refused:
+            with pytest.raises(AnswerError) as refused:
                 read(ids, given, "user")
-            assert (refused.value.status, refused.value.code) == (422, "wrong_id_type")
+            assert refused.value.code == "wrong_id_type"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_ids_lie_in_the_range_of_their_type(kind, held, too_large):
     ],
 )
 def test_messages_have_ids_and_types_as_json_has_them(ids, given, message, advice):
-    with pytest.raises(HttpError) as refused:
+    with pytest.raises(AnswerError) as refused:
         id_in_type(ids, given, "user")
     assert refused.value.message.startswith(message)
     assert refused.value.advice == advice
@@ -68,8 +68,10 @@ def test_events_with_ids_that_the_models_type_does_not_hold_harm_nobody(client_o
     model = ts.DPCML(dim=4, n_interests=2, epochs=1, seed=1).fit(data)
     model.save(model_at("dpcml", "narrow"))
     store = str(tmp_path / "feedback.sqlite")
-    opened = open_store(store)
-    opened.append([Event(300, 3, "a"), Event(-1, 3, "b"), Event(7, 999, "c"), Event(200, 3, "d")])
+    opened = open_feedback_store(store)
+    opened.append(
+        [FeedbackEvent(300, 3, "a"), FeedbackEvent(-1, 3, "b"), FeedbackEvent(7, 999, "c"), FeedbackEvent(200, 3, "d")]
+    )
     found = feedback_for(opened, model, "")
     opened.close()
     assert (found.n_events, found.n_other, found.data.users.series.to_list()) == (4, 3, [200])

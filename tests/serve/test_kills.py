@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from tastespace.serve.feedback.store import Cursor, Event, open_store
+from tastespace.serve.feedback.store import Cursor, FeedbackEvent, open_feedback_store
 
 _CLIENTS = 4
 
@@ -49,7 +49,7 @@ def kill_while_writing(start, model, store, number):
 def sent_again(name):
     """The event of this name, as its client sends it."""
     _, one, n = map(int, name.split("-"))
-    return Event(10_000 + one, n % 200, name)
+    return FeedbackEvent(10_000 + one, n % 200, name)
 
 
 def check_kills(start, model, store, n):
@@ -57,7 +57,7 @@ def check_kills(start, model, store, n):
     for number in range(n):
         done, unsure = kill_while_writing(start, model, store, number)
         acknowledged += done
-        again = open_store(store)
+        again = open_feedback_store(store)
         known = [event.event_id for event in again.changes(Cursor()).events]
         # A client that heard nothing sends its event again: it is there once in the end, whatever happened.
         again.append([sent_again(name) for name in unsure])

@@ -12,9 +12,9 @@ def texts_of(**changed):
     texts = [b'{"item":1,"title":"a"', b',"category":null', b'{"item":2,"title":"\\"b"', b',"category":"x"']
     ends = np.cumsum([0, *map(len, texts)])
     given = {
-        "item_texts": b"".join(texts),
-        "text_offsets": ends[::2].copy(),
-        "text_cuts": ends[1::2].copy(),
+        "text": b"".join(texts),
+        "offsets": ends[::2].copy(),
+        "cuts": ends[1::2].copy(),
         "ends": np.array([0, 2, 2, 3]),
         "rows": np.array([1, 0, 1], dtype=np.int32),
         "ranks": np.array([1, 2, 1], dtype=np.int32),
@@ -25,7 +25,9 @@ def texts_of(**changed):
         "weights": np.array([[0.5, 1.0], [0.25, 0.0], [0.0, 0.0]]),
         **changed,
     }
-    return _native.list_texts(**given)
+    items = _native.ItemTexts(**{name: given.pop(name) for name in ("text", "offsets", "cuts")})
+    list_ends = given.pop("ends")
+    return _native.list_texts(items, _native.ListEntries(**given), list_ends)
 
 
 def test_entries_are_written_with_all_their_digits():
@@ -59,11 +61,11 @@ def test_a_list_with_a_number_that_json_does_not_have_is_not_written(name):
         {"rows": np.array([1, 2, 0], dtype=np.int32)},
         {"ranks": np.array([1], dtype=np.int32)},
         {"ends": np.array([0, 2])},
-        {"text_cuts": np.array([1000, 2000])},
-        {"text_offsets": np.array([0, 30, 1000])},
-        {"text_offsets": np.array([0, 30, 20])},
-        {"text_offsets": np.array([-1, 30, 60]), "rows": np.ones(3, dtype=np.int32)},  # of a reason alone
-        {"text_offsets": np.array([], dtype=np.int64)},
+        {"cuts": np.array([1000, 2000])},
+        {"offsets": np.array([0, 30, 1000])},
+        {"offsets": np.array([0, 30, 20])},
+        {"offsets": np.array([-1, 30, 60]), "rows": np.ones(3, dtype=np.int32)},  # of a reason alone
+        {"offsets": np.array([], dtype=np.int64)},
         {"reasons": np.full((3, 2), 2, dtype=np.int32)},
         {"weights": None},
     ],

@@ -16,7 +16,7 @@ import tastespace as ts
 from tastespace.cli.app import app
 from tastespace.serve.app import create_app
 from tastespace.serve.errors import StoreError
-from tastespace.serve.feedback.store import Event, open_store
+from tastespace.serve.feedback.store import FeedbackEvent, open_feedback_store
 from tastespace.serve.settings import ServerSettings
 
 
@@ -116,7 +116,7 @@ def test_a_model_directory_that_vanishes_is_no_end(client_of, model_at):
 
 
 def test_a_file_of_the_model_that_is_cut_off_ends_answers_and_not_the_server(client_of, model_at, monkeypatch):
-    monkeypatch.setattr("tastespace.store.files.READ_BYTES", 1)  # larger files stay where they are
+    monkeypatch.setattr("tastespace._util.model_files.READ_BYTES", 1)  # larger files stay where they are
     client = client_of("dpcml")
     paths = [f"/v1/users/7/{one}" for one in ("recommendations?k=7", "shelves", "interests")] + ["/v1/items/7/similar"]
     assert {client.get(path).status_code for path in paths} == {200}
@@ -217,11 +217,17 @@ def test_update_learns_the_feedback(model_at, tmp_path):
     path, store = model_at("dpcml"), str(tmp_path / "feedback.sqlite")
     old = ts.load(path)
     new_item = old.train_.n_items + 5
-    opened = open_store(store)
+    opened = open_feedback_store(store)
     taken = [item for item in range(200) if item not in old.train_.items_of(7)][:3]
-    opened.append([Event(7, item, f"e{item}") for item in taken])
-    opened.append([Event(7, taken[0], "again"), Event(9_000, taken[1], "new"), Event(9_000, new_item, "item")])
-    opened.append([Event("wrong", taken[0], "text")])
+    opened.append([FeedbackEvent(7, item, f"e{item}") for item in taken])
+    opened.append(
+        [
+            FeedbackEvent(7, taken[0], "again"),
+            FeedbackEvent(9_000, taken[1], "new"),
+            FeedbackEvent(9_000, new_item, "item"),
+        ]
+    )
+    opened.append([FeedbackEvent("wrong", taken[0], "text")])
     opened.close()
     out = tmp_path / "models" / "new.model"
 

@@ -8,13 +8,13 @@ import os
 
 import numpy as np
 import pytest
+from tests.fuzz.model_files import declare_array, seal
 
 from tastespace import DPCML, load, models
 from tastespace.errors import ModelFileError, ParameterError
 from tastespace.models.neural.base import NeuralRecommender
 from tastespace.store import save
-from tastespace.store._tensors import map_tensors, safetensors_chunks, type_name
-from tastespace.store.files import checksum
+from tastespace.store._tensors import map_tensors, safetensors_chunks
 
 
 def forge(folder, arrays=None, change=None):
@@ -24,25 +24,11 @@ def forge(folder, arrays=None, change=None):
     tensors = {name: array.copy() for name, array in map_tensors(path)[0].items()}
     for name, make in (arrays or {}).items():
         tensors[name] = make(tensors[name])
-        _declare(content["learned"], name, tensors[name])
+        declare_array(content["learned"], name, tensors[name])
     path.write_bytes(b"".join(safetensors_chunks(tensors)))
     if change is not None:
         change(content["learned"])
-    for entry in content["files"].values():
-        data = (folder / entry["name"]).read_bytes()
-        entry.update(bytes=len(data), crc32=checksum(data))
-    content["crc32"] = "0" * 8
-    text = json.dumps(content, indent=1) + "\n"
-    seal = checksum(text.encode())
-    (folder / "model.json").write_text(text.replace('"crc32": "00000000"', f'"crc32": "{seal}"', 1))
-
-
-def _declare(value, name, array):
-    if isinstance(value, dict):
-        if value.get("$array") == name:
-            value.update(dtype=type_name(array.dtype), shape=list(array.shape))
-        for part in value.values():
-            _declare(part, name, array)
+    seal(folder, content)
 
 
 def number(at, value):

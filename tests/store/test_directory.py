@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.model_equality import assert_same_model, names
 
+from tastespace._util import atomic
 from tastespace.errors import ModelFileError
 from tastespace.store import (
     _manifest as manifest,
@@ -101,10 +102,11 @@ def test_files_of_others_beside_a_model_stay(folder, new):
 
 
 def test_what_killed_saves_left_is_tidied_up(tmp_path, folder, new):
+    killed = f"{atomic._host()}-{2**30}-01234567"  # a process that is no more
     leftovers = [
-        ".learned-0123456789abcdef.safetensors.partial",
+        f".learned-0123456789abcdef.safetensors.{killed}.partial",
         "users-fedcba9876543210.parquet",
-        ".model.json.partial",
+        f".model.json.{killed}.partial",
     ]
     (tmp_path / "begun").mkdir()
     for place in (folder, tmp_path / "begun"):

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from tastespace import load, synthetic
+from tastespace._util.model_files import checksum
 from tastespace.errors import ModelFileError, ParameterError
 from tastespace.store import inspect, save
-from tastespace.store.files import checksum
 
 HELPER = """
 from pathlib import Path

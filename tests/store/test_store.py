@@ -66,7 +66,7 @@ def test_inspect_tells_what_is_there(tmp_path, old, verify):
 
 
 def test_arrays_stay_in_the_file(tmp_path, old, monkeypatch):
-    monkeypatch.setattr("tastespace.store.files.READ_BYTES", 1)
+    monkeypatch.setattr("tastespace._util.model_files.READ_BYTES", 1)
     save(old, tmp_path / "model")
     loaded = load(tmp_path / "model")
     for array in (loaded.user_vectors_, loaded.item_vectors_, loaded.train_.offsets, loaded.train_.indices):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace.errors import ParameterError
-from tastespace.training import n_vectors
 from tastespace.training.n_vectors import interests_per_user, n_beta
 
 
@@ -25,12 +23,6 @@ def floor_log(base, n):
 
 def apa(n, base, least=1):
     return interests_per_user(np.atleast_1d(n), "adaptive", least, base).tolist()
-
-
-def test_docstring_examples():
-    result = doctest.testmod(n_vectors)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from tests.training.reference import SEED, BprKernel, DpcmlKernel, random_lists
 from tests.training.test_native_dpcml import COUNTS, N_ITEMS, a_kernel, a_model
 
 from tastespace import _native
-from tastespace.training import native_trainer
 from tastespace.training.native_trainer import (
     BprTrainer,
     DpcmlTrainer,
@@ -20,12 +17,6 @@ from tastespace.training.native_trainer import (
     optimizer_state,
     project,
 )
-
-
-def test_docstring_examples():
-    result = doctest.testmod(native_trainer)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def test_project_moves_rows_in_place():

@@ -30,8 +30,8 @@ def test_files_give_the_bits_of_memory(model, at_once, parts, tmp_path, monkeypa
     train, valid, test = parts
     in_memory = model.clone().set_params(users_at_once=at_once).fit(train, valid=valid)
     # Many small blocks of rows, so that what is done block by block is done in several.
-    for place in ("tastespace.training.visits", "tastespace.training.native_trainer", "tastespace.models.dpcml.model"):
-        if place != "tastespace.models.dpcml.model" or not isinstance(model, BPR):
+    for place in ("tastespace.training.visits", "tastespace.training.native_trainer", "tastespace.models.dpcml.kernel"):
+        if place != "tastespace.models.dpcml.kernel" or not isinstance(model, BPR):
             monkeypatch.setattr(f"{place}.row_blocks", lambda *arrays: row_blocks(*arrays, n_bytes=500))
     spilled = model.clone().set_params(users_at_once=at_once, spill=str(tmp_path)).fit(train, valid=valid)
     for name in ("user_vectors_", "item_vectors_"):

@@ -56,17 +56,45 @@ def row_positions(
 ) -> NDArray[np.int32]:
     """The place 0 ... n_r - 1 of each entry in its row, by ascending key; equal keys as they come, NaN last."""
 
+class UserVectors:
+    """Vectors of users: user ``u`` owns the rows ``offsets[u]:offsets[u + 1]``."""
+
+    def __init__(self, vectors: NDArray[np.float32], offsets: NDArray[np.int64]) -> None: ...
+
+class ScoringVectors:
+    """Users and items whose scores are computed.
+
+    A score is the largest, over the user's vectors x, of ``scale * <x, v> + term of x + term of v``; ``terms`` has one
+    for each vector, those of the items are in ``items``.
+    """
+
+    def __init__(self, users: UserVectors, terms: NDArray[np.float32], items: PackedItems, scale: float) -> None: ...
+
+class ExactItems:
+    """Items whose scores are computed from the differences themselves.
+
+    Scores are minus the squared distance or, unless ``by_distance``, the inner product plus the item's bias; an empty
+    ``bias``: none.
+    """
+
+    def __init__(self, vectors: NDArray[np.float32], by_distance: bool, bias: NDArray[np.float32]) -> None: ...
+
+class ItemLists:
+    """A list of items for each user, or each list: ``items[offsets[u]:offsets[u + 1]]``."""
+
+    def __init__(self, offsets: NDArray[np.int64], items: NDArray[np.int32]) -> None: ...
+
+class MixSettings:
+    """Options of lists in which the interests share the places, see native/rank/interest_ranking.hpp."""
+
+    def __init__(self, *, diversity: float, depth: int, k: int) -> None: ...
+
 def rank_with_vectors(
-    user_vectors: NDArray[np.float32],
-    vector_terms: NDArray[np.float32],
-    vector_offsets: NDArray[np.int64],
-    items: PackedItems,
-    scale: float,
+    space: ScoringVectors,
     users: NDArray[np.int32],
-    excluded_offsets: NDArray[np.int64],
-    excluded_items: NDArray[np.int32],
-    test_offsets: NDArray[np.int64],
-    test_items: NDArray[np.int32],
+    excluded: ItemLists,
+    test: ItemLists,
+    *,
     k: int,
     threads: int,
     allowed: NDArray[np.uint8] | None = None,
@@ -75,77 +103,70 @@ def rank_with_vectors(
 
     ``test_ranks`` has a row ``(rank, negatives above, negatives tied)`` for every test item of every user in turn,
     ``top`` a row of k item indices per user (-1 where there are fewer candidates). ``nan_user`` is the position
-    in ``users`` of the first user with a NaN score, or -1. Scores are the largest, over the user's vectors, of
-    ``scale * <x, v> + vector_term + item_term``. Items whose value in ``allowed`` is 0 are no candidates.
+    in ``users`` of the first user with a NaN score, or -1. Items whose value in ``allowed`` is 0 are no candidates.
     """
 
 def list_with_vectors(
-    user_vectors: NDArray[np.float32],
-    vector_terms: NDArray[np.float32],
-    vector_offsets: NDArray[np.int64],
-    items: PackedItems,
-    scale: float,
-    item_vectors: NDArray[np.float32],
-    by_distance: bool,
-    item_bias: NDArray[np.float32],
-    item_rows: NDArray[np.int32] | None,
+    space: ScoringVectors,
+    exact: ExactItems,
     users: NDArray[np.int32],
-    excluded_offsets: NDArray[np.int64],
-    excluded_items: NDArray[np.int32],
+    excluded: ItemLists,
+    *,
     k: int,
     threads: int,
     allowed: NDArray[np.uint8] | None = None,
+    item_rows: NDArray[np.int32] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int, int]:
     """``(top, scores, interests, n_found, nan_user)`` for a block of users, each of the first three with k per user.
 
     The items of `rank_with_vectors`, with the scores and in the order of `pair_scores`; -1, NaN and -1 where there are
-    fewer candidates. ``n_found`` counts the entries that are items. ``item_rows`` are the rows in ``item_vectors`` of
-    the items in ``items``, where these are not all; ``top`` has such rows.
+    fewer candidates. ``n_found`` counts the entries that are items. ``item_rows`` are the rows in ``exact`` of the
+    items in ``space``, where these are not all; ``top`` has such rows.
     """
 
 def list_found(
-    user_vectors: NDArray[np.float32],
-    vector_offsets: NDArray[np.int64],
-    item_vectors: NDArray[np.float32],
-    by_distance: bool,
-    item_bias: NDArray[np.float32],
+    vectors: UserVectors,
+    exact: ExactItems,
     users: NDArray[np.int32],
     found: NDArray[np.int64],
-    excluded_offsets: NDArray[np.int64],
-    excluded_items: NDArray[np.int32],
+    excluded: ItemLists,
+    *,
     k: int,
     threads: int,
-) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int]:
-    """``(top, scores, interests, nan_user)`` as of `list_with_vectors`, among the items that were found.
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int, int]:
+    """``(top, scores, interests, n_found, nan_user)`` as of `list_with_vectors`, among the items that were found.
 
     ``found`` has a row for each vector of each of the users in turn; -1 and other numbers that are no item are
     left out. The excluded items of a user must ascend.
     """
 
+class IdColumn:
+    """Ids by their index: numbers, or text as UTF-8 with offsets."""
+
+    def __init__(
+        self,
+        *,
+        numbers: NDArray[Any] | None = None,
+        offsets: NDArray[np.int64] | None = None,
+        text: NDArray[np.uint8] | None = None,
+    ) -> None: ...
+
 class OneUserLists:
     """The arrays of `list_with_vectors` and ids, for lists of one user after the other; threads may share one.
 
-    Ids are numbers; where those of items are text, it is given as UTF-8 with offsets, and ``item_ids`` is None.
+    ``user_ids`` is None where they are text.
     """
 
     def __init__(
         self,
-        user_vectors: NDArray[np.float32],
-        vector_terms: NDArray[np.float32],
-        vector_offsets: NDArray[np.int64],
-        items: PackedItems,
-        scale: float,
-        item_vectors: NDArray[np.float32],
-        by_distance: bool,
-        item_bias: NDArray[np.float32],
-        excluded_offsets: NDArray[np.int64],
-        excluded_items: NDArray[np.int32],
+        space: ScoringVectors,
+        exact: ExactItems,
+        excluded: ItemLists,
+        *,
         k: int,
         allowed: NDArray[np.uint8] | None,
-        user_ids: NDArray[Any] | None,
-        item_ids: NDArray[Any] | None,
-        text_offsets: NDArray[np.int64] | None,
-        text: NDArray[np.uint8] | None,
+        user_ids: IdColumn | None,
+        item_ids: IdColumn,
         with_interests: bool,
     ) -> None: ...
     def columns(self, user: int, user_text: str | None = None) -> ArrowColumns | None:
@@ -158,28 +179,20 @@ class OneUserLists:
 def rank_with_scores(
     scores: NDArray[np.float32],
     users: NDArray[np.int32],
-    excluded_offsets: NDArray[np.int64],
-    excluded_items: NDArray[np.int32],
-    test_offsets: NDArray[np.int64],
-    test_items: NDArray[np.int32],
+    excluded: ItemLists,
+    test: ItemLists,
+    *,
     k: int,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """As `rank_with_vectors`, from a block of scores of shape ``(len(users), n_items)``."""
 
 def mix_with_vectors(
-    user_vectors: NDArray[np.float32],
-    vector_terms: NDArray[np.float32],
-    vector_offsets: NDArray[np.int64],
-    items: PackedItems,
-    scale: float,
+    space: ScoringVectors,
     users: NDArray[np.int32],
     weights: NDArray[np.float64],
-    excluded_offsets: NDArray[np.int64],
-    excluded_items: NDArray[np.int32],
-    diversity: float,
-    depth: int,
-    k: int,
+    excluded: ItemLists,
+    settings: MixSettings,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """``(top, interests, nan_user)`` for a block of users: lists in which the interests share the places.
@@ -190,35 +203,25 @@ def mix_with_vectors(
     """
 
 def mix_with_scores(
-    user_vectors: NDArray[np.float32],
-    vector_terms: NDArray[np.float32],
-    vector_offsets: NDArray[np.int64],
-    items: PackedItems,
-    scale: float,
+    space: ScoringVectors,
     scores: NDArray[np.float32],
     users: NDArray[np.int32],
     weights: NDArray[np.float64],
-    excluded_offsets: NDArray[np.int64],
-    excluded_items: NDArray[np.int32],
-    diversity: float,
-    depth: int,
-    k: int,
+    excluded: ItemLists,
+    settings: MixSettings,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """As `mix_with_vectors`, ranked by a block of scores of shape ``(len(users), n_items)``."""
 
 def pair_scores(
-    user_vectors: NDArray[np.float32],
-    offsets: NDArray[np.int64],
-    item_vectors: NDArray[np.float32],
-    by_distance: bool,
-    item_bias: NDArray[np.float32],
+    vectors: UserVectors,
+    exact: ExactItems,
     users: NDArray[np.int32],
     items: NDArray[np.int32],
     threads: int,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """``(scores, interests)`` of single pairs, both of shape ``(n,)``: minus the smallest squared distance, or the
-    largest inner product plus the item's bias (an empty array: none), and the first vector that reaches it.
+    """``(scores, interests)`` of single pairs, both of shape ``(n,)``: the best score over the user's vectors, and the
+    first vector that reaches it.
     """
 
 def past_reasons(
@@ -234,23 +237,33 @@ def past_reasons(
     ``listed[i]``, the closest first, with minus the squared distance or the inner product; -1 where there are fewer.
     """
 
-def list_texts(
-    item_texts: bytes,
-    text_offsets: NDArray[np.int64],
-    text_cuts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    rows: NDArray[np.int32],
-    ranks: NDArray[np.int32],
-    scores: NDArray[np.float32],
-    interests: NDArray[np.int32] | None,
-    distances: NDArray[np.float32] | None,
-    reasons: NDArray[np.int32] | None,
-    weights: NDArray[np.float64] | None,
-) -> list[bytes | None]:
+class ItemTexts:
+    """JSON of each item, encoded once: ``text[offsets[row]:offsets[row + 1]]``, an object without its closing brace.
+
+    A past item is written with the part before ``cuts[row]`` alone.
+    """
+
+    def __init__(self, *, text: bytes, offsets: NDArray[np.int64], cuts: NDArray[np.int64]) -> None: ...
+
+class ListEntries:
+    """Entries of lists; ``reasons`` are past items of each (-1: no more) with their weights, both or neither."""
+
+    def __init__(
+        self,
+        *,
+        rows: NDArray[np.int32],
+        ranks: NDArray[np.int32],
+        scores: NDArray[np.float32],
+        interests: NDArray[np.int32] | None,
+        distances: NDArray[np.float32] | None,
+        reasons: NDArray[np.int32] | None,
+        weights: NDArray[np.float64] | None,
+    ) -> None: ...
+
+def list_texts(items: ItemTexts, entries: ListEntries, ends: NDArray[np.int64]) -> list[bytes | None]:
     """The entries ``ends[i] ... ends[i + 1] - 1`` of each list as objects of JSON, with commas between them.
 
-    An entry begins with the text of its item, ``item_texts[text_offsets[row] : text_offsets[row + 1]]``; a reason (a
-    past item, -1: none) with the part of its text before ``text_cuts[row]``. None where a number is not finite.
+    None where a number is not finite.
     """
 
 def list_pair_distances(
@@ -261,34 +274,45 @@ def list_pair_distances(
 def list_order(
     offsets: NDArray[np.int64], scores: NDArray[np.float32], rows: NDArray[np.int32], threads: int
 ) -> NDArray[np.int64]:
-    """Which entry is at each place of the lists ``offsets[i] ... offsets[i + 1] - 1``, shape ``(len(scores),)``.
+    """The entry at each place of the lists ``offsets[i] ... offsets[i + 1] - 1``, shape ``(len(scores),)``.
 
     Larger scores first, equal scores by ascending row.
     """
 
+class ItemGroups:
+    """Groups of items: item j is in ``members[offsets[j]:offsets[j + 1]]`` (empty ``offsets``: in none).
+
+    A list may hold ``most`` items of each group. ``allowed`` is 1 for each item that a longer pool could hold.
+    """
+
+    def __init__(
+        self,
+        *,
+        offsets: NDArray[np.int64],
+        members: NDArray[np.int32],
+        most: NDArray[np.int32],
+        allowed: NDArray[np.uint8],
+    ) -> None: ...
+
+class PinnedItems:
+    """Pinned items of each list, at these ascending places, from 1."""
+
+    def __init__(self, lists: ItemLists, places: NDArray[np.int32]) -> None: ...
+
+class NewItems:
+    """The share of a list that new items have at least; an empty ``is_new``: no such rule."""
+
+    def __init__(self, is_new: NDArray[np.uint8], share: float) -> None: ...
+
 def apply_list_rules(
-    *,
-    offsets: NDArray[np.int64],
-    rows: NDArray[np.int32],
+    pools: ItemLists,
     lengths: NDArray[np.int32],
-    group_offsets: NDArray[np.int64],
-    groups: NDArray[np.int32],
-    most: NDArray[np.int32],
-    allowed: NDArray[np.uint8],
-    pin_offsets: NDArray[np.int64],
-    pins: NDArray[np.int32],
-    places: NDArray[np.int32],
-    is_new: NDArray[np.uint8],
-    share: float,
+    groups: ItemGroups,
+    pinned: PinnedItems,
+    new_items: NewItems,
     threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.uint8]]:
-    """The first ``lengths[i]`` items of each pool that obey the rules; native/lists/list_rules.hpp.
-
-    Pool i is ``rows[offsets[i]:offsets[i + 1]]``, best first; item j is in the groups
-    ``groups[group_offsets[j]:group_offsets[j + 1]]`` (an empty ``group_offsets``: in none), of which a list may hold
-    ``most`` items. List i has the pins ``pins[pin_offsets[i]:pin_offsets[i + 1]]`` at these ascending ``places``, from
-    1. ``is_new`` is empty where no share of new items is asked for. ``allowed`` is 1 for each item that a longer pool
-    could hold.
+    """The first ``lengths[i]`` items of each pool, best first, that obey the rules; native/lists/list_rules.hpp.
 
     Gives the offsets and rows of the lists, the entry of the pools that each row was (-1: a pin), and for each list
     whether a longer pool could change it.
@@ -301,32 +325,45 @@ def pool_relevance(offsets: NDArray[np.int64], scores: NDArray[np.float64], thre
     one.
     """
 
-def calibrated_lists(
-    *,
-    offsets: NDArray[np.int64],
-    relevance: NDArray[np.float64],
-    sets: NDArray[np.int32],
-    set_offsets: NDArray[np.int64],
-    set_terms: NDArray[np.int32],
-    term_categories: NDArray[np.int32],
-    term_shares: NDArray[np.float64],
-    target: NDArray[np.float64],
-    weight: float,
-    smoothing: float,
-    k: int,
-    threads: int,
-) -> NDArray[np.int64]:
-    """Which entries of the pools are chosen, the first k of each user in their order; lists/calibrated_lists.hpp.
+class Pools:
+    """Pools of users, best first: user i has the entries ``offsets[i] ... offsets[i + 1] - 1``.
 
-    The pool of user i is the entries ``offsets[i] ... offsets[i + 1] - 1``, best first. ``sets`` has the set of each
-    entry; set s is the terms ``set_terms[set_offsets[s]:set_offsets[s + 1]]``, and a term is a category and its share.
+    ``sets`` has the set of categories of each entry.
+    """
+
+    def __init__(
+        self, *, offsets: NDArray[np.int64], relevance: NDArray[np.float64], sets: NDArray[np.int32]
+    ) -> None: ...
+
+class CategorySets:
+    """Sets of categories: set s is the terms ``terms[offsets[s]:offsets[s + 1]]``, a term a category and its share."""
+
+    def __init__(
+        self,
+        *,
+        offsets: NDArray[np.int64],
+        terms: NDArray[np.int32],
+        categories: NDArray[np.int32],
+        shares: NDArray[np.float64],
+    ) -> None: ...
+
+class Calibration:
+    """Weight of calibration against relevance, share of the target in the smoothed mix, items per list."""
+
+    def __init__(self, *, weight: float, smoothing: float, k: int) -> None: ...
+
+def calibrated_lists(
+    pools: Pools, sets: CategorySets, target: NDArray[np.float64], settings: Calibration, threads: int
+) -> NDArray[np.int64]:
+    """Entries of the pools that are chosen, the first k of each user in their order; lists/calibrated_lists.hpp.
+
     ``target`` has shape ``(n_users, n_categories)``. A ValueError where relevance rises within a pool.
     """
 
 # ---- training: settings ------------------------------------------------------------------------------------
 
 class Sampler(Enum):
-    """Which of the negatives drawn enter the loss."""
+    """Rule that chooses the negatives that enter the loss."""
 
     ALL = ...
     TWO_STAGE = ...
@@ -337,7 +374,7 @@ class Sampler(Enum):
     """Those that violate the margin by more than the positive's gamma."""
 
 class GammaRule(Enum):
-    """How gamma is updated: by projected gradient, or as a running average of the N_beta-th largest violation."""
+    """Update of gamma: by projected gradient, or as a running average of the N_beta-th largest violation."""
 
     GRADIENT = ...
     AVERAGE = ...
@@ -350,7 +387,7 @@ class DcrsForm(Enum):
     PAIRS = ...
 
 class Region(Enum):
-    """Where vectors must lie."""
+    """Region of vectors."""
 
     UNBOUNDED = ...
     BALL = ...
@@ -457,7 +494,7 @@ class OptimizerState:
     ) -> None: ...
 
 class DpcmlData:
-    """What DPCML learns from; see native/train/dpcml.hpp."""
+    """Interactions that DPCML learns from; see native/train/dpcml.hpp."""
 
     def __init__(
         self,
@@ -472,10 +509,10 @@ class DpcmlData:
         n_beta: NDArray[np.int32],
     ) -> None: ...
     def visit(self, visited: NDArray[np.int64]) -> None:
-        """Which positives an epoch of training goes through from now on, by their positions; empty: all."""
+        """Set the positives that an epoch of training goes through from now on, by their positions; empty: all."""
 
 class AnchorState:
-    """What anchored training keeps besides the vectors; see native/train/anchors.hpp."""
+    """State of anchored training besides the vectors; see native/train/anchors.hpp."""
 
     @property
     def assignments(self) -> NDArray[np.int32]:
@@ -499,7 +536,7 @@ class AnchorState:
     ) -> None: ...
 
 class DpcmlState:
-    """What DPCML learns: the arrays themselves, changed in place."""
+    """State that DPCML learns: the arrays themselves, changed in place."""
 
     @property
     def user_vectors(self) -> NDArray[np.float32]:
@@ -528,14 +565,14 @@ class DpcmlState:
     ) -> None: ...
 
 class BprData:
-    """What BPR learns from: the positives of each user."""
+    """Interactions that BPR learns from: the positives of each user."""
 
     def __init__(self, *, offsets: NDArray[np.int64], positives: NDArray[np.int32]) -> None: ...
     def visit(self, visited: NDArray[np.int64]) -> None:
-        """Which positives an epoch of training goes through from now on, by their positions; empty: all."""
+        """Set the positives that an epoch of training goes through from now on, by their positions; empty: all."""
 
 class BprState:
-    """What BPR learns: the arrays themselves, changed in place."""
+    """State that BPR learns: the arrays themselves, changed in place."""
 
     @property
     def user_vectors(self) -> NDArray[np.float32]:
@@ -733,27 +770,11 @@ def add_standardized(total: NDArray[np.float32], scores: NDArray[np.float32], we
     Gives the first row with a score that is not finite, -1 where there is none.
     """
 
-def score_users(
-    user_vectors: NDArray[np.float32],
-    vector_terms: NDArray[np.float32],
-    vector_offsets: NDArray[np.int64],
-    items: PackedItems,
-    scale: float,
-    users: NDArray[np.int32],
-    threads: int,
-) -> NDArray[np.float32]:
+def score_users(space: ScoringVectors, users: NDArray[np.int32], threads: int) -> NDArray[np.float32]:
     """Scores of all items for these users, shape ``(len(users), n_items)``, as `rank_with_vectors` ranks them."""
 
-def nearest_interests(
-    user_vectors: NDArray[np.float32],
-    vector_terms: NDArray[np.float32],
-    vector_offsets: NDArray[np.int64],
-    items: PackedItems,
-    scale: float,
-    users: NDArray[np.int32],
-    threads: int,
-) -> NDArray[np.int32]:
-    """Which of the user's vectors scores each item best, the first of equal ones; shape ``(len(users), n_items)``."""
+def nearest_interests(space: ScoringVectors, users: NDArray[np.int32], threads: int) -> NDArray[np.int32]:
+    """The user's vector that scores each item best, the first of equal ones; shape ``(len(users), n_items)``."""
 
 def fit_item_regression(
     *,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 
 MOST_WHOLE = 2**31 - 1
 """The largest whole number that a parameter may be: what the kernels hold in 32 bits."""
@@ -17,57 +17,45 @@ MOST_NUMBER = 1e30
 
 
 def is_whole(value: Any, least: int = 1) -> bool:
-    """Whether ``value`` is a whole number, Python's or NumPy's, of at least ``least``; True and False are none."""
+    """Return True for a whole number, Python's or NumPy's, of at least ``least``; True and False are none."""
     return not isinstance(value, bool) and isinstance(value, (int, np.integer)) and bool(value >= least)
 
 
 def require_whole(name: str, value: Any, least: int = 1, most: int = MOST_WHOLE) -> None:
     """Raise unless ``value`` is a whole number, ``least`` or more, that the kernels can take."""
     if not is_whole(value, least):
-        raise ParameterError(f"{name}={shortened(value)}: expected a whole number, {least} or more.")
+        raise ParameterError(Argument(name, value), f": expected a whole number, {least} or more.")
     if value > most:
-        raise ParameterError(f"{name}={shortened(value)}: expected a whole number, at most {most:,}.")
+        raise ParameterError(Argument(name, value), f": expected a whole number, at most {most:,}.")
 
 
 def require_choice(name: str, value: Any, choices: Iterable[str | None]) -> None:
     """Raise unless ``value`` is one of these names."""
     known = list(choices)
     if not isinstance(value, (str, type(None))) or value not in known:
-        raise ParameterError(f"{name}={shortened(value)}: expected one of {', '.join(map(repr, known))}.")
-
-
-def shortened(value: Any, most: int = 80) -> str:
-    """A value as messages show it; of a long one the beginning.
-
-    >>> shortened([1, 2])
-    '[1, 2]'
-    """
-    if isinstance(value, int) and value.bit_length() > 1_000:  # Python refuses to write out much longer ones
-        return f"{'-' * (value < 0)}2**{value.bit_length() - 1} or more"
-    text = repr(value)
-    return text if len(text) <= most else f"{text[: most - 4]} ..."
+        raise ParameterError(Argument(name, value), f": expected one of {', '.join(map(repr, known))}.")
 
 
 def require_number(name: str, value: Any, *, above: float | None = None, least: float | None = None) -> None:
     """Raise unless ``value`` is a finite number in this range."""
     number = is_finite_number(value)
     if above == 0.0 and not (number and value > 0):
-        raise ParameterError(f"{name}={shortened(value)}: expected a positive, finite number, at most {MOST_NUMBER:g}.")
+        raise ParameterError(Argument(name, value), f": expected a positive, finite number, at most {MOST_NUMBER:g}.")
     if above is not None and not (number and value > above):
-        raise ParameterError(f"{name}={shortened(value)}: expected a finite number above {above:g}.")
+        raise ParameterError(Argument(name, value), f": expected a finite number above {above:g}.")
     if least is not None and not (number and value >= least):
-        raise ParameterError(f"{name}={shortened(value)}: expected a number, {least:g} or more.")
+        raise ParameterError(Argument(name, value), f": expected a number, {least:g} or more.")
 
 
 def is_finite_number(value: Any) -> bool:
-    """Whether ``value`` is a number of at most `MOST_NUMBER` in size; True and False are none."""
+    """Return True for a number of at most `MOST_NUMBER` in size; True and False are none."""
     return isinstance(value, Real) and not isinstance(value, bool) and bool(abs(value) <= MOST_NUMBER)  # type: ignore[operator]
 
 
 def require_share(name: str, value: Any) -> None:
     """Raise unless ``value`` is a number from 0 to 1."""
     if not (is_finite_number(value) and 0 <= value <= 1):
-        raise ParameterError(f"{name}={value!r}: expected a number from 0 to 1.")
+        raise ParameterError(Argument(name, value), ": expected a number from 0 to 1.")
 
 
 def require_spread(weight: Any, low: Any, high: Any) -> None:
@@ -78,15 +66,17 @@ def require_spread(weight: Any, low: Any, high: Any) -> None:
             require_number(name, value, least=0.0)
     if low is not None and high is not None and low > high:
         raise ParameterError(
-            f"min_spread={low} is larger than max_spread={high}: no spread lies between them. Swap them, or "
-            "switch the regularizer off with dcrs=None."
+            Argument("min_spread", low),
+            " is larger than ",
+            Argument("max_spread", high),
+            ": no spread lies between them. Swap them, or switch the regularizer off with dcrs=None.",
         )
 
 
 def require_seed(seed: Any) -> None:
     """Raise unless the seed is a whole number of 64 bits."""
     if not is_whole(seed, 0) or seed >= 2**64:
-        raise ParameterError(f"seed={shortened(seed)}: expected a whole number from 0 to 2**64 - 1.")
+        raise ParameterError(Argument("seed", seed), ": expected a whole number from 0 to 2**64 - 1.")
 
 
 def require_nonnegative_weights(model: str, weights: Any) -> None:
@@ -102,7 +92,7 @@ def require_k(k: Any) -> int:
     """Raise unless ``k`` is a number of items, 1 or more; gives it as an int."""
     if not is_whole(k) or k > MOST_WHOLE:
         raise ParameterError(
-            f"k={shortened(k)}: expected how many items to recommend, 1 or more, at most {MOST_WHOLE:,}."
+            Argument("k", k), f": expected how many items to recommend, 1 or more, at most {MOST_WHOLE:,}."
         )
     return int(k)
 
@@ -113,4 +103,4 @@ def require_on_unknown(on_unknown: Any, *, popular: bool = True) -> None:
         choices = (
             "'error', 'skip' (leave out) or 'popular' (the most popular items)" if popular else "'error' or 'skip'"
         )
-        raise ParameterError(f"on_unknown={on_unknown!r}: expected {choices}.")
+        raise ParameterError(Argument("on_unknown", on_unknown), f": expected {choices}.")

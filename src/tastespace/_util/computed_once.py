@@ -48,7 +48,7 @@ def freeze(array: NDArray[Any]) -> None:
 
 
 def is_frozen(array: NDArray[Any]) -> bool:
-    """Whether `freeze` was called for this array, and nobody has made it writable again.
+    """Return whether `freeze` was called for this array, and nobody has made it writable again.
 
     >>> array = np.zeros(3)
     >>> is_frozen(array), freeze(array), is_frozen(array), is_frozen(array.copy())
@@ -83,7 +83,7 @@ def computed_once(source: Any, key: Hashable, make: Callable[[], Value]) -> Valu
 
 
 def kept(source: Any, key: Hashable) -> Any:
-    """What `computed_once` has computed for this source and key before, else None."""
+    """The value that `computed_once` has computed for this source and key before, else None."""
     if isinstance(source, np.ndarray) and not is_frozen(source):
         return None
     return (_of(source) or {}).get(key)

@@ -17,7 +17,7 @@ class Extra:
 
     @property
     def command(self) -> str:
-        """What installs it, from a clone as well as from an index, and without building the kernels again.
+        """The command that installs it, from a clone as well as from an index, and without building the kernels again.
 
         >>> EXTRAS["neural"].command
         'pip install "torch>=2.2"'

@@ -34,7 +34,7 @@ def interrupts_end_task() -> Iterator[None]:
 
 
 def interrupt_ends_task() -> bool:
-    """Whether Ctrl-C in a training ends more than this training."""
+    """Return whether Ctrl-C in a training ends more than this training."""
     return _ends_task.get()
 
 

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from tastespace._util.checks import is_whole
-from tastespace.errors import ForkError, ParameterError
+from tastespace.errors import Argument, ForkError, ParameterError
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +33,12 @@ def resolve_threads(threads: int) -> int:
     3
     """
     if not is_whole(threads, 0):
-        raise ParameterError(f"threads={threads!r}: expected 0 (all cores) or a positive whole number.")
+        raise ParameterError(Argument("threads", threads), ": expected 0 (all cores) or a positive whole number.")
     if threads > _MOST and threads > 4 * available():
         most = max(_MOST, 4 * available())
         raise ParameterError(
-            f"threads={threads}: at most {most}; this machine has {available()} cores, and 0 means all of them."
+            Argument("threads", threads),
+            f": at most {most}; this machine has {available()} cores, and 0 means all of them.",
         )
     wanted = int(threads) or available()
     if _after_fork.forked and wanted > 1:
@@ -47,7 +48,7 @@ def resolve_threads(threads: int) -> int:
 
 
 class _AfterFork:
-    """Whether this process is a forked child, and whether the parent had started the threads of polars."""
+    """Return whether this process is a forked child, and whether the parent had started the threads of polars."""
 
     def __init__(self) -> None:
         self.forked = self.without_polars = self._polars_started = self._noted = False
@@ -72,7 +73,7 @@ class _AfterFork:
 
 
 def _polars_has_threads() -> bool:
-    """Whether polars has started its pool; where the system does not tell, it is taken for started."""
+    """Return whether polars has started its pool; where the system does not tell, it is taken for started."""
     try:
         names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
     except OSError:
@@ -86,7 +87,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def has_polars() -> bool:
-    """Whether polars can compute in this process: not in a forked child whose parent had started its threads."""
+    """Return whether polars can compute in this process: not in a forked child whose parent had started its threads."""
     return not _after_fork.without_polars
 
 

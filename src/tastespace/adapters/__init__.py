@@ -1,4 +1,4 @@
-"""Our models in the tools of others, and data of others as ours.
+"""Adapters to other libraries: models for their tools, and their data as `Interactions`.
 
 One module for each: `lenskit`, `rectools`, `sklearn`, `mlflow`, `surprise`,
 `implicit_data`. Each needs the package that it is for, and says so where that is missing.

@@ -1,4 +1,4 @@
-"""Matrices as implicit has them: users x items in compressed rows, and what the rows and columns stand for.
+"""Matrices in the form of implicit: users x items in compressed rows, and the ids of the rows and columns.
 
 Nothing of implicit is imported: its models take SciPy matrices.
 """
@@ -17,7 +17,7 @@ from tastespace.errors import DataError
 
 
 class ImplicitMatrix(NamedTuple):
-    """What ``fit`` and ``recommend`` of implicit take, and the ids of its rows and columns."""
+    """Arguments of ``fit`` and ``recommend`` of implicit, and the ids of the rows and columns."""
 
     user_items: Any
     """A `scipy.sparse.csr_matrix` of shape ``(n_users, n_items)``, in single precision."""

@@ -22,13 +22,13 @@ except ImportError as problem:
 
 
 class TastespaceConfig(BaseModel):
-    """Which model, and its parameters; the recommender also takes a mix of interests."""
+    """Name and parameters of the model; the recommender also takes a mix of interests."""
 
     model: str = "dpcml"
     """A name of `tastespace.models.registry`."""
     parameters: dict[str, Any] = {}
     mix: str | None = None
-    """As in `Recommender.recommend`; for `TastespaceRecommender`."""
+    """Mix of interests, as in `Recommender.recommend`; for `TastespaceRecommender`."""
     diversity: float | None = None
     n: int = 10
     """Length of the list where none is asked for; for `TastespaceRecommender`."""

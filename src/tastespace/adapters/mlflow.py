@@ -119,7 +119,7 @@ def load_model(model_uri: str) -> Recommender:
 
 
 def _load_pyfunc(path: str) -> _PyfuncModel:
-    """What `mlflow.pyfunc.load_model` calls."""
+    """Load a model for `mlflow.pyfunc.load_model`."""
     return _PyfuncModel(load(path))
 
 

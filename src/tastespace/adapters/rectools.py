@@ -94,7 +94,7 @@ class TastespaceModel(ModelBase[TastespaceModelConfig]):  # type: ignore[misc]
         return tuple(np.concatenate(part) if part else np.empty(0, dtype=np.int64) for part in found)  # type: ignore[return-value]
 
     def _viewed(self, dataset: Dataset) -> Any:
-        """What each user of the model has in this data set, which may have more users and items than the model."""
+        """Items of each user of the model in this data set, which may have more users and items than the model."""
         data = self.fitted_.train_
         matrix = sp.csr_array(dataset.get_user_item_matrix(include_weights=False))
         rows, columns = min(matrix.shape[0], data.n_users), min(matrix.shape[1], data.n_items)

@@ -17,7 +17,7 @@ def from_surprise(data: Any, *, min_rating: float | None = None, weight: bool = 
     Args:
         data: A training set, or a data set, whose ratings are all taken.
         min_rating: Keep ratings of at least this: recommendations are learned from what people liked.
-        weight: Whether ratings are weights, for models that use them.
+        weight: Take ratings as weights, for models that use them.
 
     Timestamps of a data set are kept. surprise reads all ids as text.
     """

@@ -132,7 +132,7 @@ def _repulsion(places: _Points) -> tuple[_Points, float]:
 
 
 def _similarities(points: _Points) -> sp.coo_array:
-    """How much two points belong together, symmetric with sum 1: Gaussian, with the same perplexity for each."""
+    """Similarities of pairs of points, symmetric with sum 1: Gaussian, with the same perplexity for each."""
     n = len(points)
     perplexity = min(_PERPLEXITY, (n - 1) / 3)
     k = min(n - 1, int(3 * perplexity))

@@ -12,18 +12,17 @@ from typing import Any
 
 import numpy as np
 
-import tastespace.errors as errors
 from tastespace._util.atomic import atomic_write
 from tastespace._util.checks import is_whole
-from tastespace.answers._page import Json, PageAnswers
-from tastespace.errors import ParameterError, require_path
+from tastespace.answers._page import Json, PageAnswers, plain
+from tastespace.answers.catalog import example_users
+from tastespace.errors import ParameterError, UnknownIdError, require_path
 from tastespace.models.base import Recommender
-from tastespace.ranking.scoring import ScoringIndex
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The built page (`make page`), as files for a server and as one text for a file that holds everything.
 
-PAGE = Path(errors.__file__).parent / "serve" / "page"
+PAGE = Path(__file__).parent / "page"
 """Folder with index.html, static files, and the script and style of the widget."""
 
 _LINK = re.compile(r'<link rel="(?P<rel>\w+)" href="(?P<file>[^"]+)">')
@@ -91,12 +90,15 @@ def save_page(
         raise ParameterError(f"n_users={n_users!r}: expected a whole number of 1 or more.")
     answers = PageAnswers(model, name)
     other = None if compare is None else PageAnswers(compare, compare_name)
-    if users is None:
-        wanted = [one["user"] for one in answers.users(limit=n_users)["users"]]
-    else:
-        wanted = list(users)
-        if not wanted:
-            raise ParameterError("the list of users is empty: name some, or none for a sample.")
+    ids = model.train_.users
+    wanted = [ids[row] for row in example_users(model)[:n_users].tolist()] if users is None else list(users)
+    if not wanted:
+        raise ParameterError("the list of users is empty: name some, or none for a sample.")
+    for user in wanted:
+        if user not in ids:
+            raise UnknownIdError(
+                f"user {user!r} is not in the model: expected the id of one of its {len(ids):,} users."
+            )
     data = snapshot(answers, wanted, other)
     with atomic_write(target) as temporary:
         temporary.write_text(whole_page(data, f"{answers.name} - tastespace"), encoding="utf-8")
@@ -104,7 +106,7 @@ def save_page(
 
 
 def snapshot(answers: PageAnswers, users: Iterable[Any], other: PageAnswers | None = None) -> Json:
-    """What the page needs to answer for these users by itself: the model, the map, and each user's best items."""
+    """Data from which the page answers for these users by itself: the model, the map, and each user's best items."""
     about = answers.about()
     has_interests = about["can"]["shelves"]
     about["can"] = {**about["can"], "fold_in": False, "mix": ["nearest", *(["proportional"] if has_interests else [])]}
@@ -116,22 +118,27 @@ def snapshot(answers: PageAnswers, users: Iterable[Any], other: PageAnswers | No
 def _person(answers: PageAnswers, user: Any, has_interests: bool, explains: bool, other: PageAnswers | None) -> Json:
     found = answers.person(user)
     pool = _pool(answers, user) if has_interests else answers.recommendations(user, k=_POOL)["items"]
-    explained: Json = {}
+    explained: list[Json] = []
     by_interest: dict[Any, int] = {}
     for one in pool if explains else ():
         rank = by_interest[one["interest"]] = by_interest.get(one["interest"], 0) + 1
         if rank <= _EXPLAINED:
-            explained[str(one["item"])] = answers.explanation(user, one["item"])
+            explained.append(answers.explanation(user, one["item"]))
     listed = None if other is None else other.recommendations(user, k=_LIST)["items"]
     return {
         **found,
-        "interests": answers.interests(user),
+        "interests": _interests(answers, user, has_interests),
         "shelves": _names_of_shelves(answers, user, has_interests),
         "pool": pool,
         "explanations": explained,
         "other": listed,
         "second": None if other is None or listed is None else _second(other, user, listed),
     }
+
+
+def _interests(answers: PageAnswers, user: Any, has_interests: bool) -> Json:
+    """The interests, none for models without any."""
+    return answers.interests(user) if has_interests else {"interests": [], "history": []}
 
 
 def _names_of_shelves(answers: PageAnswers, user: Any, has_interests: bool) -> list[Json]:
@@ -141,11 +148,11 @@ def _names_of_shelves(answers: PageAnswers, user: Any, has_interests: bool) -> l
 
 
 def _second(other: PageAnswers, user: Any, listed: list[Json]) -> Json:
-    """What the page says about the list of the second model: its interests, and why each item."""
+    """Answers about the list of the second model: its interests, and an explanation of each item."""
     can = other.about()["can"]
-    explained = {str(one["item"]): other.explanation(user, one["item"]) for one in listed if can["explain"]}
+    explained = [other.explanation(user, one["item"]) for one in listed if can["explain"]]
     return {
-        "interests": other.interests(user),
+        "interests": _interests(other, user, can["shelves"]),
         "shelves": _names_of_shelves(other, user, can["shelves"]),
         "explanations": explained,
     }
@@ -153,12 +160,13 @@ def _second(other: PageAnswers, user: Any, listed: list[Json]) -> Json:
 
 def _pool(answers: PageAnswers, user: Any) -> list[Json]:
     """The best items of each interest, the best score first."""
-    model, row = answers.row_of(user)
-    index = ScoringIndex(model, threads=1)
+    index, row = answers.catalog.index, answers.people.require(user).row
     each = [[x] for x in range(len(index.vectors_of(row)))]
-    lists = index.split_top_k(row, each, [_POOL] * len(each))
     found = []
-    for x, (rows, scores) in enumerate(lists):
-        found += answers.items(model, row, rows, scores.tolist(), [x] * len(rows))
+    for x, (rows, scores) in enumerate(index.split_top_k(row, each, [_POOL] * len(each))):
+        closeness, _ = index.nearest_interests(np.full(len(rows), row, dtype=np.int32), rows)
+        distances = (-closeness).tolist() if index.has_distances else None
+        behind = answers.lists.past_behind(index, row, rows)
+        found += plain(answers.catalog.listed(rows, scores.tolist(), [x] * len(rows), distances, behind))
     order = np.argsort([-one["score"] for one in found], kind="stable")
     return [{**found[at], "rank": rank} for rank, at in enumerate(order, 1)]

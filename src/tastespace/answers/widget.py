@@ -6,6 +6,7 @@ from typing import Any
 
 from tastespace._util.extras import missing
 from tastespace.answers._page import PageRequests
+from tastespace.answers.ids import json_id
 from tastespace.answers.saved_page import PAGE
 from tastespace.errors import UnknownIdError
 from tastespace.models.base import Recommender
@@ -23,7 +24,7 @@ def explore(model: Recommender, user: Any = None, *, compare: Recommender | None
     if user is not None:
         if user not in model.train_.users:
             raise UnknownIdError(f"user {user!r} is not in the model; leave the user out to choose one in the widget.")
-        shown = requests.main.person(user)["user"]
+        shown = json_id(user)
 
     class Explorer(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
         _esm = PAGE / "widget.js"

@@ -1,14 +1,17 @@
-"""The `tastespace` command: puts the sub-commands together and turns our own errors into one clear line."""
+"""The `tastespace` command: registers the sub-commands and prints errors of the library as one line."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import logging
 import os
+import shlex
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -19,7 +22,7 @@ import tastespace
 from tastespace._util.interrupts import interrupts_end_task
 from tastespace.cli.config import configured
 from tastespace.cli.flag_groups import with_flag_groups
-from tastespace.errors import ParameterError, TastespaceError
+from tastespace.errors import Argument, Call, ParameterError, TastespaceError, shortened
 
 if TYPE_CHECKING:
     from tastespace._util.terminal import Console
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a command in the help; the command itself is imported when its arguments are read."""
+    """Placeholder of a command in the help; the command itself is imported when its arguments are read."""
 
     def __init__(self, target: str, example: str, summary: str) -> None:
         """``target`` is ``module:name`` in `tastespace.cli`: a function, or a Typer app with commands of its own."""
@@ -37,23 +40,27 @@ class LazyCommand(TyperCommand):
         super().__init__(name=example.split()[0], help=summary, callback=None)
 
     def load(self) -> Any:
-        """The command itself."""
+        """Import the command itself."""
         module, _, name = self.target.partition(":")
         found = getattr(import_module(f"tastespace.cli.{module}"), name)
         if isinstance(found, typer.Typer):
             return typer.main.get_group(found)
         app = typer.Typer(rich_markup_mode="rich", add_completion=False)
         title = str(self.name)
-        app.command(title, epilog=f"Example: tastespace {self.example}")(configured(with_flag_groups(found), title))
-        return typer.main.get_command(app)
+        flags: dict[str, str] = {}
+        command = errors_in_flags(configured(with_flag_groups(found), title), flags)
+        app.command(title, epilog=f"Example: tastespace {self.example}")(command)
+        made = typer.main.get_command(app)
+        flags.update({str(one.name): one.opts[0] for one in made.params if one.opts[0].startswith("-")})
+        return made
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the command itself, which then runs."""
+        """Return the context of the command itself, which then runs."""
         return self.load().make_context(info_name, args, parent, **extra)
 
 
 def lazy_group(commands: list[LazyCommand]) -> type[TyperGroup]:
-    """A group of these commands in this order, for ``typer.Typer(cls=...)``."""
+    """Return a group of these commands in this order, for ``typer.Typer(cls=...)``."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **settings: Any) -> None:
@@ -63,7 +70,93 @@ def lazy_group(commands: list[LazyCommand]) -> type[TyperGroup]:
     return LazyGroup
 
 
-# Each command: where it is, an example, and the first line of its docstring. In the order of the help.
+# ---------------------------------------------------------------------------------------------------------------------
+# Errors of the library in the words of the command line: flags of the command that runs instead of arguments.
+
+_CALLS = {
+    "model.interests(user)": "tastespace interests MODEL USER",
+    "model.unmute": "--unmute",
+    "recommend(on_unknown='popular')": "tastespace recommend --on-unknown popular",
+    "recommend_for": "tastespace recommend --history",
+    "model.set_item_attributes": "tastespace attributes",
+    "Build the Interactions with item_attributes=": "Give item attributes: tastespace attributes MODEL FILE",
+    "build the Interactions with item_attributes=": "give item attributes: tastespace attributes MODEL FILE",
+}
+_OPPOSITES = {"exclude_seen": "include_seen", "profile": "no_profile"}
+_MOST_SHOWN = 76
+
+
+def in_flags(part: Argument | Call, flags: Mapping[str, str]) -> str:
+    """Return an argument or a call of a message as a user of the command line knows it.
+
+    ``flags`` are those of the command by the names of its parameters; other arguments stay as they are.
+
+    >>> flags = {"column": "--column", "mute": "--mute", "boost": "--boost", "no_profile": "--no-profile"}
+    >>> in_flags(Argument("column", "interest"), flags), in_flags(Argument("mute", [0, 2]), flags)
+    ('--column interest', '--mute 0 --mute 2')
+    >>> in_flags(Argument("boost", {0: 2.0}), flags), in_flags(Argument("profile", False), flags)
+    ('--boost 0=2.0', '--no-profile')
+    >>> in_flags(Argument("dim", 0), flags)
+    'dim=0'
+    """
+    if isinstance(part, Call):
+        return _CALLS.get(part, part)
+    name, value = part.name, part.value
+    if value is False:
+        name = _OPPOSITES.get(name, name)
+    if name == "titles" and isinstance(value, str):
+        name = "title_column"
+    if name not in flags:
+        return str(part)
+    flag = flags[name]
+    if not part.is_given or isinstance(value, bool):
+        return flag
+    if isinstance(value, Mapping):
+        value = [f"{key}={one}" for key, one in value.items()]
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return " ".join(f"{flag} {_word(one)}" for one in values) or flag
+
+
+def _word(value: object) -> str:
+    """Return a value as a word of a command line."""
+    return shlex.quote(value) if isinstance(value, str) and len(value) <= _MOST_SHOWN else shortened(value)
+
+
+class NotesInFlags(logging.Filter):
+    """Words the notes that the library logs like its errors."""
+
+    flags: Mapping[str, str] = {}
+    """Those of the command that runs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace the arguments and calls in a note."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                in_flags(one, self.flags) if isinstance(one, (Argument, Call)) else one for one in record.args
+            )
+        return True
+
+
+_notes_in_flags = NotesInFlags()
+
+
+def errors_in_flags(command: Callable[..., None], flags: Mapping[str, str]) -> Callable[..., None]:
+    """Return a command whose errors name its flags, which are known when it runs."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        _notes_in_flags.flags = flags
+        try:
+            command(*args, **kwargs)
+        except TastespaceError as problem:
+            if all(type(part) is str for part in problem.args):
+                raise
+            raise type(problem)(problem.worded(lambda part: in_flags(part, flags))) from problem
+
+    return run
+
+
+# Each command: its function, an example, and the first line of its docstring. In the order of the help.
 COMMANDS = [
     LazyCommand(
         "demo:demo", "demo --dataset ml-100k",
@@ -79,14 +172,14 @@ COMMANDS = [
     ),
     LazyCommand(
         "recommend:recommend", "recommend shop.model ann bob -k 5 --format json",
-        "The best items for some users, for all, or for users who are not in the model.",
+        "Recommend items to some users, to all, or to users who are not in the model.",
     ),
     LazyCommand(
-        "recommend:shelves", "shelves shop.model ann", "A row of items for each of a user's interests."
+        "recommend:shelves", "shelves shop.model ann", "Show a row of items for each of a user's interests."
     ),
     LazyCommand(
         "recommend:interests", "interests shop.model ann",
-        "A user's interests: weight, label, past items and nearest items of each.",
+        "Show a user's interests: weight, label, past items and nearest items of each.",
     ),
     LazyCommand(
         "recommend:taste_map", "map shop.model ann --out map.svg",
@@ -97,9 +190,9 @@ COMMANDS = [
         "Write a page of some users that needs no server: shelves, map, sliders and explanations in one file.",
     ),
     LazyCommand(
-        "recommend:explain", "explain shop.model ann jam", "Why an item has its rank for a user.",
+        "recommend:explain", "explain shop.model ann jam", "Explain the rank of an item for a user.",
     ),
-    LazyCommand("recommend:similar", "similar shop.model jam", "Items like an item, or users like a user."),
+    LazyCommand("recommend:similar", "similar shop.model jam", "List items like an item, or users like a user."),
     LazyCommand(
         "serve:serve", "serve shop.model --port 8000",
         "Serve a saved model over HTTP: lists, shelves, explanations, feedback, and a page at /.",
@@ -110,7 +203,7 @@ COMMANDS = [
     ),
     LazyCommand(
         "saved_model:profile", "profile shop.model ann --mute 2 --boost 1=2",
-        "What a user has muted and boosted for good: show it, or change it in the model file.",
+        "Show the interests that a user has muted and boosted in the saved model, or change them.",
     ),
     LazyCommand(
         "saved_model:attributes", "attributes shop.model items.parquet --id sku",
@@ -122,15 +215,15 @@ COMMANDS = [
     ),
     LazyCommand(
         "saved_model:evaluate", "evaluate shop.model later.parquet --user who --item what",
-        "How well a saved model ranks held-out interactions; accuracy is given as fractions from 0 to 1.",
+        "Evaluate a saved model on held-out interactions; accuracy is given as fractions from 0 to 1.",
     ),
     LazyCommand(
         "saved_model:export", "export shop.model vectors --kind parquet",
         "Write item and user vectors for a vector index or database.",
     ),
-    LazyCommand("saved_model:inspect", "inspect shop.model --verify", "What is in a model file."),
+    LazyCommand("saved_model:inspect", "inspect shop.model --verify", "Describe a model file."),
     LazyCommand(
-        "run:run", "run --dataset steam-200k --method apa+dihars --json result.json",
+        "tune:run", "run --dataset steam-200k --method apa+dihars --json result.json",
         "Train a method of the paper and evaluate it on the test part. Accuracy is in percent, as in the paper.",
     ),
     LazyCommand(
@@ -138,7 +231,7 @@ COMMANDS = [
         "Search the parameters of a model on held-out data.",
     ),
     LazyCommand(
-        "compare:compare", "compare clicks.parquet --user who --item what --models ease,als,dpcml --timestamp t",
+        "tune:compare", "compare clicks.parquet --user who --item what --models ease,als,dpcml --timestamp t",
         "Compare models on the same held-out data: mean, spread over windows, and whether differences are significant.",
     ),
     LazyCommand(
@@ -189,6 +282,7 @@ def common(
     from rich.logging import RichHandler
 
     handler = RichHandler(console=_stderr(), show_path=False, show_time=False)
+    handler.addFilter(_notes_in_flags)
     logger = logging.getLogger("tastespace")
     logger.handlers = [handler]
     logger.setLevel(logging.INFO if verbose else logging.WARNING)
@@ -242,7 +336,7 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def _interrupted_message(leaving: BaseException) -> str:
-    """What the command has said of its files (the text of its KeyboardInterrupt), or that nothing is half written."""
+    """Return the note of the command on its files (the text of its KeyboardInterrupt), or that none is half written."""
     cause: BaseException | None = leaving
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__cause__ or cause.__context__
@@ -291,7 +385,7 @@ def _leave_quietly() -> None:
 
 
 def _drop_output() -> None:
-    """What standard output could not take is not tried again at exit."""
+    """Discard the output that standard output could not take, so that it is not tried again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DelimiterOption = Annotated[
     str | None,
-    typer.Option(help="What separates the fields of text files, such as ';' or tab; recognized unless given."),
+    typer.Option(help="Separator of the fields of text files, such as ';' or tab; recognized unless given."),
 ]
 NoHeaderOption = Annotated[
     bool,
@@ -37,7 +37,7 @@ NoHeaderOption = Annotated[
 ]
 EncodingOption = Annotated[str | None, typer.Option(help="Encoding of text files, such as cp1252; by default UTF-8.")]
 DateFormatOption = Annotated[
-    str | None, typer.Option(help="How dates in --timestamp are written, such as %m/%d/%Y; recognized unless given.")
+    str | None, typer.Option(help="Format of the dates in --timestamp, such as %m/%d/%Y; recognized unless given.")
 ]
 ItemsIdOption = Annotated[
     str | None, typer.Option(help="Column of item ids in --items; by default as in the interactions, or item.")
@@ -47,7 +47,7 @@ _DELIMITER_NAMES = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semic
 
 @dataclass(frozen=True)
 class TextFlags:
-    """How the text files of a command are written: `--delimiter`, `--no-header`, `--encoding`, `--date-format`."""
+    """Form of the text files of a command: `--delimiter`, `--no-header`, `--encoding`, `--date-format`."""
 
     delimiter: str | None = None
     no_header: bool = False
@@ -249,7 +249,7 @@ def _split_ids(where: str, line: str, delimiter: str) -> list[str]:
 
 
 def parse_known(ids: IdMap, texts: list[str], on_unknown: str) -> list[Any]:
-    """As `parse_ids`; an unknown id is an error if ``on_unknown`` is ``"error"``, else it is left out."""
+    """Return ids in the type of ``ids``; unknown ones are an error if ``on_unknown`` is ``"error"``, else left out."""
     typed = parse_ids(ids, texts)
     if on_unknown == "error":
         ids.index_of(typed)

@@ -163,7 +163,7 @@ def _show_user(
 def _shares(
     fitted: list[tuple[str, Recommender, Report]], data: Interactions, truth: synthetic.SyntheticData | None, user: Any
 ) -> Table:
-    """How much of the history and of each model's list falls into the user's main categories, in percent."""
+    """Return the percentage of the history and of each model's list in each of the user's main categories."""
     columns = {"history": _tally(data, data.items_of(user))}
     for title, model, _ in fitted:
         columns[title] = _tally(data, pl.DataFrame(model.recommend([user], k=20))["item"].to_list())

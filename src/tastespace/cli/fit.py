@@ -264,7 +264,7 @@ def _cluster_options(
 
 
 def _are_parquet(data: list[str]) -> bool:
-    """Whether the arguments name Parquet files, folders of them or patterns of them, which workers can read."""
+    """Return True where the arguments name Parquet files, folders or patterns of them, which workers can read."""
     return all(name.endswith((".parquet", ".pq")) or require_path(name).is_dir() for name in data)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 @dataclass(frozen=True)
 class GroupUse:
-    """How one command uses a group: ``Annotated[TableFlags, GroupUse(help={...}, without=(...))]``."""
+    """Use of a group by one command: ``Annotated[TableFlags, GroupUse(help={...}, without=(...))]``."""
 
     help: dict[str, str] = field(default_factory=dict)
     """Texts of the help for some fields, where the usual ones do not suit the command."""

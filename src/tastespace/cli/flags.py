@@ -42,7 +42,7 @@ _FOR_ANY_TABLE = ("--min-user", "--min-item", "--half-life")
 
 @dataclass(frozen=True)
 class TableFlags:
-    """Which columns of a table are read, which rows are kept, and how its text files are written."""
+    """Columns of a table that are read, rows that are kept, and the format of its text files."""
 
     user: Annotated[str | None, typer.Option("--user", help="Column of user ids; by default user.")] = None
     item: Annotated[str | None, typer.Option("--item", help="Column of item ids; by default item.")] = None
@@ -65,7 +65,7 @@ class TableFlags:
 
     @property
     def text(self) -> TextFlags:
-        """How the text files are written."""
+        """Format of the text files."""
         return TextFlags(self.delimiter, self.no_header, self.encoding, self.date_format)
 
     def given(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`tastespace models`, `datasets` and `doctor`: what there is on this machine."""
+"""`tastespace models`, `datasets` and `doctor`: models, data sets and the state of this installation."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def formula_safe(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 class Format(str, Enum):
-    """How rows are printed."""
+    """Form of printed rows."""
 
     auto = "auto"
     table = "table"
@@ -69,7 +69,7 @@ _ENDINGS = (Format.json, Format.jsonl, Format.csv, Format.parquet)
 
 
 def is_table_output(format: Format, out: Path | None = None) -> bool:
-    """Whether the output is a formatted table."""
+    """Return True where the output is a formatted table."""
     return out is None and (format is Format.table or (format is Format.auto and sys.stdout.isatty()))
 
 

@@ -32,7 +32,7 @@ from tastespace.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
     from tastespace.paper.experiments import Experiment, TableRow
-    from tastespace.paper.rows import Archive
+    from tastespace.paper.rows import ReportArchive
     from tastespace.paper.statistics import StatisticsTable
 
 paper = typer.Typer(
@@ -130,7 +130,7 @@ def _measured(
     workers: int,
     minutes: float | None,
     results: Path | None,
-    archive: Archive | None,
+    archive: ReportArchive | None,
 ) -> list[TableRow]:
     """Rows of the cache, of the archive, and of what had to be run."""
     from tastespace.paper.rows import archived_rows, in_declared_order, table_rows
@@ -240,14 +240,14 @@ def report(
         typer.echo(path)
 
 
-def _open_archive(folder: Path | None) -> Archive | None:
-    from tastespace.paper.rows import Archive
+def _open_archive(folder: Path | None) -> ReportArchive | None:
+    from tastespace.paper.rows import ReportArchive
 
     if folder is None:
         return None
     if not (folder / "results.csv").is_file():
         raise ParameterError(f"--archive {folder}: expected the folder of an earlier report, with results.csv in it.")
-    return Archive(folder)
+    return ReportArchive(folder)
 
 
 def _check(minutes: float | None, out: Path | None, results: Path | None) -> None:

@@ -26,7 +26,6 @@ from tastespace.cli.arguments import (
     read_user_features,
     replace_by_titles,
 )
-from tastespace.cli.flag_errors import errors_in_flags
 from tastespace.cli.output import (
     FORMAT_HELP,
     Format,
@@ -40,6 +39,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import to_polars
 from tastespace.errors import ParameterError
 from tastespace.models import Recommender
+from tastespace.models.list_options import ListKeywords
 from tastespace.recommend.lists import STREAMED
 from tastespace.recommend.rerank.reranked import rerank as rerank_lists
 from tastespace.recommend.rules.rules import Rules
@@ -49,7 +49,7 @@ Number = TypeVar("Number", int, float)
 _Format = Annotated[Format, typer.Option(help=FORMAT_HELP)]
 _Out = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
 _K = Annotated[int, typer.Option("-k", "--k", help="Number of items per list.")]
-_Filter = Annotated[str | None, typer.Option(help="Only items with these attributes: an SQL condition.")]
+_Filter = Annotated[str | None, typer.Option(help='Only items with these attributes, such as "year >= 1990".')]
 _Wording = Annotated[
     Path | None, typer.Option(help="TOML file with other templates for customers, such as those of another language.")
 ]
@@ -64,7 +64,6 @@ _NoProfile = Annotated[
 ]
 
 
-@errors_in_flags
 def recommend(
     model: ModelArgument,
     users: Annotated[list[str] | None, typer.Argument(help="User ids; none: all users.")] = None,
@@ -119,23 +118,25 @@ def recommend(
         str, typer.Option(help="exact: compare all items; ann: search near each interest (tastespace index).")
     ] = "exact",
 ) -> None:
-    """The best items for some users, for all, or for users who are not in the model."""
+    """Recommend items to some users, to all, or to users who are not in the model."""
     opened = open_model(model)
     train = opened.train_
     text = TextFlags(delimiter, encoding=encoding)
     if text != TextFlags() and features is None and not history_file:
         raise ParameterError("--delimiter and --encoding are for the files of --features and --history-file.")
     given_histories = read_histories(history or [], history_file or [], text)
-    options: dict[str, Any] = {
-        "filter": filter,
-        "items": parse_ids(train.items, items) if items else None,
+    options: ListKeywords = {
         "exclude_seen": not include_seen,
+        "items": parse_ids(train.items, items) if items else None,
+        "filter": filter,
+        "on_unknown": on_unknown,
         "mix": mix,
         "diversity": diversity,
         "column": column,
         "mute": mute,
         "boost": by_interest("--boost", boost or [], float, "2=1.5"),
         "rules": None if rules is None else _read_rules(rules, train),
+        "profile": not no_profile,
         "threads": threads,
         "index": index,
     }
@@ -154,9 +155,8 @@ def recommend(
         raise ParameterError("give user ids, --history or --features, not several of them.")
     all_users = not users and not given_histories and features is None
     if out is not None and all_users and rerank is None and format is Format.auto and out.suffix in STREAMED:
-        opened.recommend_to(
-            out, k=k, profile=not no_profile, titles=shown_titles, **options
-        )  # block by block: all lists may not fit into memory
+        options["titles"] = shown_titles
+        opened.recommend_to(out, k=k, **options)  # block by block: all lists may not fit into memory
         return
     n = k if rerank is None else max(k, pool)
     histories = [parse_known(train.items, one, on_unknown) for one in given_histories]
@@ -172,11 +172,11 @@ def recommend(
     if user_features is not None and rerank is not None:
         opened, user_features = opened.fold_in(features=user_features), None
     if user_features is not None:
-        found = opened.recommend_for(None, n, features=user_features, on_unknown=on_unknown, **options)
+        found = opened.recommend_for(None, n, features=user_features, **options)
     elif histories:
-        found = opened.recommend_for(histories, n, on_unknown=on_unknown, **options)
+        found = opened.recommend_for(histories, n, **options)
     else:
-        found = opened.recommend(wanted, n, on_unknown=on_unknown, profile=not no_profile, **options)
+        found = opened.recommend(wanted, n, **options)
     if rerank is not None:
         found = rerank_lists(found, opened, rerank, k, weight)
     frame = to_polars(found)[0]
@@ -210,7 +210,6 @@ def _read_rules(path: Path, train: Interactions) -> Rules:
     return Rules.from_file(path).with_ids(lambda texts: parse_ids(train.items, texts))
 
 
-@errors_in_flags
 def shelves(
     model: ModelArgument,
     user: _User,
@@ -229,7 +228,7 @@ def shelves(
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
-    """A row of items for each of a user's interests."""
+    """Show a row of items for each of a user's interests."""
     opened = open_model(model)
     user_id = parse_ids(opened.train_.users, [user])[0]
     n_interests = len(to_polars(opened.interests(user_id, 1))[0])
@@ -276,7 +275,7 @@ def interests(
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
-    """A user's interests: weight, label, past items and nearest items of each."""
+    """Show a user's interests: weight, label, past items and nearest items of each."""
     opened = open_model(model)
     frame = to_polars(opened.interests(parse_ids(opened.train_.users, [user])[0], k, column=column))[0]
     if is_table_output(format, out):
@@ -308,7 +307,7 @@ def explain(
     wording: _Wording = None,
     format: _Format = Format.auto,
 ) -> None:
-    """Why an item has its rank for a user."""
+    """Explain the rank of an item for a user."""
     opened = open_model(model)
     train = opened.train_
     user_id, item_id = parse_ids(train.users, [user])[0], parse_ids(train.items, [item])[0]
@@ -340,7 +339,7 @@ def similar(
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
-    """Items like an item, or users like a user."""
+    """List items like an item, or users like a user."""
     opened = open_model(model)
     train = opened.train_
     if users:

@@ -28,7 +28,6 @@ from tastespace.cli.arguments import (
     read_item_attributes,
     replace_by_titles,
 )
-from tastespace.cli.flag_errors import errors_in_flags
 from tastespace.cli.flags import MinRating, Rating
 from tastespace.cli.output import (
     FORMAT_HELP,
@@ -89,7 +88,7 @@ def evaluate(
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
-    """How well a saved model ranks held-out interactions; accuracy is given as fractions from 0 to 1."""
+    """Evaluate a saved model on held-out interactions; accuracy is given as fractions from 0 to 1."""
     opened = open_model(model)
     rules = find_protocol(protocol)
     if seen and not rules.exclude_validation:
@@ -166,7 +165,7 @@ def taste_metrics_for(
 
 
 def _without_categories(model: Recommender, attributes: pl.DataFrame | None, column: str | None) -> str | None:
-    """Why there are no item categories; None where there are."""
+    """Return the reason why there are no item categories; None where there are."""
     known = model.train_.item_attributes if attributes is None else attributes
     if column is not None:
         if known is None:
@@ -184,7 +183,7 @@ def _without_categories(model: Recommender, attributes: pl.DataFrame | None, col
 
 
 def _without_interests(model: Recommender) -> str | None:
-    """Why users have no interests; None where they have."""
+    """Return the reason why users have no interests; None where they have."""
     space = model.interest_space()
     if space is None:
         return f"users have no interests, because {type(model).__name__} has no vectors."
@@ -251,7 +250,7 @@ def inspect(
     verify: Annotated[bool, typer.Option("--verify", help="Read every byte and compare checksums.")] = False,
     format: Annotated[Format, typer.Option(help="table: formatted text, or json; auto: by the output.")] = Format.auto,
 ) -> None:
-    """What is in a model file."""
+    """Describe a model file."""
     if format not in (Format.auto, Format.table, Format.json):
         raise ParameterError(f"--format {format.value}: inspect supports table and json.")
     facts = store.inspect(model, verify=verify)
@@ -281,7 +280,6 @@ _SHOWN_PAST = 3  # past items by which a person tells interests apart
 _Out = Annotated[Path | None, typer.Option(help="Save the changed model here instead of in its own place.")]
 
 
-@errors_in_flags
 def profile(
     model: ModelArgument,
     user: Annotated[str | None, typer.Argument(help="Id of a user; none: list all profiles.")] = None,
@@ -297,7 +295,7 @@ def profile(
     out: _Out = None,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
 ) -> None:
-    """What a user has muted and boosted for good: show it, or change it in the model file."""
+    """Show the interests that a user has muted and boosted in the saved model, or change them."""
     boosts = by_interest("--boost", boost or [], float, "1=2")
     changes = bool(mute or unmute or boosts or clear)
     if user is None and (changes or out is not None):
@@ -326,7 +324,7 @@ def profile(
 
 
 def _interests_of(model: Recommender, user: object) -> pl.DataFrame:
-    """A user's interests with what the profile says of them."""
+    """Return a user's interests with their state in the profile."""
     profile = model.profiles.get(user, Profile())
     found = to_polars(model.interests(user, _SHOWN_PAST))[0].select("interest", "weight", "label", "past")
     frame = replace_by_titles(found, model.train_, ("past",))
@@ -337,7 +335,6 @@ def _interests_of(model: Recommender, user: object) -> pl.DataFrame:
     )
 
 
-@errors_in_flags
 def attributes(
     model: ModelArgument,
     items: Annotated[Path, typer.Argument(help="Parquet, CSV, TSV or JSON lines file with a row per item.")],

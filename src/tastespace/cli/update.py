@@ -89,13 +89,13 @@ def _learn_feedback(
     say: Callable[[str], None],
 ) -> None:
     """Learn what a feedback store holds and the model does not know, and note in the store how far it has learned."""
-    from tastespace.serve.feedback.store import open_store
+    from tastespace.serve.feedback.store import open_feedback_store
     from tastespace.serve.feedback.training import feedback_for
     from tastespace.serve.served_model import model_checksum
 
     if "://" not in location and not Path(location).exists():
         raise ParameterError(f"--feedback {location}: there is no such file. Give the --store of the server.")
-    store = open_store(location)
+    store = open_feedback_store(location)
     try:
         found = feedback_for(store, opened, model_checksum(model), new_items)
         say(f"feedback: {found.n_events:,} events that the model has not learned")

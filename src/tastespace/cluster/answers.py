@@ -1,4 +1,4 @@
-"""Metrics and lists computed where the users of a partition are, and lists for batches of users in any engine."""
+"""Metrics and lists of the users of a partition, and lists for batches of users in any engine."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from tastespace.store import load
 from tastespace.training.loop import Arrays
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is computed where the users of a partition are: metrics and lists, with the vectors of the run.
+# Metrics and lists, computed by the workers for the users of a partition, with the vectors of the run.
 
 
 @dataclass(frozen=True)
 class PartEvaluation:
-    """The sum of a metric over the users of a partition for whom it counts, and how many these are."""
+    """Sum of a metric over the users of a partition for whom it counts, and their number."""
 
     total: float
     n_users: int
@@ -89,7 +89,7 @@ def kept_users(storage: Storage, task: PartTask, model: DPCML | BPR, best_epoch:
 
 
 def _means(state: Arrays) -> Arrays:
-    """For each row the mean of the optimizer's state, which updates of the model start from."""
+    """Mean of the optimizer's state of each row, from which updates of the model start."""
     return {
         name: array.mean(axis=1) if array.ndim == 2 else array
         for name, array in state.items()
@@ -180,7 +180,7 @@ class BatchAnswers:
     """Column of lists of items that a new user has taken; None: there is none."""
     on_unknown: str = "skip"
     threads: int = 1
-    """Of each process: the engine starts several."""
+    """Threads of each process: the engine starts several."""
     options: dict[str, Any] = field(default_factory=dict)
     """Further arguments of `recommend`, such as ``{"diversity": 0.3}``."""
 
@@ -215,7 +215,7 @@ class BatchAnswers:
         return found
 
     def spark_schema(self) -> str:
-        """The same for Spark.
+        """Names and types of the columns of the lists, for Spark.
 
         ``frame.mapInPandas(answers.over, answers.spark_schema())``
         """

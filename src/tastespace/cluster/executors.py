@@ -1,4 +1,4 @@
-"""Where the tasks of a run are computed: a Dask cluster, processes of this machine, or this process.
+"""Executors, which compute the tasks of a run: a Dask cluster, processes of this machine, or this process.
 
 An executor calls a plain function with each of several tasks and gives the results in the order of the tasks. A task
 whose worker dies is computed again: it writes the same files and gives the same result.
@@ -40,13 +40,13 @@ class Executor(Protocol):
 
     n_workers: int
     threads: int
-    """Of the kernels in each task, where the model says 0 (all cores)."""
+    """Threads of the kernels in each task if the model says 0 (all cores)."""
 
     def run(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """The results, in the order of the tasks."""
 
     def close(self) -> None:
-        """Stop what was started."""
+        """Stop the processes that were started."""
 
 
 class InlineExecutor:
@@ -59,7 +59,7 @@ class InlineExecutor:
         return map(function, tasks)
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
 
 class ProcessExecutor:
@@ -138,7 +138,7 @@ class DaskExecutor:
             self.threads = max(1, available() // self.n_workers)
 
     def is_on_this_machine(self) -> bool:
-        """Whether all workers are on the machine of the driver, so that they share its files."""
+        """Return True if all workers are on the machine of the driver, so that they share its files."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return all(address.startswith(("tcp://127.0.0.1", "inproc://")) for address in workers)
 
@@ -181,7 +181,7 @@ class DaskExecutor:
                 self.client.cancel(futures)
 
     def _awaited(self, future: Any) -> Any:
-        """The result of a task. A cluster that has lost all its workers is waited for, for a while."""
+        """Return the result of a task; wait some time for a cluster that has lost all its workers."""
         too_late = _distributed("a cluster").TimeoutError
         waited = 0.0
         while True:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """How a model is trained on a cluster: what `fit(..., cluster=...)` takes.
+    """Options of training on a cluster, for `fit(..., cluster=...)`.
 
     The result depends on the data, the model's parameters, `partitions`, `rounds_per_epoch` and `compress`; never on
     the number of workers, their speed or their order.
@@ -47,7 +47,7 @@ class ClusterOptions:
     partitions: int = 8
     """Parts of the users. More of them need less memory each; the items are learned a little less exactly."""
     rounds_per_epoch: int | None = None
-    """How often in an epoch the partitions' changes of the items are combined. None: see `default_rounds`."""
+    """Times in an epoch that the partitions' changes of the items are combined. None: see `default_rounds`."""
     storage: str | None = None
     """Folder or address (s3://, ...) that driver and workers reach. A run that was stopped goes on there. None: a
     temporary folder, for workers on this machine."""
@@ -66,11 +66,11 @@ class ClusterOptions:
 
 
 def default_rounds(partitions: int, epochs: int) -> int:
-    """How often in an epoch changes are combined: 8 times, or so often that a short training has 400 rounds.
+    """Return the rounds of an epoch: 8, or enough for a short training to have 400 rounds in all.
 
     Partitions fall behind one process in the first epochs, the less the more rounds there are, and catch up later:
     docs/scaling.md has the figures. More than 32 are never chosen, because each costs reading and writing. One
-    partition has nobody to combine with.
+    partition has nothing to combine with.
 
     >>> default_rounds(8, 50), default_rounds(8, 20), default_rounds(8, 2), default_rounds(1, 50)
     (8, 20, 32, 1)
@@ -79,7 +79,7 @@ def default_rounds(partitions: int, epochs: int) -> int:
 
 
 def as_options(cluster: Any) -> ClusterOptions:
-    """What `fit(..., cluster=...)` was given, as options."""
+    """Return the argument of `fit(..., cluster=...)` as options."""
     return cluster if isinstance(cluster, ClusterOptions) else ClusterOptions(cluster)
 
 
@@ -91,7 +91,7 @@ def fit_on_cluster(
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> list[RoundCosts]:
-    """Train ``model`` on partitions of ``train``; it is fitted afterwards. Gives what the rounds cost."""
+    """Train ``model`` on partitions of ``train``; it is fitted afterwards. Returns the costs of the rounds."""
     options = as_options(cluster)
     chosen = supported(model)
     executor = open_executor(options.cluster)
@@ -192,7 +192,7 @@ def begin(
 
 
 def take_result(model: DPCML | BPR, run: ClusterRun, train: Interactions) -> None:
-    """Give a model what a finished run has learned; partitions are read one at a time."""
+    """Set the learned attributes of a model from a finished run; partitions are read one at a time."""
     shared, epoch = run.result()
     now = run.progress
     offsets = vector_offsets(model, train)
@@ -226,7 +226,7 @@ def lists_on_cluster(storage: str, out: str, cluster: Any, k: int = 10, threads:
     """Lists of all users of a finished run, computed where the users are: a Parquet file for each partition.
 
     Args:
-        storage: Where the run is, the ``storage`` of its `ClusterOptions`.
+        storage: The ``storage`` of the `ClusterOptions` of the run.
         out: Folder or address of the files.
         cluster: As in `ClusterOptions`.
         k: Items per user.
@@ -249,7 +249,7 @@ def lists_on_cluster(storage: str, out: str, cluster: Any, k: int = 10, threads:
 
 
 def within(options: ClusterOptions, name: str) -> ClusterOptions:
-    """The same options with a place of its own in the storage, for one of several runs."""
+    """Return the options with a folder of its own in the storage, for one of several runs."""
     return options if options.storage is None else replace(options, storage=f"{options.storage}/{name}")
 
 

@@ -50,7 +50,7 @@ def sparse_change(before: Arrays, after: Arrays) -> Arrays:
 
 
 def halved(change: Arrays, residual: Arrays) -> tuple[Arrays, Arrays]:
-    """A change in half precision, and what was lost by that and before, which the next changes take along.
+    """Return a change in half precision, and the rounding errors so far, which are added to the next change.
 
     ``residual`` has the form of a change, or is empty; steps are whole numbers and stay as they are.
 
@@ -123,7 +123,7 @@ def _shortened(
     places: Sequence[NDArray[np.int64]],
     squares: Sequence[NDArray[np.float32]],
 ) -> NDArray[np.float64]:
-    """By how much a sum of Adagrad's steps is too long: a factor of at most 1 for each number."""
+    """Factor of at most 1, for each number, by which a sum of Adagrad's steps is shortened."""
     start = before.astype(np.float64)
     root = np.sqrt(start)
     length = np.zeros_like(start)
@@ -158,13 +158,13 @@ def _average_moments(
 # do.
 
 ITEMS_PER_SHARD = 250_000
-"""Of catalogs that are divided without being told how often."""
+"""Items per shard unless the number of shards is given."""
 _FEW = 0.25  # share of a shard's rows up to which they are read alone
 
 
 @dataclass(frozen=True)
 class Shards:
-    """Which rows of the items belong to which shard.
+    """Division of the rows of items into shards.
 
     >>> shards = Shards(10, 3)
     >>> [(rows.start, rows.stop) for rows in shards.ranges()]
@@ -180,7 +180,7 @@ class Shards:
         return [range(cuts * shard // n, cuts * (shard + 1) // n) for shard in range(n)]
 
     def divided(self, rows: NDArray[np.integer[Any]]) -> Iterator[tuple[int, slice, int]]:
-        """Of ascending rows: each shard, which of them it has, and its first row."""
+        """Divide ascending rows among the shards: yields the shard, its slice of ``rows``, and its first row."""
         for shard, own in enumerate(self.ranges()):
             first, last = np.searchsorted(rows, [own.start, own.stop])
             yield shard, slice(int(first), int(last)), own.start
@@ -192,7 +192,7 @@ class ShardTask:
 
     root: str
     version: str
-    """Of the library of the driver."""
+    """Version of the library on the driver."""
     shard: int
     round: int
     n_partitions: int
@@ -203,14 +203,14 @@ class ShardTask:
 
 @dataclass(frozen=True)
 class ShardResult:
-    """What combining a shard took."""
+    """Cost of combining a shard."""
 
     n_rows: int
     seconds: float
 
 
 def default_shards(n_items: int) -> int:
-    """How many shards a catalog has.
+    """Return the number of shards of a catalog.
 
     >>> default_shards(1000), default_shards(1_000_000)
     (1, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHARED = ("items", "bias")
-"""What all partitions learn together; what begins with item_ or bias_ is its optimizer's state."""
+"""Arrays that all partitions learn together; names that begin with item_ or bias_ are its optimizer's state."""
 
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """What a partition must know of the data of all partitions."""
+    """Facts about the data of all partitions that each partition needs."""
 
     n_users: int
     n_interactions: int
@@ -123,7 +124,7 @@ def touched_rows(
     places: tuple[int, int],
     threads: int,
 ) -> NDArray[np.int64]:
-    """Which items a partition needs in a share of an epoch: positives and negatives, both known before training."""
+    """Items that a partition needs in a share of an epoch: positives and negatives, both known before training."""
     (keep, other), n_negatives = UNIFORM, 1
     if isinstance(model, DPCML):
         n_negatives = model._negatives_for(train.n_items)
@@ -165,7 +166,7 @@ def shared_start(model: DPCML | BPR, n_items: int) -> Arrays:
 
 
 def is_shared(name: str) -> bool:
-    """Whether an array of a training run's state is shared by all partitions.
+    """Return True if an array of a training run's state is shared by all partitions.
 
     >>> [name for name in ("users", "items", "user_first", "item_first", "mean_bias") if is_shared(name)]
     ['items', 'item_first', 'mean_bias']
@@ -175,7 +176,7 @@ def is_shared(name: str) -> bool:
 
 
 def vector_offsets(model: DPCML | BPR, train: Interactions) -> NDArray[np.int64] | None:
-    """Which rows of the user vectors belong to which user; None: one each."""
+    """Offsets of each user's rows among the user vectors; None: one each."""
     if isinstance(model, BPR):
         return None
     return rows_of_vectors(interests_per_user(train.user_counts, *model._interest_rule()))
@@ -223,11 +224,6 @@ def rows_only(offsets: NDArray[np.int64], indices: NDArray[np.int32], n_items: i
     return Interactions(IdMap(pl.int_range(n_users, eager=True), "user"), _numbers(n_items), offsets, indices)
 
 
-_known: dict[int, IdMap] = {}
-
-
+@lru_cache(maxsize=1)
 def _numbers(n_items: int) -> IdMap:
-    if n_items not in _known:
-        _known.clear()
-        _known[n_items] = IdMap(pl.int_range(n_items, eager=True), "item")
-    return _known[n_items]
+    return IdMap(pl.int_range(n_items, eager=True), "item")

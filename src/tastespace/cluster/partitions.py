@@ -96,7 +96,7 @@ def write_partition(
 def write_whole(
     storage: Storage, items: pl.Series, n_users: int, n_interactions: int, item_counts: NDArray[np.int64]
 ) -> None:
-    """Write what all partitions have in common."""
+    """Write the items and their counts, which all partitions have in common."""
     _write_ids(storage, "items.parquet", items.alias("item"))
     storage.write_arrays(
         "whole", {"item_counts": item_counts}, {"n_users": int(n_users), "n_interactions": int(n_interactions)}
@@ -132,11 +132,11 @@ def _write_ids(storage: Storage, name: str, ids: pl.Series) -> None:
 
 @dataclass(frozen=True)
 class FileTask:
-    """One file, and how it is divided."""
+    """Task of dividing one file."""
 
     root: str
     version: str
-    """Of the library of the driver."""
+    """Version of the library on the driver."""
     path: str
     number: int
     user: str
@@ -148,21 +148,21 @@ class FileTask:
 
 @dataclass(frozen=True)
 class SortTask:
-    """One partition, and what is kept of it."""
+    """Task of sorting one partition, with the filters."""
 
     root: str
     version: str
-    """Of the library of the driver."""
+    """Version of the library on the driver."""
     partition: int
     n_files: int
     min_user: int = 1
     keep_items: bool = True
-    """Whether all items stay; False: those of ``kept-items`` only, from what was sorted already."""
+    """True if all items stay; False: those of ``kept-items`` only, from what was sorted already."""
 
 
 @dataclass(frozen=True)
 class SortedPart:
-    """What a partition holds."""
+    """Content of a partition."""
 
     n_users: int
     n_interactions: int
@@ -170,7 +170,10 @@ class SortedPart:
 
 
 def divide_file(task: FileTask) -> str | None:
-    """Write the rows of a file, one file for each partition, and its distinct items; gives what is wrong with it."""
+    """Write the rows of a file, one file for each partition, and its distinct items.
+
+    Returns the problem of a file that cannot be read, else None.
+    """
     require_version(task.version)
     storage = Storage(task.root)
     try:
@@ -282,7 +285,7 @@ def gathered_rows(storage: Storage, n_partitions: int) -> Interactions:
 
 
 def fingerprint_of(paths: Sequence[Path], options: dict[str, Any]) -> str:
-    """Which files these are: names, sizes and times of their last change."""
+    """Identify files by their names, sizes and times of their last change."""
     facts = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
     return hashlib.sha256(repr((facts, sorted(options.items()))).encode()).hexdigest()[:16]
 
@@ -312,7 +315,7 @@ def _write(storage: Storage, name: str, frame: pl.DataFrame) -> None:
 
 
 def _kind(dtype: pl.DataType) -> str:
-    """The type of ids as text, which a task can be told: files of different types are brought to one."""
+    """Name the type of ids in text, for tasks: files of different types are brought to one."""
     if dtype.is_integer():
         return str(dtype)
     if dtype in (pl.String, pl.Categorical, pl.Enum):

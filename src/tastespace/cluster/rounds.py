@@ -53,24 +53,24 @@ from tastespace.training.loop import Arrays
 
 @dataclass(frozen=True)
 class PartTask:
-    """What a worker is told: where the run is, and what to do."""
+    """Task of a worker: the storage of the run, and the part to compute."""
 
     root: str
     token: str
-    """Of the run, so that nothing of another one in the same place is used."""
+    """Identity of the run, so that files of another run in the same place are not used."""
     version: str
-    """Of the library of the driver."""
+    """Version of the library on the driver."""
     partition: int
     round: int
     threads: int = 1
-    """Of the kernels; 0: all cores of the worker's machine."""
+    """Threads of the kernels; 0: all cores of the worker's machine."""
     replay: bool = True
-    """Whether a damaged state may be computed again from the round before."""
+    """True if a damaged state may be computed again from the round before."""
 
 
 @dataclass(frozen=True)
 class RoundResult:
-    """What a partition tells the driver after a round."""
+    """Result of a partition's round, for the driver."""
 
     partition: int
     n_fetched: int
@@ -79,7 +79,7 @@ class RoundResult:
     """Size of the change that was written, see `tastespace.cluster.items`."""
     totals: dict[str, float]
     seconds: dict[str, float]
-    """Of reading, training and writing."""
+    """Seconds of reading, training and writing."""
 
 
 def train_round(task: PartTask) -> RoundResult:
@@ -178,19 +178,19 @@ def shared_state(task: PartTask) -> Arrays:
 
 
 def shards_of(facts: dict[str, Any]) -> Shards:
-    """How the items of a run are divided."""
+    """Return the division of the items of a run."""
     return Shards(facts["n_items"], facts["item_shards"])
 
 
 @lru_cache(maxsize=2)
 def whole_of(root: str, token: str) -> Whole:
-    """What a partition must know of all."""
+    """Return the facts about all partitions that each partition needs."""
     arrays, facts = Storage(root).read_arrays("whole")
     return Whole(facts["n_users"], facts["n_interactions"], arrays["item_counts"])
 
 
 def run_facts(task: PartTask) -> tuple[DPCML | BPR, dict[str, Any]]:
-    """The model of a run and what else is known of it."""
+    """Return the model of a run and the facts written with it."""
     return _run_facts(task.root, task.token)
 
 
@@ -211,7 +211,7 @@ def state_name(partition: int, number: int) -> str:
 
 
 def shared_name(number: int) -> str:
-    """The file of what is known before a round."""
+    """Name the file of the run's state before a round."""
     return f"shared/{number:07}"
 
 

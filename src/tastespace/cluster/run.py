@@ -49,11 +49,11 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class RoundCosts:
-    """What one round cost."""
+    """Costs of one round."""
 
     round: int
     seconds: float
-    """From handing out the partitions to the new items on the storage."""
+    """Time from handing out the partitions to the new items on the storage."""
     compute: float
     """Sum over partitions of the time in the kernel."""
     files: float
@@ -70,7 +70,7 @@ class RoundCosts:
 
 @dataclass
 class Progress:
-    """What is known after a round: written with the items of the next."""
+    """State of a run after a round, written with the items of the next."""
 
     round: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -117,7 +117,7 @@ class ClusterRun:
         return self.progress
 
     def tasks(self, number: int) -> list[PartTask]:
-        """What the partitions are told in a round."""
+        """Return the tasks of the partitions in a round."""
         return [
             PartTask(self.storage.root, self.facts["token"], library_version(), partition, number, self._threads)
             for partition in range(self.n_partitions)
@@ -237,7 +237,7 @@ class ClusterRun:
         self._write()
 
     def _write(self, between: bool = False) -> None:
-        """Write what is known, which finishes the round; files of rounds that nobody needs any more are removed."""
+        """Write the state, which finishes the round, and remove files of rounds that are no longer needed."""
         now = self.progress
         self.storage.write_arrays(shared_name(now.round), {}, {"progress": vars(now), "between": between})
         if between or not now.round:

@@ -117,7 +117,7 @@ class Storage:
         return sorted(f"{prefix}{str(name).rstrip('/').rpartition('/')[2]}" for name in found)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file."""
+        """Return True if there is such a file."""
         if self._path is not None:
             return (self._path / name).exists()
         return bool(self._files.exists(f"{self._base}/{name}"))
@@ -137,7 +137,7 @@ class Storage:
         self.write(name, zlib.crc32(content).to_bytes(8, "little") + content, flush)
 
     def read_arrays(self, name: str) -> tuple[dict[str, NDArray[Any]], Any]:
-        """What `write_arrays` wrote; `DamagedFileError` where it is not whole."""
+        """Return the arrays that `write_arrays` wrote; `DamagedFileError` if the file is not whole."""
         content = self.read(name)
         if zlib.crc32(content[8:]).to_bytes(8, "little") != content[:8]:
             raise DamagedFileError(f"{self.root}/{name} is damaged: it was cut off, or changed after it was written.")

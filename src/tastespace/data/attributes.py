@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tastespace._util.threads import require_polars
 from tastespace.data.ids import IdMap, id_series
 from tastespace.data.reading.tables import to_polars
-from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.errors import Argument, Call, DataError, ParameterError, nearest
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -57,14 +57,17 @@ def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: s
 def item_titles(attributes: pl.DataFrame | None, column: bool | str) -> pl.Series:
     """The title of each item as text: from this column, or where ``column`` is True from the one that names items."""
     if attributes is None:
-        raise DataError("the items have no attributes, so no titles; model.set_item_attributes gives them some.")
+        raise DataError(
+            "the items have no attributes, so no titles; ", Call("model.set_item_attributes"), " gives them some."
+        )
     known = attributes.columns
     found = title_column(attributes) if column is True else column
     if not isinstance(found, str) or found not in known:
         wanted = f"called {' or '.join(TITLES)}" if found is None else repr(found)
         raise DataError(
-            f"titles={column!r}: there is no item attribute {wanted}; there are {', '.join(map(repr, known[1:]))}. "
-            f"Name the one that holds the titles.{nearest(found, known[1:]) if found else ''}"
+            Argument("titles", column),
+            f": there is no item attribute {wanted}; there are {', '.join(map(repr, known[1:]))}. "
+            f"Name the one that holds the titles.{nearest(found, known[1:]) if found else ''}",
         )
     titles = attributes[found]
     return titles.cast(pl.List(pl.String)).list.join(", ") if titles.dtype == pl.List else titles.cast(pl.String)
@@ -101,10 +104,10 @@ _LARGEST_WHOLE = 2.0**63  # from here on whole numbers do not fit into Int64
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """Which categories each item belongs to; see `item_categories`."""
+    """Categories of each item; see `item_categories`."""
 
     names: list[str]
-    """Ascending."""
+    """Names of the categories, ascending."""
     membership: sp.csr_array
     """1.0 where an item belongs to a category, columns in the order of `names`: shape ``(n_items, n_categories)``."""
 
@@ -188,7 +191,7 @@ def category_column(attributes: pl.DataFrame | None) -> str | None:
 
 
 def require_category_column(
-    attributes: pl.DataFrame | None, name: str | None, *, purpose: str, argument: str
+    attributes: pl.DataFrame | None, name: str | None, *, purpose: str | Argument, argument: str
 ) -> pl.Series:
     """The item attribute called ``name``, or where that is None the one that holds categories.
 
@@ -196,31 +199,35 @@ def require_category_column(
     """
     if attributes is None:
         raise ParameterError(
-            f"{purpose} needs item categories, and the data has no item attributes. Build the Interactions with "
-            "item_attributes=."
+            purpose,
+            " needs item categories, and the data has no item attributes. ",
+            Call("Build the Interactions with item_attributes="),
+            ".",
         )
     columns = attributes.columns[1:]  # the first is the id
     known = f"the item attributes are {', '.join(map(repr, columns)) or 'none'}."
     if name is not None and name not in columns:
-        raise ParameterError(f"{argument}={name!r}: expected an item attribute; {known}{nearest(name, columns)}")
+        raise ParameterError(Argument(argument, name), f": expected an item attribute; {known}{nearest(name, columns)}")
     column = category_column(attributes) if name is None else name
     if column is None:
         raise ParameterError(
-            f"{purpose} needs item categories, and no item attribute looks like categories. Name one with {argument}=; "
-            f"{known}"
+            purpose,
+            " needs item categories, and no item attribute looks like categories. Name one with ",
+            Argument(argument),
+            f"; {known}",
         )
     return attributes[column]
 
 
 def values_repeat(column: pl.Series) -> bool:
-    """Whether the values of a column of text repeat, as those of a category do and those of free text do not."""
+    """Return True if the values of a column of text repeat, as those of a category do and those of free text do not."""
     known = column.drop_nulls()
     # A category has two items or more on average.
     return 0 < 2 * known.n_unique() <= len(known) and known.n_unique() <= _MOST_CATEGORIES
 
 
 def holds_several(column: pl.Series) -> bool:
-    """Whether texts hold several categories each: bars in many of them, and the same parts between the bars again.
+    """Return True if texts hold several categories each: many have bars, and the parts between the bars repeat.
 
     >>> holds_several(pl.Series(["Action|Comedy", "Comedy", "Action|Drama"]))
     True

@@ -148,7 +148,7 @@ def _holds(series: pl.Series, kind: Kind | None = None) -> str:
 
 
 def default_kind(column: pl.Series) -> Kind:
-    """How a column is used unless declared: by its type."""
+    """Return the kind of a column that is not declared, by its type."""
     holds = _holds(column)
     if holds == "numbers":
         return "number"

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 _EXAMPLES = 3
 
 IntoFeatures: TypeAlias = "IntoFrame | Mapping[str, Any] | NDArray[Any] | sp.sparray | sp.spmatrix"
-"""What describes users or items: a frame or dict of columns with their ids, or a matrix with a row for each."""
+"""Content of users or items: a frame or dict of columns with their ids, or a matrix with a row for each."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class FeatureEncoder:
 
     @property
     def has_content(self) -> bool:
-        """Whether the training data had any column, even one without values."""
+        """True if the training data had any column, even one without values."""
         return bool(self._columns or self._sizes)
 
     @property
@@ -242,7 +242,7 @@ def _finite(content: Any) -> sp.csr_array:
 
 
 def is_matrix(content: object) -> TypeGuard[Any]:
-    """Whether content is a two-dimensional array, sparse or dense, rather than a frame."""
+    """Return True if content is a two-dimensional array, sparse or dense, rather than a frame."""
     return sp.issparse(content) or (isinstance(content, np.ndarray) and content.ndim == 2)
 
 

@@ -97,12 +97,12 @@ class IdMap:
         return np.where(same.to_numpy(), at, -1)
 
     def is_plain(self, external: Any) -> bool:
-        """Whether this is text or a whole number, as all ids are: then one is found without a column of it."""
+        """Return True if this is text or a whole number, as all ids are: then one is found without a column of it."""
         return type(external) is self._plain_type
 
     @property
     def is_simple(self) -> bool:
-        """Whether ids are numbers that the kernels take, or text."""
+        """True if ids are numbers that the kernels take, or text."""
         return self._numbers is not None or self._plain_type is str
 
     @property
@@ -284,7 +284,7 @@ def plain_series(name: str, values: Iterable[Any]) -> pl.Series:
 
 
 def fits_numpy(dtype: pl.DataType) -> bool:
-    """Whether values of this type are numbers that NumPy has: not decimals, nor whole numbers beyond 64 bits.
+    """Return True if NumPy has numbers of this type: not decimals, nor whole numbers beyond 64 bits.
 
     >>> fits_numpy(pl.Int64()), fits_numpy(pl.Int128()), fits_numpy(pl.String())
     (True, False, False)
@@ -293,7 +293,7 @@ def fits_numpy(dtype: pl.DataType) -> bool:
 
 
 def is_valid_text(text: str) -> bool:
-    """Whether a text can be stored: every character has a form in UTF-8.
+    """Return True if a text can be stored: every character has a form in UTF-8.
 
     >>> is_valid_text("jam"), is_valid_text(chr(0xDCFF))
     (True, False)

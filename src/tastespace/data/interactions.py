@@ -14,7 +14,6 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tastespace.data._checks import require_consistent
 from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.reading.tables import from_polars
 from tastespace.errors import DataError
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What happened to the rows between the table and the matrix."""
+    """Counts of the rows that were read and dropped between the table and the matrix."""
 
     rows: int = 0
     below_min_rating: int = 0
@@ -76,9 +75,9 @@ class Interactions:
     indices: NDArray[np.int32]
     """Shape ``(n_interactions,)``."""
     weights: NDArray[np.float32] | None = None
-    """How strong each interaction is (play counts, hours, ...), where ``weight=`` was given; None: all count alike."""
+    """Strength of each interaction (play counts, hours, ...) if ``weight=`` was given; None: all count alike."""
     timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
-    """When each interaction happened, where ``timestamp=`` was given; dates count microseconds since 1970."""
+    """Time of each interaction if ``timestamp=`` was given; dates count microseconds since 1970."""
     item_attributes: pl.DataFrame | None = None
     """One row per item in the order of `items`, first column ``item``."""
     user_attributes: pl.DataFrame | None = None
@@ -86,11 +85,11 @@ class Interactions:
     backend: str = "polars"
     """Library in which frames go back to the caller."""
     cleaning: Cleaning = field(default_factory=Cleaning)
-    """What building from a table dropped."""
+    """Counts of what building from a table dropped."""
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not fit together; those that do are read-only from now on, here."""
-        require_consistent(self)
+        """Refuse arrays that do not fit together; the others become read-only views."""
+        _require_consistent(self)
         for name in ("offsets", "indices", "weights", "timestamps"):
             array = getattr(self, name)
             if array is not None and array.flags.writeable:  # the caller's own array stays writable
@@ -193,8 +192,8 @@ class Interactions:
         Args:
             matrix: Every value but 0 is an interaction; explicit zeros are none.
             users, items: Ids of the rows and columns; None: 0 ... n-1. Empty rows and columns are kept.
-            weight: Whether the values are weights; without it every interaction counts alike. Values of the
-                same cell are summed, as SciPy does.
+            weight: Take the values as weights; without it every interaction counts alike. Values of the same cell are
+                summed, as SciPy does.
 
         >>> import scipy.sparse as sp
         >>> Interactions.from_scipy(sp.csr_array([[2.0, 0.0], [0.0, 3.0]]), weight=True).weights.tolist()
@@ -205,7 +204,7 @@ class Interactions:
         return build_from_scipy(matrix, users, items, weight)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Refuse: NumPy would make an array of one object, and scikit-learn would complain of that."""
+        """Raise: NumPy would make an array of one object, which scikit-learn rejects with an obscure error."""
         raise DataError(
             f"{self!r} is no array. Take .matrix (SciPy) or .to_frame(); for a search of scikit-learn "
             "tastespace.adapters.sklearn.search_data(data)."
@@ -230,7 +229,7 @@ class Interactions:
 
     @property
     def density(self) -> float:
-        """Share of all possible pairs that is there, in [0, 1]."""
+        """Share of all possible pairs that occur, in [0, 1]."""
         return self.n_interactions / max(1, self.n_users * self.n_items)
 
     @cached_property
@@ -298,7 +297,7 @@ class Interactions:
         )
 
     def without_weights(self) -> Interactions:
-        """The same interactions, all of which count alike: for models that cannot use weights.
+        """Return the interactions without weights, for models that cannot use them.
 
         >>> import scipy.sparse as sp
         >>> weighted = Interactions.from_scipy(sp.csr_array([[2.0, 0.0], [0.0, 3.0]]), weight=True)
@@ -308,7 +307,7 @@ class Interactions:
         return replace(self, weights=None)
 
     def with_half_life(self, days: Duration, *, unit: str = "auto", latest: float | None = None) -> Interactions:
-        """The same interactions, of which old ones weigh less: half as much for each half-life of age.
+        """Return the interactions with weights that halve with each half-life of age.
 
         An interaction that is ``a`` older than the latest one of the data has the weight ``0.5 ** (a / half-life)``,
         times its own where it has one. Models that use weights learn from it (`tastespace.models.table`), the others
@@ -368,3 +367,50 @@ class Interactions:
             f"Interactions({self.n_users:,} users x {self.n_items:,} items, "
             f"{self.n_interactions:,} interactions, {100 * self.density:.2f} % dense)"
         )
+
+
+def _require_consistent(data: Interactions) -> None:
+    """Raise unless offsets and indices lie within their arrays, and there is one weight and time per interaction.
+
+    One pass over the arrays, some 5 ms for 10 million interactions.
+    """
+    offsets, indices = data.offsets, data.indices
+    for name, ids in (("users", data.users), ("items", data.items)):
+        if not isinstance(ids, IdMap):
+            raise DataError(
+                f"{name}: expected an IdMap, given {type(ids).__name__}. Build interactions with from_frame."
+            )
+    _require_array("offsets", offsets, np.int64)
+    _require_array("indices", indices, np.int32)
+    n, n_users, n_items = len(indices), len(data.users), len(data.items)
+    if len(offsets) != n_users + 1:
+        raise DataError(
+            f"offsets: expected {n_users + 1:,} numbers, one per user and one more, given {len(offsets):,}. Build "
+            "interactions with from_frame, from_file or from_scipy."
+        )
+    if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
+        raise DataError(
+            f"offsets: expected numbers that ascend from 0 to {n:,}, the number of indices, given {offsets[0]:,} ... "
+            f"{offsets[-1]:,}. User u has the items indices[offsets[u]:offsets[u + 1]]."
+        )
+    if n and (indices.min() < 0 or indices.max() >= n_items):
+        raise DataError(
+            f"indices: expected rows of items, 0 ... {n_items - 1:,}, given {indices.min():,} ... {indices.max():,}. "
+            "Turn ids into rows with items.index_of, or build interactions with from_frame."
+        )
+    for name, values in (("weights", data.weights), ("timestamps", data.timestamps)):
+        if values is not None and (np.shape(values) != (n,) or np.asarray(values).dtype.kind not in "iuf"):
+            raise DataError(
+                f"{name}: expected {n:,} numbers, one per interaction, given {np.asarray(values).dtype} of shape "
+                f"{np.shape(values)}."
+            )
+
+
+def _require_array(name: str, array: Any, dtype: type[np.generic]) -> None:
+    if isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == dtype:
+        return
+    given = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+    raise DataError(
+        f"{name}: expected an array of {np.dtype(dtype)} of one dimension, given {given}. Build interactions with "
+        "from_frame, from_file or from_scipy."
+    )

@@ -73,7 +73,7 @@ def _union(old: IdMap, new: IdMap, kind: str) -> IdMap:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What new interactions add to those that a model knows.
+# Users, items and pairs that new interactions add to those that a model knows.
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +83,15 @@ class Added:
     data: Interactions
     """The union of both, as `tastespace.data.merge.concat` gives it."""
     is_new: NDArray[np.bool_]
-    """Which interactions of `data` the old ones do not have, shape ``(n_interactions,)``."""
+    """Mask of the interactions of `data` that the old ones do not have, shape ``(n_interactions,)``."""
     old_users: NDArray[np.int64]
     """Index of each user of `data` among the old users, -1 for new users, shape ``(n_users,)``."""
     old_items: NDArray[np.int64]
-    """The same of items, shape ``(n_items,)``."""
+    """Index of each item of `data` among the old items, -1 for new items, shape ``(n_items,)``."""
     learned_users: NDArray[np.int64]
-    """As `old_users`, but -1 also for users who have their first interactions now: a model has learned nothing yet."""
+    """As `old_users`, but -1 also for users whose first interactions these are: a model has learned nothing of them."""
     learned_items: NDArray[np.int64]
-    """The same of items."""
+    """As `old_items`, but -1 also for items whose first interactions these are."""
     n_duplicates: int
     """Interactions of the update that were known already."""
 
@@ -112,7 +112,7 @@ class Added:
 
     @property
     def nothing(self) -> bool:
-        """Whether users, items and pairs were all known."""
+        """True if users, items and pairs were all known."""
         return not (self.n_interactions or self.n_users or self.n_items)
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What all splits share: the check of ratios, an order within each history, and the parts themselves.
+# Common to all splits: the check of ratios, an order within each history, and the parts themselves.
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def parts_of(data: Interactions, part: NDArray[np.int8], n_parts: int) -> list[I
 
 
 def is_pair(split: Any) -> bool:
-    """Whether this is a split into two parts, (train, held out)."""
+    """Return True if this is a split into two parts, (train, held out)."""
     return isinstance(split, Sequence) and len(split) == 2 and all(isinstance(one, Interactions) for one in split)
 
 
@@ -210,7 +210,7 @@ def times_of(data: Interactions) -> Times:
 
 
 def _of_short_histories(data: Interactions, before: NDArray[np.bool_], least: int) -> NDArray[np.bool_]:
-    """Whether an interaction is of a user with fewer than ``least`` of those marked in ``before``."""
+    """Mask of the interactions of users with fewer than ``least`` of those marked in ``before``."""
     rows = data.row_of_each()
     counts = np.bincount(rows[before], minlength=data.n_users)
     return np.asarray(counts[rows] < least)
@@ -281,7 +281,7 @@ class HeldOut(NamedTuple):
     rest: Interactions
     held_out: Interactions
     how: str
-    """In words: ``"the last 20 % of the interactions"``, ..."""
+    """Description, such as ``"the last 20 % of the interactions"``."""
     n_cold: int = 0
     """Users whose later interactions were left out, because they have no earlier history."""
 

@@ -78,7 +78,7 @@ def multi_interest(
         n_interests: Fewest and most interests per user, drawn uniformly.
         dominance: Weight of an interest relative to the next stronger one, in (0, 1]: with 0.5 and three
             interests the shares are 4/7, 2/7 and 1/7; with 1 all are equal.
-        category_skew: How unequal the categories' sizes are: category c gets a share ~ (c + 1) ** -skew.
+        category_skew: Inequality of the categories' sizes: category c gets a share ~ (c + 1) ** -skew.
         popularity_skew: The same for the popularity of items within a category.
         activity_spread: Standard deviation of the log of the number of items per user.
         noise: Share of choices made from the whole catalog instead of from an interest.
@@ -227,7 +227,7 @@ def _plant_interests(
 def _quotas(
     rng: np.random.Generator, n_users: int, n_items: int, n_interactions: int, spread: float
 ) -> NDArray[np.int64]:
-    """How many items each user takes: log-normal, within limits, summing to the number wanted."""
+    """Draw the number of items of each user: log-normal, within limits, summing to the number wanted."""
     ceiling = max(_MIN_PER_USER, n_items // 2)
     activity = rng.lognormal(0.0, spread, n_users)
     spare = n_interactions - _MIN_PER_USER * n_users

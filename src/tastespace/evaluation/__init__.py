@@ -1,6 +1,5 @@
 """Evaluation over the exact full ranking by a named protocol, and tests of whether a difference is significant."""
 
-from tastespace.evaluation._comparison import Comparison, compare
 from tastespace.evaluation._evaluator import evaluate
 from tastespace.evaluation._planted_interests import interest_coverage
 from tastespace.evaluation._taste_metrics import TASTE_METRICS
@@ -9,6 +8,7 @@ from tastespace.evaluation.interest_use import interest_use
 from tastespace.evaluation.metrics import METRICS
 from tastespace.evaluation.protocols import FULL, PAPER, Protocol
 from tastespace.evaluation.report import Report, over_seeds
+from tastespace.evaluation.significance import Comparison, compare
 from tastespace.evaluation.user_diversity import preference_diversity
 
 __all__ = [

@@ -16,13 +16,13 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.evaluation._alignment import (
+from tastespace.evaluation._inputs import (
     Aligned,
+    MetricInputs,
     align,
     merge_lists,
     subtract_lists,
 )
-from tastespace.evaluation._metric_inputs import MetricInputs
 from tastespace.evaluation.metrics import (
     DEFAULT,
     Column,
@@ -33,6 +33,7 @@ from tastespace.evaluation.protocols import Protocol, find_protocol
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
 from tastespace.ranking.blocks import Block, BlockRanker
+from tastespace.ranking.source import ScoreSource
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -52,12 +53,12 @@ def evaluate(
     only: str | None = None,
     threads: int = 0,
 ) -> Report:
-    """Rank the whole catalog for every user with a test item and measure how well the test items do.
+    """Rank the whole catalog for every user with a test item and measure the ranks of the test items.
 
     Args:
         model: A fitted recommender.
         test: The interactions that a good model ranks high.
-        seen: What each user already has and must not be recommended: training data, then validation data. By
+        seen: Items that users have already and that must not be recommended: training, then validation data. By
             default what the model was fitted with. The protocol decides how much of it leaves the ranking:
             ``"paper"`` only the first, ``"full"`` all.
         protocol: ``"full"`` (the default) or ``"paper"``; see `tastespace.evaluation.protocols`.
@@ -131,7 +132,7 @@ def evaluate(
     if only is not None:
         evaluated, known = _only(only, evaluated, is_warm, known)
     evaluated, known, n_unserved = _served(model, evaluated, known, test_lists[0], on_unknown)
-    ranker = BlockRanker(model, *excluded, *test_lists, longest, n_threads)
+    ranker = BlockRanker(ScoreSource.of(model), longest, excluded, test_lists, threads=n_threads)
     results = _Accumulator(columns, inputs)
     for block in ranker.blocks(evaluated):
         results.add(block)

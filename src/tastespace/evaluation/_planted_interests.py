@@ -1,4 +1,4 @@
-"""Do lists serve the interests that users really have? Measured on synthetic data, where these are known."""
+"""Evaluation of lists against the interests of users, on synthetic data, where these are known."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace._util.csr import no_items
 from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.synthetic import SyntheticData
 from tastespace.errors import DataError, ParameterError
-from tastespace.evaluation._alignment import entries_of
 from tastespace.evaluation._evaluator import check_longest, excluded_lists
+from tastespace.evaluation._inputs import entries_of
 from tastespace.evaluation.metrics import check_cutoff
 from tastespace.evaluation.protocols import FULL
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
 from tastespace.ranking.blocks import BlockRanker
+from tastespace.ranking.source import ScoreSource
 
 _ROUNDING = 1e-12  # a weight of 1/7 may be computed as a little less
 
@@ -33,7 +33,7 @@ def interest_coverage(
     seen: Interactions | Sequence[Interactions] | None = None,
     threads: int = 0,
 ) -> Report:
-    """How well the first k recommendations serve the planted interests of the users of synthetic data.
+    """Measure how the first k recommendations serve the planted interests of the users of synthetic data.
 
     Two metrics, for every user of the model:
 
@@ -46,9 +46,9 @@ def interest_coverage(
 
     Args:
         model: A recommender fitted on interactions of ``town``, or on a part of them.
-        town: What `tastespace.synthetic.multi_interest` gives.
+        town: Synthetic data of `tastespace.synthetic.multi_interest`.
         k: Length of the lists.
-        seen: What each user has and must not be recommended; by default what the model was fitted with.
+        seen: Items that users have and that must not be recommended; by default what the model was fitted with.
         threads: 0 means all cores; the metrics do not depend on it.
 
     Returns:
@@ -76,9 +76,8 @@ def interest_coverage(
     check_longest(k, train.n_items)
     users = _rows_in(town.interactions.users, train.users, "user")
     category = town.item_category[_rows_in(town.interactions.items, train.items, "item")]
-    ranker = BlockRanker(
-        model, *excluded_lists(model, seen, FULL), *no_items(train.n_users), k, resolve_threads(threads)
-    )
+    excluded = excluded_lists(model, seen, FULL)
+    ranker = BlockRanker(ScoreSource.of(model), k, excluded, threads=resolve_threads(threads))
     parts = [
         _measure(block.top, category, _planted(town, users[block.users]), k)
         for block in ranker.blocks(np.arange(train.n_users, dtype=np.int32))

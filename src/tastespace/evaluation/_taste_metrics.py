@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.evaluation._metric_inputs import MetricInputs
+from tastespace.evaluation._inputs import MetricInputs
 from tastespace.models.interest_use import InterestUse, interest_use
 from tastespace.ranking.blocks import Block
 

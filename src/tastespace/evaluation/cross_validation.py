@@ -37,10 +37,10 @@ from tastespace.models.base import TrainingData, as_interactions
 from tastespace.models.trained import TrainedRecommender
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What `cross_validate` has found: mean and spread over the windows, and tests of the differences between models.
+# The result of `cross_validate`: mean and spread over the windows, and tests of the differences between models.
 
 LEVEL = 0.05
-"""Below this p-value, after Holm's correction, a difference counts as significant."""
+"""Largest p-value, after Holm's correction, of a significant difference."""
 
 
 class Result(NamedTuple):
@@ -48,7 +48,7 @@ class Result(NamedTuple):
 
     report: Report
     seconds: float
-    """That fitting took."""
+    """Time of fitting."""
 
 
 @dataclass(frozen=True)
@@ -59,36 +59,36 @@ class CrossValidationRow:
     metric: str
     unit: str
     mean: float
-    """Over the windows."""
+    """Mean over the windows."""
     std: float | None
     """Sample standard deviation over the windows; None for one window."""
     difference: float
-    """To the reference."""
+    """Difference to the reference."""
     p: float | None
     """Paired t-test of the difference over users, after Holm's correction over all models and metrics; None for the
     reference itself and for metrics without per-user values (Coverage, Gini)."""
     users: int
-    """In the means, of all windows together."""
+    """Number of users in the means, of all windows together."""
     windows: int
     seconds: float
-    """That the fits took."""
+    """Time of all fits."""
 
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
-    """The answer of `cross_validate`: rows for each model and metric, and the reports behind them."""
+    """Result of `cross_validate`: rows for each model and metric, and the reports behind them."""
 
     rows: tuple[CrossValidationRow, ...]
     reference: str
     """The model that the others are tested against."""
     reports: dict[str, list[Report]]
-    """Of each model, window by window, with the values of each user."""
+    """Reports of each model, window by window, with the values of each user."""
     n_windows: int
-    """That were finished."""
+    """Number of finished windows."""
     n_warm: list[int]
-    """Users with a training history in each window, who are in the means, and"""
+    """Number of users with a training history in each window; they are in the means."""
     n_cold: list[int]
-    """those without one, who are not."""
+    """Number of users without one in each window; they are not in the means."""
     notes: list[str]
     seconds: float
     backend: str = "polars"
@@ -155,7 +155,7 @@ class CrossValidation:
 
     @property
     def title(self) -> str:
-        """What was measured on what, in one line."""
+        """Describe the comparison in one line."""
         windows = "1 window" if self.n_windows == 1 else f"{self.n_windows} windows"
         cold = f", {sum(self.n_cold):,} without a training history left out" if any(self.n_cold) else ""
         counted = "users" if self.n_windows == 1 else "users, counted once per window"
@@ -180,7 +180,7 @@ class CrossValidation:
 
     @property
     def legend(self) -> str:
-        """What the marks mean."""
+        """Explain the marks."""
         spread = "mean ± standard deviation over the windows; " if self.n_windows > 1 else ""
         return (
             f"{spread}in parentheses: p-value of the difference to {self.reference} (paired t-test over users, Holm); "
@@ -213,7 +213,7 @@ def _best(reports: dict[str, list[Report]]) -> str:
 
 
 def _p_value(reports: list[Report], reference: list[Report], metric: str) -> float:
-    """Of the difference to the reference: paired over users, whose differences are averaged over the windows first."""
+    """p-value of the difference to the reference: paired over users, averaged over the windows first."""
     if metric not in reference[0].per_user:
         return float("nan")
     parts = []
@@ -236,7 +236,7 @@ log = logging.getLogger(__name__)
 Windows = Sequence[tuple[Interactions, Interactions]]
 """Pairs of training and test part."""
 Fitter = Callable[[Interactions, float | None], Recommender]
-"""From training data, and minutes where there is a limit, to a fitted model."""
+"""Function of training data, and of minutes if there is a limit, that returns a fitted model."""
 
 _INNER = 0.1  # share of the training part that chooses the number of epochs and the weights of a blend
 _N_WINDOWS = 3
@@ -333,7 +333,7 @@ class _Runs:
         self.notes: list[str] = []
 
     def is_over(self, number: int, n_windows: int) -> bool:
-        """Whether another window would take longer than there is time."""
+        """Return True if another window would take longer than there is time."""
         if self._end is None or time.monotonic() + _SLOWER * self._longest <= self._end:
             return False
         self.notes.append(

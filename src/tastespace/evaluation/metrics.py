@@ -19,7 +19,7 @@ from tastespace import _native
 from tastespace._util.checks import is_whole
 from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation import _taste_metrics
-from tastespace.evaluation._metric_inputs import MetricInputs
+from tastespace.evaluation._inputs import MetricInputs
 from tastespace.ranking.blocks import Block
 from tastespace.training.n_vectors import n_beta
 
@@ -40,14 +40,14 @@ class Metric:
     """``"fraction"`` for accuracy, which lies between 0 and 1; any other metric names its unit."""
     range: str = "0 to 1"
     needs: Literal["", "vectors", "interests", "categories"] = ""
-    """What it cannot be computed without."""
+    """Inputs that it cannot be computed without."""
     lower_is_better: bool = False
     from_exposure: Callable[[NDArray[np.int64]], float] | None = None
-    """For metrics of the catalog: from the number of lists that show each item."""
+    """Function of the number of lists that show each item, for metrics of the catalog."""
 
     @property
     def is_accuracy(self) -> bool:
-        """Whether it measures how well test items are ranked: a user who gets no list has 0."""
+        """True if it measures the ranks of test items: a user who gets no list has 0."""
         return self.unit == "fraction"
 
 

@@ -15,13 +15,13 @@ class Protocol:
     cutoffs: tuple[int, ...]
     """The k that are used unless others are given."""
     exclude_validation: bool
-    """Whether validation items leave the ranking too; training items always do."""
+    """True if validation items leave the ranking too; training items always do."""
     needs_k_test_items: bool
-    """Whether metrics at k are averaged only over users with at least k test items."""
+    """True if metrics at k are averaged only over users with at least k test items."""
     min_test_items: int
     """Test items a user needs to count for metrics without a k (MAP, MRR, AUC, ...)."""
     ideal_uses_all_k: bool
-    """Whether the ideal DCG assumes k hits even for users with fewer test items."""
+    """True if the ideal DCG assumes k hits even for users with fewer test items."""
 
     def required_test_items(self, k: int | None) -> int:
         """Test items that a user needs to count for a metric at ``k``, or for one without a k (None)."""
@@ -38,7 +38,7 @@ PAPER = Protocol(
     min_test_items=3,
     ideal_uses_all_k=True,
 )
-"""What the paper's published evaluation does: only training items leave the ranking (validation items stay and
+"""The paper's published evaluation: only training items leave the ranking (validation items stay and
 compete); P, R, NDCG and HitRate at k average over users with at least k test items, so @3 and @5 cover different
 users; MAP, MRR and AUC over users with at least 3; the ideal DCG has k hits."""
 

@@ -1,4 +1,4 @@
-"""What an evaluation found: a formatted table, values for programs, per-user values for statistics."""
+"""Result of an evaluation: a formatted table, values for programs, per-user values for statistics."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Report:
     seconds: float
     backend: str = "polars"
     n_warm: int | None = None
-    """Users with test items who have a training history, and"""
+    """Number of users with test items and a training history; None: not known."""
     n_cold: int | None = None
-    """those who have none, whether `evaluate` measured both or ``only`` one kind; None: not known."""
+    """Number of users with test items and no training history, also if `evaluate` measured ``only`` one kind."""
     is_cold: NDArray[np.bool_] | None = None
-    """Which of `users` have no training history; None: not known."""
+    """Mask of those of `users` without a training history; None: not known."""
     n_unserved: int = 0
     """Users without a training history whom the model cannot serve: they are not among `users`."""
 

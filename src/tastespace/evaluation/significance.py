@@ -1,4 +1,4 @@
-"""Is a difference more than chance? Paired tests, Holm's correction, and bootstrap intervals.
+"""Comparison of two models over users: paired tests, Holm's correction, bootstrap intervals, and a table of them.
 
 SciPy's statistics are imported inside the functions: they take longer to import than the rest of the package.
 """
@@ -6,9 +6,17 @@ SciPy's statistics are imported inside the functions: they take longer to import
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
+from rich.table import Table
+
+from tastespace.data.reading.tables import from_polars
+from tastespace.errors import ParameterError
+from tastespace.evaluation.report import PERCENT, Report, require_same_units
 
 _ROUNDING = 1e-9  # of the largest difference: what varies less than this is constant up to rounding
 _TIED_DIGITS = 12  # of the largest difference: what agrees in these ties for the ranks of Wilcoxon's test
@@ -118,3 +126,181 @@ def bootstrap_interval(
         random_state=np.random.default_rng(seed),
     ).confidence_interval
     return float(found.low), float(found.high)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric of a comparison."""
+
+    metric: str
+    unit: str
+    """Unit of a, b, the difference and its interval."""
+    n_users: int
+    a: float
+    b: float
+    difference: float
+    """Mean of b - a over the users."""
+    low: float
+    high: float
+    """Bootstrap interval of the difference."""
+    p_t: float
+    """Paired t-test, see `tastespace.evaluation.significance.paired_t_test`."""
+    p_wilcoxon: float
+    """Wilcoxon signed-rank test."""
+    p_t_corrected: float
+    p_wilcoxon_corrected: float
+    """Both after Holm's correction for the number of metrics compared. Interval and p-values are NaN for a metric of
+    all lists together, such as Coverage, and where no user counts in both reports."""
+
+    @property
+    def is_tested(self) -> bool:
+        """True if there are pairs of values to test."""
+        return not np.isnan(self.p_t)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Result of `compare`, one row per metric."""
+
+    a: str
+    b: str
+    rows: tuple[Row, ...]
+    confidence: float
+    backend: str = "polars"
+    only_in_one: tuple[str, ...] = ()
+    """Metrics that only one of the reports has, and that were not compared for this reason."""
+
+    def __getitem__(self, metric: str) -> Row:
+        for row in self.rows:
+            if row.metric == metric:
+                return row
+        raise ParameterError(f"{metric!r} was not compared; there are {', '.join(r.metric for r in self.rows)}.")
+
+    def to_frame(self) -> Any:
+        """One row per metric with all columns of `Row`."""
+        return from_polars(pl.DataFrame([vars(row) for row in self.rows]), self.backend)
+
+    def __str__(self) -> str:
+        lines = [f"a = {self.a}", f"b = {self.b}"]
+        for r in self.rows:
+            d = _digits(r)
+            tested = (
+                f"[{r.low:+.{d}f}, {r.high:+.{d}f}] {r.unit}  p (t) {r.p_t_corrected:.2g}  "
+                f"p (Wilcoxon) {r.p_wilcoxon_corrected:.2g}  ({r.n_users:,} users)"
+            )
+            lines.append(
+                f"  {r.metric:12} a {r.a:9.{d}f}  b {r.b:9.{d}f}  b - a {r.difference:+9.{d}f} "
+                f"{tested if r.is_tested else f'{r.unit}  no test: {_why_untested(r)}'}"
+            )
+        return "\n".join([*lines, *self._notes()])
+
+    def _notes(self) -> list[str]:
+        return [f"  only in one of the reports: {', '.join(self.only_in_one)}"] if self.only_in_one else []
+
+    def __rich__(self) -> Table:
+        caption = "\n".join(note.strip() for note in self._notes()) or None
+        table = Table(title=f"a = {self.a}\nb = {self.b}", title_justify="left", caption=caption)
+        interval = f"{100 * self.confidence:.0f} % interval"
+        for name in ("metric", "a", "b", "b - a", interval, "unit", "p (t)", "p (Wilcoxon)", "users"):
+            table.add_column(name, justify="left" if name in ("metric", "unit") else "right")
+        for r in self.rows:
+            d = _digits(r)
+            interval = f"{r.low:+.{d}f} ... {r.high:+.{d}f}" if r.is_tested else "-"
+            tests = [f"{p:.2g}" if r.is_tested else "-" for p in (r.p_t_corrected, r.p_wilcoxon_corrected)]
+            figures = f"{r.a:.{d}f}", f"{r.b:.{d}f}", f"{r.difference:+.{d}f}"
+            table.add_row(r.metric, *figures, interval, r.unit, *tests, f"{r.n_users:,}")
+        return table
+
+
+def compare(
+    a: Report,
+    b: Report,
+    *,
+    metrics: Sequence[str] | None = None,
+    resamples: int = 2_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two reports user by user, for every metric that both have.
+
+    Each metric uses the users who count for it in both reports. A metric without per-user values (Coverage, Gini) has
+    a difference and no test. P-values are for "no difference"; the corrected
+    ones (Holm) keep the chance of any false alarm over all metrics below the level.
+
+    Args:
+        a, b: Reports of the same protocol and in the same units; the difference is b - a.
+        metrics: The metrics to compare, all of which both must have; by default every one that both have.
+        resamples: Bootstrap resamples of users for the interval of the mean difference.
+        confidence: Share of resamples inside the interval.
+        seed: Of the bootstrap.
+
+    >>> from tastespace import EASE, MostPopular, evaluate, split, synthetic
+    >>> town = synthetic.multi_interest(n_users=80, n_items=60, n_interactions=1500, seed=1).interactions
+    >>> train, _, test = split.per_user(town, seed=0)
+    >>> popular, ease = (evaluate(model.fit(train), test) for model in (MostPopular(), EASE()))
+    >>> found = compare(popular, ease)["NDCG@10"]
+    >>> found.difference > 0, found.unit
+    (True, 'fraction')
+    """
+    if a.protocol != b.protocol:
+        raise ParameterError(
+            f"the reports follow different protocols, {a.protocol!r} and {b.protocol!r}: their metrics do not compare."
+        )
+    if not 0 < confidence < 1 or resamples < 1:
+        raise ParameterError(
+            f"confidence={confidence}, resamples={resamples}: expected a share in (0, 1) and 1 or more."
+        )
+    for name in metrics or ():
+        a[name], b[name]  # an error that names the nearest metric where a report does not have it
+    shared = [name for name in a.metrics if name in b.metrics] if metrics is None else list(metrics)
+    require_same_units((a, b), shared)
+    in_a, in_b = _common_users(a, b)
+    if not shared or not len(in_a):
+        raise ParameterError("the reports share no metric or no user: nothing to compare.")
+
+    found = [(name, *_paired(a, b, name, in_a, in_b)) for name in shared]
+    tests = [(paired_t_test(right - left), wilcoxon_test(right - left)) for _, left, right in found]
+    corrected = [holm([p[which] for p in tests]) for which in (0, 1)]
+    rows = []
+    for number, (name, left, right) in enumerate(found):
+        p_values = *tests[number], corrected[0][number], corrected[1][number]
+        if not len(left):
+            nan = float("nan")
+            n_users = 0 if name in a.per_user else min(a.n_users[name], b.n_users[name])
+            rows.append(Row(name, a.units[name], n_users, a[name], b[name], b[name] - a[name], nan, nan, *p_values))
+            continue
+        low, high = bootstrap_interval(right - left, resamples, confidence, seed)
+        summary = (len(left), float(left.mean()), float(right.mean()), float((right - left).mean()), low, high)
+        rows.append(Row(name, a.units[name], *summary, *p_values))
+    in_one = [name for name in {**a.metrics, **b.metrics} if name not in a.metrics or name not in b.metrics]
+    left_out = tuple(in_one) if metrics is None else ()
+    return Comparison(a.model, b.model, tuple(rows), confidence, a.backend, left_out)
+
+
+def _paired(
+    a: Report, b: Report, name: str, in_a: NDArray[Any], in_b: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values of a metric of the users who count in both reports; none for a metric without per-user values."""
+    if name not in a.per_user or name not in b.per_user:
+        return np.empty(0), np.empty(0)
+    left, right = a.per_user[name][in_a], b.per_user[name][in_b]
+    both = ~(np.isnan(left) | np.isnan(right))
+    return left[both], right[both]
+
+
+def _why_untested(row: Row) -> str:
+    return "no user counts in both" if row.n_users == 0 else "one value for all lists"
+
+
+def _digits(row: Row) -> int:
+    return 2 if row.unit == PERCENT else 4
+
+
+def _common_users(a: Report, b: Report) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Positions of the shared users in both reports."""
+    if a.users.dtype.is_numeric() != b.users.dtype.is_numeric():
+        raise ParameterError(f"the reports' user ids are {a.users.dtype} and {b.users.dtype}: none can match.")
+    left = pl.DataFrame({"user": a.users}).with_row_index("at")
+    right = pl.DataFrame({"user": b.users}).with_row_index("in_b")
+    both = left.join(right, on="user", how="inner", maintain_order="left")  # the bootstrap depends on the order
+    return both["at"].to_numpy(), both["in_b"].to_numpy()

@@ -1,4 +1,4 @@
-"""How diverse a user's preferences are, by the categories of the items taken: Definition 1 of the paper."""
+"""Diversity of a user's preferences by the categories of the items taken: Definition 1 of the paper."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def preference_diversity(
         data: With `item_attributes`.
         categories: Item attribute that holds the categories, by default the one that looks like categories; how it is
             read: `tastespace.data.attributes`.
-        missing: What an item without any category is. ``"disjoint"`` takes the definition literally: the empty set
+        missing: Treatment of an item without any category. ``"disjoint"`` takes the definition literally: the empty set
             intersects nothing, so the item is disjoint from every other one, even another like it. ``"ignore"``
             leaves such items out of the user's list: an unknown genre is no sign of diversity.
 

@@ -119,15 +119,15 @@ class ModelInfo:
     extra: str | None
     """Optional dependencies that it needs: a name of `tastespace._util.extras.EXTRAS`, such as ``"neural"``."""
     interests: bool
-    """Whether users have several vectors: `Recommender.shelves` then has a row of items for each."""
+    """True if users have several vectors: `Recommender.shelves` then has a row of items for each."""
     fold_in: bool
-    """Whether it recommends to users who were not in training, from their histories: `Recommender.fold_in`."""
+    """True if it recommends to users who were not in training, from their histories: `Recommender.fold_in`."""
     cold_start: bool
-    """Whether it handles users and items without any history, from their features."""
+    """True if it handles users and items without any history, from their features."""
     partial_fit: bool
-    """Whether training can be continued with more data."""
+    """True if training can be continued with more data."""
     weights: bool
-    """Whether it learns from the weights of interactions."""
+    """True if it learns from the weights of interactions."""
 
 
 def registry() -> dict[str, type[Recommender]]:
@@ -185,7 +185,7 @@ def name_of(cls: type[Recommender]) -> str:
 
 
 def is_registered(cls: type[Recommender]) -> bool:
-    """Whether a class is one of the registry; imports no other.
+    """Return whether a class is one of the registry; imports no other.
 
     >>> from tastespace.models import EASE
     >>> is_registered(EASE)

@@ -1,4 +1,4 @@
-"""How much memory a model takes while it is fitted, estimated from its parameters before anything is allocated."""
+"""Memory that a model takes while it is fitted, estimated from its parameters before anything is allocated."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="Recommender")
 TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
-"""What `Recommender.fit` takes: `Interactions`, a frame of any library that narwhals supports, or a SciPy matrix."""
+"""Data for `Recommender.fit`: `Interactions`, a frame of any library that narwhals supports, or a SciPy matrix."""
 
 
 class SparseMatrix(Protocol):
@@ -84,20 +84,20 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     """
 
     uses_weights: ClassVar[bool] = False
-    """Whether the model learns from the weights of interactions; `fit` refuses weighted data otherwise."""
+    """True if the model learns from the weights of interactions; `fit` refuses weighted data otherwise."""
     extra: ClassVar[str | None] = None
     """The optional dependencies that the model needs: a name of `tastespace._util.extras.EXTRAS`."""
     deterministic_threads: ClassVar[bool] = True
-    """Whether training gives the same bits for every value of ``threads``, where the model has that parameter."""
+    """True if training gives the same bits for every value of ``threads``, for models with that parameter."""
     _fixed_parameters: ClassVar[dict[str, str]] = {}
     """Parameters of the base class that this one fixes, with what to do instead."""
     train_: Interactions
-    """What the model was fitted on."""
+    """Interactions that the model was fitted on."""
     valid_: Interactions | None
     """Validation data that `fit` was given, if any."""
     _popularity_source: Interactions | None = None
     _fits_in_one_call: ClassVar[bool] = False
-    """Whether `_fit` is a few long calls (of LAPACK, SciPy, one kernel) that Ctrl-C cannot stop."""
+    """True if `_fit` is a few long calls (of LAPACK, SciPy, one kernel) that Ctrl-C cannot stop."""
 
     def fit(self: Self, train: TrainingData, valid: TrainingData | None = None, progress: bool | None = None) -> Self:
         """Learn from ``train``; ``valid`` is used for early stopping, in models that have it.
@@ -192,7 +192,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
             resolve_threads(vars(self)["threads"])
 
     def _stored(self, learned: Mapping[str, Any]) -> Declared | None:
-        """What a model file must hold of what was learned, by name (`tastespace.models.stored_values`).
+        """Declare the learned values that a model file must hold, by name (`tastespace.models.stored_values`).
 
         ``learned`` is what was found in a file; parameters and `train_` are set. None: no declaration, so that whatever
         the file holds is taken.
@@ -215,7 +215,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         return space.scores(users)
 
     def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Whether the model has learned something of the users at these indices, shape ``(len(users),)``.
+        """Mask of the users at these indices of whom the model has learned something, shape ``(len(users),)``.
 
         Users without a training history (cold-start users) have random vectors or scores of 0, which say nothing of
         them. Models whose lists do not depend on a history, or come from features where there is none, serve them too.
@@ -269,7 +269,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         return None
 
     def evidence(self, user: int, item: int) -> NDArray[np.float32] | None:
-        """How much each past item of the user adds to the score of the item, both given by their index.
+        """Contribution of each past item of the user to the score of the item, both given by their index.
 
         Shape ``(n_past,)``, in the order of ``train_.indices[train_.offsets[user]:train_.offsets[user + 1]]``. Where
         scores are sums over past items the contributions sum to the score; None for models whose scores are not.
@@ -364,7 +364,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         return type(self)(**{name: _copied(value) for name, value in parameters.items()})
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks before a search, see `tastespace.adapters.sklearn`."""
+        """Tags that scikit-learn reads before a search, see `tastespace.adapters.sklearn`."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
@@ -378,7 +378,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether `fit` has been called."""
+        """True if `fit` has been called."""
         return hasattr(self, "train_")
 
     def require_fitted(self) -> None:
@@ -422,7 +422,7 @@ def _as_interactions(train: Any, valid: Any) -> tuple[Interactions, Interactions
 
 
 def is_sparse(data: Any) -> bool:
-    """Whether this is a matrix of SciPy."""
+    """Return True if this is a matrix of SciPy."""
     return bool(sp.issparse(data))
 
 

@@ -74,7 +74,7 @@ class BPR(PartitionTrained):
     """Dimension k of the vectors."""
     learning_rate: float = 0.05
     schedule: Schedule = "constant"
-    """How the learning rate falls over the epochs."""
+    """Course of the learning rate over the epochs."""
     regularization: float = 0.01
     """lambda_Theta for the vectors of users and items."""
     bias_regularization: float = 0.01

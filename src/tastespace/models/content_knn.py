@@ -89,7 +89,7 @@ class ContentKNN(Recommender):
     item_weights_: sp.csr_array
     """Items of each warm user, and of the neighbors of each cold-start user; shape ``(n_users, n_items)``."""
     is_cold_: NDArray[np.bool_]
-    """Which users are cold-start users, shape ``(n_users,)``."""
+    """True for cold-start users, shape ``(n_users,)``."""
 
     def __init__(
         self,

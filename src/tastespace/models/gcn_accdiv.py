@@ -171,7 +171,7 @@ def neighbor_graph(nodes: sp.csr_array, k: int, furthest: bool) -> sp.csr_array:
 
 
 def _largest(values: NDArray[np.float64], k: int) -> NDArray[np.bool_]:
-    """Which values are among the k largest of their row and positive; of equal ones the first."""
+    """Mask of the values that are positive and among the k largest of their row; of equal ones the first."""
     least = -np.partition(-values, k - 1, axis=1)[:, k - 1 : k]
     above, level = values > least, values == least
     level &= level.cumsum(axis=1) <= k - above.sum(axis=1, keepdims=True)

@@ -6,47 +6,39 @@ method imports its function when it is called: this is the one module of the pac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
+from tastespace.models.list_options import Filter, Ids, ListOptions, takes_list_options
 from tastespace.models.profiles import Profiles
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+    from typing_extensions import Unpack
 
     from tastespace.data.interactions import Interactions
     from tastespace.evaluation.report import Report
     from tastespace.models.base import Recommender, SparseMatrix
+    from tastespace.models.list_options import IndexKeywords, ListKeywords
     from tastespace.models.vector_space import VectorSpace
+    from tastespace.ranking.ann import StoredIndex
     from tastespace.recommend.explanations import Explanation
     from tastespace.recommend.rules.rules import Rules
     from tastespace.recommend.shelves import Shelf, Shelves
     from tastespace.recommend.stores import VectorStore
     from tastespace.recommend.wording import WordingLike
-    from tastespace.store.index import StoredIndex
 
-Ids: TypeAlias = Hashable | Iterable[Hashable]
-"""One id, or several in a list, array or series."""
-Filter: TypeAlias = str | pl.Expr | pl.Series | NDArray[np.bool_] | Callable[[Any], Any]
-"""Which items may be recommended, see `InferenceMixin.recommend`."""
-Mute: TypeAlias = int | Iterable[int] | Mapping[Any, int | Iterable[int]]
-"""Numbers of interests to leave out, of the one user requested or by user id; see `InferenceMixin.recommend`."""
-Boost: TypeAlias = Mapping[int, float] | Mapping[Any, Mapping[int, float]]
-"""Factors of interests, of the one user requested or by user id; see `InferenceMixin.recommend`."""
 Histories: TypeAlias = "Interactions | IntoFrame | Mapping[Any, Iterable[Hashable]] | Sequence[Iterable[Hashable]]"
 """Items of users who were not in training, see `InferenceMixin.fold_in`."""
 Features: TypeAlias = "IntoFrame | Mapping[str, Sequence[Any]] | NDArray[Any] | SparseMatrix"
 """Features of users or items: a frame, a dict of columns, or a matrix with a row for each."""
 Frame: TypeAlias = Any
 """A frame in the library that the training data came from, which type checkers cannot know."""
-Titles: TypeAlias = bool | str
-"""Whether lists have the titles of items, or the item attribute that holds them; see `InferenceMixin.recommend`."""
 Self = TypeVar("Self", bound="InferenceMixin")
 
 
@@ -54,7 +46,7 @@ class InferenceMixin:
     """Recommendations, shelves, explanations, neighbors, fold-in and files of a fitted model."""
 
     has_interests: bool = False
-    """Whether users have several vectors, so that a recommendation matches one of several interests."""
+    """True where users have several vectors, so that a recommendation matches one of several interests."""
     _profiles: Profiles | None = None
     _stored_index: StoredIndex | None = None
     """The index file of the directory that the model was loaded from."""
@@ -62,10 +54,10 @@ class InferenceMixin:
     """`MappedFile` of each file that the arrays of a loaded model stay in."""
 
     _kept_lists: Any = None
-    """What answered the last plain request, `recommend.topk.TopKLists`; not part of copies and files."""
+    """Lists of the last plain request, `recommend.lists.TopKLists`; not part of copies and files."""
 
     _kept_space: VectorSpace | None = None
-    """What `vectors` gave last; not part of copies and files."""
+    """Last result of `vectors`; not part of copies and files."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_kept_lists", "_kept_space")}
@@ -85,42 +77,24 @@ class InferenceMixin:
 
     @property
     def supports_fold_in(self) -> bool:
-        """Whether `fold_in` and `recommend_for` accept the histories of users who were not in training."""
+        """True where `fold_in` and `recommend_for` accept the histories of users who were not in training."""
         return type(self)._fold_in is not InferenceMixin._fold_in
 
     @property
     def supports_cold_start(self) -> bool:
-        """Whether `fold_in` and `recommend_for` accept ``features`` of users who have no history."""
+        """True where `fold_in` and `recommend_for` accept ``features`` of users who have no history."""
         return type(self)._fold_in_with is not InferenceMixin._fold_in_with
 
     @property
     def supports_partial_fit(self) -> bool:
-        """Whether the model has ``partial_fit``, which goes on learning from more data."""
+        """True where the model has ``partial_fit``, which continues training with more data."""
         return hasattr(self, "partial_fit")
 
     # ---- lists ---------------------------------------------------------------------------------------------
 
-    def recommend(
-        self,
-        users: Ids | None = None,
-        k: int = 10,
-        *,
-        exclude_seen: bool = True,
-        items: Ids | None = None,
-        filter: Filter | None = None,
-        on_unknown: str = "error",
-        mix: str | None = None,
-        diversity: float | None = None,
-        column: str | None = None,
-        mute: Mute | None = None,
-        boost: Boost | None = None,
-        rules: Rules | None = None,
-        profile: bool = True,
-        titles: Titles = False,
-        threads: int = 0,
-        index: str = "exact",
-    ) -> Frame:
-        """The best k items for each user, as a frame in the library that the data came from.
+    @takes_list_options
+    def recommend(self, users: Ids | None = None, k: int = 10, **options: Unpack[ListKeywords]) -> Frame:
+        """Return the best k items for each user, as a frame in the library that the data came from.
 
         Columns: ``user``, ``item``, ``rank`` (from 1), ``score`` (larger is better); for metric models ``distance``,
         squared, which is minus the score; for models with several vectors per user ``interest``, the number of the
@@ -145,17 +119,17 @@ class InferenceMixin:
         Args:
             users: User ids, one id, or None for all users.
             k: Items per user.
-            exclude_seen: Leave out what the user had in training.
+            exclude_seen: Leave out the items that the user had in training.
             items: Recommend only among these item ids.
-            filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"`` (SQL),
+            filter: Recommend only items whose attributes satisfy this: a condition such as ``"year >= 1990"``,
                 a polars expression, or a function from the frame of attributes to one true or false per item. Or
                 these values themselves, in the order of ``train_.items``: an array of bool that is computed once takes
                 no time for each request.
-            on_unknown: What to do with unknown users, and with users without a training history whom the model cannot
-                serve (`Recommender.can_serve`): ``"error"``, ``"skip"``, or ``"popular"``: the most popular items, with
-                null scores. Where all users are requested, ``"error"`` leaves the latter out, with a note.
-            mix: How interests share the list, see above. By default the plain list, or where ``diversity`` is given
-                ``"proportional"`` for models with interests and ``"calibrated"`` for others.
+            on_unknown: Treatment of unknown users, and of users without a training history whom the model cannot serve
+                (`Recommender.can_serve`): ``"error"``, ``"skip"``, or ``"popular"``: the most popular items, with null
+                scores. Where all users are requested, ``"error"`` leaves the latter out, with a note.
+            mix: Sharing of the list between interests, see above. By default the plain list, or where ``diversity`` is
+                given ``"proportional"`` for models with interests and ``"calibrated"`` for others.
             diversity: Strength of the mix, from 0 (exactly the plain list) to 1 (the mix in its pure form, the default
                 where ``mix`` is given). In between, ``"proportional"`` weighs an interest's claim to the next place
                 against the relevance of its item: 1 for the user's best item, 0 from the 100th best on.
@@ -166,12 +140,12 @@ class InferenceMixin:
             boost: Factors for the weights of interests, ``{0: 2.0}`` or ``{"ann": {0: 2.0}}``. Implies
                 ``mix="proportional"``; with ``diversity=0`` it changes nothing.
             rules: `tastespace.Rules`: limits per brand, pinned items, stock, new items and others.
-            profile: Apply what `mute` and `boost` have stored for the users. Stored boosts are used by the mixes that
+            profile: Apply the profiles that `mute` and `boost` have stored. Stored boosts are used by the mixes that
                 use weights of interests, and give users who have some a proportional list where no mix is asked for.
             titles: Add a column ``title``, from the item attribute title or name, or from the one named here.
             threads: 0 means all cores.
             index: ``"exact"`` compares a user with all items. ``"ann"`` looks near each of the user's vectors only, for
-                catalogs of hundreds of thousands of items: see `build_index`. What it finds has its exact score.
+                catalogs of hundreds of thousands of items: see `build_index`. Its items have exact scores.
 
         >>> from tastespace import CML, DPCML, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -182,82 +156,40 @@ class InferenceMixin:
         0
         """
         from tastespace.recommend.lists import recommend
-        from tastespace.recommend.request import Request
 
-        request = Request(
-            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles, index
-        )
-        return recommend(_recommender(self), users, request, on_unknown)
+        return recommend(_recommender(self), users, ListOptions.from_keywords("recommend", k, options))
 
+    @takes_list_options
     def recommend_indices(
-        self,
-        rows: ArrayLike | None = None,
-        k: int = 10,
-        *,
-        exclude_seen: bool = True,
-        mix: str | None = None,
-        diversity: float | None = None,
-        column: str | None = None,
-        mute: Mute | None = None,
-        boost: Boost | None = None,
-        rules: Rules | None = None,
-        profile: bool = True,
-        threads: int = 0,
-        index: str = "exact",
+        self, rows: ArrayLike | None = None, k: int = 10, **options: Unpack[IndexKeywords]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """As `recommend`, in indices and arrays, without the cost of ids and frames.
+        """Return lists as indices and arrays, without the cost of ids and frames.
 
         Gives item indices and scores, both of shape ``(n, k)``; -1 and NaN where there are fewer candidates, and for
-        users without a training history. An index
-        is the place of an id in ``train_.users`` or ``train_.items``. Keys of ``mute`` and ``boost`` by user are
-        indices of users, too.
+        users without a training history. An index is the place of an id in ``train_.users`` or ``train_.items``.
+        Options as in `recommend`; keys of ``mute`` and ``boost`` by user are indices of users, too.
         """
         from tastespace.recommend.lists import recommend_indices
-        from tastespace.recommend.request import Request
 
-        request = Request(
-            k, exclude_seen, None, None, threads, mix, diversity, column, mute, boost, rules, profile, index=index
-        )
-        return recommend_indices(_recommender(self), rows, request)
+        return recommend_indices(_recommender(self), rows, ListOptions.from_keywords("recommend_indices", k, options))
 
+    @takes_list_options
     def recommend_to(
-        self,
-        path: str | Path,
-        users: Ids | None = None,
-        k: int = 10,
-        *,
-        exclude_seen: bool = True,
-        items: Ids | None = None,
-        filter: Filter | None = None,
-        mix: str | None = None,
-        diversity: float | None = None,
-        column: str | None = None,
-        mute: Mute | None = None,
-        boost: Boost | None = None,
-        rules: Rules | None = None,
-        profile: bool = True,
-        titles: Titles = False,
-        threads: int = 0,
-        index: str = "exact",
+        self, path: str | Path, users: Ids | None = None, k: int = 10, **options: Unpack[ListKeywords]
     ) -> int:
         """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; gives the number of rows.
 
-        Memory does not grow with the number of users. Arguments as in `recommend`. The file appears when it is
-        complete.
+        Memory does not grow with the number of users. Options as in `recommend`. The file appears when it is complete.
         """
         from tastespace.recommend.lists import recommend_to
-        from tastespace.recommend.request import Request
 
-        request = Request(
-            k, exclude_seen, items, filter, threads, mix, diversity, column, mute, boost, rules, profile, titles, index
-        )
-        return recommend_to(_recommender(self), path, users, request)
+        return recommend_to(_recommender(self), path, users, ListOptions.from_keywords("recommend_to", k, options))
 
     # ---- profiles ------------------------------------------------------------------------------------------
 
     @property
     def profiles(self) -> Profiles:
-        """What users have muted and boosted for good, by user id: see `mute`."""
+        """Stored interests that users have muted and boosted, by user id: see `mute`."""
         if self._profiles is None:
             self._profiles = Profiles()
         return self._profiles
@@ -265,10 +197,10 @@ class InferenceMixin:
     def mute(self: Self, user: Hashable, interests: int | Iterable[int] | Shelf) -> Self:
         """Leave items nearest to these interests out of all lists and shelves of a user from now on.
 
-        Numbers are those of the column ``interest`` of lists; a `Shelf` stands for all of its interests. What was muted
-        before stays muted, and one interest must be left. Profiles are saved with the model. `fit` drops them, because
-        it numbers interests anew; ``partial_fit`` keeps the vectors that exist, so it keeps profiles too. Users that
-        are folded in have none.
+        Numbers are those of the column ``interest`` of lists; a `Shelf` stands for all of its interests. Interests
+        muted before stay muted, and one interest must be left. Profiles are saved with the model. `fit` drops them,
+        because it numbers interests anew; ``partial_fit`` keeps the vectors that exist, so it keeps profiles too.
+        Users that are folded in have none.
 
         >>> from tastespace import DPCML, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -284,7 +216,7 @@ class InferenceMixin:
         return self
 
     def unmute(self: Self, user: Hashable, interests: int | Iterable[int] | Shelf) -> Self:
-        """Take back what `mute` has stored of these interests of a user."""
+        """Show these interests of a user again."""
         from tastespace.recommend.interests import unmute
 
         unmute(_recommender(self), user, interests)
@@ -301,7 +233,7 @@ class InferenceMixin:
         return self
 
     def clear_profile(self: Self, user: Hashable) -> Self:
-        """Forget what a user has muted and boosted."""
+        """Delete the stored profile of a user."""
         from tastespace.recommend.interests import clear
 
         clear(_recommender(self), user)
@@ -312,7 +244,7 @@ class InferenceMixin:
     def set_item_attributes(self: Self, attributes: IntoFrame, id: str = "item") -> Self:
         """Replace the attributes of the items (titles, categories, stock, ...) without a new fit.
 
-        What is learned stays as it is; titles, labels, filters, rules and calibrated lists follow the new attributes at
+        The learned parameters stay; titles, labels, filters, rules and calibrated lists follow the new attributes at
         once, and so does ``balance`` by categories. Items without a row have nulls, rows of other items are not used.
 
         Args:
@@ -368,7 +300,7 @@ class InferenceMixin:
                 same; else its name is "because you took X and Y".
             wording: Templates of such names: a `tastespace.Wording`, a dict, or the name of a TOML file.
             rules: `tastespace.Rules`, which hold on each shelf; a pinned item is on the shelf of its interest.
-            profile: Apply what `mute` and `boost` have stored for the user.
+            profile: Apply the profile that `mute` and `boost` have stored.
         """
         from tastespace.recommend.shelves import shelves
 
@@ -422,7 +354,7 @@ class InferenceMixin:
         words: bool = False,
         wording: WordingLike = None,
     ) -> Explanation | str:
-        """Why an item has its rank among what the user does not have.
+        """Explain the rank of an item among those that the user does not have.
 
         From models with vectors: the interest that the item matches, its distance, its rank if the user did not have
         that interest, and the k past items nearest to it. From models whose scores are sums over past items (EASE,
@@ -444,7 +376,9 @@ class InferenceMixin:
         from tastespace.recommend.explanations import explain, explanation_words
 
         if wording is not None and not words:
-            raise ParameterError("wording= chooses the sentences of words=True: give both.")
+            raise ParameterError(
+                Argument("wording"), " chooses the sentences of ", Argument("words", True), ": give both."
+            )
         found = explain(_recommender(self), user, item, k, column=column)
         return explanation_words(_recommender(self), found, wording) if words else found
 
@@ -454,7 +388,7 @@ class InferenceMixin:
         """A widget for notebooks: shelves, the map of the catalog, sliders and explanations (the `notebook` extra).
 
         Args:
-            user: Who is shown first; others can be searched for.
+            user: User who is shown first; others can be searched for.
             compare: Another model of the same items, whose list can be shown beside.
 
         >>> from tastespace import DPCML, synthetic
@@ -481,7 +415,7 @@ class InferenceMixin:
         Args:
             path: An .html file.
             users: User ids; None: ``n_users`` whose past is spread over several interests.
-            n_users: How many, where no users are named.
+            n_users: Number of users, where none are named.
             compare: Another model of the same users, whose list is shown beside.
 
         >>> import tempfile
@@ -540,29 +474,18 @@ class InferenceMixin:
 
         return cast(Self, fold_in(_recommender(self), histories, on_unknown, features))
 
+    @takes_list_options
     def recommend_for(
         self,
         histories: Histories | None = None,
         k: int = 10,
         *,
         features: Features | None = None,
-        exclude_seen: bool = True,
-        items: Ids | None = None,
-        filter: Filter | None = None,
-        on_unknown: str = "error",
-        mix: str | None = None,
-        diversity: float | None = None,
-        column: str | None = None,
-        mute: Mute | None = None,
-        boost: Boost | None = None,
-        rules: Rules | None = None,
-        titles: Titles = False,
-        threads: int = 0,
-        index: str = "exact",
+        **options: Unpack[ListKeywords],
     ) -> Frame:
-        """Recommendations for users who were not in training, from their histories or their features.
+        """Return lists of users who were not in training, from their histories or their features.
 
-        See `fold_in` for ``histories`` and ``features``, `recommend` for the rest.
+        See `fold_in` for ``histories`` and ``features``, `recommend` for the rest; these users have no stored profile.
         With ``on_unknown="popular"`` unknown items are left out and a user without any known item gets the most
         popular items; with ``"skip"`` such a user gets no rows.
 
@@ -572,24 +495,9 @@ class InferenceMixin:
         [0, 0, 1, 1]
         """
         from tastespace.recommend.fold_in import recommend_for
-        from tastespace.recommend.request import Request
 
-        request = Request(
-            k,
-            exclude_seen,
-            items,
-            filter,
-            threads,
-            mix,
-            diversity,
-            column,
-            mute,
-            boost,
-            rules,
-            titles=titles,
-            index=index,
-        )
-        return recommend_for(_recommender(self), histories, request, on_unknown, features)
+        asked = ListOptions.from_keywords("recommend_for", k, options)
+        return recommend_for(_recommender(self), histories, asked, features)
 
     def _fold_in(self: Self, histories: Interactions) -> Self | None:
         """A fitted model of the same items for the users of ``histories``; None for models without fold-in."""
@@ -604,7 +512,7 @@ class InferenceMixin:
 
     @property
     def keeps_interests(self) -> bool:
-        """Whether users of the model keep their interests, and the numbers of these, when they have more past items."""
+        """True where users of the model keep their interests and their numbers when they have more past items."""
         return False
 
     def _fold_in_with(self: Self, histories: Interactions, features: Any) -> Self | None:
@@ -655,7 +563,7 @@ class InferenceMixin:
         the data, and the metrics that were given with their protocol. A dict states more: ``name``, ``license``,
         ``data``, ``data_license``, ``intended_use``, ``protocol``. By default a card that is there is written anew.
         """
-        from tastespace.recommend.ann import index_to_store
+        from tastespace.ranking.ann import index_to_store
         from tastespace.store import save
 
         save(_recommender(self), path, metrics, index_to_store(_recommender(self), index), card)
@@ -674,7 +582,7 @@ class InferenceMixin:
         >>> model.recommend(7, index="ann").equals(model.recommend(7))
         True
         """
-        from tastespace.recommend.ann import build_index
+        from tastespace.ranking.ann import build_index
 
         build_index(_recommender(self), kind, threads)
         return self
@@ -694,12 +602,12 @@ class InferenceMixin:
         Addresses are ``qdrant://host:6333`` (or a folder, ``qdrant://./folder``), ``lance://folder``,
         ``pgvector://user@host/database``, ``duckdb://file``, ``sqlite://file`` (with sqlite-vec), ``faiss://folder``
         and ``usearch://folder``. ``?name=shop`` names the tables or collections ``shop_items`` and ``shop_users``.
-        `tastespace.recommend.stores.open_store` opens a store later, without the model.
+        `tastespace.recommend.stores.open_vector_store` opens a store later, without the model.
 
         Args:
-            address: Where to write.
-            replace: Whether vectors of another dimension or metric under the same name may be replaced; vectors of the
-                same kind always are, tables that this library did not write never.
+            address: Address of the database.
+            replace: True replaces vectors of another dimension or metric under the same name; vectors of the same kind
+                are always replaced, tables that this library did not write never.
 
         >>> import tempfile
         >>> from tastespace import DPCML, synthetic
@@ -716,12 +624,12 @@ class InferenceMixin:
 
 
 def load_if_path(model: Any) -> Any:
-    """The saved model at ``model`` if that is a path, else ``model`` itself."""
+    """Return the saved model at ``model`` if that is a path, else ``model`` itself."""
     from tastespace.store import load
 
     return load(model) if isinstance(model, (str, Path)) else model
 
 
 def _recommender(model: InferenceMixin) -> Recommender:
-    """The model as what it is: only `Recommender`, which this module cannot import, has this mixin."""
+    """Return the model with the type `Recommender`, the only class with this mixin; this module cannot import it."""
     return cast("Recommender", model)

@@ -24,7 +24,7 @@ Similarity = Callable[[NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]
 
 
 class ItemNeighbors(Recommender):
-    """What models share that keep the most similar items of every item: a score is a sum over the user's items."""
+    """Base of the models that keep the most similar items of every item: a score is a sum over the user's items."""
 
     uses_weights = True
     _fits_in_one_call = True

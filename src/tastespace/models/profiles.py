@@ -15,7 +15,7 @@ from tastespace.data.ids import IdMap
 
 @dataclass(frozen=True)
 class Profile:
-    """What one user has said about the own interests; numbers as in the column ``interest`` of lists."""
+    """Interests that one user has muted or boosted; numbers as in the column ``interest`` of lists."""
 
     muted: frozenset[int] = frozenset()
     """Interests whose items are left out."""
@@ -24,7 +24,7 @@ class Profile:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is muted or boosted."""
+        """True if nothing is muted or boosted."""
         return not self.muted and not self.boosts
 
 

@@ -1,4 +1,4 @@
-"""What a model has learned, declared: the kinds of values, arrays and matrices that its file holds, and their check.
+"""Declarations of what a model has learned: the values, arrays and matrices that its file holds, and their check.
 
 A model gives a dict from the names of what it has learned to kinds (`Recommender._stored`). `require_stored` compares
 what a file holds with it, before any of it becomes part of a model: kernels and SciPy trust shapes, offsets and
@@ -28,7 +28,7 @@ _PART = 1 << 17  # numbers looked at together: they stay in the cache
 
 
 class Wrong(Exception):  # noqa: N818 (part of a message)
-    """What is wrong with a value, in words."""
+    """Description of what is wrong with a value."""
 
 
 class Sizes(dict[str, int]):
@@ -44,7 +44,7 @@ class Sizes(dict[str, int]):
         return size if isinstance(size, int) else self.get(size)
 
     def require(self, size: Size, found: int) -> bool:
-        """Whether a size is the one found; a name that is not known yet becomes known."""
+        """Return whether a size is the one found; a name that is not known yet becomes known."""
         return (size if isinstance(size, int) else self.setdefault(size, found)) == found
 
 
@@ -53,7 +53,7 @@ class Kind(Protocol):
 
     @property
     def optional(self) -> bool:
-        """Whether a model may be stored without it."""
+        """True if a model may be stored without it."""
 
     def check(self, value: Any, sizes: Sizes, deep: bool) -> None:
         """Raise `Wrong` unless the value is of this kind; ``deep`` looks at every number that is no index, too."""
@@ -165,7 +165,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Offsets:
-    """Where the rows of an array begin: from 0 to its length, never falling; one more than there are rows."""
+    """Offsets of the rows of an array: from 0 to its length, never falling; one more than there are rows."""
 
     rows: Size
     values: Size

@@ -37,7 +37,7 @@ from tastespace.training.loop import (
 from tastespace.training.visits import UserBlockSettings
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Did a training end in a model that is of no use? Such a model looks like any other until its lists are read.
+# Diagnoses of a training that ended in a model of no use, which looks like any other until its lists are read.
 
 COLLAPSED = 1e-3
 """Vectors whose variance is a smaller share of their mean square than this are nearly equal."""
@@ -45,7 +45,7 @@ _FEWEST = 10  # vectors that can be said to be equal
 
 
 def below_popular(model: TrainedRecommender, value: float | None) -> list[dict[str, Any]]:
-    """Whether the most popular items do better on the model's validation data, where it reached ``value``."""
+    """A diagnosis if the most popular items do better on the model's validation data, where it reached ``value``."""
     if value is None or model.valid_ is None or type(model.valid_) is not type(model.train_):
         return []
     metric = model._monitored_metric(model.train_)
@@ -69,7 +69,7 @@ def below_popular(model: TrainedRecommender, value: float | None) -> list[dict[s
 
 
 def collapsed_vectors(model: Recommender) -> list[dict[str, Any]]:
-    """Whether all vectors of the users, or of the items, with training data are nearly equal."""
+    """Diagnoses of sides, users or items with training data, whose vectors are all nearly equal."""
     space = model.vectors()
     if space is None:
         return []
@@ -106,7 +106,7 @@ def relative_variance(vectors: NDArray[np.floating[Any]]) -> float | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What models that train by epochs add to a recommender: the epoch loop, callbacks, validation, checkpoints.
+# Models that train by epochs: the epoch loop, callbacks, validation, checkpoints.
 
 log = logging.getLogger(__name__)
 
@@ -267,7 +267,7 @@ class TrainedRecommender(LoopSettings, Recommender):
     def _checkpoint_identity(
         self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
     ) -> dict[str, Any]:
-        """What must be the same for a checkpoint to be continued."""
+        """Facts that must be the same for a checkpoint to be continued."""
         identity = {name: value for name, value in self.get_params().items() if name not in _NOT_IN_CHECKPOINT_IDENTITY}
         identity["model"] = type(self).__name__
         # `partial_fit` starts from what the model has learned: not the run that `fit` made of the same data.
@@ -326,7 +326,7 @@ def with_final(path: str | Path) -> Path:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What DPCML, CML and BPR have in common: training on blocks and on partitions of the users.
+# Base of DPCML, CML and BPR: training on blocks and on partitions of the users.
 
 PartitionSelf = TypeVar("PartitionSelf", bound="PartitionTrained")
 

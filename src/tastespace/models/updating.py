@@ -161,14 +161,14 @@ def fitted_again(model: Model, data: Interactions, progress: bool | None = None)
 
 @dataclass(frozen=True)
 class Update:
-    """What a training run is told that goes on from what a model has learned."""
+    """Options of a training run that goes on from what a model has learned."""
 
     visits: UpdateVisits
     epochs: int
 
 
 def begin_update(model: Recommender, new: Any) -> Added | None:
-    """What ``new`` adds to the model's training data; None, with a warning, where all of it is known.
+    """Interactions that ``new`` adds to the model's training data; None, with a warning, where all of it is known.
 
     Raises before anything is computed where the model is not fitted, or ``new`` is no data, is empty, has weights that
     the model does not use, or ids of another type.
@@ -215,7 +215,7 @@ def _require_same_clock(old: Interactions, new: Interactions) -> None:
 
 
 def _other_weights(old: Interactions, whole: Interactions) -> bool:
-    """Whether known pairs have got other weights."""
+    """Return whether known pairs have got other weights."""
     if old.weights is None or whole.weights is None:
         return False
     return not np.array_equal(old.weights, whole.weights)

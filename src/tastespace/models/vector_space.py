@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,32 +17,6 @@ from tastespace.errors import DataError
 
 _NO_BIAS = np.empty(0, dtype=np.float32)
 _FEW_PAIRS = 2000  # whose scores one thread computes before another has started
-
-
-class ExactItems(NamedTuple):
-    """Items as the kernels take them that compute scores from the differences themselves."""
-
-    vectors: NDArray[np.float32]
-    """Shape ``(n_items, dim)``."""
-    by_distance: bool
-    bias: NDArray[np.float32]
-    """One for each item, or none."""
-
-
-class ScoringVectors(NamedTuple):
-    """Vectors as the ranking kernels take them: a score is the largest, over the user's vectors x, of
-    ``scale * <x, v> + user_terms[x] + item_terms[v]``.
-    """
-
-    users: NDArray[np.float32]
-    """Shape ``(n_vectors, dim)``."""
-    user_terms: NDArray[np.float32]
-    """Shape ``(n_vectors,)``."""
-    offsets: NDArray[np.int64]
-    """User ``u`` owns the rows ``offsets[u]:offsets[u + 1]`` of `users`."""
-    items: _native.PackedItems
-    """All items, or those of a choice, with their terms."""
-    scale: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +63,7 @@ class VectorSpace:
             raise DataError("item_bias holds NaN or infinite values; expected a finite number per item.")
 
     def is_same(self, other: VectorSpace) -> bool:
-        """Whether both are made of the same arrays."""
+        """Return whether both are made of the same arrays."""
         return (
             self.user_vectors is other.user_vectors
             and self.user_offsets is other.user_offsets
@@ -110,7 +84,7 @@ class VectorSpace:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether nothing can have changed since `freeze`: an array that is a view of a writable one can."""
+        """True if nothing can have changed since `freeze`: an array that is a view of a writable one can."""
         bias = self.item_bias
         return (
             is_frozen(self.user_vectors)
@@ -121,7 +95,7 @@ class VectorSpace:
 
     @property
     def has_valid_offsets(self) -> bool:
-        """Whether the offsets share all vectors out among the users."""
+        """True if the offsets share all vectors out among the users."""
         offsets = self.user_offsets
         ascending = computed_once(offsets, "ascending", lambda: bool((np.diff(offsets) >= 0).all()))
         return ascending and int(offsets[-1]) == len(self.user_vectors)
@@ -153,32 +127,37 @@ class VectorSpace:
                 f"item_bias has the shape {self.item_bias.shape}, expected ({len(items)},): one number per item."
             )
 
-    def for_scoring(self) -> ScoringVectors:
+    def for_scoring(self) -> _native.ScoringVectors:
         """The vectors as the ranking kernels take them."""
-        return ScoringVectors(
-            np.ascontiguousarray(self.user_vectors, dtype=np.float32),
-            self.user_terms,
-            self.user_offsets,
-            self._packed,
-            2.0 if self.metric == "l2" else 1.0,
-        )
+        return _native.ScoringVectors(self.native_users, self.user_terms, self._packed, self.scale)
 
     @property
-    def exact_items(self) -> ExactItems:
+    def scale(self) -> float:
+        """Factor of inner products in scores: a score is ``scale * <x, v>`` plus the terms of both vectors."""
+        return 2.0 if self.metric == "l2" else 1.0
+
+    @property
+    def native_users(self) -> _native.UserVectors:
+        """The users' vectors as the kernels take them."""
+        return _native.UserVectors(np.ascontiguousarray(self.user_vectors, dtype=np.float32), self.user_offsets)
+
+    @property
+    def exact_items(self) -> _native.ExactItems:
         """The items for scores from the differences themselves."""
         bias = _NO_BIAS if self.item_bias is None else np.ascontiguousarray(self.item_bias, dtype=np.float32)
-        return ExactItems(np.ascontiguousarray(self.item_vectors, dtype=np.float32), self.metric == "l2", bias)
+        items = np.ascontiguousarray(self.item_vectors, dtype=np.float32)
+        return _native.ExactItems(items, self.metric == "l2", bias)
 
     @property
     def user_terms(self) -> NDArray[np.float32]:
-        """What each user vector adds to its scores: minus its square, or nothing. Shape ``(n_vectors,)``."""
+        """Term of each user vector in its scores: minus its square, or 0. Shape ``(n_vectors,)``."""
         if self.metric == "l2":
             return computed_once(self.user_vectors, "minus squares", lambda: _minus_squares(self.user_vectors))
         return computed_once(self.user_vectors, "zeros", lambda: np.zeros(len(self.user_vectors), dtype=np.float32))
 
     @property
     def item_terms(self) -> NDArray[np.float32]:
-        """What each item adds to its scores: minus its square, or its bias. Shape ``(n_items,)``."""
+        """Term of each item in its scores: minus its square, or its bias. Shape ``(n_items,)``."""
         if self.metric == "l2":
             return computed_once(self.item_vectors, "minus squares", lambda: _minus_squares(self.item_vectors))
         bias = np.zeros(len(self.item_vectors)) if self.item_bias is None else self.item_bias
@@ -205,12 +184,12 @@ class VectorSpace:
     def scores(self, users: NDArray[np.integer[Any]], threads: int = 0) -> NDArray[np.float32]:
         """Scores of all items, shape ``(len(users), n_items)``: for blocks of users."""
         rows = np.ascontiguousarray(users, dtype=np.int32)
-        return _native.score_users(*self.for_scoring(), rows, resolve_threads(threads))
+        return _native.score_users(self.for_scoring(), rows, resolve_threads(threads))
 
     def nearest_interests(self, users: NDArray[np.integer[Any]], threads: int = 0) -> NDArray[np.int32]:
-        """Which of the user's vectors scores each item best: shape ``(len(users), n_items)``."""
+        """The number of the user's vector that scores each item best: shape ``(len(users), n_items)``."""
         rows = np.ascontiguousarray(users, dtype=np.int32)
-        return _native.nearest_interests(*self.for_scoring(), rows, resolve_threads(threads))
+        return _native.nearest_interests(self.for_scoring(), rows, resolve_threads(threads))
 
     def pair_scores(
         self, users: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]], threads: int = 1
@@ -222,9 +201,8 @@ class VectorSpace:
         if len(items) < _FEW_PAIRS:
             threads = 1
         return _native.pair_scores(
-            np.ascontiguousarray(self.user_vectors, dtype=np.float32),
-            self.user_offsets,
-            *self.exact_items,
+            self.native_users,
+            self.exact_items,
             users=np.ascontiguousarray(users, dtype=np.int32),
             items=np.ascontiguousarray(items, dtype=np.int32),
             threads=threads,

@@ -30,18 +30,18 @@ class Claim:
     pairs: tuple[tuple[RowSpec, RowSpec], ...]
     """Better, worse."""
     metrics: tuple[str, ...] = METRICS
-    """In which it is better."""
+    """Metrics in which it is better."""
     default: bool = True
-    """Whether it is judged by `tastespace paper claims` without ``--claim``; those with many slow methods are not."""
+    """True if `tastespace paper claims` judges it without ``--claim``; those with many slow methods are not."""
     datasets: tuple[str, ...] = BOTH
     """Data sets on which a report judges it."""
     over: Literal["users", "seeds", "genres"] = "users"
-    """What a difference is the mean over, and is tested over."""
+    """Unit of the means and of the tests."""
     seeds: int = 3
     """Seeds per method, unless another number is given."""
 
     def planned_runs(self, dataset: str, seeds: int) -> list[PlannedRun]:
-        """What must be run to judge it."""
+        """Return the runs that are needed to judge it."""
         specs = {spec.label: spec for pair in self.pairs for spec in pair}.values()
         return [
             PlannedRun(dataset, spec.method, seed, spec.parameters(dataset), label=spec.label)

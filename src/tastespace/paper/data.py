@@ -80,12 +80,12 @@ def dataset_for(dataset: str, model: str) -> str:
 
 
 def learns_from_content(model: type[Recommender] | Recommender) -> bool:
-    """Whether `fit` takes features of users and items."""
+    """Return true if `fit` takes features of users and items."""
     return bool(getattr(model, "learns_from_content", False))
 
 
 def cold_start_fingerprints(parts: ColdStart) -> list[str]:
-    """Hashes of the cold-start users and items, of all content, and of how it should be read."""
+    """Hashes of the cold-start users and items, of all content, and of the settings for reading it."""
     found = [part.fingerprint() for part in (parts.new_users, parts.new_items) if part is not None]
     contents = (parts.user_features, parts.item_features, parts.new_user_features, parts.new_item_features)
     digest = hashlib.sha256(repr(sorted(parts.settings.items())).encode())
@@ -102,7 +102,7 @@ def cold_start_fingerprints(parts: ColdStart) -> list[str]:
 
 
 def content_settings(model: Recommender, parts: ColdStart | None) -> dict[str, Any]:
-    """Parameters that say how the model should read the content of this data, where the caller has not set them."""
+    """Return the parameters for reading the content of this data that the caller has not set."""
     if parts is None:
         return {}
     chosen, defaults = model.get_params(), type(model)().get_params() if learns_from_content(model) else {}
@@ -114,7 +114,7 @@ def content_settings(model: Recommender, parts: ColdStart | None) -> dict[str, A
 
 
 def content_arguments(model: Recommender, parts: ColdStart | None) -> dict[str, Any]:
-    """What `fit` is given besides the interactions."""
+    """Return the arguments of `fit` besides the interactions."""
     if parts is None or not learns_from_content(model):
         return {}
     return {"user_features": parts.user_features, "item_features": parts.item_features}

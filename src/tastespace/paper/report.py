@@ -1,4 +1,4 @@
-"""The report: every table, claim and figure as far as finished runs and the archive go; nothing is run for it.
+"""Report of every table, claim and figure for which there are finished runs or archived rows; nothing is run for it.
 
 It is written as one self-contained HTML page, as Markdown, and as rows for programs. The two pages are Jinja2 templates
 in `templates/`; HTML is escaped by Jinja2.
@@ -26,7 +26,7 @@ from tastespace.paper.figures import FIGURES, FigureSpec, NothingToDrawError
 from tastespace.paper.rows import (
     BEST,
     QUICK,
-    Archive,
+    ReportArchive,
     archived_rows,
     as_text,
     in_declared_order,
@@ -71,7 +71,7 @@ class Section:
     """Empty for a table that is counted in all data sets."""
     rows: list[TableRow]
     p_values: dict[str, str] = field(default_factory=dict)
-    """Of the best row in P@3 against each other one, by label: paired over users, corrected by Holm, as text."""
+    """p-values of the best row in P@3 against each other one, by label: paired over users, with Holm's correction."""
 
     @property
     def title(self) -> str:
@@ -80,12 +80,12 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """Where links lead to."""
+        """Anchor of links to it."""
         return f"{self.table.name}-{self.dataset}"
 
     @property
     def command(self) -> str:
-        """What makes it, with the seeds that all its rows have; some may have more, from other tables and claims."""
+        """Command that makes it, with the seeds that all rows have; some may have more, from other tables."""
         usual = self.table.seeds if isinstance(self.table, Experiment) else 1
         seeds = min((row.seeds for row in self.rows if row.seeds), default=usual)
         return (
@@ -97,7 +97,7 @@ class Section:
 
     @property
     def effort(self) -> str:
-        """How long all its runs took together, whatever the number of cores. Empty where nothing is trained."""
+        """Time of all its runs together, whatever the number of cores. Empty where nothing is trained."""
         if not isinstance(self.table, Experiment):
             return ""
         minutes = sum(row.seconds * row.seeds for row in self.rows) / 60
@@ -107,7 +107,7 @@ class Section:
 
     @property
     def origin(self) -> str:
-        """How many of its rows come from an archive, and of which date and version."""
+        """Number of its rows that come from an archive, with their dates and versions."""
         archived = [row for row in self.rows if row.archived]
         if not archived:
             return ""
@@ -133,12 +133,12 @@ class DrawnFigure:
 
     @property
     def anchor(self) -> str:
-        """Where links lead to."""
+        """Anchor of links to it."""
         return f"figure-{self.spec.name}-{self.dataset}"
 
     @property
     def caption(self) -> str:
-        """What to look for, and whether something is missing."""
+        """Caption, with a note on missing runs."""
         part = f" Drawn from {self.n_run} of {self.n_declared} runs." if self.n_run < self.n_declared else ""
         return self.spec.caption + part
 
@@ -157,9 +157,9 @@ class Contents:
     figures: list[DrawnFigure] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     made: set[str] = field(default_factory=set)
-    """When and on what the runs were made."""
+    """Dates and machines of the runs."""
     gaps: list[tuple[str, str, str]] = field(default_factory=list)
-    """What is missing, on which data set, and why."""
+    """Missing tables and figures, their data sets, and the reasons."""
 
 
 def write_report(
@@ -170,7 +170,7 @@ def write_report(
     quick: bool = False,
     archive: str | Path | None = None,
 ) -> list[Path]:
-    """Write report.html, report.md, results.csv, claims.csv, figures.csv and figures/ into a folder; gives the paths.
+    """Write report.html, report.md, results.csv, claims.csv, figures.csv and figures/ into a folder; return the paths.
 
     Args:
         out: The folder.
@@ -182,7 +182,7 @@ def write_report(
     templates = _environment()
     folder = Path(out).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
-    known = None if archive is None or quick else Archive(Path(archive).expanduser())
+    known = None if archive is None or quick else ReportArchive(Path(archive).expanduser())
     found = collect(folder, ResultCache(cache), datasets, quick, known)
     # What was run may be older than the report, and from another machine.
     here = environment()
@@ -206,7 +206,7 @@ def collect(
     cache: ResultCache,
     datasets: Sequence[str] = (),
     quick: bool = False,
-    archive: Archive | None = None,
+    archive: ReportArchive | None = None,
 ) -> Contents:
     """Look everything up; figures are drawn into ``out / "figures"``."""
     return _Collector(out, cache, datasets, quick, archive).collect()
@@ -216,7 +216,7 @@ class _Collector:
     """Fills `Contents` from the result cache and the archive."""
 
     def __init__(
-        self, out: Path, cache: ResultCache, datasets: Sequence[str], quick: bool, archive: Archive | None
+        self, out: Path, cache: ResultCache, datasets: Sequence[str], quick: bool, archive: ReportArchive | None
     ) -> None:
         self._out, self._cache, self._datasets, self._quick, self._archive = out, cache, datasets, quick, archive
         self._available: dict[str, bool] = {}
@@ -243,7 +243,7 @@ class _Collector:
         return self.found
 
     def _has(self, dataset: str) -> bool:
-        """Whether a data set is on this machine; each is looked for once."""
+        """Return true if a data set is on this machine; each is looked for once."""
         if dataset not in self._available:
             try:
                 load_parts(dataset)
@@ -318,7 +318,7 @@ class _Collector:
             self.found.figures.append(DrawnFigure(spec, dataset, files, n_run, n_declared))
 
     def _finished(self, planned_runs: Sequence[PlannedRun], keep_missing: bool = False) -> list[RunStatus]:
-        """All seeds that were run of each row, and of one that was not run, if wanted, that it is missing."""
+        """Return the finished seeds of each row, with a note on rows that were not run if wanted."""
         rows: list[RunStatus] = []
         for planned in planned_runs:
             for seed in range(_MAX_SEEDS):
@@ -397,7 +397,7 @@ def _write_rows(found: Contents, folder: Path) -> list[Path]:
 
 
 def _environment() -> Any:
-    """Jinja2 with what the templates call; .html is escaped, .md is not."""
+    """Return Jinja2 with the functions that the templates call; .html is escaped, .md is not."""
     try:
         import jinja2
     except ImportError as problem:
@@ -420,7 +420,7 @@ def _environment() -> Any:
 
 
 def _best_value(rows: Sequence[TableRow], metric: str) -> float | None:
-    """The largest, of times the smallest."""
+    """Return the largest value, of times the smallest."""
     values = [row.ours[metric] for row in rows if metric in row.ours]
     return (min if metric.startswith("seconds") else max)(values, default=None)
 

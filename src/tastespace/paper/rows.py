@@ -23,8 +23,7 @@ from tastespace.paper.experiments import (
     RowSpec,
     TableRow,
 )
-from tastespace.paper.methods import find_method
-from tastespace.paper.parameters import stored_parameters, stored_trials
+from tastespace.paper.methods import find_method, stored_parameters, stored_trials
 from tastespace.paper.runner import PlannedRun, ResultCache, RunStatus
 from tastespace.paper.statistics import StatisticsTable
 
@@ -76,7 +75,7 @@ def _range(texts: Sequence[str]) -> str:
 
 
 def trials_of(dataset: str, spec: RowSpec) -> int:
-    """How many trials chose the parameters of a row, those of a first stage among them."""
+    """Return the number of trials that chose the parameters of a row, with those of a first stage."""
     method = find_method(spec.like or spec.method)
     first = 0 if method.second_stage is None else stored_trials(dataset, method.first_stage)
     return first + stored_trials(dataset, method.name)
@@ -109,7 +108,7 @@ def _worst(states: set[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Archive:
+class ReportArchive:
     """The folder of an earlier report: its rows, claims and figures; read only."""
 
     folder: Path
@@ -182,7 +181,7 @@ class Archive:
 
 
 def archived_rows(
-    experiment: Experiment, planned_runs: Sequence[PlannedRun], cache: ResultCache, archive: Archive | None
+    experiment: Experiment, planned_runs: Sequence[PlannedRun], cache: ResultCache, archive: ReportArchive | None
 ) -> list[TableRow]:
     """Rows of the archive with at least as many seeds as are planned, where the cache lacks one of the planned runs."""
     if archive is None:
@@ -214,7 +213,7 @@ def in_declared_order(experiment: Experiment, rows: Sequence[TableRow]) -> list[
 
 
 def statistics_rows(
-    table: StatisticsTable, datasets: Sequence[str] = (), archive: Archive | None = None
+    table: StatisticsTable, datasets: Sequence[str] = (), archive: ReportArchive | None = None
 ) -> list[TableRow]:  # fmt: skip
     """Rows that are computed from the data; those of a data set that is not on this machine come from the archive."""
     found = []
@@ -231,12 +230,12 @@ def shown_metrics(table: Experiment | StatisticsTable, found: Sequence[TableRow]
 
 
 def problems_of(found: Sequence[TableRow]) -> list[str]:
-    """Why rows are not complete, where that is known."""
+    """Return the known reasons why rows are not complete."""
     return [f"{row.label}, {row.dataset}: {_first_line(row)}" for row in found if row.problem]
 
 
 def _first_line(row: TableRow) -> str:
-    """Of the reason: further lines name folders of this machine."""
+    """Return the first line of a reason: further lines name folders of this machine."""
     return row.problem.partition("\n")[0]
 
 
@@ -297,13 +296,13 @@ def row_name(table: Experiment | StatisticsTable, row: TableRow) -> str:
 
 
 def marks_of(row: TableRow, with_origin: bool = True) -> list[str]:
-    """What is said behind a row's name: that it is not complete, its note, and that it comes from an archive."""
+    """Return the marks behind a row's name: incomplete, its note, from an archive."""
     state = [] if row.state == "complete" else [row.state]
     return [*state, *([row.note] if row.note else []), *([origin_of(row)] if row.archived and with_origin else [])]
 
 
 def origin_of(row: TableRow) -> str:
-    """Of an archived row: date and version of its runs."""
+    """Return date and version of the runs of an archived row."""
     version = f", version {row.version}" if row.version else ""
     return f"archive, {row.made}{version}" if row.made else f"archive{version}"
 

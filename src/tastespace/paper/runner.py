@@ -1,4 +1,9 @@
-"""Planned runs, the result cache in which finished ones are kept, and the processes that run them."""
+"""Planned runs, the result cache of finished ones, and the processes that run them.
+
+A finished run is found by a key of everything that decides its metrics: the method's effective parameters, the data's
+fingerprints, the seeds, the protocol and metrics, and explicit version numbers of the code (`VERSIONS`). A rename or a
+comment does not change the key; a change of the metrics raises a version number, and only those runs are lost.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +43,11 @@ from tastespace.paper.runs import (
 )
 from tastespace.training.samplers import find_sampler
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Planned runs and the result cache: the folder in which finished runs are kept.
-#
-# A finished run is found again by a key of everything that decides its metrics: the method's effective parameters, the
-# data's fingerprints, the seeds, the protocol and metrics, and explicit version numbers of the code (`VERSIONS`). A
-# rename or a comment leaves the key as it is; whoever changes metrics raises a number, and only those runs are lost.
-
 log = logging.getLogger(__name__)
 
 LIST_DIVERSITY = tuple(f"{name}@{k}" for name in ("MaxDiv", "ILS", "Coverage") for k in (3, 5, 10, 20))
 ALL_METRICS = (*ACCURACY, *(f"{name}?" for name in LIST_DIVERSITY), "CategoryMAP?")
-"""What a run of a table measures, as far as model and data can give it: training takes the time, so one run serves all
-tables."""
+"""Metrics of a run, as far as model and data have them: training takes the time, so one run serves all tables."""
 
 VERSIONS: dict[str, int] = {"kernels": 2, "evaluation": 1, "reranking": 1, "cold start": 1, "result": 1}
 """Raise a number where a change of the code changes metrics: ``kernels`` (native code, of all models), ``evaluation``
@@ -81,7 +78,7 @@ class PlannedRun(RunSpec):
     label: str | None = None
     """Name of the row, where it is not the method's."""
     quick: bool = False
-    """Whether this is a run of few epochs, only to see that it works; its row is marked."""
+    """True for a run of few epochs, a trial that everything works; its row is marked."""
 
     @property
     def title(self) -> str:
@@ -143,10 +140,10 @@ def _sampler_name(sampler: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """What a run found."""
+    """Result of a run."""
 
     result: dict[str, Any]
-    """As `runs.run` gives it."""
+    """Return value of `runs.run`."""
     per_user: dict[str, NDArray[np.float64]]
     """Metrics of each user, for paired tests."""
 
@@ -189,12 +186,12 @@ class ResultCache:
         return path
 
     def problem_of(self, planned: PlannedRun) -> str:
-        """Why an earlier attempt gave no result; empty where there was none."""
+        """Return the reason why an earlier attempt failed; empty where there was none."""
         path = self._problem_file(planned)
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def keep_problem(self, planned: PlannedRun, text: str) -> None:
-        """Say why a run gave no result; an empty text removes what was said before."""
+        """Keep the reason why a run failed; an empty text removes an earlier one."""
         path = self._problem_file(planned)
         if text:
             with atomic_write(path) as temporary:
@@ -206,15 +203,12 @@ class ResultCache:
         return self.folder / f"{planned.key()}.problem.txt"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Runs what is planned in parallel processes, keeps what is finished, continues where it was stopped.
-#
-# Each run has a process of its own rather than a place in a pool of `concurrent.futures` or joblib: a pool gives up all
-# its work when one worker is killed (out of memory), cannot stop a run when the budget ends, and a worker that is used
-# again has the peak memory of earlier runs.
+# Each run has its own process rather than a place in a pool of `concurrent.futures` or joblib: a pool gives up all its
+# work when one worker is killed (out of memory), cannot stop a run when the budget ends, and a reused worker has the
+# peak memory of earlier runs.
 
 
-_CUT = "the budget"  # how the reason of a run begins that was not finished in time
+_CUT = "the budget"  # first words of the reason of a run that was not finished in time
 _POLL = 0.1  # seconds
 _FREE_GB = 2.0  # memory that must be free before another run starts
 
@@ -239,13 +233,13 @@ def run_all(
     minutes: float | None = None,
     progress: bool | None = None,
 ) -> list[RunStatus]:
-    """Run what is not finished yet, each run in a process of its own with one thread; gives the state of each.
+    """Run what is not finished yet, each run in its own process with one thread; return the state of each.
 
     Args:
-        planned_runs: What to run, in this order.
+        planned_runs: The runs, in this order.
         folder: The result cache.
         workers: Processes at a time; 0 means as many as there are cores.
-        minutes: Budget; what has not begun by then is marked as cut, what is running is stopped and marked.
+        minutes: Budget; runs that have not begun by then are marked as cut, running ones are stopped and marked.
         progress: Show a live table: by default only where standard error is a terminal.
     """
     cache = ResultCache(folder)

@@ -35,15 +35,14 @@ from tastespace.paper.data import (
     dataset_for,
     load_parts,
 )
-from tastespace.paper.methods import Method, find_method
-from tastespace.paper.parameters import stored_parameters
+from tastespace.paper.methods import Method, find_method, stored_parameters
 
 log = logging.getLogger(__name__)
 
 ACCURACY = ("P", "R", "NDCG", "MAP", "MRR")
 VALIDATION = ("P@3", "MAP", "MRR")
 COLD_START_METRICS = ("P@3", "R@3", "NDCG@3")
-"""What the paper's table has of each situation."""
+"""Metrics of each situation in the paper's table."""
 COLD_START_FIGURES = tuple(
     f"{situation} {metric}"
     for situation in ("cold user", "cold item", "cold item (all)")
@@ -57,7 +56,7 @@ _PACKAGES = ("numpy", "scipy", "polars", "torch", "matplotlib")
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What a run does; see `run`."""
+    """Declaration of a run; see `run`."""
 
     dataset: str
     method: str
@@ -84,7 +83,7 @@ def run(
     progress: bool | None = None,
     parts: Parts | None = None,
 ) -> dict[str, Any]:
-    """Run a method of the paper and give its test metrics in percent.
+    """Run a method of the paper and return its test metrics in percent.
 
     Args:
         dataset: A name of `tastespace.datasets`, or ``"town"``.
@@ -152,7 +151,7 @@ def execute(
 
 
 def chosen_parameters(method: Method, dataset: str, preset: str | None, parameters: dict[str, Any]) -> dict[str, Any]:
-    """What a run changes of a model's defaults: the preset, or what is stored, and the caller's own changes."""
+    """Return the changes to a model's defaults: the preset or the stored parameters, and the caller's own changes."""
     return {**_base_parameters(method, dataset, preset), **parameters}
 
 
@@ -178,7 +177,7 @@ def published_parameters(method: Method) -> dict[str, Any]:
 
 
 def known_parameters(method: Method, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Those of the parameters that the method's model has."""
+    """Return those parameters that the method's model has."""
     known = registry()[method.model]._parameter_names()
     return {name: value for name, value in parameters.items() if name in known}
 
@@ -195,7 +194,7 @@ def plain_parameters(model: Recommender) -> dict[str, Any]:
 
 
 def fit(model: Recommender, parts: Parts, progress: bool | None = None) -> dict[str, Any]:
-    """Fit with validation; gives the epochs trained, the seconds each took and the training history."""
+    """Fit with validation; return the epochs trained, the seconds each took and the training history."""
     start = time.perf_counter()
     model.set_params(**content_settings(model, parts.cold_start))
     model.fit(parts.train, parts.valid, progress, **content_arguments(model, parts.cold_start))
@@ -270,7 +269,7 @@ def possible_metrics(model: Recommender, data: Interactions, wanted: Sequence[st
 def _validation_metrics(
     model: Recommender, train: Interactions, valid: Interactions, threads: int
 ) -> dict[str, float]:  # fmt: skip
-    """What the fitted model reaches on validation data by the paper's protocol, in percent."""
+    """Return the metrics on validation data by the paper's protocol, in percent."""
     if not valid.n_interactions:
         return {}
     report = evaluate(model, valid, seen=train, protocol="paper", metrics=VALIDATION, threads=threads).in_percent()

@@ -22,9 +22,11 @@ from tastespace.paper.experiments import (
     Metrics,
     TableRow,
     checked_datasets,
+    published_efficiency,
+    published_statistics,
+    published_table,
     row_without_data,
 )
-from tastespace.paper.published import published_efficiency, published_statistics, published_table
 from tastespace.training.n_vectors import interests_per_user
 
 _MIN_SHARE = 0.002  # share of the interactions below which a category has too few test items to say anything

@@ -1,4 +1,4 @@
-"""The paper's tables as data: which methods, with which changes, on which data sets.
+"""The paper's tables as data: methods, changes to their parameters, data sets.
 
 First the ablations, in which one method is varied; then cold start; then the overall tables.
 """
@@ -13,15 +13,16 @@ import polars as pl
 from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import ParameterError, nearest
 from tastespace.paper.data import TOWN
-from tastespace.paper.experiments import Experiment, Metrics, RowSpec
-from tastespace.paper.methods import SELECTION
-from tastespace.paper.parameters import PRETRAINED
-from tastespace.paper.published import (
+from tastespace.paper.experiments import (
+    Experiment,
+    Metrics,
+    RowSpec,
     published_ablation,
     published_diversity,
     published_efficiency,
     published_table,
 )
+from tastespace.paper.methods import PRETRAINED, SELECTION
 from tastespace.paper.runner import LIST_DIVERSITY
 from tastespace.paper.runs import COLD_START_METRICS
 from tastespace.paper.statistics import PAPER_SUBSET, STATISTICS_TABLES, StatisticsTable
@@ -160,7 +161,7 @@ def _vectors() -> Experiment:
 
 
 def _not_published(dataset: str, spec: RowSpec) -> dict[str, float]:
-    """Of what the paper draws without giving numbers."""
+    """Return no values: the paper draws these without giving numbers."""
     return {}
 
 

@@ -1,4 +1,9 @@
-"""Search for parameters of the paper's methods on named data sets, on validation data only."""
+"""Search for parameters of the paper's methods on named data sets, on validation data only.
+
+The search itself is `tastespace.tuning.search`, as for `tastespace.tune`: seeded, resumable, within a budget. This
+module adds the search spaces (ranges of this library and the paper's own grids), the paper's split and protocol, and
+the stored parameters to start from.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +24,7 @@ from tastespace.paper.data import (
     learns_from_content,
     load_parts,
 )
-from tastespace.paper.methods import SELECTION, Method, find_method
-from tastespace.paper.parameters import PRETRAINED, stored_entries, stored_parameters
+from tastespace.paper.methods import PRETRAINED, SELECTION, Method, find_method, stored_entries, stored_parameters
 from tastespace.paper.runs import fit, known_parameters, published_parameters
 from tastespace.recommend.rerank.reranked import Reranked
 from tastespace.tuning import spaces
@@ -35,8 +39,7 @@ from tastespace.tuning.spaces import (
     unpack,
 )
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What is searched for each method of the paper: the ranges of this library, and the paper's own grids.
+log = logging.getLogger(__name__)
 
 # The grids of the paper's "Implementation Details".
 _PAPER: Space = {"margin": (1.0, 1.5, 2.0), "learning_rate": (3e-4, 5e-4, 1e-3, 3e-3, 1e-2)}
@@ -71,7 +74,7 @@ def _space_of_other(name: str) -> Space:
 
 
 def space_of(method: Method, grid: str = "ours") -> Space:
-    """What is searched for a method: name -> values. ``grid`` is ``"ours"`` or ``"paper"``.
+    """Return the search space of a method: name -> values. ``grid`` is ``"ours"`` or ``"paper"``.
 
     >>> from tastespace.paper.methods import find_method
     >>> space_of(find_method("bpa+hars"), "paper")["n_interests"]
@@ -102,15 +105,6 @@ def space_of(method: Method, grid: str = "ours") -> Space:
     return space
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The search for parameters of the paper's methods on named data sets, on validation data only.
-#
-# The search itself is `tastespace.tuning.search`, as for `tastespace.tune`: seeded, resumable, within a budget.
-# Here stand what is particular to the paper: its split and protocol, its methods, and the stored parameters to start
-# from.
-
-log = logging.getLogger(__name__)
-
 OBJECTIVE = ("P@3", "MAP", "MRR")
 """A trial is judged by the sum of these on validation, in percent: one metric alone is noisy. A model that learns from
 content is judged by the sum of its P@3 for warm users, for cold-start users and for cold-start items."""
@@ -132,7 +126,7 @@ def search(
     threads: int = 0,
     trial_minutes: float | None = None,
 ) -> dict[str, Any]:
-    """Try parameters until the budget is spent and give the best with its validation metrics.
+    """Try parameters until the budget is spent and return the best with its validation metrics.
 
     Trials that the file ``journal`` already holds for this data set, method and seeds are not run
     again. ``base`` holds parameters that all trials share; they are not searched. A trial whose training takes longer
@@ -152,7 +146,7 @@ def search(
     shared = {**kept, **(base or {})}  # what is not in a space stays as it is stored
     space = {name: values for name, values in whole.items() if name not in names_in_space(shared)}
     first = pack({**found.build({}, seed).get_params(), **stored} if stored else _guess(dataset, found))
-    trainer = _TrialRunner(found, parts, {"threads": threads, "max_minutes": trial_minutes}, seed)
+    trainer = _MethodTrials(found, parts, {"threads": threads, "max_minutes": trial_minutes}, seed)
     published = published_parameters(found) if grid == "paper" else {}
     outcome = run_search(
         make_proposals(extend(space, first) if stored else space, seed, first),
@@ -195,7 +189,7 @@ def _parts_for_search(method: Method, parts: Parts, seed: int) -> Parts:
     return Parts(parts.name, inner.train, inner.valid, inner.test, inner)
 
 
-class _TrialRunner:
+class _MethodTrials:
     """Fits and judges; the first stage of a re-ranker is fitted once for all trials that change the second alone."""
 
     def __init__(self, method: Method, parts: Parts, resources: dict[str, Any], seed: int) -> None:
@@ -204,7 +198,7 @@ class _TrialRunner:
         self._first_stage: dict[str, Recommender] = {}
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """What these parameters reach on validation, and the seconds it took."""
+        """Return the validation metrics of these parameters, and the seconds of the trial."""
         start = time.perf_counter()
         model = self._fitted(self._method.build({**parameters, **self._resources}, self._seed))
         metrics = _validation_metrics(model, self._parts, self._threads)
@@ -232,7 +226,7 @@ class _TrialRunner:
 
 
 def _validation_metrics(model: Recommender, parts: Parts, threads: int) -> dict[str, float]:
-    """On validation, in percent; for a model that learns from content in each situation."""
+    """Return validation metrics in percent; for a model that learns from content in each situation."""
     if parts.cold_start is not None:
         reports = evaluate_cold(model, parts.cold_start, threads=threads)
         return {f"{situation} P@3": round(100 * report["P@3"], 3) for situation, report in reports.items()}

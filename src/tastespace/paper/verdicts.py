@@ -14,7 +14,7 @@ from tastespace.evaluation.significance import holm, paired_t_test
 from tastespace.paper.claims import Claim
 from tastespace.paper.data import load_parts
 from tastespace.paper.experiments import TableRow
-from tastespace.paper.rows import QUICK, Archive, trials_of
+from tastespace.paper.rows import QUICK, ReportArchive, trials_of
 from tastespace.paper.runner import RunResult, RunStatus, run_all
 from tastespace.paper.statistics import minority_categories
 
@@ -26,7 +26,7 @@ class Difference:
     """One method against another."""
 
     mean: float
-    """How much better the first is."""
+    """Mean advantage of the first."""
     p_value: float
     n: int
     """Users, seeds or genres that it is the mean over."""
@@ -34,14 +34,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the measurements say of a claim."""
+    """Result of the measurements for a claim."""
 
     claim: Claim
     dataset: str
     differences: dict[tuple[str, str, str], Difference]
     """(better, worse, metric) -> the difference."""
     runs: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """(better, worse, metric) -> how many seeds both were run with."""
+    """(better, worse, metric) -> number of seeds that both were run with."""
     archived: list[dict[str, Any]] = field(default_factory=list)
     """Rows of an archive from which the verdict was read."""
 
@@ -57,7 +57,7 @@ class Verdict:
 
     @property
     def tally(self) -> str:
-        """How many of the differences are for the claim, and how many against it, significantly.
+        """Count the differences that are significantly for the claim, and those against it.
 
         >>> from tastespace.paper.claims import find_claim
         >>> judge(find_claim("joint"), "town", []).tally
@@ -72,12 +72,12 @@ class Verdict:
 
     @property
     def measured(self) -> int:
-        """How many of the claim's pairs were measured."""
+        """Number of the claim's pairs that were measured."""
         return len({(better, worse) for better, worse, _ in self.differences})
 
     @property
     def pairs(self) -> str:
-        """How many of the claim's pairs the verdict is about.
+        """Number of the claim's pairs that the verdict is about.
 
         >>> from tastespace.paper.claims import find_claim
         >>> judge(find_claim("joint"), "town", []).pairs
@@ -163,7 +163,7 @@ def judge(claim: Claim, dataset: str, rows: Sequence[RunStatus]) -> Verdict:
     return Verdict(claim, dataset, found, runs)
 
 
-def archived_verdict(claim: Claim, dataset: str, archive: Archive) -> Verdict:
+def archived_verdict(claim: Claim, dataset: str, archive: ReportArchive) -> Verdict:
     """The verdict on a claim from the differences that an archive holds."""
     rows = archive.claim_rows(claim.name, dataset)
     keys = [(row["better"], row["worse"], row["metric"]) for row in rows]
@@ -175,7 +175,7 @@ def archived_verdict(claim: Claim, dataset: str, archive: Archive) -> Verdict:
 def _compare(
     claim: Claim, dataset: str, metric: str, better: Sequence[RunResult], worse: Sequence[RunResult]
 ) -> Difference | None:
-    """None where runs were not measured by this metric."""
+    """Compare two methods by a metric; None where runs were not measured by it."""
     if claim.over == "seeds":
         return paired_over_seeds(better, worse, metric)
     if claim.over == "genres":
@@ -187,7 +187,7 @@ def _compare(
 
 
 def _range(seeds: Iterable[int]) -> str:
-    """How many seeds in words.
+    """Return numbers of seeds in words.
 
     >>> _range([3, 1, 3]), _range([1])
     ('1 to 3 seeds', '1 seed')

@@ -28,7 +28,7 @@ _CARDS, _CARD_WIDTH, _CARD_HEIGHT, _GAP = 6, 1.62, 0.78, 0.156
 
 
 def draw_shelves(shelves: Shelves, path: str | Path | None = None) -> Any:
-    """A user's shelves as rows of cards; gives the figure, and writes it to ``path`` where one is given."""
+    """Draw a user's shelves as rows of cards; return the figure, and write it to ``path`` where one is given."""
     check_ending(path)
     if not isinstance(shelves, Shelves):
         raise ParameterError(f"expected what model.shelves(user) gives, given {type(shelves).__name__}.")

@@ -38,23 +38,22 @@ from tastespace.recommend.interests import user_interests
 from tastespace.recommend.labels import Labeler
 from tastespace.recommend.shelves import Shelf
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Names for regions of the taste map: categories where they concentrate, else titles of well-known items.
+# Regions are named by categories where they concentrate, else by titles of well-known items.
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class MapRegion:
     """A part of the map with a name."""
 
     name: str
     place: NDArray[np.float64]
-    """Where the name belongs, shape ``(2,)``."""
+    """Position of the name, shape ``(2,)``."""
     is_category: bool
-    """Else the name is the title of the item at this place."""
+    """False if the name is the title of the item at this place."""
 
 
 _SHARE = 0.5  # of the items around a place that must belong to a category
-_LIFT = 1.3  # how many times more that must be than of all items
+_LIFT = 1.3  # least ratio of that share to the share of all items
 _PLACES = 2000  # that are examined
 _FEWEST, _MOST = 8, 60  # items around a place
 _APART = 0.16  # between two names, as a share of the width of the map
@@ -64,7 +63,7 @@ _WELL_KNOWN = 300  # most popular items whose titles may name a region
 
 def taste_map_regions(
     points: NDArray[np.float64], source: Interactions, crowd: NDArray[np.integer[Any]]
-) -> list[Region]:
+) -> list[MapRegion]:
     """Names and places for regions of a map with an item at each of ``points``, shape ``(n_items, 2)``.
 
     A category names the place where the most of the items around belong to it, as against its share of all items; half
@@ -72,14 +71,14 @@ def taste_map_regions(
     their places by their titles.
     """
     width = float(np.ptp(points, axis=0).max())
-    chosen: list[Region] = []
+    chosen: list[MapRegion] = []
     for region in _category_regions(points, source) + _title_regions(points, source, crowd):
         if all(np.linalg.norm(region.place - other.place) >= _APART * width for other in chosen):
             chosen.append(region)
     return chosen[:_NAMES]
 
 
-def _category_regions(points: NDArray[np.float64], source: Interactions) -> list[Region]:
+def _category_regions(points: NDArray[np.float64], source: Interactions) -> list[MapRegion]:
     """The best place of each category that concentrates somewhere, the clearest first."""
     column = category_column(source.item_attributes)
     if column is None or source.item_attributes is None:
@@ -101,13 +100,17 @@ def _category_regions(points: NDArray[np.float64], source: Interactions) -> list
         if share[place, c] >= max(_SHARE, _LIFT * everywhere[c]):
             belong = around[place][categories.membership[around[place], [c]].ravel() > 0]
             found.append((gain[place, c], categories.names[c], points[belong].mean(axis=0)))
-    return [Region(name, at, True) for _, name, at in sorted(found, key=lambda one: -one[0])]
+    return [MapRegion(name, at, True) for _, name, at in sorted(found, key=lambda one: -one[0])]
 
 
-def _title_regions(points: NDArray[np.float64], source: Interactions, crowd: NDArray[np.integer[Any]]) -> list[Region]:
+def _title_regions(
+    points: NDArray[np.float64], source: Interactions, crowd: NDArray[np.integer[Any]]
+) -> list[MapRegion]:
     """The most popular items of the crowd, the most popular first."""
     order = crowd[np.argsort(-source.item_counts[crowd], kind="stable")][:_WELL_KNOWN]
-    return [Region(title, points[row], False) for title, row in zip(Labeler(source).titles(order), order, strict=True)]
+    return [
+        MapRegion(title, points[row], False) for title, row in zip(Labeler(source).titles(order), order, strict=True)
+    ]
 
 
 # In inches, and the areas of the markers in square points.
@@ -130,8 +133,8 @@ def taste_map(model: Recommender, user: Any, path: str | Path | None = None, *, 
 
     Positions are those of `taste_map_layout`: every item is on the side of the interest that it matches, in its color,
     and the farther from that interest the farther from its cross. The catalog's regions are named after the categories
-    that concentrate there, or after well-known items. A title for which there is no room is left out. Gives the figure,
-    and writes it to ``path`` where one is given.
+    that concentrate there, or after well-known items. A title for which there is no room is left out. Returns the
+    figure, and writes it to ``path`` where one is given.
     """
     check_ending(path)
     view = user_interests(model, user, "taste map")
@@ -213,7 +216,7 @@ def _write_names(
     items: NDArray[np.float64],
     crosses: NDArray[np.float64],
     past: NDArray[np.float64],
-    regions: list[Region],
+    regions: list[MapRegion],
 ) -> None:
     """The interests' names, titles of recommendations (the best of each shelf before the second of any), regions."""
     screen = axes.transData.transform

@@ -30,7 +30,7 @@ _REACH = (7.0, 12.0, 18.0, 26.0)  # distances of a label from its mark in points
 def draw_tradeoff(
     frame: Any, path: str | Path | None = None, *, x: str = "NDCG@10", y: str = "MinorityRecall@20"
 ) -> Any:
-    """The curve that `tastespace.tradeoff` measures; gives the figure, and writes it to ``path`` where one is given.
+    """Draw the curve that `tastespace.tradeoff` measures; return the figure, and write it to ``path`` if given.
 
     Args:
         frame: Its first column labels the points, which are joined in the order of the rows.

@@ -12,9 +12,6 @@ from tastespace._util.atomic import atomic_write
 from tastespace._util.extras import missing
 from tastespace.errors import DataError, ParameterError, require_path
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What all pictures share: figure and axes, a palette for color-blind readers, texts that fit, saving to files.
-
 # Okabe and Ito's palette, without black and yellow, which are hard to tell from text and from paper.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B", "#7F7F7F")
 INK, QUIET, FAINT, PAPER = "#222222", "#666666", "#C8C8C8", "#FFFFFF"
@@ -73,7 +70,7 @@ def shorten(text: Any, width: int) -> str:
 
 
 def write(axes: Any, x: float, y: float, text: str, size: float, shade: str = INK, **style: Any) -> Any:
-    """A text in a picture, letter by letter as it is: a dollar sign is no mathematics."""
+    """Write a text into a picture literally: a dollar sign starts no formula."""
     return axes.text(x, y, text, fontsize=size, color=shade, parse_math=False, **style)
 
 
@@ -88,7 +85,7 @@ def fit_into(text: Any, width: float, height: float) -> None:
 
 
 def check_ending(path: str | Path | None) -> None:
-    """Say so before the work is done where a picture cannot be written under this name."""
+    """Raise, before any work is done, where a picture cannot be written under this name."""
     if path is not None and require_path(path).suffix.lower() not in ENDINGS:
         raise ParameterError(f"{path}: expected a name that ends in {', '.join(ENDINGS)}.")
 
@@ -108,22 +105,19 @@ def save_figure(figure: Any, path: str | Path) -> Path:
     return path
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Layout of text labels beside markers: greedy, in a fixed order, so that the same data gives the same picture.
-
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top."""
 
 _POINT = DPI / 72
-# Where a name may be placed around its mark: across and up. To the right first, as text is read.
+# Places of a name around its mark: across and up. To the right first, as text is read.
 _SIDES = ((1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1), (-1, -1), (0, 1), (0, -1))
 _CORNER = 0.8  # a name at a corner of its mark is nearer in either direction
 _AIR = 2 * _POINT  # between two names, and better also between a name and a dot
-_LINED = 12  # from so many points on, a thin line says whose name it is
+_LINED = 12  # from so many points on, a thin line joins name and mark
 
 
 class LabelLayout:
-    """Writes names beside marks so that they cover neither each other nor a mark.
+    """Writes names beside marks so that they cover neither each other nor a mark: greedy and in a fixed order.
 
     All coordinates are those of the screen. ``page`` is where names may be placed, ``marks`` is what no name may cover,
     and ``dots`` of shape ``(n, 2)`` is what names had better not cover.
@@ -135,7 +129,7 @@ class LabelLayout:
         self._dots = dots
         self._marks = marks
         self.boxes: list[Box] = []
-        """Of the names written so far."""
+        """Boxes of the names written so far."""
 
     def write(
         self, at: NDArray[np.float64], text: str, size: float, shade: str, reach: tuple[float, ...], **style: Any
@@ -186,7 +180,7 @@ class LabelLayout:
 
 
 def overlap(one: Box, other: Box, air: float = 0.0) -> bool:
-    """Whether two boxes share some room, or leave less than ``air`` between them."""
+    """Return true if two boxes overlap, or leave less than ``air`` between them."""
     apart = (
         one[2] + air <= other[0] or other[2] + air <= one[0] or one[3] + air <= other[1] or other[3] + air <= one[1]
     )  # fmt: skip

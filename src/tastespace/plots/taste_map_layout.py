@@ -1,8 +1,8 @@
-"""Where the taste map draws interests and items: by distances to one user's interests.
+"""Positions of interests and items on the taste map, by distances to one user's interests.
 
-No plane keeps the distances of a space of many dimensions, so the map is no projection. It keeps what matters to this
-user. An item is drawn on the side of the interest that it matches, and its distance from that interest's cross grows
-with the distance in the space. The direction from the cross says what else is near: items that are also close to
+No plane keeps the distances of a space of many dimensions, so the map is no projection. An item
+is drawn on the side of the interest that it matches, and its distance from that interest's cross grows with the
+distance in the space. The direction from the cross shows other interests nearby: items that are also close to
 another interest are drawn toward its cross.
 """
 
@@ -19,10 +19,10 @@ from tastespace.recommend.interests import UserInterests
 _Points = NDArray[np.float64]
 
 _OUTER = 0.9  # share of the recommended items whose distances are drawn as they are
-_ROOM = 1.5  # from there, how many times as far the border to the next cross is at least,
-_BORDER = 0.97  # how much of the way to the border is used,
-_OPEN = 2.1  # and how many times as far items are drawn where there is no border
-_CROWD, _NAMED = 0.4, 0.7  # how far directions of all items, and of those shown, are moved toward even ones
+_ROOM = 1.5  # least distance of the border to the next cross, in multiples of that,
+_BORDER = 0.97  # share of the way to the border that is used,
+_OPEN = 2.1  # and the multiple that is used where there is no border
+_CROWD, _NAMED = 0.4, 0.7  # shift of the directions of all items, and of those shown, toward even ones
 _SIMILAR = 0.6  # weight of the likeness of items in their directions, against that of the other interests
 _STEPS = 200
 
@@ -38,7 +38,7 @@ class TasteMapLayout:
     group: NDArray[np.int64]
     """The group of the interest that each item matches, which is the one with the nearest cross: ``(n_items,)``."""
     distance: _Points
-    """What the distance of an item from its cross shows, see `excess_distance`: shape ``(n_items,)``."""
+    """Distance that the position of an item shows, see `excess_distance`: shape ``(n_items,)``."""
     inner: float
     """Up to here distances are drawn as they are, beyond only in their order."""
 
@@ -81,8 +81,7 @@ def group_distances(view: UserInterests, groups: Sequence[Sequence[int]]) -> _Po
 def excess_distance(squared: _Points) -> _Points:
     """Square root of what each squared distance has more than the smallest to the same interest, same shape.
 
-    In many dimensions even the nearest item is far away and all distances are alike: what they have in common is taken
-    away.
+    In many dimensions even the nearest item is far away and all distances are similar: the common part is subtracted.
     """
     return np.sqrt(squared - squared.min(axis=1, keepdims=True))
 
@@ -160,7 +159,7 @@ def _spread(sides: _Points, strength: float) -> _Points:
 
 
 def _radii(distance: _Points, inner: float, sides: _Points, at: int, crosses: _Points) -> _Points:
-    """How far from its cross each item is drawn.
+    """Return the distance from its cross at which each item is drawn.
 
     Up to ``inner`` it is the distance itself. The crowd of those farther away fills the room from there to the border,
     in the order of distances: drawn as they are, most would be on one thin ring.

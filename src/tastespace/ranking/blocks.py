@@ -1,4 +1,4 @@
-"""Ranks and top-k lists of any model, block by block: the one way from a model to an ordered list.
+"""Ranks and top-k lists from a score source, in blocks of users; lists in which all interests of a user have a part.
 
 Order: larger score first; equal scores by ascending item index. An item scored -infinity stays a candidate, the
 worst one.
@@ -6,7 +6,7 @@ worst one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias
@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace._util.computed_once import computed_once
 from tastespace._util.csr import no_items, ranges
 from tastespace.data.ids import IdMap
 from tastespace.data.out_of_core.mapped_arrays import release
-from tastespace.errors import DataError
-from tastespace.models.base import Recommender
-from tastespace.models.vector_space import ScoringVectors, VectorSpace
+from tastespace.errors import ParameterError
+from tastespace.models.vector_space import VectorSpace
+from tastespace.ranking.source import ScoreSource
 
 _USERS_PER_BLOCK = 4096
 _USERS_PER_RELEASE = 1 << 14  # after whom the pages of mapped user vectors leave memory
@@ -30,6 +29,7 @@ _FEW_USERS = 16  # for whom all items are scored and some left out: to choose th
 _FEW_CANDIDATES = 1 / 16  # share of all items below which their vectors are chosen for the fewest users, too
 _PRODUCTS_PER_BLOCK = 1_000_000_000  # multiplications in one call, some tenths of a second: Ctrl-C waits for its end
 _FEWEST_USERS = 64
+_DEPTH = 100  # of the list by score that mixes look at: fixed, so that a shorter list is the head of a longer one
 
 
 class ScoredLists(NamedTuple):
@@ -38,15 +38,15 @@ class ScoredLists(NamedTuple):
     scores: NDArray[np.float32]
     """Shape ``(n, k)``; NaN where there are fewer candidates."""
     interests: NDArray[np.int32]
-    """Which of the user's vectors gives each score, -1 where there is none."""
+    """Number of the user's vector that gives each score, -1 where there is none."""
     n_found: int
     """Entries of the lists that are items."""
 
 
-_BlockLists: TypeAlias = tuple[
-    NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]
-]
-"""Rows of users, and what is excluded and tested for each as offsets and items."""
+ItemLists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""A list of item rows per user, as offsets and rows."""
+Weights = Callable[[NDArray[np.int32]], NDArray[np.float64]]
+"""Weights of the interests of some users: one for each of their vectors in turn, 0 or more, of any scale."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +64,9 @@ class Block:
     test_items: NDArray[np.int32]
     """The test items that belong to `test_ranks`."""
     source: VectorSpace | NDArray[np.float32]
-    """Where the scores came from."""
+    """Source of the scores: vectors, or the scores of the block."""
     scored: ScoredLists | None = None
-    """Where the ranker was made to give it: what each entry of `top` scores."""
+    """Scores of the entries of `top`, where the ranker was made to give them."""
 
     @cached_property
     def owner(self) -> NDArray[np.int64]:
@@ -90,58 +90,47 @@ class Block:
 
 
 class BlockRanker:
-    """Runs a model over users in blocks; memory does not grow with the number of users.
+    """Ranks the items of a source for users in blocks; memory does not grow with the number of users.
 
-    ``excluded`` and ``test`` are lists of item indices per user of the model, as offsets and items; a user's
-    test items must not be among the excluded. ``candidates`` (ascending item indices) restricts what is ranked; there
-    must be no test items then. With ``scored`` lists from vectors have scores and are in the order of these
-    (`ScoredLists`); there must be no test items then either.
+    Args:
+        source: Scores of all items for each user.
+        k: Length of the lists.
+        excluded: Items that a user's list must not hold.
+        test: Items whose ranks are wanted, none of which is excluded.
+        threads: Number of threads, 1 or more.
+        candidates: Ascending rows of the items that are ranked; None: all. There must be no test items then.
+        scored: Whether lists from vectors have scores and are in the order of these (`ScoredLists`). There must be no
+            test items then either.
+
+    >>> source = ScoreSource(lambda users: np.outer(users, [1.0, 2.0, 3.0]), n_users=3, n_items=3, name="table")
+    >>> seen = np.array([0, 0, 1, 1]), np.array([2], dtype=np.int32)  # of user 1
+    >>> [block] = BlockRanker(source, 2, seen, threads=1).blocks(np.array([1, 2], dtype=np.int32))
+    >>> block.top.tolist()
+    [[1, 0], [2, 1]]
     """
 
     def __init__(
         self,
-        model: Recommender,
-        excluded_offsets: NDArray[np.int64],
-        excluded_items: NDArray[np.int32],
-        test_offsets: NDArray[np.int64],
-        test_items: NDArray[np.int32],
+        source: ScoreSource,
         k: int,
+        excluded: ItemLists,
+        test: ItemLists | None = None,
+        *,
         threads: int,
         candidates: NDArray[np.int32] | None = None,
         scored: bool = False,
     ) -> None:
-        self._model = model
+        self._source = source
         self._scored = scored
-        self._excluded = (excluded_offsets, excluded_items)
-        self._test = (test_offsets, test_items)
+        self._excluded, self._test = excluded, no_items(source.n_users) if test is None else test
+        self._native_excluded, self._native_test = _native.ItemLists(*excluded), _native.ItemLists(*self._test)
         self._k = k
         self._threads = threads
         self._candidates = candidates
-        self._space = model.vectors()
-        self._vectors = None if self._space is None else self._checked(self._space)
+        self._space = source.space
+        self._vectors = None if self._space is None else source.checked(self._space)
         self._exact = None if self._space is None else self._space.exact_items
         self._packed: _native.PackedItems | None = None
-
-    def _checked(self, space: VectorSpace) -> ScoringVectors:
-        """Arguments of the kernels, which do not check sizes and numbers: a model's mistakes must be found here."""
-        train, name = self._model.train_, type(self._model).__name__
-        given, expected = (len(space.user_offsets) - 1, len(space.item_vectors)), (train.n_users, train.n_items)
-        if given != expected or not space.has_valid_offsets:
-            raise DataError(
-                f"{name}.vectors gave {given[0]:,} users (who own {space.user_offsets[-1]:,} of "
-                f"{len(space.user_vectors):,} vectors) and {given[1]:,} items, expected {expected[0]:,} users and "
-                f"{expected[1]:,} items as in its training data."
-            )
-        if space.metric == "l2":  # squares that overflow would vanish in the maximum over a user's vectors
-            users = computed_once(space.user_vectors, "too large", lambda: _not_finite(space.user_terms))
-            if len(users):
-                owner = train.users[int(np.searchsorted(space.user_offsets, users[0], side="right")) - 1]
-                raise DataError(f"{name} gave a NaN score for user {owner!r}: its vectors are too large to be squared.")
-            items = computed_once(space.item_vectors, "too large", lambda: _not_finite(space.item_terms))
-            if len(items):
-                item = train.items[int(items[0])]
-                raise DataError(f"{name} gave NaN scores for item {item!r}. Did training diverge?")
-        return space.for_scoring()
 
     def blocks(self, users: NDArray[np.int32], k: int | None = None) -> Iterator[Block]:
         """The blocks of these users, in order; lists of another length where k is given."""
@@ -157,61 +146,66 @@ class BlockRanker:
             space = self._space
             per_user = len(space.user_vectors) / max(1, len(space.user_offsets) - 1) * space.item_vectors.size
             return int(min(_USERS_PER_BLOCK, max(_FEWEST_USERS, _PRODUCTS_PER_BLOCK / max(1.0, per_user))))
-        return max(1, min(_USERS_PER_BLOCK, _SCORES_PER_BLOCK // self._model.train_.n_items))
+        return max(1, min(_USERS_PER_BLOCK, _SCORES_PER_BLOCK // self._source.n_items))
 
     def _block(self, users: NDArray[np.int32], k: int) -> Block:
         source: VectorSpace | NDArray[np.float32]
         if self._vectors is not None and self._space is not None:
             source = self._space
-            few = _FEW_CANDIDATES * self._model.train_.n_items
+            few = _FEW_CANDIDATES * self._source.n_items
             if self._candidates is None or (len(users) <= _FEW_USERS and len(self._candidates) >= few):
-                rows, vectors, allowed = None, self._vectors, self._allowed
-                lists: _BlockLists = (users, *self._excluded, *self._test)
+                item_rows, vectors, allowed = None, self._vectors, self._allowed
+                rows, excluded, test = users, self._native_excluded, self._native_test
             else:
-                rows, allowed = self._candidates, None
+                item_rows, allowed = self._candidates, None
                 vectors = self._among_candidates(self._space, self._vectors, users)
-                lists = self._lists_of(users)
+                rows, excluded, test = self._lists_of(users)
             if self._scored and self._exact is not None:
                 top, scores, interests, n_found, nan_user = _native.list_with_vectors(
-                    *vectors, *self._exact, rows, *lists[:3], k, self._threads, allowed
-                )
-                self._require_numbers(users, nan_user)
+                    vectors, self._exact, rows, excluded, k=k, threads=self._threads, allowed=allowed,
+                    item_rows=item_rows,
+                )  # fmt: skip
+                self._source.require_numbers(users, nan_user)
                 return Block(users, top, *_no_tests(len(users)), source, ScoredLists(scores, interests, n_found))
-            test_ranks, top, nan_user = _native.rank_with_vectors(*vectors, *lists, k, self._threads, allowed)
-            top = top if rows is None else self._item_rows(top)
+            test_ranks, top, nan_user = _native.rank_with_vectors(
+                vectors, rows, excluded, test, k=k, threads=self._threads, allowed=allowed
+            )
+            top = top if item_rows is None else self._item_rows(top)
         else:
-            source = self._scores(users)
+            source = self._source.block(users)
+            rows, excluded, test = self._lists_of(users)
             test_ranks, top, nan_user = _native.rank_with_scores(
-                self._columns(source), *self._lists_of(users), k, self._threads
+                self._columns(source), rows, excluded, test, k=k, threads=self._threads
             )
             top = self._item_rows(top)
-        self._require_numbers(users, nan_user)
+        self._source.require_numbers(users, nan_user)
         starts, items = self._test
         n_test = starts[users + 1] - starts[users]
         return Block(users, top, n_test, test_ranks, items[ranges(starts[users], n_test)], source)
 
     def one_user_lists(self, users: IdMap, items: IdMap, with_interests: bool) -> _native.OneUserLists | None:
-        """What gives the list of one user as the columns of a frame; the ids must be those of the model.
+        """The object that gives the list of one user as the columns of a frame; ids are those of the source.
 
         None where that takes more than one call of a kernel: for models without vectors, for few candidates, and for
         ids that are neither numbers nor text.
         """
-        n_items = self._model.train_.n_items
         if self._vectors is None or self._exact is None or not (users.is_simple and items.is_simple):
             return None
-        if self._candidates is not None and len(self._candidates) < _FEW_CANDIDATES * n_items:
+        if self._candidates is not None and len(self._candidates) < _FEW_CANDIDATES * self._source.n_items:
             return None
-        text_offsets, text = items.utf8() if items.numbers is None else (None, None)
+        if items.numbers is None:
+            offsets, text = items.utf8()
+            item_ids = _native.IdColumn(offsets=offsets, text=text)
+        else:
+            item_ids = _native.IdColumn(numbers=items.numbers)
         return _native.OneUserLists(
-            *self._vectors,
-            *self._exact,
-            *self._excluded,
-            self._k,
-            self._allowed,
-            user_ids=users.numbers,
-            item_ids=items.numbers,
-            text_offsets=text_offsets,
-            text=text,
+            self._vectors,
+            self._exact,
+            self._native_excluded,
+            k=self._k,
+            allowed=self._allowed,
+            user_ids=None if users.numbers is None else _native.IdColumn(numbers=users.numbers),
+            item_ids=item_ids,
             with_interests=with_interests,
         )
 
@@ -222,7 +216,7 @@ class BlockRanker:
         """1 for each candidate, 0 for other items; None where all are candidates."""
         if self._candidates is None:
             return None
-        allowed = np.zeros(self._model.train_.n_items, dtype=np.uint8)
+        allowed = np.zeros(self._source.n_items, dtype=np.uint8)
         allowed[self._candidates] = 1
         return allowed
 
@@ -230,33 +224,36 @@ class BlockRanker:
     def _position(self) -> NDArray[np.int32]:
         """Position of each item among the candidates, -1 for others."""
         assert self._candidates is not None
-        position = np.full(self._model.train_.n_items, -1, dtype=np.int32)
+        position = np.full(self._source.n_items, -1, dtype=np.int32)
         position[self._candidates] = np.arange(len(self._candidates), dtype=np.int32)
         return position
 
-    def _lists_of(self, users: NDArray[np.int32]) -> _BlockLists:
-        """Rows of these users, and the items excluded and tested for them as offsets and items."""
+    def _lists_of(self, users: NDArray[np.int32]) -> tuple[NDArray[np.int32], _native.ItemLists, _native.ItemLists]:
+        """Rows of these users, and the items excluded and tested for them, as the kernels see them."""
         if self._candidates is None:
-            return users, *self._excluded, *self._test
+            return users, self._native_excluded, self._native_test
         offsets, items = self._excluded
         counts = offsets[users + 1] - offsets[users]
         found = self._position[items[ranges(offsets[users], counts)]]
         before = np.concatenate([[0], np.cumsum(found >= 0, dtype=np.int64)])
         own = before[np.concatenate([[0], np.cumsum(counts)])]
-        return np.arange(len(users), dtype=np.int32), own, found[found >= 0], *no_items(len(users))
+        rows = np.arange(len(users), dtype=np.int32)
+        return rows, _native.ItemLists(own, found[found >= 0]), _native.ItemLists(*no_items(len(users)))
 
     def _among_candidates(
-        self, space: VectorSpace, vectors: ScoringVectors, users: NDArray[np.int32]
-    ) -> ScoringVectors:
+        self, space: VectorSpace, vectors: _native.ScoringVectors, users: NDArray[np.int32]
+    ) -> _native.ScoringVectors:
         """The vectors of these users and of the candidates."""
         if self._candidates is None:
             return vectors
         if self._packed is None:
             self._packed = space.packed(self._candidates)
-        counts = vectors.offsets[users + 1] - vectors.offsets[users]
-        at = ranges(vectors.offsets[users], counts)
+        counts = space.user_offsets[users + 1] - space.user_offsets[users]
+        at = ranges(space.user_offsets[users], counts)
+        own = np.ascontiguousarray(space.user_vectors[at], dtype=np.float32)
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        return ScoringVectors(vectors.users[at], vectors.user_terms[at], offsets, self._packed, vectors.scale)
+        terms = space.user_terms[at]
+        return _native.ScoringVectors(_native.UserVectors(own, offsets), terms, self._packed, space.scale)
 
     def _columns(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
         """The scores of the candidates."""
@@ -266,25 +263,6 @@ class BlockRanker:
         """Positions among the candidates as rows of items."""
         return top if self._candidates is None else np.where(top >= 0, self._candidates[top], np.int32(-1))
 
-    def _require_numbers(self, users: NDArray[np.int32], nan_user: int) -> None:
-        """Raise if a kernel found a NaN score; ``nan_user`` is the user's position."""
-        if nan_user >= 0:
-            user = self._model.train_.users[int(users[nan_user])]
-            raise DataError(
-                f"{type(self._model).__name__} gave a NaN score for user {user!r}. Scores must be numbers; did its "
-                "training diverge?"
-            )
-
-    def _scores(self, users: NDArray[np.int32]) -> NDArray[np.float32]:
-        scores = np.ascontiguousarray(self._model.score_block(users), dtype=np.float32)
-        expected = (len(users), self._model.train_.n_items)
-        if scores.shape != expected:
-            raise DataError(
-                f"{type(self._model).__name__}.score_block gave shape {scores.shape}, expected {expected}: a row per "
-                "user and a column per item."
-            )
-        return scores
-
 
 @lru_cache(maxsize=8)
 def _no_tests(n_users: int) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
@@ -293,6 +271,65 @@ def _no_tests(n_users: int) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArr
     return np.zeros(n_users, dtype=np.int64), nothing.reshape(0, 3), nothing
 
 
-def _not_finite(values: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Where values are NaN or infinite."""
-    return np.flatnonzero(~np.isfinite(values))
+class InterestRanker(BlockRanker):
+    """Shares the places of a list among a user's interests by the method of Sainte-Lague.
+
+    An item belongs to the interest that it is nearest to. A place goes to the interest with the largest quotient
+    w / (2 n + 1), w its weight and n the places it has, which puts its next best item there; ``diversity`` below 1
+    weighs the quotient against the relevance of that item: see native/lists/share_places.hpp. ``interests`` are the
+    vectors that tell which interest an item matches, for a source that is a function. Other arguments as in
+    `BlockRanker`.
+    """
+
+    def __init__(
+        self,
+        source: ScoreSource,
+        interests: VectorSpace | None,
+        k: int,
+        excluded: ItemLists,
+        *,
+        threads: int,
+        candidates: NDArray[np.int32] | None = None,
+        diversity: float = 1.0,
+    ) -> None:
+        super().__init__(source, k, excluded, threads=threads, candidates=candidates)
+        space = interests if self._space is None else self._space
+        if space is None:
+            raise ParameterError(f"{source.name} has no vectors, so users have no interests.")
+        self._diversity = diversity
+        self._interest_space = space
+        self._interest_vectors = self._vectors or source.checked(space)
+
+    def mixed_blocks(
+        self, users: NDArray[np.int32], weights: Weights, k: int | None = None
+    ) -> Iterator[tuple[Block, NDArray[np.int32]]]:
+        """The lists of these users and the interest that has each place, shape ``(n, k)``, -1 where there is no item.
+
+        Items are found with distances by the expanded square, so one that is equally far from two interests but for
+        rounding may count for either.
+        """
+        size = self._block_size
+        for first in range(0, len(users), size):
+            part = np.ascontiguousarray(users[first : first + size])
+            yield self._mixed_block(part, weights(part), self._k if k is None else k)
+
+    def _mixed_block(
+        self, users: NDArray[np.int32], weights: NDArray[np.float64], k: int
+    ) -> tuple[Block, NDArray[np.int32]]:
+        source: VectorSpace | NDArray[np.float32]
+        settings = _native.MixSettings(diversity=self._diversity, depth=_DEPTH, k=k)
+        vectors = self._among_candidates(self._interest_space, self._interest_vectors, users)
+        rows, excluded, _ = self._lists_of(users)
+        if self._space is not None:
+            source = self._space
+            top, interests, nan_user = _native.mix_with_vectors(
+                vectors, rows, weights, excluded, settings, self._threads
+            )
+        else:
+            source = self._source.block(users)
+            top, interests, nan_user = _native.mix_with_scores(
+                vectors, self._columns(source), rows, weights, excluded, settings, self._threads
+            )
+        self._source.require_numbers(users, nan_user)
+        top = self._item_rows(top)
+        return Block(users, top, *_no_tests(len(users)), source), interests

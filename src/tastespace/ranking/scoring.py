@@ -1,8 +1,8 @@
-"""The one way from a fitted model to ordered lists.
+"""Ordered lists of a fitted model: of users, of single interests, of items like an item, of users like a user.
 
-Lists of users, of single interests, of items like an item and of users like a user are all the same question: which k
-rows score best against a query? `models.ranking` finds them in blocks with the native kernels, the scores of what was
-found are then computed again from the differences themselves, and that is the order in which they are given.
+All of them are the same question: which k rows score best against a query? `ranking.blocks` finds them with the native
+kernels, the scores of what was found are then computed again from the differences themselves, and that is the order in
+which they are given.
 
 Most models with interests rank by their vectors. A model may also rank by other scores and have vectors that only tell
 which interest an item matches (`Recommender.interest_space`): lists then follow its own scores, and what is said of
@@ -17,7 +17,6 @@ from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native
@@ -25,16 +24,14 @@ from tastespace._util.computed_once import computed_once, freeze
 from tastespace._util.csr import no_items
 from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
-from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
-from tastespace.ranking.blocks import Block, BlockRanker, ScoredLists
+from tastespace.ranking.blocks import Block, BlockRanker, ItemLists, ScoredLists
+from tastespace.ranking.source import Rows, Scores, ScoreSource
 
 # ---------------------------------------------------------------------------------------------------------------------
-# How close items are to an item and users to a user, from vectors.
-
-Rows = NDArray[np.integer[Any]]
+# Closeness of items to an item and of users to a user, from vectors.
 
 
 def items_as_queries(space: VectorSpace, items: Rows) -> VectorSpace:
@@ -44,12 +41,12 @@ def items_as_queries(space: VectorSpace, items: Rows) -> VectorSpace:
 
 
 def item_directions(space: VectorSpace) -> NDArray[np.float32]:
-    """What items are compared by, shape ``(n_items, dim)``: vectors, of length 1 where inner products are compared."""
+    """Vectors that items are compared by, shape ``(n_items, dim)``; of length 1 where inner products are compared."""
     return space.item_vectors if space.metric == "l2" else _unit(space.item_vectors)
 
 
 class UserCloseness:
-    """How close users are to each other.
+    """Closeness of users to each other.
 
     Two users are as close as a vector is to the nearest of the other's (minus the squared distance, or the cosine): the
     mean over the vectors of either user, and the mean of the two.
@@ -84,13 +81,8 @@ def _normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return unit
 
 
-ItemLists = tuple[NDArray[np.int64], NDArray[np.int32]]
-"""A list of item rows per user, as offsets and rows."""
-Scores = Callable[[Rows], NDArray[np.float32]]
-
-
 class Ranker(Protocol):
-    """What finds lists: `BlockRanker`, or a search that does not look at all items."""
+    """An object that finds lists: `BlockRanker`, or a search that does not look at all items."""
 
     def blocks(self, users: NDArray[np.int32], k: int | None = None) -> Iterator[Block]:
         """The lists of these users, in blocks; of another length than it was made for where k is given."""
@@ -108,7 +100,7 @@ class TopK:
     rank: NDArray[np.int32]
     """From 1 within each query."""
     rows: NDArray[np.int32]
-    """What was found: rows of items, or of users where users are compared."""
+    """Rows of what was found: items, or users where users are compared."""
     scores: NDArray[np.float32]
     """Larger is better."""
     interests: NDArray[np.int32] | None
@@ -218,6 +210,11 @@ class ScoringIndex:
         return frozen(self.model.interest_space()) if self.space is None else self.space
 
     @property
+    def source(self) -> ScoreSource:
+        """The scores that users are ranked by."""
+        return ScoreSource.of(self.model, self.space)
+
+    @property
     def interest_vectors(self) -> VectorSpace:
         """`interest_space` of a model that has one; an error for the others."""
         space = self.interest_space
@@ -225,7 +222,7 @@ class ScoringIndex:
 
     @property
     def has_distances(self) -> bool:
-        """Whether items have a distance to a user's interests, which need not be what they are ranked by."""
+        """True if items have a distance to a user's interests, which need not be what they are ranked by."""
         return self.interest_space is not None and self.interest_space.metric == "l2"
 
     # ---- lists of users --------------------------------------------------------------------------------------
@@ -249,9 +246,8 @@ class ScoringIndex:
         return self.ranked(self.ranker(k, excluded, candidates), users)
 
     def ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> Ranker:
-        """What finds the lists of `top_k`; vectors that make no sense are an error."""
-        nothing = no_items(self.train.n_users)
-        return BlockRanker(self.model, *excluded, *nothing, k, self.threads, candidates, scored=True)
+        """The object that finds the lists of `top_k`; vectors that make no sense are an error."""
+        return BlockRanker(self.source, k, excluded, threads=self.threads, candidates=candidates, scored=True)
 
     def ranked(self, ranker: Ranker, users: NDArray[np.int32], k: int | None = None) -> Iterator[tuple[Block, TopK]]:
         """The lists of `top_k` from a `ranker`, of another length where k is given."""
@@ -387,7 +383,7 @@ class ScoringIndex:
         return self._lists(items_as_queries(space, items), self.train.items, [[row] for row in items], k)
 
     def item_closeness(self, item: int, others: Rows) -> NDArray[np.float32]:
-        """How close other items are to an item: minus the squared distance, or the cosine. Shape ``(len(others),)``."""
+        """Closeness of other items to an item: minus the squared distance, or the cosine. Shape ``(len(others),)``."""
         space = items_as_queries(self.interest_vectors, np.array([item]))
         return space.pair_scores(np.zeros(len(others), dtype=np.int32), others, self.threads)[0]
 
@@ -414,9 +410,9 @@ class ScoringIndex:
         n = len(excluded)
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in excluded])]).astype(np.int64)
         rows = np.concatenate([np.asarray(rows, dtype=np.int32) for rows in excluded])
-        queries = QueryModel(source, Interactions(IdMap(pl.Series(np.arange(n)), "query"), ids, offsets, rows))
+        queries = ScoreSource(source, n, len(ids), type(self.model).__name__, items=ids)
         ranker = BlockRanker(
-            queries, offsets, rows, *no_items(n), min(k, len(ids)), self.threads, candidates, scored=True
+            queries, min(k, len(ids)), (offsets, rows), threads=self.threads, candidates=candidates, scored=True
         )
         blocks = list(ranker.blocks(np.arange(n, dtype=np.int32)))
         parts = [self._scored(block) for block in blocks]
@@ -476,22 +472,3 @@ def _places(n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     query, rank = np.repeat(np.arange(n), k), np.tile(np.arange(1, k + 1, dtype=np.int32), n)
     query.flags.writeable = rank.flags.writeable = False
     return query, rank
-
-
-class QueryModel(Recommender):
-    """Queries in the form that `BlockRanker` takes: a model whose users are the queries."""
-
-    def __init__(self, source: VectorSpace | Scores, train: Interactions) -> None:
-        self._source = source
-        self.train_ = train
-
-    def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        """Nothing to learn."""
-
-    def vectors(self) -> VectorSpace | None:
-        """The queries' vectors and those they are compared with."""
-        return self._source if isinstance(self._source, VectorSpace) else None
-
-    def score_block(self, users: Rows) -> NDArray[np.float32]:
-        """Scores of everything for the queries at these positions."""
-        return super().score_block(users) if isinstance(self._source, VectorSpace) else self._source(users)

@@ -29,20 +29,20 @@ _LOSS = 0.002  # of the objective that may be given for fewer members
 
 @dataclass(frozen=True)
 class Choice:
-    """A blend and the figures that speak for it."""
+    """A chosen blend and its accuracy."""
 
     trials: list[Trial]
     """The members."""
     weights: NDArray[np.float64]
     balance: float
     balance_by: BalanceBy
-    """Also what a minority is: items outside a user's main category, or main interest."""
+    """Definition of a minority: items outside a user's main category, or main interest."""
     figures: Accuracy
-    """Of the blend."""
+    """Accuracy of the blend."""
     best_member: tuple[Trial, Accuracy]
     one_vector: Accuracy | None
-    """Of the best blend without members that have several vectors per user; balanced by categories where the choice is,
-    which needs no interests. None: no such model was tried."""
+    """Accuracy of the best blend without members that have several vectors per user; balanced by categories if the
+    choice is, which needs no interests. None: no such model was tried."""
     minority_p: float | None = None
     """p-value of a paired t-test over users: is the recall of minority items of the blend that of `one_vector`? None
     where one of them is not known."""
@@ -57,7 +57,7 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     source = max(several, key=lambda at: best[at].objective, default=None)
     minorities = _Minorities(plain, best[0].model.train_, None if source is None else best[source].model)
     scores = replace(plain, is_minority=minorities.is_minority)
-    # Interests are one member's own account of what a minority is: they decide on the balance, not on the weights.
+    # Interests are those of one member: they decide on the balance, not on the weights.
     compared = scores if minorities.balance_by == "categories" else plain
     alone = [scores.accuracy(own) for own in scores.scores]
     single = max(range(len(best)), key=lambda at: alone[at].plain)
@@ -104,7 +104,7 @@ def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor:
 
 
 class _Minorities:
-    """What is a minority among a user's candidates, and the scores with more weight for it."""
+    """Minority interests among a user's candidates, and the scores with more weight for them."""
 
     def __init__(self, scores: CandidateScores, train: Interactions, source: Recommender | None) -> None:
         self._train, self._users, self._items = train, scores.users, np.maximum(scores.items, 0)
@@ -129,7 +129,7 @@ class _Minorities:
         return np.concatenate([values(self._users[at : at + size], self._items[at : at + size]) for at in starts])
 
     def _outside_category(self) -> NDArray[np.bool_]:
-        """Whether a candidate has categories, but not the one that most of the user's items have."""
+        """Mask of the candidates with categories, but not the one that most of the user's items have."""
         column = require_category_column(self._train.item_attributes, None, purpose="balance", argument="column")
         membership = item_categories(column).table()
         counts = np.stack([membership[self._past(user)].sum(axis=0) for user in self._users])
@@ -138,7 +138,7 @@ class _Minorities:
         return np.asarray(outside & (counts.max(axis=1) > 0)[:, None])
 
     def _outside_interest(self, space: VectorSpace) -> NDArray[np.bool_]:
-        """Whether a candidate belongs to another interest than most of the user's items."""
+        """Mask of the candidates that belong to another interest than most of the user's items."""
 
         def outside(users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.bool_]:
             nearest = space.nearest_interests(users, self._threads)
@@ -177,7 +177,7 @@ class _Minorities:
 
 
 def _keeps(figures: Accuracy, plain: Accuracy, member: Accuracy) -> bool:
-    """Whether a balanced blend keeps enough of its accuracy without balance and of its lead over the best member."""
+    """Return True if a balanced blend keeps enough of its accuracy and of its lead over the best member."""
     return figures.ndcg >= _least(plain.ndcg, member.ndcg) and figures.recall >= _least(plain.recall, member.recall)
 
 
@@ -191,5 +191,5 @@ def _least(plain: float, member: float) -> float:
 
 
 def _picked(rows: NDArray[Any], items: NDArray[np.int32]) -> NDArray[Any]:
-    """Of rows of values for all items those of some items: shape of ``items``, a row for each row."""
+    """Pick the values of some items from rows of values for all items; the result has the shape of ``items``."""
     return np.take_along_axis(rows, items, axis=1)

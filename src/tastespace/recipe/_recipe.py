@@ -47,7 +47,7 @@ def fit(
     progress: bool | None = None,
     **columns: Unpack[TableArguments],
 ) -> Blend:
-    """A model for this data, chosen within a budget of time: the default recipe.
+    """Choose and fit a model for this data within a budget of time: the default recipe.
 
     A fifth of each history is held out; where the data has timestamps (``timestamp="column"``) the last fifth of all
     interactions, because that is what a model will have to rank (`split.hold_out`). On the rest models of several
@@ -130,7 +130,7 @@ def _without_choice(whole: Interactions, threads: int, notes: list[str], why: st
 
 
 def _has_few_categories(data: Interactions) -> bool:
-    """Whether the items have categories such as genres, rather than thousands of tags or none."""
+    """Return True if the items have categories such as genres, rather than thousands of tags or none."""
     column = category_column(data.item_attributes)
     if column is None or data.item_attributes is None:
         return False

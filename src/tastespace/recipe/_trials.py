@@ -58,7 +58,7 @@ def _changed(model: Recommender) -> set[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the recipe tries: a search for each family of models, one model after the other.
+# The models that the recipe tries: a search for each family of models, one model after the other.
 #
 # A search is a generator. It yields an unfitted model, is sent how well that did on held-out data, and decides from
 # that what to yield next. So every search starts with a setting that is good on most data and then follows the data,
@@ -82,7 +82,7 @@ class Family:
     like: str | None = None
     """A family whose models take about as long, for a first estimate."""
     seconds: float = 0.0
-    """The estimate where there is no such family."""
+    """Estimated seconds of a model if there is no such family."""
 
 
 def families(train: Interactions, seed: int, threads: int) -> list[Family]:
@@ -120,7 +120,7 @@ def _ease(train: Interactions, threads: int) -> Search:
     def make(value: float) -> Recommender:
         return EASE(regularization=value, threads=threads)
 
-    # Where an item has few users, its few co-occurrences must count; a fit takes long, so the start matters.
+    # If an item has few users, its few co-occurrences must count; a fit takes long, so the start matters.
     users_per_item = train.n_interactions / train.n_items
     start = 1 if users_per_item < 15 else 2 if users_per_item < 60 else 3
     yield from _line(make, (10.0, 30.0, 100.0, 300.0, 1000.0), start)
@@ -213,15 +213,15 @@ class Trial:
 
     family: str
     model: Recommender
-    """Fitted to the data without the held-out part."""
+    """Model, fitted to the data without the held-out part."""
     figures: Accuracy
-    """On the held-out part."""
+    """Accuracy on the held-out part."""
     seconds: float
-    """That fitting and measuring took."""
+    """Time of fitting and measuring."""
 
     @property
     def objective(self) -> float:
-        """What trials are compared by."""
+        """Score by which trials are compared."""
         return self.figures.objective
 
     @property
@@ -235,7 +235,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to try: a number of seconds, or a number of trials, which gives the same model every time."""
+    """Limit of the search: a number of seconds, or a number of trials, which gives the same model every time."""
 
     seconds: float | None
     trials: int | None
@@ -247,7 +247,7 @@ class Budget:
         return time.monotonic() - self.began
 
     def allows(self, done: list[Trial], family: Family) -> bool:
-        """Whether another model of this family fits in, with time left to fit the chosen ones to everything."""
+        """Return True if there is time for another model of this family, and to fit the chosen ones to everything."""
         if self.trials is not None:
             return len(done) < self.trials
         assert self.seconds is not None
@@ -266,7 +266,7 @@ class Budget:
         return fits + _OVERHEAD * self.seconds
 
     def minutes_left(self, done: list[Trial]) -> float | None:
-        """For models that can stop training at a time limit; None where trials are counted."""
+        """Minutes left for a model that can stop training at a time limit; None if trials are counted."""
         if self.seconds is None:
             return None
         left = (self.seconds - self.elapsed - self.reserve(done)) / (1 + _REFIT)

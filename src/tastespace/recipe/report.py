@@ -41,7 +41,7 @@ def reference_models(train: Interactions, threads: int = 0) -> list[Recommender]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What most popular and EASE reach on the same held-out data, to show beside the blend.
+# Figures of most popular and EASE on the same held-out data, to show beside the blend.
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def _row(model: Recommender, train: Interactions, measured: Interactions, thread
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the recipe tried and why it chose, as a table and in one sentence about several tastes.
+# The report: a table of trials, the reasons for the choice, and one sentence about several tastes.
 
 _SIGNIFICANT = 0.05  # p-values above are taken for chance
 _NOTABLE = 0.005  # relative difference below which figures count as equal
@@ -115,14 +115,14 @@ class RecipeReport:
     """Members, weights, balance, and the figures of the blend, of its best member and of the best blend of models with
     one vector per user; None where nothing was compared."""
     tastes: str
-    """Whether this data has users with several tastes, in one sentence."""
+    """One sentence on users with several tastes in this data."""
     notes: list[str]
-    """What a user should know: a budget that was too small, weights that were not used, ..."""
+    """Remarks for the user: a budget that was too small, weights that were not used, ..."""
     seconds: float
     references: list[dict[str, Any]] = field(default_factory=list)
-    """What the blend is shown beside, on the same held-out data: most popular, and EASE where there was time for it."""
+    """Reference models on the same held-out data: most popular, and EASE if there was time for it."""
     held_out: str = ""
-    """What was held out, in words."""
+    """Description of the held-out part."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -159,7 +159,7 @@ class RecipeReport:
 
     @property
     def reason(self) -> str:
-        """Why this blend was chosen."""
+        """Return the reasons for this blend."""
         members, figures, best = self.blend["members"], self.blend["figures"], self.blend["best_member"]
         if figures is None:
             return f"Fitted without a comparison: {', '.join(members)}."
@@ -188,7 +188,7 @@ def report_without_choice(model: Recommender, notes: list[str], seconds: float) 
             "balance_by": "interests",
             **dict.fromkeys(("figures", "best_member", "one_vector", "minority_p")),
         },
-        tastes="Whether several tastes pay cannot be said without held-out interactions.",
+        tastes="Several interests per user were not compared: no interactions were held out.",
         notes=notes,
         seconds=seconds,
     )
@@ -230,15 +230,15 @@ def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: 
 
 
 def tastes_sentence(choice: Choice) -> str:
-    """Whether several interests per user pay on this data."""
+    """Say if several interests per user improve lists on this data."""
     several, one = choice.figures, choice.one_vector
     if not any(trial.model.has_interests for trial in choice.trials):
-        return "Whether several tastes pay was not tried: no model with several vectors per user is among the trials."
+        return "Several interests per user were not compared: no model of the trials has several vectors per user."
     if one is None:
-        return "Whether several tastes pay cannot be said: no model with one vector per user is among the trials."
+        return "Several interests per user were not compared: no model of the trials has one vector per user."
     by = "category" if choice.balance_by == "categories" else "interest"
     if math.isnan(several.minority) or math.isnan(one.minority):
-        return f"Nobody has held-out items outside the main {by}: whether several tastes pay cannot be said."
+        return f"Several interests per user were not compared: no user has held-out items outside the main {by}."
     what = f"recall of items outside a user's main {by}"
     change = f"from {one.minority:.4f} to {several.minority:.4f}"
     if not _uses_interests(choice):
@@ -260,7 +260,7 @@ def tastes_sentence(choice: Choice) -> str:
 
 
 def _uses_interests(choice: Choice) -> bool:
-    """Whether vectors of several interests change a score of the blend."""
+    """Return True if vectors of several interests change a score of the blend."""
     if choice.balance > 0 and choice.balance_by == "interests":
         return True
     return any(w > 0 and trial.model.has_interests for w, trial in zip(choice.weights, choice.trials, strict=True))

@@ -9,18 +9,19 @@ import polars as pl
 
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.reading.tables import to_polars
-from tastespace.errors import DataError, TastespaceError, nearest
+from tastespace.errors import Argument, DataError, TastespaceError, nearest
 from tastespace.models.base import Recommender
 
 
 def set_item_attributes(model: Recommender, attributes: Any, id: str) -> None:
-    """`Recommender.set_item_attributes`."""
+    """Implement `Recommender.set_item_attributes`."""
     model.require_fitted()
     frame, _ = to_polars(attributes)
     if id not in frame.columns:
         raise DataError(
-            f"id={id!r}: the item attributes have no such column; their columns are "
-            f"{', '.join(map(repr, frame.columns))}.{nearest(id, frame.columns)}"
+            Argument("id", id),
+            f": the item attributes have no such column; their columns are {', '.join(map(repr, frame.columns))}."
+            f"{nearest(id, frame.columns)}",
         )
     if id != "item":
         frame = frame.drop("item", strict=False)

@@ -30,17 +30,17 @@ PastItems = list[tuple[Any, str, float]]
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why an item has its rank in a user's list."""
+    """Explanation of an item's rank in a user's list."""
 
     user: Any
     item: Any
     title: str
     seen: bool
-    """Whether the user had it in training."""
+    """True where the user had it in training."""
     interest: int | None
     """Number of the interest that the item is nearest to; None for models without vectors."""
     label: str | None
-    """That interest in words, where the items have attributes."""
+    """Name of that interest, where the items have attributes."""
     score: float
     distance: float | None
     """Squared distance to the interest; None where vectors are compared by inner products, or there are none."""
@@ -90,7 +90,7 @@ class Explanation:
 
 
 def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str | None = None) -> Explanation:
-    """`Recommender.explain`."""
+    """Implement `Recommender.explain`."""
     k = require_k(k)
     model.require_fitted()
     index, train = ScoringIndex(model, threads=1), model.train_
@@ -127,7 +127,7 @@ def _interests_of(index: ScoringIndex, user: int) -> range:
 
 
 def _by_interest(model: Recommender, user: Any, item: int, k: int, labeler: Labeler) -> dict[str, Any]:
-    """What the vectors say: the interest that the item at this index matches, and the past items nearest to it."""
+    """Return the interest that the item at this index matches by its vector, and the past items nearest to it."""
     view = user_interests(model, user, "explanations")
     index = view.index
     scores = index.interest_scores(view.row, np.array([item]))[:, 0]

@@ -32,17 +32,18 @@ from tastespace.data.reading.tables import (
     stacked,
     to_polars,
 )
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, Call, DataError, ParameterError
 from tastespace.models.base import Recommender
+from tastespace.models.list_options import ListOptions
 from tastespace.recommend.lists import TopKLists
-from tastespace.recommend.request import Request, RequestedUsers, as_list
+from tastespace.recommend.request import RequestedUsers, as_list
 
 Model = TypeVar("Model", bound=Recommender)
 _EXAMPLES = 3
 
 
 def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: Any = None) -> Model:
-    """`Recommender.fold_in`."""
+    """Implement `Recommender.fold_in`."""
     model.require_fitted()
     require_on_unknown(on_unknown, popular=False)
     if features is not None:
@@ -52,20 +53,19 @@ def fold_in(model: Model, histories: Any, on_unknown: str = "error", features: A
     if len(empty):
         raise DataError(
             f"{len(empty):,} histories hold no item of the model, the first is that of {empty[0]!r}. Leave "
-            "them out, or call recommend_for with on_unknown='popular'."
+            "them out, or call ",
+            Call("recommend_for"),
+            " with ",
+            Argument("on_unknown", "popular"),
+            ".",
         )
     return folded(model, known)
 
 
-def recommend_for(
-    model: Recommender,
-    histories: Any,
-    request: Request,
-    on_unknown: str = "error",
-    features: Any = None,
-) -> Any:
-    """`Recommender.recommend_for`."""
+def recommend_for(model: Recommender, histories: Any, request: ListOptions, features: Any = None) -> Any:
+    """Implement `Recommender.recommend_for`."""
     model.require_fitted()
+    on_unknown = request.on_unknown
     require_on_unknown(on_unknown)
     if features is not None:
         new, given = _from_features(model, histories, features, on_unknown)
@@ -75,8 +75,9 @@ def recommend_for(
     known, empty, given = _read(model.train_, histories, on_unknown)
     if len(empty) and on_unknown == "error":
         raise DataError(
-            f"{len(empty):,} histories are empty, the first is that of {empty[0]!r}. Leave them out, or give "
-            "on_unknown='popular' for the most popular items."
+            f"{len(empty):,} histories are empty, the first is that of {empty[0]!r}. Leave them out, or give ",
+            Argument("on_unknown", "popular"),
+            " for the most popular items.",
         )
     parts = []
     if known.n_users:
@@ -159,8 +160,9 @@ def _from_features(model: Model, histories: Any, features: Any, on_unknown: str)
 def _require_histories(histories: Any) -> None:
     if histories is None:
         raise DataError(
-            "nothing is given of the new users: expected histories (such as [[item, item], ...]), or features= for a "
-            "model that learns from features."
+            "nothing is given of the new users: expected histories (such as [[item, item], ...]), or ",
+            Argument("features"),
+            " for a model that learns from features.",
         )
 
 

@@ -1,4 +1,4 @@
-"""A user's interests: past items of each, what a request mutes and boosts, and profiles that keep that."""
+"""A user's interests: past items of each, interests that a request mutes and boosts, and stored profiles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tastespace._util.checks import is_finite_number, is_whole
 from tastespace.data.ids import IdMap
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, Call, DataError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.profiles import Profile
 from tastespace.ranking.scoring import ScoringIndex, require_interest_space
@@ -40,7 +40,7 @@ class UserInterests:
 
     @property
     def n_interests(self) -> int:
-        """How many vectors the user has."""
+        """Number of the user's vectors."""
         return len(self.past_scores)
 
     @cached_property
@@ -82,15 +82,20 @@ class UserInterests:
 def user_interests(model: Recommender, user: Any, what: str) -> UserInterests:
     """Interests of the user with this id; ``what`` is named in the error of a model without vectors."""
     require_interest_space(model, what)
+    return interests_at(model, row_of(model.train_.users, user), what)
+
+
+def interests_at(model: Recommender, row: int, what: str) -> UserInterests:
+    """Interests of the user at this row; see `user_interests`."""
+    require_interest_space(model, what)
     index = ScoringIndex(model, threads=1)  # to start threads takes longer than to rank for one user
-    row = row_of(model.train_.users, user)
     require_history(model, row, what)
     past = index.seen(row)
     return UserInterests(index, row, past, index.interest_scores(row, past))
 
 
 def interest_names(view: UserInterests, titles_at: Callable[[NDArray[np.int32]], list[Any]]) -> list[str]:
-    """By categories where they fit, else by past items; no name twice, and the same whatever is filtered or muted.
+    """Return names of interests: categories where they fit, else past items; unique, and independent of filters.
 
     Args:
         view: The user's interests.
@@ -107,7 +112,7 @@ def interest_names(view: UserInterests, titles_at: Callable[[NDArray[np.int32]],
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What a request says about a user's interests: which to leave out (mute), which to show more of (boost).
+# Interests that a request leaves out (mute) and shows more of (boost).
 
 MOST_BOOST = 1e6
 """The largest factor of an interest; sums of larger ones would lose the other interests, or overflow."""
@@ -122,16 +127,16 @@ class InterestChoices:
 
 
 NO_CHOICES = InterestChoices()
-"""Of requests that say nothing about interests, for users without a profile."""
+"""Choices of requests without ``mute`` and ``boost``, for users without a profile."""
 
 
 def is_given(choice: Any) -> bool:
-    """Whether ``mute`` or ``boost`` says anything."""
+    """Return True where ``mute`` or ``boost`` names an interest."""
     return choice is not None and (not hasattr(choice, "__len__") or len(choice) > 0)
 
 
 def is_by_user(name: str, choice: Any) -> bool:
-    """Whether ``mute`` or ``boost`` is a mapping from users to their choices, rather than the choice of one."""
+    """Return True where ``mute`` or ``boost`` maps users to their choices, rather than being the choice of one."""
     if not isinstance(choice, Mapping):
         return False
     return name == "mute" or any(isinstance(one, Mapping) for one in choice.values())
@@ -142,7 +147,9 @@ def require_interests(numbers: Iterable[Any], n_interests: int, who: str = "this
     for x in numbers:
         if not is_whole(x, 0) or x >= n_interests:
             known = f"the interests 0 to {n_interests - 1}" if n_interests > 1 else "only interest 0"
-            raise ParameterError(f"interest {x!r} was named, but {who} has {known}; model.interests(user) lists them.")
+            raise ParameterError(
+                f"interest {x!r} was named, but {who} has {known}; ", Call("model.interests(user)"), " lists them."
+            )
 
 
 def checked_mute(mute: Any, n_interests: int, who: str = "this user") -> set[int]:
@@ -151,7 +158,9 @@ def checked_mute(mute: Any, n_interests: int, who: str = "this user") -> set[int
     given = given.tolist() if isinstance(given, np.ndarray) else given
     given = [given] if is_whole(given, 0) else () if given is None else given
     if not isinstance(given, Iterable):
-        raise ParameterError(f"mute={mute!r}: expected numbers of interests, such as [1].")
+        raise ParameterError(
+            Argument("mute", mute), ": expected numbers of interests, such as ", Argument("mute", [1]), "."
+        )
     muted = list(given)
     require_interests(muted, n_interests, who)
     if muted and len(set(muted)) == n_interests:
@@ -162,13 +171,20 @@ def checked_mute(mute: Any, n_interests: int, who: str = "this user") -> set[int
 def checked_boost(boost: Any, n_interests: int, who: str = "this user") -> dict[int, float]:
     """Factors of one user's interests."""
     if boost is not None and not isinstance(boost, Mapping):
-        raise ParameterError(f"boost={boost!r}: expected factors by interest, such as {{2: 1.5}}.")
+        raise ParameterError(
+            Argument("boost", boost), ": expected factors by interest, such as ", Argument("boost", {2: 1.5}), "."
+        )
     factors = dict(boost or {})
     require_interests(factors, n_interests, who)
     for factor in factors.values():
         if not is_finite_number(factor) or not 0 < factor <= MOST_BOOST:
             limit = f" of at most {MOST_BOOST:,.0f}" if isinstance(factor, (int, float)) and factor > 0 else ""
-            raise ParameterError(f"boost={boost!r}: expected positive factors{limit}; mute= leaves an interest out.")
+            raise ParameterError(
+                Argument("boost", boost),
+                f": expected positive factors{limit}; ",
+                Argument("mute"),
+                " leaves an interest out.",
+            )
     return {int(x): float(factor) for x, factor in factors.items()}
 
 
@@ -189,7 +205,9 @@ def with_profiles(
         if len(own | known) == n:
             raise DataError(
                 f"all {n} interests of user {users[row]!r} are muted, {sorted(known)} by the profile: nothing is left "
-                "to recommend. profile=False leaves the profile out."
+                "to recommend. ",
+                Argument("profile", False),
+                " leaves the profile out.",
             )
         own |= known
         boosts[row] = {**{x: f for x, f in one.boosts.items() if x < n}, **boosts.get(row, {})}
@@ -205,8 +223,8 @@ def interest_choices(
     many interests each user has.
     """
     by_user = {
-        "mute": _by_row(users, "mute", mute, "[1]", requested),
-        "boost": _by_row(users, "boost", boost, "{0: 2.0}", requested),
+        "mute": _by_row(users, "mute", mute, [1], requested),
+        "boost": _by_row(users, "boost", boost, {0: 2.0}, requested),
     }
     counts = np.diff(user_offsets)
     return InterestChoices(
@@ -219,7 +237,7 @@ def _who(users: IdMap, row: int) -> str:
     return f"user {users[row]!r}"
 
 
-def _by_row(users: IdMap, name: str, choice: Any, example: str, requested: NDArray[np.int32]) -> dict[int, Any]:
+def _by_row(users: IdMap, name: str, choice: Any, example: Any, requested: NDArray[np.int32]) -> dict[int, Any]:
     if not is_given(choice):
         return {}
     if is_by_user(name, choice):
@@ -227,30 +245,34 @@ def _by_row(users: IdMap, name: str, choice: Any, example: str, requested: NDArr
         return dict(zip(rows, choice.values(), strict=True))
     if len(requested) != 1:
         raise ParameterError(
-            f"{name}={choice!r} concerns one user, and {len(requested):,} users are requested. Request one, or give "
-            f"it by user id: {name}={{{users[0]!r}: {example}}}."
+            Argument(name, choice),
+            f" concerns one user, and {len(requested):,} users are requested. Request one, or give it by user id: ",
+            Argument(name, {users[0]: example}),
+            ".",
         )
     return {int(row): choice for row in requested if row >= 0}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Changes of profiles: what a user mutes and boosts for good, checked against the user's interests.
+# Changes of stored profiles, checked against the user's interests.
 
 
 def mute(model: Recommender, user: Any, interests: Any) -> None:
-    """`Recommender.mute`."""
+    """Implement `Recommender.mute`."""
     key, n_interests, profile = _of(model, user)
     muted = profile.muted | checked_mute(interests, n_interests, f"user {key!r}")
     if len(muted) >= n_interests:
         raise DataError(
             f"user {key!r} has {n_interests} interests and would have muted all of them: nothing would be left to "
-            f"recommend. Muted before are {sorted(profile.muted)}; model.unmute takes that back."
+            f"recommend. Muted before are {sorted(profile.muted)}; ",
+            Call("model.unmute"),
+            " takes that back.",
         )
     model.profiles.put(key, Profile(muted, profile.boosts))
 
 
 def unmute(model: Recommender, user: Any, interests: Any) -> None:
-    """`Recommender.unmute`."""
+    """Implement `Recommender.unmute`."""
     key, n_interests, profile = _of(model, user)
     taken_back = checked_mute(interests, n_interests + 1, f"user {key!r}")  # here all of them may be named
     checked_mute([x for x in taken_back if x >= n_interests], n_interests, f"user {key!r}")
@@ -258,14 +280,14 @@ def unmute(model: Recommender, user: Any, interests: Any) -> None:
 
 
 def boost(model: Recommender, user: Any, factors: Any) -> None:
-    """`Recommender.boost`."""
+    """Implement `Recommender.boost`."""
     key, n_interests, profile = _of(model, user)
     boosts = {**profile.boosts, **checked_boost(factors, n_interests, f"user {key!r}")}
     model.profiles.put(key, Profile(profile.muted, {x: boosts[x] for x in sorted(boosts) if boosts[x] != 1}))
 
 
 def clear(model: Recommender, user: Any) -> None:
-    """`Recommender.clear_profile`."""
+    """Implement `Recommender.clear_profile`."""
     model.require_fitted()
     model.profiles.put(model.train_.users[row_of(model.train_.users, user)], Profile())
 

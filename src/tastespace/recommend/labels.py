@@ -30,7 +30,7 @@ _LIFT = 1.25  # how many times larger that share must be than elsewhere
 
 
 class Labeler:
-    """Says in words what a set of items has in common.
+    """Names sets of items by the categories that they have in common.
 
     Categories come from ``column``, by default the one that looks like categories: see `tastespace.data.attributes`.
     """
@@ -52,7 +52,7 @@ class Labeler:
             self._column = computed_once(self._frame, "category column", lambda: category_column(self._frame))
 
     def labels(self, items: Sequence[_Rows], support: Sequence[_Rows] | None = None) -> list[str | None]:
-        """A name such as "Film-Noir, Crime" for each of one user's lists of items, where one fits; no name twice.
+        """Return names such as "Film-Noir, Crime" for one user's lists of items, where one fits; no name twice.
 
         A name is one category or two. It fits a list where at least three quarters of the items belong to it (to one of
         two categories, each of which holds two fifths), and where that share is a quarter larger than among all

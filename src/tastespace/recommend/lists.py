@@ -7,6 +7,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -28,11 +29,12 @@ from tastespace.data.reading.tables import (
     reordered,
     stacked,
 )
-from tastespace.errors import DataError, ParameterError, require_path
+from tastespace.errors import Argument, DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
+from tastespace.models.list_options import ListOptions
+from tastespace.ranking.ann import scoring_index
 from tastespace.ranking.blocks import BlockRanker
 from tastespace.ranking.scoring import Lists, merged, require_interest_space
-from tastespace.recommend.ann import scoring_index
 from tastespace.recommend.interests import (
     NO_CHOICES,
     InterestChoices,
@@ -42,12 +44,7 @@ from tastespace.recommend.interests import (
     with_profiles,
 )
 from tastespace.recommend.mix import Mix, MixedLists, block_of, boosted_mix, resolve_mix
-from tastespace.recommend.request import (
-    Request,
-    RequestedUsers,
-    candidate_rows,
-    requested_users,
-)
+from tastespace.recommend.request import RequestedUsers, candidate_rows, requested_users
 from tastespace.recommend.rules.lists import RuledLists, apply_rules, pin_lists
 from tastespace.recommend.rules.tables import rule_tables
 
@@ -131,9 +128,9 @@ _EXACT_MIXES = ("proportional", "scaled")
 
 
 class TopKLists:
-    """The lists of one request, block by block. Nothing of it changes, so threads may share one."""
+    """Lists of one request, block by block. It is immutable, so threads may share it."""
 
-    def __init__(self, model: Recommender, request: Request) -> None:
+    def __init__(self, model: Recommender, request: ListOptions) -> None:
         self._model = model
         self._request = request
         self._index = scoring_index(model, request.threads, request.index)
@@ -146,13 +143,14 @@ class TopKLists:
         self._exclude_seen = request.exclude_seen
         self._mix = resolve_mix(self._index, request)
         if request.index == "ann" and self._mix.name in _EXACT_MIXES:
-            log.warning("index='ann': mix=%r needs the distances to all items; they are all compared", self._mix.name)
+            index, mix = Argument("index", "ann"), Argument("mix", self._mix.name)
+            log.warning("%s: %s needs the distances to all items; they are all compared", index, mix)
         self._boosted_mix = boosted_mix(self._mix, request)
         self._lists = self._mixed(self._mix)
         self._titles = item_titles(train.item_attributes, request.titles) if request.titles else None
 
-    def answers(self, model: Recommender, request: Request, threads: int) -> bool:
-        """Whether these are the lists of this request, too: it is the same, and the model has learned nothing since."""
+    def answers(self, model: Recommender, request: ListOptions, threads: int) -> bool:
+        """Return True where these are the lists of this request: its options are equal and the model is unchanged."""
         if self._model is not model or self._index.threads != threads or self._request != request:
             return False
         then, now = self._index.space, model.vectors()
@@ -165,17 +163,17 @@ class TopKLists:
         )
 
     def is_of(self, model: Recommender) -> bool:
-        """Whether rows of users and items are those of this model; another thread may have fitted it again."""
+        """Return True where rows are those of this model, which another thread may have fitted again."""
         return self._index.train is model.train_
 
     def _mixed(self, mix: Mix) -> MixedLists:
         return MixedLists(self._index, mix, self._k, exclude_seen=self._exclude_seen, candidates=self._candidates)
 
     def blocks(self, rows: NDArray[np.int32], requested: NDArray[np.int32] | None = None) -> Lists:
-        """The lists of the users at these rows; ``requested`` are rows too, -1 for those not in the model."""
+        """Return the lists of the users at these rows; ``requested`` are rows too, -1 for those not in the model."""
         choices = self._choices(rows if requested is None else requested)
         if choices is NO_CHOICES:
-            return self._plain(rows)
+            return self.plain(rows)
         muted = sorted(row for row, one in choices.muted.items() if one)
         boosted = [row for row, one in choices.boosts.items() if one] if self._boosted_mix != self._mix else []
         at_once = max(1, _MUTED_AT_ONCE // self._index.train.n_items)
@@ -187,7 +185,7 @@ class TopKLists:
         return itertools.chain.from_iterable(self._part(part, choices, np.isin(part, boosted)) for part in parts)
 
     def _part(self, rows: NDArray[np.int32], choices: InterestChoices, boosted: NDArray[np.bool_]) -> Lists:
-        """The lists of some users, of whom those with boosts have another mix."""
+        """Yield the lists of some users, of whom those with boosts have another mix."""
         here = set(rows.tolist())
         own = InterestChoices(
             {row: one for row, one in choices.muted.items() if row in here},
@@ -209,12 +207,12 @@ class TopKLists:
             yield block_of(users), merged(found)
 
     @cached_property
-    def _plain(self) -> Callable[[NDArray[np.int32]], Lists]:
-        """From rows of users to their lists, where nobody has muted or boosted interests."""
+    def plain(self) -> Callable[[NDArray[np.int32]], Lists]:
+        """Function from rows of users to their lists, where no user has muted or boosted interests."""
         return self._ruled(self._lists, NO_CHOICES)
 
     def _ruled(self, lists: MixedLists, choices: InterestChoices) -> Callable[[NDArray[np.int32]], Lists]:
-        """From rows of users to their lists, under the rules where there are any."""
+        """Return a function from rows of users to their lists, under the rules where there are any."""
         excluded = lists.excluded(choices)
         lister = lists.lister(choices, excluded)
         if self._tables is None or not self._tables.reorders:
@@ -222,7 +220,7 @@ class TopKLists:
         return RuledLists(self._index, self._tables, self._k, lister, excluded, self._candidates).blocks
 
     def _choices(self, requested: NDArray[np.int32]) -> InterestChoices:
-        """What request and profiles say of interests; ``requested`` are rows of users, -1: not in the model."""
+        """Return interests muted and boosted by request and profiles; ``requested``: rows of users, -1 for unknown."""
         asked = is_given(self._request.mute) or is_given(self._request.boost)
         stored = self._model.profiles if self._request.profile else None
         profiles = stored.by_row(self._model.train_.users, requested) if stored else {}
@@ -234,9 +232,10 @@ class TopKLists:
         return with_profiles(found, profiles, offsets, users)
 
     def of_one(self, user: Any) -> pl.DataFrame | None:
-        """The frame of one user, where a kernel gives it in one call.
+        """Return the frame of one user where a kernel gives it in one call.
 
-        None where it does not, or there is something to say of the user: then `frames` answers.
+        None where it cannot: for unknown users, users without a history, and options that the kernel does not have.
+        `frames` covers these.
         """
         model, lists = self._model, self._one_user_lists
         users = self._index.train.users  # not those of a model that another thread has fitted since
@@ -250,7 +249,7 @@ class TopKLists:
 
     @cached_property
     def _one_user_lists(self) -> _native.OneUserLists | None:
-        """For lists by score alone."""
+        """Kernel for lists of one user by score alone; None where the options ask for more."""
         reorders = self._tables is not None and self._tables.reorders
         choices = is_given(self._mute) or is_given(self._boost)
         if self._mix.name != "nearest" or reorders or choices or self._titles is not None:
@@ -262,13 +261,30 @@ class TopKLists:
         return ranker.one_user_lists(train.users, train.items, self._model.has_interests)
 
     def frames(self, users: RequestedUsers) -> Iterator[pl.DataFrame]:
-        """The lists as frames: user, item, rank, score and, where the model has them, distance and interest.
+        """Return lists as frames: user, item, rank, score and, where the model has them, distance and interest.
 
-        Users that are not in the model have no rows.
+        Users that are not in the model have the most popular items with ``on_unknown="popular"``, else no rows.
         """
         known = np.flatnonzero(users.rows >= 0)
-        lists = self.blocks(users.rows[known], users.rows)
+        lists = self.blocks(users.rows[known], users.rows)  # vectors that make no sense are an error now
+        if self._request.on_unknown == "popular" and len(known) < len(users.rows):
+            return self._frames_with_popular(users)
         return self._frames(users, known, lists)
+
+    def _frames_with_popular(self, users: RequestedUsers) -> Iterator[pl.DataFrame]:
+        """Yield the frames of some users at a time, in the order of the request."""
+        # By position in the request, because a user may be in it twice; ids come in when all are in order.
+        positions, ids = pl.Series(np.arange(len(users.rows))), users.ids
+        numbered = RequestedUsers(positions, users.rows)
+        for start in range(0, len(users.rows), _USERS_AT_ONCE):
+            rows = users.rows[start : start + _USERS_AT_ONCE]
+            known, unknown = (start + np.flatnonzero(of) for of in (rows >= 0, rows < 0))
+            lists = self.blocks(users.rows[known], users.rows)
+            parts = [*self._frames(numbered, known, lists), self.popular(positions.gather(pl.Series(unknown)))]
+            found = stacked(parts)
+            found = reordered(found, np.argsort(found["user"].to_numpy(), kind="stable"))
+            named = ids.gather(found["user"].cast(pl.UInt32)).alias("user")
+            yield pl.DataFrame([named, *found.get_columns()[1:]])
 
     def _frames(self, users: RequestedUsers, known: NDArray[np.int64], blocks: Lists) -> Iterator[pl.DataFrame]:
         first = 0
@@ -290,13 +306,13 @@ class TopKLists:
             yield frame_of(columns)
 
     def _item_columns(self, rows: NDArray[np.int32]) -> dict[str, NDArray[Any] | pl.Series]:
-        """The ids of items and, where they are asked for, their titles."""
+        """Return the ids of items and, if requested, their titles."""
         ids = {"item": self._model.train_.items.column(rows)}
         return ids if self._titles is None else {**ids, "title": rows_at(self._titles, rows)}
 
     def popular(self, users: pl.Series) -> pl.DataFrame:
-        """The most popular items, for users who are not in the model: their scores are null."""
-        best = self._most_popular()
+        """Return the most popular items, with null scores, for users who are not in the model."""
+        best = self.most_popular()
         n = len(users) * len(best)
         nothing = {
             name: pl.Series(name, [None], dtype=kind).new_from_index(0, n)
@@ -311,8 +327,8 @@ class TopKLists:
             }
         )
 
-    def _most_popular(self) -> NDArray[np.int32]:
-        """Rows of the k most popular items that the request and the rules allow."""
+    def most_popular(self) -> NDArray[np.int32]:
+        """Return the rows of the k most popular items that the request and the rules allow."""
         train, tables = self._model.train_, self._tables
         rows = np.arange(train.n_items, dtype=np.int32) if self._candidates is None else self._candidates
         ordered = rows[np.argsort(-self._model.popularity_source.item_counts[rows], kind="stable")]
@@ -323,7 +339,7 @@ class TopKLists:
         return apply_rules(tables, offsets, ordered, lengths, pinned, self._candidates, threads=1)[1]
 
     def schema(self, id_type: pl.DataType) -> dict[str, Any]:
-        """Columns of `frames` and their types, for users with ids of this type."""
+        """Return the columns of `frames` and their types, for users with ids of this type."""
         ids = {"user": id_type, "item": self._model.train_.items.series.dtype}
         titles = {} if self._titles is None else {"title": pl.String}
         return {**ids, **titles, "rank": pl.Int32, **self._value_columns()}
@@ -336,10 +352,10 @@ class TopKLists:
         }
 
 
-def top_k_lists(model: Recommender, request: Request) -> TopKLists:
-    """The lists of a request. Those of the last plain one are kept with the model.
+def top_k_lists(model: Recommender, request: ListOptions) -> TopKLists:
+    """Return the lists of a request. Those of the last plain one are kept with the model.
 
-    What is asked for one user after the other is mostly the same: then only the users are new.
+    Requests for one user after the other mostly have the same options; then only the users differ.
     """
     if not request.is_plain:
         return TopKLists(model, request)
@@ -350,34 +366,30 @@ def top_k_lists(model: Recommender, request: Request) -> TopKLists:
     return kept
 
 
-def recommend(model: Recommender, users: Any, request: Request, on_unknown: str = "error") -> Any:
-    """`Recommender.recommend`."""
+def recommend(model: Recommender, users: Any, request: ListOptions) -> Any:
+    """Implement `Recommender.recommend`."""
     lists = top_k_lists(model, request)
-    require_on_unknown(on_unknown)
+    require_on_unknown(request.on_unknown)
     one = lists.of_one(users)
     if one is not None:
         return from_polars(one, model.train_.backend)
-    requested = requested_users(model, users, on_unknown)
+    requested = requested_users(model, users, request.on_unknown)
     if not lists.is_of(model):  # their rows would be those of other users
         lists = top_k_lists(model, request)
-    unknown = np.flatnonzero(requested.rows < 0)
-    if len(unknown) and on_unknown == "popular":
-        # By position in the request, because a user may be in it twice; ids come in when all are in order.
-        numbered = RequestedUsers(pl.Series(np.arange(len(requested.rows))), requested.rows)
-        found = stacked([*lists.frames(numbered), lists.popular(pl.Series(unknown))])
-        found = reordered(found, np.argsort(found["user"].to_numpy(), kind="stable"))
-        ids = requested.ids.gather(found["user"].cast(pl.UInt32)).alias("user")
-        return from_polars(pl.DataFrame([ids, *found.get_columns()[1:]]), model.train_.backend)
     parts = list(lists.frames(requested))
     found = stacked(parts) if parts else pl.DataFrame(schema=lists.schema(requested.id_type))
     return from_polars(found, model.train_.backend)
 
 
-def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """`Recommender.recommend_indices`."""
+def recommend_indices(
+    model: Recommender, rows: Any, request: ListOptions
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Implement `Recommender.recommend_indices`."""
     model.require_fitted()
     mute, boost = (_by_id(model, "mute", request.mute), _by_id(model, "boost", request.boost))
-    lists = top_k_lists(model, request._replace(mute=mute, boost=boost))
+    if mute is not request.mute or boost is not request.boost:
+        request = replace(request, mute=mute, boost=boost)
+    lists = top_k_lists(model, request)
     n_users = model.train_.n_users
     wanted = np.arange(n_users) if rows is None else np.asarray(rows)
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
@@ -403,7 +415,7 @@ def recommend_indices(model: Recommender, rows: Any, request: Request) -> tuple[
 
 
 def _by_id(model: Recommender, name: str, choice: Any) -> Any:
-    """A choice by index of the user as one by id; a choice of one user as it is."""
+    """Return a choice by index of the user as one by id; a choice of one user unchanged."""
     if not is_by_user(name, choice):
         return choice
     users = model.train_.users
@@ -413,14 +425,14 @@ def _by_id(model: Recommender, name: str, choice: Any) -> Any:
     return {users[int(row)]: one for row, one in choice.items()}
 
 
-def recommend_to(model: Recommender, path: str | Path, users: Any, request: Request) -> int:
-    """`Recommender.recommend_to`."""
+def recommend_to(model: Recommender, path: str | Path, users: Any, request: ListOptions) -> int:
+    """Implement `Recommender.recommend_to`."""
     path = require_path(path)
     if path.suffix not in STREAMED:
         raise ParameterError(f"{path}: expected a name that ends in {', '.join(STREAMED)}.")
     require_polars("recommend_to")
     lists = TopKLists(model, request)
-    requested = requested_users(model, users, "error")
+    requested = requested_users(model, users, request.on_unknown)
     frames = lists.frames(requested)  # a model whose vectors make no sense is an error before anything is written
     try:
         # An open file, not its name: after an error polars may still create the file that it was to write.

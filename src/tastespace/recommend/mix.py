@@ -1,4 +1,4 @@
-"""Lists in which all interests of a user have a part: which mix a request asks for, and how it is made."""
+"""Lists in which all interests of a user have a part: the mix that a request asks for, and its making."""
 
 from __future__ import annotations
 
@@ -7,33 +7,28 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tastespace._util.csr import no_items, ranges
 from tastespace.data.attributes import category_column, require_category_column
-from tastespace.data.ids import IdMap
-from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, Call, ParameterError, nearest
+from tastespace.models.list_options import ListOptions
 from tastespace.models.vector_space import VectorSpace
-from tastespace.ranking.blocks import Block, BlockRanker
-from tastespace.ranking.interests import InterestRanker
+from tastespace.ranking.blocks import Block, BlockRanker, InterestRanker, ItemLists
 from tastespace.ranking.scoring import (
-    ItemLists,
     Lister,
     Lists,
-    QueryModel,
     ScoringIndex,
     TopK,
     merged,
 )
+from tastespace.ranking.source import ScoreSource
 from tastespace.recommend.interests import InterestChoices, is_given
-from tastespace.recommend.request import Request
 from tastespace.recommend.rerank._algorithms import CategorySets, calibrated_lists, pool_relevance
 from tastespace.recommend.rerank.pools import PoolReranker
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which mix of interests a request asks for, and whether the model has it.
+# The mix of interests that a request asks for, checked against the model.
 
 MIXES = ("nearest", "scaled", "proportional", "calibrated")
 BY_INTEREST = "interest"
@@ -42,7 +37,7 @@ BY_INTEREST = "interest"
 
 @dataclass(frozen=True)
 class Mix:
-    """How the interests of a user share a list; see `Recommender.recommend`."""
+    """Sharing of a list between the interests of a user; see `Recommender.recommend`."""
 
     name: str = "nearest"
     diversity: float = 0.0
@@ -55,7 +50,7 @@ PLAIN = Mix()
 
 
 def mixes_of(index: ScoringIndex) -> list[str]:
-    """The mixes that a model has.
+    """Return the mixes that a model has.
 
     >>> from tastespace import CML, synthetic
     >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -72,13 +67,13 @@ def mixes_of(index: ScoringIndex) -> list[str]:
     return found
 
 
-def resolve_mix(index: ScoringIndex, request: Request) -> Mix:
-    """The mix of a request, with what it leaves open filled in; what the model does not have is an error."""
+def resolve_mix(index: ScoringIndex, request: ListOptions) -> Mix:
+    """Return the mix of a request with its defaults filled in; a mix that the model does not have is an error."""
     mix, diversity, column, boosted = request.mix, request.diversity, request.column, is_given(request.boost)
     if mix is None and diversity is None and column is None and not boosted:
         return PLAIN
     if mix is not None and mix not in MIXES:
-        raise ParameterError(f"mix={mix!r}: expected one of {', '.join(MIXES)}.{nearest(mix, MIXES)}")
+        raise ParameterError(Argument("mix", mix), f": expected one of {', '.join(MIXES)}.{nearest(mix, MIXES)}")
     check_diversity(diversity)
     if mix is None and column is None and not boosted and diversity == 0:
         return PLAIN
@@ -86,24 +81,41 @@ def resolve_mix(index: ScoringIndex, request: Request) -> Mix:
         mix = _default(index, column, boosted)
     if mix == "nearest" and diversity:
         raise ParameterError(
-            f"mix='nearest' is the plain list, which has no diversity={diversity!r}. Choose another mix "
-            f"({_listed(index, without='nearest')}), or leave mix out."
+            Argument("mix", "nearest"),
+            " is the plain list, which has no ",
+            Argument("diversity", diversity),
+            f". Choose another mix ({_listed(index, without='nearest')}), or leave mix out.",
         )
     if column is not None and mix != "calibrated":
-        raise ParameterError(f"column={column!r} belongs to mix='calibrated', given mix={mix!r}.")
+        raise ParameterError(
+            Argument("column", column),
+            " belongs to ",
+            Argument("mix", "calibrated"),
+            ", given ",
+            Argument("mix", mix),
+            ".",
+        )
     by_weight = mix == "proportional" or (mix == "calibrated" and column == BY_INTEREST)
     if boosted and not by_weight:
         raise ParameterError(
-            f"boost= multiplies the weights of interests, which mix={mix!r} does not use. Use mix='proportional', or "
-            "mix='calibrated' with column='interest'."
+            Argument("boost"),
+            " multiplies the weights of interests, which ",
+            Argument("mix", mix),
+            " does not use. Use ",
+            Argument("mix", "proportional"),
+            ", or ",
+            Argument("mix", "calibrated"),
+            " with ",
+            Argument("column", BY_INTEREST),
+            ".",
         )
     _require_supported(index, mix, column)
     strength = 1.0 if diversity is None else float(diversity)
     return PLAIN if mix == "nearest" or strength == 0 else Mix(mix, strength, column)
 
 
-def boosted_mix(mix: Mix, request: Request) -> Mix:
-    """The mix for users whose profile boosts an interest: proportional where the request asks for nothing else."""
+def boosted_mix(mix: Mix, request: ListOptions) -> Mix:
+    """Return the mix for users whose profile boosts an interest: proportional unless the request names another."""
     free = request.mix is None and request.diversity is None and request.column is None
     return Mix("proportional", 1.0) if free and mix == PLAIN else mix
 
@@ -114,7 +126,8 @@ def check_diversity(diversity: Any) -> None:
         return
     if not isinstance(diversity, Real) or isinstance(diversity, bool) or not 0 <= float(diversity) <= 1:
         raise ParameterError(
-            f"diversity={diversity!r}: expected a number from 0 (the plain list) to 1 (the mix in its pure form)."
+            Argument("diversity", diversity),
+            ": expected a number from 0 (the plain list) to 1 (the mix in its pure form).",
         )
 
 
@@ -128,9 +141,11 @@ def _default(index: ScoringIndex, column: str | None, boosted: bool) -> str:
     if _has_categories(index):
         return "calibrated"
     raise ParameterError(
-        f"diversity= needs several interests per user or categories of items: {type(index.model).__name__} does not "
-        "have the former, and no item attribute looks like categories. Use a model with interests, such as DPCML, or "
-        "build the Interactions with item_attributes=."
+        Argument("diversity"),
+        f" needs several interests per user or categories of items: {type(index.model).__name__} does not have the "
+        "former, and no item attribute looks like categories. Use a model with interests, such as DPCML, or ",
+        Call("build the Interactions with item_attributes="),
+        ".",
     )
 
 
@@ -139,25 +154,35 @@ def _require_supported(index: ScoringIndex, mix: str, column: str | None) -> Non
     if mix == "scaled" and (index.space is None or index.space.metric != "l2"):
         by = "inner products" if index.space is not None else "other scores than distances"
         raise ParameterError(
-            f"mix='scaled' divides squared distances, and {name} ranks by {by}. Its mixes are {_listed(index)}."
+            Argument("mix", "scaled"),
+            f" divides squared distances, and {name} ranks by {by}. Its mixes are {_listed(index)}.",
         )
     if index.interest_space is None and (mix == "proportional" or column == BY_INTEREST):
-        how = f"mix={mix!r}" + (f" with column={column!r}" if column else "")
         raise ParameterError(
-            f"{how} needs interests, and {name} has no vectors, so its users have none. Its mixes are {_listed(index)}."
+            Argument("mix", mix),
+            *((" with ", Argument("column", column)) if column else ()),
+            f" needs interests, and {name} has no vectors, so its users have none. Its mixes are {_listed(index)}.",
         )
     if mix != "calibrated" or column == BY_INTEREST:
         return
     attributes = index.model.popularity_source.item_attributes
     if column is None and not _has_categories(index):
-        instead = (
-            "Use mix='proportional' or column='interest', which need none, or build the Interactions with "
-            "item_attributes=."
+        instead: list[str | Argument] = (
+            [
+                "Use ",
+                Argument("mix", "proportional"),
+                " or ",
+                Argument("column", BY_INTEREST),
+                ", which need none, or ",
+                Call("build the Interactions with item_attributes="),
+            ]
             if index.interest_space is not None
-            else "Build the Interactions with item_attributes=."
+            else [Call("Build the Interactions with item_attributes=")]
         )
-        raise ParameterError(f"mix='calibrated' needs categories of items, and there are none. {instead}")
-    require_category_column(attributes, column, purpose="mix='calibrated'", argument="column")
+        raise ParameterError(
+            Argument("mix", "calibrated"), " needs categories of items, and there are none. ", *instead, "."
+        )
+    require_category_column(attributes, column, purpose=Argument("mix", "calibrated"), argument="column")
 
 
 def _has_categories(index: ScoringIndex) -> bool:
@@ -173,8 +198,8 @@ def _listed(index: ScoringIndex, without: str = "") -> str:
 #
 # The plain list ranks an item by its nearest interest alone, so an interest whose items lie close takes most places. A
 # mix shares the places out: by dividing distances (`"scaled"`), by the shares of the past items (`"proportional"`), or
-# towards the user's own mix of categories (`"calibrated"`). What is said of an item (score, distance, interest) is the
-# same in every mix; only which items are in the list, and in which order, differs.
+# towards the user's own mix of categories (`"calibrated"`). Score, distance and interest of an item are the same in
+# every mix; only the items in the list and their order differ.
 
 _FLOOR = 0.1  # least scale of an interest, as a share of the user's mean squared distance
 _USERS_AT_ONCE = 4096
@@ -182,7 +207,7 @@ _USERS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class PastMatches:
-    """How the past items of some users match their interests; one row for each interest of each user in turn."""
+    """Matches between past items of some users and their interests; one row per interest, user by user."""
 
     first: NDArray[np.int64]
     """User i has the rows ``first[i]:first[i + 1]``. Shape ``(n_users + 1,)``."""
@@ -198,7 +223,7 @@ class PastMatches:
 
 
 def past_matches(index: ScoringIndex, users: NDArray[np.int32]) -> PastMatches:
-    """How the training items of the users at these rows match their interests."""
+    """Return the matches between training items and interests of the users at these rows."""
     train, vectors = index.train, index.interest_vectors.user_offsets
     n_past = train.offsets[users + 1] - train.offsets[users]
     position = np.repeat(np.arange(len(users)), n_past)
@@ -207,12 +232,12 @@ def past_matches(index: ScoringIndex, users: NDArray[np.int32]) -> PastMatches:
     first = np.concatenate([[0], np.cumsum(vectors[users + 1] - vectors[users])])
     rows = first[position] + interests
     counts = np.bincount(rows, minlength=first[-1])
-    sums = np.bincount(rows, closeness, minlength=first[-1]).astype(np.float64)  # whole numbers where nobody has a past
+    sums = np.bincount(rows, closeness, minlength=first[-1]).astype(np.float64)  # else int64 without a past
     return PastMatches(first, counts, sums)
 
 
 class MixedLists:
-    """The lists of one mix, block by block; arguments as in `ScoringIndex.top_k`."""
+    """Lists of one mix, block by block; arguments as in `ScoringIndex.top_k`."""
 
     def __init__(
         self,
@@ -231,18 +256,25 @@ class MixedLists:
             self._reranker = PoolReranker(index.model, "calibrated", mix.diversity, options, index.threads)
 
     def blocks(self, rows: NDArray[np.int32], choices: InterestChoices | None = None) -> Lists:
-        """The lists of the users at these rows; vectors that make no sense are an error at once."""
+        """Return the lists of the users at these rows; invalid vectors are an error at once."""
         return self.lister(choices or InterestChoices())(rows, self._k)
 
     def lister(self, choices: InterestChoices, excluded: ItemLists | None = None) -> Lister:
-        """A function from rows of users and a length to their lists; vectors that make no sense are an error at once.
+        """Return a function from rows of users and a length to their lists; invalid vectors are an error at once.
 
-        A shorter list is the head of a longer one. ``excluded`` is what `excluded` gives for these choices.
+        A shorter list is the head of a longer one. ``excluded`` is the result of `excluded` for these choices.
         """
         excluded = self.excluded(choices) if excluded is None else excluded
         if self._mix.name == "proportional":
-            model, threads = self._index.model, self._index.threads
-            interest_ranker = InterestRanker(model, *excluded, self._k, threads, self._candidates, self._mix.diversity)
+            interest_ranker = InterestRanker(
+                self._index.source,
+                self._index.interest_vectors,
+                self._k,
+                excluded,
+                threads=self._index.threads,
+                candidates=self._candidates,
+                diversity=self._mix.diversity,
+            )
 
             def proportional(rows: NDArray[np.int32], length: int) -> Lists:
                 mixed = interest_ranker.mixed_blocks(rows, lambda users: self._weights(users, choices)[1], length)
@@ -300,7 +332,7 @@ class MixedLists:
     # ---- proportional: places by Sainte-Lague ---------------------------------------------------------------
 
     def _in_order(self, block: Block, interests: NDArray[np.int32]) -> TopK:
-        """The lists with exact scores; each interest has its items in the order of these, at the places it has."""
+        """Return lists with exact scores; each interest keeps its places and fills them in the order of the scores."""
         query, place = np.nonzero(block.top >= 0)
         rows = block.top[query, place]
         scores, nearest = block.scores_of(query, rows, self._index.threads)
@@ -338,29 +370,21 @@ class MixedLists:
             n_out = offsets[users + 1] - offsets[users]
             own_offsets = np.concatenate([[0], np.cumsum(n_out)])
             own_items = np.ascontiguousarray(left_out[ranges(offsets[users], n_out)])
-            top = self._top(scaled, own_offsets, own_items, k)
+            source = ScoreSource(scaled, len(users), len(items), type(self._index.model).__name__)
+            ranker = BlockRanker(
+                source, k, (own_offsets, own_items), threads=self._index.threads, candidates=self._candidates
+            )
+            top = np.concatenate([block.top for block in ranker.blocks(np.arange(len(users), dtype=np.int32))])
             query, place = np.nonzero(top >= 0)
             found = top[query, place]
             closeness, interests = space.pair_scores(users[query], found, self._index.threads)
             lists = TopK(query, (place + 1).astype(np.int32), found, closeness, interests, -closeness)
             yield block_of(users, space), lists
 
-    def _top(
-        self, scaled: VectorSpace, offsets: NDArray[np.int64], left_out: NDArray[np.int32], k: int
-    ) -> NDArray[np.int32]:
-        """The best items of queries with these vectors, shape ``(n_queries, k)``."""
-        n = len(offsets) - 1
-        ids = IdMap(pl.Series(np.arange(n)), "query")
-        queries = QueryModel(scaled, Interactions(ids, self._index.train.items, offsets, left_out))
-        ranker = BlockRanker(
-            queries, offsets, left_out, *no_items(n), k, self._index.threads, self._candidates
-        )  # fmt: skip
-        return np.concatenate([block.top for block in ranker.blocks(np.arange(n, dtype=np.int32))])
-
     # ---- calibrated: greedy towards the user's own mix --------------------------------------------------------
 
     def _calibrated(self, plain: Lists, choices: InterestChoices, pool_size: int, k: int) -> Lists:
-        """The first k of the calibrated pools, each the head of a plain list; what is after it follows as it is."""
+        """Yield the first k of the calibrated pools, each the head of a plain list; the rest of the list follows."""
         for block, found in plain:
             rest = np.flatnonzero(found.rank > pool_size)
             pool = found.take(np.flatnonzero(found.rank <= pool_size)) if len(rest) else found
@@ -378,7 +402,7 @@ class MixedLists:
     def _by_interest(
         self, users: NDArray[np.int32], offsets: NDArray[np.int64], pool: TopK, choices: InterestChoices, k: int
     ) -> NDArray[np.int64]:
-        """Which entries of the pools stay, user by user in their new order, with interests as categories."""
+        """Return the entries of the pools that stay, user by user in their new order, with interests as categories."""
         assert pool.interests is not None
         first, weights = self._weights(users, choices)
         owner = np.repeat(np.arange(len(users)), np.diff(first))

@@ -19,7 +19,7 @@ from tastespace.recommend.request import as_list, require_history
 
 
 def similar_items(model: Recommender, items: Any, k: int = 10) -> Any:
-    """`Recommender.similar_items`."""
+    """Implement `Recommender.similar_items`."""
     k = require_k(k)
     model.require_fitted()
     rows = _rows(model.train_.items, items, "item")
@@ -28,7 +28,7 @@ def similar_items(model: Recommender, items: Any, k: int = 10) -> Any:
 
 
 def similar_users(model: Recommender, users: Any, k: int = 10) -> Any:
-    """`Recommender.similar_users`."""
+    """Implement `Recommender.similar_users`."""
     k = require_k(k)
     space = require_interest_space(model, "similar users")
     rows = _rows(model.train_.users, users, "user")

@@ -1,75 +1,36 @@
-"""The arguments of a request for lists, checked: how many items, for which users, among which candidates."""
+"""The users and the candidate items of a request for lists, checked."""
 
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace._util.checks import require_on_unknown, shortened
-from tastespace._util.threads import require_polars
+from tastespace._util.checks import require_on_unknown
 from tastespace.data.ids import IdMap, plain_series, rows_at
 from tastespace.data.interactions import Interactions
-from tastespace.data.reading.tables import from_polars
 from tastespace.errors import (
+    Argument,
+    Call,
     DataError,
     ParameterError,
     UnknownIdError,
-    nearest,
+    Verbatim,
 )
 from tastespace.models.base import Recommender
-from tastespace.models.inference import Filter
-from tastespace.recommend.rules.filters import require_plain_condition
-from tastespace.recommend.rules.rules import Rules
+from tastespace.models.list_options import Filter
+from tastespace.recommend.rules.filters import allowed_items
 from tastespace.recommend.rules.tables import RuleTables
 
 log = logging.getLogger(__name__)
 
 
-class Request(NamedTuple):
-    """The options that all lists share; see `Recommender.recommend`."""
-
-    k: int = 10
-    exclude_seen: bool = True
-    items: Any = None
-    filter: Filter | None = None
-    threads: int = 0
-    mix: str | None = None
-    diversity: float | None = None
-    column: str | None = None
-    mute: Any = None
-    boost: Any = None
-    rules: Rules | None = None
-    profile: bool = False
-    """Whether the users' profiles apply; those who only evaluate or reorder lists leave them out."""
-    titles: bool | str = False
-    index: str = "exact"  # type: ignore[assignment]  # instead of the method of tuples, which nobody needs here
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing is asked for but a number of the best items: requests that are equal are the same then."""
-        return (
-            self.items is None
-            and self.filter is None
-            and self.mix is None
-            and self.diversity is None
-            and self.column is None
-            and self.mute is None
-            and self.boost is None
-            and self.rules is None
-            and self.titles is False
-            and type(self.k) is int
-            and type(self.threads) is int
-        )
-
-
 def as_list(ids: Any) -> Any:
-    """One id or several, as something with a length."""
+    """Return one id or several as something with a length."""
     if isinstance(ids, np.ndarray) and ids.ndim == 0:
         return [ids.item()]
     if hasattr(ids, "columns"):
@@ -91,7 +52,7 @@ class RequestedUsers:
 
     @property
     def ids(self) -> pl.Series:
-        """The id of each."""
+        """Return the id of each."""
         return self.users if isinstance(self.users, pl.Series) else self.users.take(self.rows)
 
     @property
@@ -100,12 +61,12 @@ class RequestedUsers:
         return self.users.dtype if isinstance(self.users, pl.Series) else self.users.series.dtype
 
     def column(self, at: NDArray[np.integer[Any]]) -> NDArray[Any] | pl.Series:
-        """The ids at these positions of the request, for `frame_of`."""
+        """Return the ids at these positions of the request, for `frame_of`."""
         return rows_at(self.users, at) if isinstance(self.users, pl.Series) else self.users.column(self.rows[at])
 
 
 def requested_users(model: Recommender, users: Any, on_unknown: str) -> RequestedUsers:
-    """The users requested; None means all.
+    """Return the users requested; None means all.
 
     Users without a training history are treated as unknown ones, unless the model can serve them. Where all users are
     requested they are left out, with a note.
@@ -118,11 +79,12 @@ def requested_users(model: Recommender, users: Any, on_unknown: str) -> Requeste
         rows[without] = -1
         if len(without) and on_unknown == "error":
             log.warning(
-                "%s of %s users have no training history and get no list, the first is %r. on_unknown='popular' gives "
-                "them the most popular items.",
+                "%s of %s users have no training history and get no list, the first is %r. %s gives them the most "
+                "popular items.",
                 f"{len(without):,}",
                 f"{train.n_users:,}",
                 train.users[int(without[0])],
+                Argument("on_unknown", "popular"),
             )
         return RequestedUsers(train.users.series if len(without) else train.users, rows)
     if train.users.is_plain(users):  # one user, as in most requests
@@ -141,7 +103,7 @@ def requested_users(model: Recommender, users: Any, on_unknown: str) -> Requeste
     known = np.flatnonzero(rows >= 0)
     without = known[~model.can_serve(rows[known])]
     if len(without) and on_unknown == "error":
-        raise _without_history(train, rows[without], len(rows), "on_unknown='skip' leaves them out.")
+        raise _without_history(train, rows[without], len(rows), Argument("on_unknown", "skip"), " leaves them out.")
     if len(known) == len(rows):
         if not len(without):
             return RequestedUsers(train.users, rows)
@@ -156,29 +118,36 @@ def requested_users(model: Recommender, users: Any, on_unknown: str) -> Requeste
 
 
 def require_history(model: Recommender, row: int, what: str) -> None:
-    """Raise unless the model can serve the user at this row; ``what`` is what needs that, such as shelves."""
+    """Raise unless the model can serve the user at this row; ``what`` needs that, such as shelves."""
     if not model.can_serve(np.array([row]))[0]:
         raise _without_history(model.train_, np.array([row]), 1, f"They have no {what}.")
 
 
-def _without_history(train: Interactions, rows: NDArray[Any], n_requested: int, advice: str) -> UnknownIdError:
-    """The error of requests for cold-start users."""
+def _without_history(
+    train: Interactions, rows: NDArray[Any], n_requested: int, *advice: str | Argument
+) -> UnknownIdError:
+    """Return the error of requests for cold-start users."""
     return UnknownIdError(
         f"{len(rows)} of {n_requested} users have no interactions in the training data, the first is "
-        f"{train.users[int(rows[0])]!r}: cold-start users, of whom the model has learned nothing. {advice} "
-        "recommend(on_unknown='popular') gives them the most popular items, recommend_for lists from a history."
+        f"{train.users[int(rows[0])]!r}: cold-start users, of whom the model has learned nothing. ",
+        *advice,
+        " ",
+        Call("recommend(on_unknown='popular')"),
+        " gives them the most popular items, ",
+        Call("recommend_for"),
+        " lists from a history.",
     )
 
 
 def row_of(ids: Any, wanted: Any) -> int:
-    """Row of one id; several at once or an unknown one are errors."""
+    """Return the row of one id; several at once or an unknown one are errors."""
     if isinstance(wanted, (list, tuple, np.ndarray, pl.Series)):
         raise ParameterError(f"expected one id, given {type(wanted).__name__} of {len(wanted)}.")
     return int(ids.index_of([wanted])[0])
 
 
 def attribute_frame(train: Interactions) -> pl.DataFrame:
-    """Attributes of the items in their order; the ids alone where there are none."""
+    """Return the attributes of the items in their order; the ids alone where there are none."""
     if train.item_attributes is not None:
         return train.item_attributes
     return pl.DataFrame([train.items.series.alias("item")])
@@ -187,15 +156,17 @@ def attribute_frame(train: Interactions) -> pl.DataFrame:
 def candidate_rows(
     train: Interactions, items: Any, filter: Filter | None, tables: RuleTables | None = None
 ) -> NDArray[np.int32] | None:
-    """Ascending rows of the items allowed in the lists, by the request and by rules; None: all of them."""
+    """Return the ascending rows of the items allowed in the lists, by the request and by rules; None: all of them."""
     rows = _requested_rows(train, items, filter)
     if tables is None or tables.allowed is None:
         return rows
     allowed = np.flatnonzero(tables.allowed).astype(np.int32) if rows is None else rows[tables.allowed[rows]]
     if not len(allowed) and rows is not None:
         raise DataError(
-            f"items= and filter= leave {len(rows):,} of the {train.n_items:,} items, and the rules none of these. "
-            "Widen them."
+            Argument("items"),
+            " and ",
+            Argument("filter"),
+            f" leave {len(rows):,} of the {train.n_items:,} items, and the rules none of these. Widen them.",
         )
     return allowed
 
@@ -207,59 +178,19 @@ def _requested_rows(train: Interactions, items: Any, filter: Filter | None) -> N
     if items is not None:
         wanted = as_list(items)
         if not len(wanted):
-            raise DataError("items= is an empty list; leave it out to recommend from the whole catalog.")
+            raise DataError(Argument("items"), " is an empty list; leave it out to recommend from the whole catalog.")
         allowed[:] = False
         allowed[train.items.index_of(wanted)] = True
     if filter is not None:
-        allowed &= _mask(train, filter)
+        allowed &= allowed_items(filter, attribute_frame(train), train.backend)
     rows = np.flatnonzero(allowed).astype(np.int32)
     if not len(rows):
-        both = " and items=" if items is not None else ""
-        raise DataError(f"filter={_shown(filter)}{both} leaves none of the {train.n_items:,} items. Widen it.")
+        also: list[str | Argument] = [] if items is None else [" and ", Argument("items")]
+        raise DataError(_shown(filter), *also, f" leaves none of the {train.n_items:,} items. Widen it.")
     return rows
 
 
-def _mask(train: Interactions, filter: Filter) -> NDArray[np.bool_]:
-    if isinstance(filter, np.ndarray) and filter.dtype == np.bool_ and filter.shape == (train.n_items,):
-        return filter
-    require_polars("filter=")
-    frame = attribute_frame(train)
-    known = f"the columns of the items are {', '.join(map(repr, frame.columns))}."
-    try:
-        if isinstance(filter, str):
-            require_plain_condition(filter)
-        if isinstance(filter, (str, pl.Expr)):
-            expression = pl.sql_expr(filter) if isinstance(filter, str) else filter
-            kept = frame.select(expression.alias("kept")).to_series()
-        elif isinstance(filter, (pl.Series, np.ndarray)):
-            kept = filter if isinstance(filter, pl.Series) else pl.Series("kept", filter)
-        elif callable(filter):
-            given = filter(from_polars(frame, train.backend))
-            given = frame.select(given.alias("kept")).to_series() if isinstance(given, pl.Expr) else given
-            kept = given if isinstance(given, pl.Series) else pl.Series("kept", np.asarray(given))
-        else:
-            raise ParameterError(
-                f'filter={filter!r}: expected a condition such as "year >= 1990", a polars expression, a function from '
-                f"the frame of item attributes to one true or false per item, or an array of these; {known}"
-            )
-    except (KeyError, AttributeError, TypeError, IndexError) as problem:
-        raise DataError(f"filter={_shown(filter)} failed on the items: {problem!r}; {known}") from problem
-    except pl.exceptions.ColumnNotFoundError as problem:
-        named = re.search(r'"(.+?)"', str(problem))
-        missing = named.group(1) if named else str(problem)
-        raise DataError(
-            f"filter={_shown(filter)}: no column {missing!r}; {known}{nearest(missing, frame.columns)}"
-        ) from problem
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeError, RecursionError) as problem:
-        reason = next(iter(str(problem).splitlines()), type(problem).__name__)
-        raise DataError(f"filter={_shown(filter)} cannot be read: {reason}; {known}") from problem
-    if kept.dtype != pl.Boolean or len(kept) != train.n_items:
-        raise DataError(
-            f"filter={_shown(filter)} gave {len(kept):,} values of type {kept.dtype}, expected true or false for each "
-            f"of the {train.n_items:,} items."
-        )
-    return kept.fill_null(False).to_numpy()
-
-
-def _shown(filter: Any) -> str:
-    return shortened(filter) if isinstance(filter, str) else f"<{getattr(filter, '__name__', type(filter).__name__)}>"
+def _shown(filter: Any) -> Argument:
+    is_code = not isinstance(filter, (str, int, float, dict, list, type(None)))
+    name = getattr(filter, "__name__", type(filter).__name__)
+    return Argument("filter", Verbatim(f"<{name}>") if is_code else filter)

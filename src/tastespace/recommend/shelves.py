@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from tastespace._util.checks import require_k
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import from_polars
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.models.base import Recommender
-from tastespace.models.inference import Filter
+from tastespace.models.list_options import Filter
 from tastespace.recommend.interests import (
     InterestChoices,
     UserInterests,
@@ -60,7 +60,7 @@ def _plain(text: str) -> str:
 
 
 def _isolated(text: str) -> str:
-    """A title: whatever way it is written, what is beside it stays where it is."""
+    """Return a title isolated from the direction of its script, so that the text beside it stays in place."""
     return f"<bdi>{_plain(text)}</bdi>"
 
 
@@ -230,7 +230,7 @@ def shelves(
     rules: Rules | None = None,
     profile: bool = True,
 ) -> Shelves:
-    """`Recommender.shelves`."""
+    """Implement `Recommender.shelves`."""
     words = Wording.of(wording)
     view = user_interests(model, user, "shelves")
     lengths, muted, boosts = _checked(view, k, mute, boost, merge)
@@ -310,7 +310,7 @@ def _with_different_names(found: list[Shelf]) -> list[Shelf]:
 
 
 def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None = None) -> Any:
-    """`Recommender.interests`."""
+    """Implement `Recommender.interests`."""
     k = require_k(k)
     view = user_interests(model, user, "interests")
     train = model.train_
@@ -384,5 +384,7 @@ def _checked(
         require_k(length)
     require_interests(k if isinstance(k, Mapping) else (), view.n_interests)
     if not isinstance(merge, Real) or not merge > 0:
-        raise ParameterError(f"merge={merge!r}: expected the overlap from which interests share a shelf, above 0.")
+        raise ParameterError(
+            Argument("merge", merge), ": expected the overlap from which interests share a shelf, above 0."
+        )
     return lengths, checked_mute(mute, view.n_interests), checked_boost(boost, view.n_interests)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tastespace.errors import ParameterError, nearest, require_path
+from tastespace.errors import Argument, ParameterError, nearest, require_path
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -17,7 +17,7 @@ else:
 
 Templates: TypeAlias = Mapping[str, str | Mapping[str, str]]
 WordingLike: TypeAlias = "Wording | Templates | str | Path | None"
-"""What may be given as ``wording=``: a `Wording`, templates, the name of a TOML file; None is English."""
+"""Values of ``wording=``: a `Wording`, templates, the name of a TOML file; None is English."""
 
 ENGLISH: dict[str, str | dict[str, str]] = {
     "plural": "english",
@@ -40,7 +40,7 @@ ENGLISH: dict[str, str | dict[str, str]] = {
     "shelf_two": "because you took {first} and {second}",
     "shelf_one": "because you took {first}",
 }
-"""The default templates: what `Wording` has to be given in another language."""
+"""Default templates; a `Wording` of another language has the same keys."""
 
 _COUNTED = ("two", "one", "none")  # sentences that say how many others; the rest are single templates
 _PAST: dict[str, tuple[str, ...]] = {"two": ("first", "second"), "one": ("first",), "none": (), "seen": ()}
@@ -103,7 +103,9 @@ class Wording:
     def __init__(self, templates: Templates | None = None) -> None:
         given = ENGLISH if templates is None else templates
         if not isinstance(given, Mapping):
-            raise ParameterError(f"wording={given!r}: expected a Wording, a dict of templates or the name of a file.")
+            raise ParameterError(
+                Argument("wording", given), ": expected a Wording, a dict of templates or the name of a file."
+            )
         self._plural = _checked_plural(given.get("plural", "english"))
         _require_keys("the wording", given, [key for key in ENGLISH if key != "plural"], optional=("plural",))
         self.templates: dict[str, str | dict[str, str]] = {"plural": self._plural}
@@ -117,7 +119,7 @@ class Wording:
 
     @classmethod
     def read(cls, path: str | Path) -> Wording:
-        """The wording in a TOML file, whose tables and keys are those of `templates`."""
+        """Return the wording in a TOML file, whose tables and keys are those of `templates`."""
         try:
             text = require_path(path).read_text(encoding="utf-8")
             templates = tomllib.loads(text)
@@ -132,13 +134,13 @@ class Wording:
 
     @classmethod
     def of(cls, given: WordingLike) -> Wording:
-        """The wording that was given in any of these ways."""
+        """Return the wording that was given in any of these ways."""
         if isinstance(given, Wording):
             return given
         return cls.read(given) if isinstance(given, (str, Path)) else cls(given)
 
     def sentence(self, past: Sequence[str], *, others: int, others_any: int, item: str, user: Any) -> str:
-        """Why an item is recommended: titles of at most two past items, and how many others took them and the item."""
+        """Return the reason for an item: titles of at most two past items, and how many others took them and it."""
         templates = self.templates[_COUNTED[2 - min(2, len(past))]]
         assert isinstance(templates, dict)
         form = "zero" if others == 0 else _PLURALS[self._plural][1](others)
@@ -146,7 +148,7 @@ class Wording:
         return templates[form].format(**titles, others=others, others_any=others_any, item=item, user=user)
 
     def already_has(self, item: str, user: Any) -> str:
-        """That the user has the item."""
+        """Return the sentence for an item that the user has."""
         return str(self.templates["seen"]).format(item=item, user=user)
 
     def shelf_name(self, past: Sequence[str]) -> str:
@@ -190,7 +192,7 @@ def _require_keys(what: str, given: Mapping[str, Any], needed: Iterable[str], op
 
 
 def _checked(key: str, template: Any, needed: Sequence[str], optional: Sequence[str]) -> str:
-    """The template, if it holds all placeholders that it needs and no unknown ones."""
+    """Return the template if it holds all placeholders that it needs and no unknown ones."""
     if not isinstance(template, str) or not template.strip():
         raise ParameterError(f"{key} = {template!r}: expected a text.")
     found, known = _placeholders(key, template), [*needed, *optional]

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
+import mimetypes
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
 from starlette.middleware.cors import CORSMiddleware
 
+from tastespace.answers.saved_page import PAGE
+from tastespace.answers.types import AnswerError
 from tastespace.serve.endpoint_table import (
     Answer,
     Call,
@@ -23,10 +28,9 @@ from tastespace.serve.endpoint_table import (
 from tastespace.serve.endpoints import ENDPOINTS, JSON
 from tastespace.serve.errors import HttpError, as_http_error
 from tastespace.serve.openapi import openapi_document
-from tastespace.serve.page_files import PageFiles
 from tastespace.serve.settings import ServerSettings
 from tastespace.serve.state import ServerState
-from tastespace.serve.tokens import Token, authenticated
+from tastespace.serve.tokens import ANONYMOUS, Token, authenticated
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -63,7 +67,7 @@ class Application:
 
     @property
     def state(self) -> ServerState:
-        """What the server holds; made now if the server has not been started by its protocol."""
+        """State of the server; made now if the server has not been started by its protocol."""
         if self._state is None:
             self._state = ServerState(self.settings, self._follow)
         return self._state
@@ -165,8 +169,11 @@ class Application:
             self._hosts.add(sent)
 
     def _authenticated(self, endpoint: Endpoint, headers: dict[bytes, bytes], scope: Scope) -> Token:
-        given = headers.get(b"authorization")
-        token = authenticated(self.state.tokens, None if given is None else given.decode("latin-1"), endpoint.scope)
+        tokens, given = self.state.tokens, headers.get(b"authorization")
+        if tokens is None:
+            token = ANONYMOUS
+        else:
+            token = authenticated(tokens, None if given is None else given.decode("latin-1"), endpoint.scope)
         rate = self.settings.limits.rate if token.rate is None else token.rate
         if rate > 0 and endpoint.scope is not None:
             client = scope.get("client") or ("",)
@@ -196,10 +203,11 @@ class Application:
                 503, "timeout", f"the answer took more than {limits.seconds:g} seconds.", "Ask for less.",
                 {"Retry-After": "1"},
             ) from None  # fmt: skip
-        except HttpError as problem:  # such as a user who is not known: the store may know more
+        except (HttpError, AnswerError) as problem:  # such as a user who is not known: the store may know more
+            refusal = as_http_error(problem)
             if call.is_without_feedback:
-                problem.headers = {**problem.headers, _NOT_READ[0].decode(): _NOT_READ[1].decode()}
-            raise
+                refusal.headers = {**refusal.headers, _NOT_READ[0].decode(): _NOT_READ[1].decode()}
+            raise refusal from None
         answer = found if isinstance(found, Answer) else Answer(JSON.encode(found))
         return replace(answer, headers=(*answer.headers, _NOT_READ)) if call.is_without_feedback else answer
 
@@ -255,6 +263,55 @@ async def _send(send: Send, answer: Answer, head: bool) -> None:
         headers.append(_NOT_STORED)
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head else answer.body})
+
+
+# ---- the page ------------------------------------------------------------------------------------------------
+
+_POLICY = (
+    b"default-src 'self'; img-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; "
+    b"form-action 'none'; frame-ancestors 'none'"
+)
+_PAGE_HEADERS = (
+    (b"content-security-policy", _POLICY),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+class PageFiles:
+    """The files below a folder. Only names that were found there are ever opened, whatever a request names."""
+
+    def __init__(self, folder: Path = PAGE) -> None:
+        self._paths = {}
+        for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
+            if path.is_file():
+                name = path.relative_to(folder).as_posix()
+                # Assets stand in the folder itself or in its folder static.
+                self._paths["/static/" + name.removeprefix("static/")] = path
+        index = folder / "index.html"
+        if index.is_file():
+            self._paths["/"] = index
+
+    def answer(self, raw_path: bytes) -> Answer:
+        """The file at a path."""
+        name = raw_path.decode("latin-1")
+        path = self._paths.get(name)
+        if path is None:
+            if name == "/":
+                raise HttpError(
+                    404, "page_not_built", "the page is not part of this installation.",
+                    "In a clone, make page builds it. The API is there: GET /openapi.json.",
+                )  # fmt: skip
+            raise HttpError(404, "not_found", "there is no such file of the page.")
+        content = path.read_bytes()
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        if kind.startswith("text/") or kind in ("application/javascript", "application/json"):
+            kind += "; charset=utf-8"
+        tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'.encode()
+        caching = b"no-cache" if name == "/" else b"public, max-age=31536000, immutable"
+        return Answer(
+            content, content_type=kind.encode(), headers=(*_PAGE_HEADERS, (b"cache-control", caching), (b"etag", tag))
+        )
 
 
 def create_app(settings: ServerSettings, follow: bool = False) -> Any:

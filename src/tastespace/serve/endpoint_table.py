@@ -1,4 +1,4 @@
-"""What an endpoint is: declared once, from which routing, checks and the OpenAPI document follow."""
+"""Endpoints, each declared once: routing, checks and the OpenAPI document follow from the declaration."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
+from tastespace._util.lru import LruCache
 from tastespace.serve.errors import HttpError, refused
-from tastespace.serve.models import Slot
 from tastespace.serve.schemas import ModelQuery
-from tastespace.serve.state import ServerState
+from tastespace.serve.state import ServerState, Slot
 
 MOST_QUERY = 16_384
 _MOST_FIELDS = 200
@@ -56,7 +56,7 @@ class Call:
 
     @property
     def is_without_feedback(self) -> bool:
-        """Whether a model was asked whose feedback cannot be read at the moment."""
+        """True where a model was asked whose feedback cannot be read at the moment."""
         return self._slot is not None and self._slot.people.problem is not None
 
     def forget_slot(self) -> None:
@@ -69,7 +69,7 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 @dataclass(eq=False)
 class Endpoint:
-    """A method and a path, who may ask, what is read and what is answered."""
+    """A method and a path, the scope that a token needs, and the types of query, body and answer."""
 
     method: str
     path: str
@@ -80,11 +80,11 @@ class Endpoint:
     body: type[msgspec.Struct] | None = None
     errors: tuple[int, ...] = ()
     is_body_optional: bool = False
-    """Whether no body is as good as one without fields."""
+    """True where a missing body counts as one without fields."""
 
     @property
     def summary(self) -> str:
-        """What it does: the docstring of its function."""
+        """First line of the docstring of its function."""
         return (self.handler.__doc__ or "").strip().split("\n")[0]
 
     @cached_property
@@ -102,23 +102,21 @@ class Endpoint:
         return frozenset(one.name for one in msgspec.structs.fields(self.query) if one.type == list[str])
 
     def read_query(self, text: bytes) -> Any:
-        """The query as a value; blank fields are as good as missing ones, but for ``mute`` and ``boost``.
+        """Return the query as a value; blank fields count as missing ones, except ``mute`` and ``boost``.
 
-        Blank these say that nothing is muted or boosted, whatever the profile says.
+        Blank, these two mean that nothing is muted or boosted, whatever the profile says.
         """
         found = self._read.get(text)
         if found is None:
             found = self._read_query(text)
             if len(text) <= _MOST_KEPT_QUERY:
-                if len(self._read) >= _MOST_READ:
-                    self._read.clear()
-                self._read[text] = found
+                self._read.put(text, found)
         return found
 
     @cached_property
-    def _read(self) -> dict[bytes, Any]:
-        """Short queries that were read before: most requests ask like many others. Nobody changes a value."""
-        return {}
+    def _read(self) -> LruCache[bytes, Any]:
+        """Short queries that were read before, as values that are never changed: most requests are like many others."""
+        return LruCache(_MOST_READ)
 
     def _read_query(self, text: bytes) -> Any:
         if not text:
@@ -205,7 +203,7 @@ class Routes:
 
 
 def _json_or_none(content: bytes) -> Any:
-    """What JSON holds; None where it cannot be read to its end."""
+    """Value of JSON; None where it cannot be read to its end."""
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

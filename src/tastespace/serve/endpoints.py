@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from tastespace.answers.ids import id_in_type, ids_in_type, json_id, new_id_in_type
+from tastespace.answers.lists import AnswerOptions
+from tastespace.answers.people import Person
 from tastespace.answers.types import (
-    Explanation,
+    AnswerError,
+    ExplanationAnswer,
     Map,
     Recommendations,
     Stored,
@@ -22,10 +26,7 @@ from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
 from tastespace.serve.endpoint_table import Answer, Call, Endpoint
 from tastespace.serve.errors import HttpError, StoreError
-from tastespace.serve.feedback.store import Event, StoredProfile
-from tastespace.serve.json_ids import id_in_type, ids_in_type, new_id_in_type
-from tastespace.serve.lists import ListOptions
-from tastespace.serve.models import Slot
+from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile
 from tastespace.serve.options import (
     boosts_by_number,
     history_rows,
@@ -35,7 +36,7 @@ from tastespace.serve.options import (
     options_of_query,
     require_few,
 )
-from tastespace.serve.people import Person
+from tastespace.serve.people import checked_profile
 from tastespace.serve.schemas import (
     AudienceAnswer,
     Batch,
@@ -57,7 +58,7 @@ from tastespace.serve.schemas import (
     ShelvesAnswer,
     SimilarAnswer,
 )
-from tastespace.serve.tastes import checked_profile
+from tastespace.serve.state import Slot
 
 JSON = msgspec.json.Encoder()
 
@@ -67,13 +68,12 @@ JSON = msgspec.json.Encoder()
 async def recommendations(call: Call) -> Any:
     """The best items for one user."""
     slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
-    if not slot.lists.is_quick(user, options):
-        return Answer(await call.state.in_time(call.state.batches.text_of(slot.lists, user, options)))
-    kept = slot.lists.kept_answer(user, options)
-    if kept is None:
-        kept = await call.state.batches.text_of(slot.lists, user, options)
-        slot.lists.keep_answer(user, options, kept)
-    return Answer(kept)
+    text = slot.lists.kept_answer(user, options)
+    if text is None and slot.lists.is_quick(options):
+        text = await call.state.batches.quick_text(slot.lists, user, options)
+    if text is None:
+        text = await call.state.in_time(call.state.batches.text(slot.lists, user, options))
+    return Answer(text)
 
 
 async def batch(call: Call) -> Any:
@@ -86,26 +86,23 @@ async def batch(call: Call) -> Any:
     slot, options = call.slot, options_of_body(call)
     if body.users is not None:
         users = ids_in_type(slot.served.train.users, body.users, "user")
-        if options.mute or options.boost or len(users) < 2:
-            found: Sequence[Recommendations | BaseException] = await call.state.compute(
-                slot.lists.for_users, users, options
-            )
-        else:
-            waiting = (call.state.batches.list_of(slot.lists, user, options) for user in users)
-            found = await call.state.in_time(asyncio.gather(*waiting, return_exceptions=True))
-        for one in found:
-            if isinstance(one, BaseException):
-                raise one
-        return Batch([one for one in found if isinstance(one, Recommendations)])
+        return Batch(await call.state.compute(_lists_of_users, slot, users, options))
     if body.histories is not None:
         histories = [history_rows(call, one) for one in body.histories]
-        if any(not len(one) for one in histories) and options.unknown == "error":
-            raise HttpError(422, "empty_history", "a history is empty.", "unknown=popular gives popular items for it.")
         return Batch(await call.state.compute(slot.lists.for_histories, histories, options))
     return Batch(await call.state.compute(_with_features, slot, body.features or [], options))
 
 
-def _with_features(slot: Slot, features: list[dict[str, Any]], options: ListOptions) -> list[Recommendations]:
+def _lists_of_users(slot: Slot, users: Sequence[Any], options: AnswerOptions) -> list[Recommendations]:
+    lists: list[Recommendations] = []
+    for one in slot.lists.for_users(users, options):
+        if isinstance(one, AnswerError):
+            raise one
+        lists.append(one)
+    return lists
+
+
+def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOptions) -> list[Recommendations]:
     if not features:
         return []
     try:
@@ -129,39 +126,55 @@ def _with_features(slot: Slot, features: list[dict[str, Any]], options: ListOpti
 
 async def shelves(call: Call) -> Any:
     """A row of items for each interest of a user."""
-    user, options = call.slot.served.user_id(call.path["user"]), options_of_query(call, 8)
-    return await call.state.compute(lambda: call.slot.tastes.shelves(call.slot.people.require(user), options))
+    return await call.state.compute(_shelves, call.slot, _user_of(call), options_of_query(call, 8))
 
 
 async def shelves_for(call: Call) -> Any:
     """The same for anybody with a history."""
-    options = options_of_body(call, 8)
-    return await call.state.compute(lambda: call.slot.tastes.shelves(newcomer(call), options))
+    return await call.state.compute(_shelves, call.slot, lambda: newcomer(call), options_of_body(call, 8))
+
+
+def _shelves(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> ShelvesAnswer:
+    person = person_of()
+    return ShelvesAnswer(json_id(person.user), slot.served.generation, slot.tastes.shelves(person, options))
 
 
 async def interests(call: Call) -> Any:
     """The interests of a user, with their places on the map, and the history."""
-    user, options = call.slot.served.user_id(call.path["user"]), options_of_query(call)
-    return await call.state.compute(lambda: call.slot.tastes.interests(call.slot.people.require(user), options))
+    return await call.state.compute(_interests, call.slot, _user_of(call), options_of_query(call))
 
 
 async def interests_for(call: Call) -> Any:
     """The same for anybody with a history."""
-    options = options_of_body(call)
-    return await call.state.compute(lambda: call.slot.tastes.interests(newcomer(call), options))
+    return await call.state.compute(_interests, call.slot, lambda: newcomer(call), options_of_body(call))
+
+
+def _interests(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> InterestsAnswer:
+    person = person_of()
+    return InterestsAnswer(json_id(person.user), slot.served.generation, *slot.tastes.interests(person, options))
 
 
 async def explanation(call: Call) -> Any:
-    """Why an item has its rank for a user."""
-    served = call.slot.served
-    user, item, options = served.user_id(call.path["user"]), served.item_id(call.path["item"]), options_of_query(call)
-    return await call.state.compute(lambda: call.slot.tastes.explanation(call.slot.people.require(user), item, options))
+    """Reasons for the rank of an item for a user."""
+    item = call.slot.served.item_id(call.path["item"])
+    return await call.state.compute(_explanation, call.slot, _user_of(call), item, options_of_query(call))
 
 
 async def explanation_for(call: Call) -> Any:
     """The same for anybody with a history."""
     item, options = id_in_type(call.slot.served.train.items, call.body.item, "item"), options_of_body(call)
-    return await call.state.compute(lambda: call.slot.tastes.explanation(newcomer(call), item, options))
+    return await call.state.compute(_explanation, call.slot, lambda: newcomer(call), item, options)
+
+
+def _explanation(slot: Slot, person_of: Callable[[], Person], item: Any, options: AnswerOptions) -> ExplanationAnswer:
+    person = person_of()
+    return slot.tastes.explanation(person, slot.served.item_row(item), options)
+
+
+def _user_of(call: Call) -> Callable[[], Person]:
+    """The user of the path; who that is by now is found where it is called, in another thread."""
+    slot, user = call.slot, call.slot.served.user_id(call.path["user"])
+    return lambda: slot.people.require(user)
 
 
 # ---- catalog -----------------------------------------------------------------------------------------------------
@@ -169,24 +182,28 @@ async def explanation_for(call: Call) -> Any:
 
 async def users(call: Call) -> Any:
     """Users by id or name."""
-    return await call.state.compute(call.slot.catalog.search_users, call.query.q, call.query.limit)
+    return FoundUsers(await call.state.compute(call.slot.served.search_users, call.query.q, call.query.limit))
 
 
 async def search(call: Call) -> Any:
     """Items by words of their titles, or by id."""
-    return await call.state.compute(call.slot.catalog.search_items, call.query.q, call.query.limit)
+    return FoundItems(await call.state.compute(call.slot.served.search_items, call.query.q, call.query.limit))
 
 
 async def similar(call: Call) -> Any:
     """Items like an item."""
-    item = call.slot.served.item_id(call.path["item"])
-    return await call.state.compute(call.slot.catalog.similar, item, limited_k(call, call.query.k))
+    served, k = call.slot.served, limited_k(call, call.query.k)
+    row = served.item_row(served.item_id(call.path["item"]))
+    (named,) = served.named(np.array([row]))
+    return SimilarAnswer(named.item, named.title, await call.state.compute(served.similar, row, k))
 
 
 async def audience(call: Call) -> Any:
     """Users whose interests are nearest to an item."""
-    item = call.slot.served.item_id(call.path["item"])
-    return await call.state.compute(call.slot.catalog.audience, item, limited_k(call, call.query.k, 20))
+    served, k = call.slot.served, limited_k(call, call.query.k, 20)
+    row = served.item_row(served.item_id(call.path["item"]))
+    found = await call.state.compute(served.audience, row, k)
+    return AudienceAnswer(served.ids_at(np.array([row]))[0], *found)
 
 
 async def catalog_map(call: Call) -> Answer:
@@ -196,10 +213,12 @@ async def catalog_map(call: Call) -> Answer:
     headers = ((b"etag", tag), (b"vary", b"Accept-Encoding"), (b"cache-control", b"private, no-cache"))
     if call.headers.get(b"if-none-match") == tag:
         return Answer(b"", 304, headers=headers)
-    plain = await call.state.finish(lambda: slot.served.kept("map", lambda: JSON.encode(slot.catalog.map())))
+    plain = await call.state.finish(lambda: slot.served.kept.get_or_make("map", lambda: JSON.encode(slot.served.map())))
     if b"gzip" not in call.headers.get(b"accept-encoding", b""):
         return Answer(plain, headers=headers)
-    packed = await call.state.finish(lambda: slot.served.kept("map gzip", lambda: gzip.compress(plain, 5, mtime=0)))
+    packed = await call.state.finish(
+        lambda: slot.served.kept.get_or_make("map gzip", lambda: gzip.compress(plain, 5, mtime=0))
+    )
     return Answer(packed, headers=(*headers, (b"content-encoding", b"gzip")))
 
 
@@ -212,7 +231,7 @@ async def feedback(call: Call) -> Any:
     require_few(call, len(body.events), call.state.settings.limits.batch, "events")
     train = call.slot.served.train
     events = [
-        Event(
+        FeedbackEvent(
             new_id_in_type(train.users, one.user, "user"),
             new_id_in_type(train.items, one.item, "item"),
             one.event_id or uuid.uuid4().hex,
@@ -238,7 +257,7 @@ async def feedback(call: Call) -> Any:
     return answer
 
 
-async def _written(call: Call, events: Sequence[Event], profiles: Sequence[StoredProfile]) -> list[bool]:
+async def _written(call: Call, events: Sequence[FeedbackEvent], profiles: Sequence[StoredProfile]) -> list[bool]:
     """Store durably, and say what is not known where that takes too long: it goes on waiting for the store."""
     try:
         return await call.state.in_time(call.state.writer.write(events, profiles))
@@ -276,32 +295,28 @@ async def _checked(call: Call, user: Any, body: ProfileBody) -> StoredProfile:
 
 
 async def get_profile(call: Call) -> Any:
-    """What a user has muted and boosted."""
+    """Interests that a user has muted and boosted."""
     user = call.slot.served.user_id(call.path["user"])
     found = await call.state.compute(call.slot.people.choice_of, user)
     mute, boost = found.profile.muted, found.profile.boosts
     return ProfileAnswer(
-        _json(user), sorted(mute), {str(x): factor for x, factor in boost.items()}, list(found.dropped)
+        json_id(user), sorted(mute), {str(x): factor for x, factor in boost.items()}, list(found.dropped)
     )
 
 
 async def put_profile(call: Call) -> Any:
-    """Replace what a user has muted and boosted."""
+    """Replace the interests that a user has muted and boosted."""
     user = call.slot.served.user_id(call.path["user"])
     profile = await _checked(call, user, call.body)
     await _written(call, [], [profile])
-    return ProfileAnswer(_json(user), list(profile.mute), {str(x): factor for x, factor in profile.boost.items()})
-
-
-def _json(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float, bool)) else str(value)
+    return ProfileAnswer(json_id(user), list(profile.mute), {str(x): factor for x, factor in profile.boost.items()})
 
 
 # ---- the server itself -------------------------------------------------------------------------------------------
 
 
 async def model(call: Call) -> Any:
-    """What is served: class, parameters, sizes, what it can do."""
+    """The model that is served: class, parameters, sizes, abilities."""
     state = call.state
     other = None if state.compare is None else state.compare.slot.served.info
     return msgspec.structs.replace(call.slot.served.info, compare=other if call.query.model == "main" else None)
@@ -327,12 +342,12 @@ async def reload(call: Call) -> Any:
 
 
 async def live(call: Call) -> Any:
-    """Whether the process answers."""
+    """Say that the process answers."""
     return Health("ok")
 
 
 async def ready(call: Call) -> Any:
-    """Whether requests should be sent here; problems with files and the store are listed while it goes on."""
+    """Say that requests may be sent here; problems with files and the store are listed while it goes on."""
     state = call.state
     others = (one.problem for one in (state.main, state.compare, state.writer, state.main.slot.people) if one)
     problems = [*state.problems.values(), *(one for one in others if one)]
@@ -362,8 +377,8 @@ ENDPOINTS = [
     Endpoint("POST", "/v1/shelves", shelves_for, ShelvesAnswer, body=HistoryBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/interests", interests, InterestsAnswer, query=ListQuery, errors=(404,)),
     Endpoint("POST", "/v1/interests", interests_for, InterestsAnswer, body=HistoryBody, errors=(404, 413)),
-    Endpoint("GET", f"{_USER}/explanations/{{item}}", explanation, Explanation, query=ListQuery, errors=(404,)),
-    Endpoint("POST", "/v1/explanations", explanation_for, Explanation, body=ExplanationBody, errors=(404, 413)),
+    Endpoint("GET", f"{_USER}/explanations/{{item}}", explanation, ExplanationAnswer, query=ListQuery, errors=(404,)),
+    Endpoint("POST", "/v1/explanations", explanation_for, ExplanationAnswer, body=ExplanationBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/profile", get_profile, ProfileAnswer),
     Endpoint("PUT", f"{_USER}/profile", put_profile, ProfileAnswer, "feedback", body=ProfileBody, errors=(404,)),
     Endpoint("GET", "/v1/users", users, FoundUsers, query=LimitQuery),

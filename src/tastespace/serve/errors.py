@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tastespace.answers.types import AnswerError, as_field
 from tastespace.errors import (
     ModelChangedError,
     ModelFileError,
@@ -16,6 +17,13 @@ from tastespace.errors import (
     nearest,
 )
 
+_ADVICE = {
+    "unknown_item": "GET /v1/items/search finds items.",
+    "unknown_user": "on_unknown=popular gives the most popular items; POST /v1/recommendations takes the history "
+    "of anybody; POST /v1/feedback makes a user known.",
+    "unknown_interest": "GET /v1/users/{user}/interests lists them.",
+}
+"""Advice for errors that do not say which request helps."""
 MOST_MESSAGE = 600
 """Characters of a message; what was given may be long."""
 
@@ -71,8 +79,11 @@ def as_http_error(problem: BaseException) -> HttpError:
             "Ask again later." if problem.is_reading else "Nothing was stored. Send it again later.",
             {"Retry-After": "5"},
         )
+    if isinstance(problem, AnswerError):
+        status = 404 if isinstance(problem, UnknownIdError) else 422
+        return HttpError(status, problem.code, problem.message, problem.advice or _ADVICE.get(problem.code, ""))
     if isinstance(problem, UnknownIdError):
-        return HttpError(404, "unknown_id", str(problem))
+        return HttpError(404, "unknown_id", problem.worded(as_field))
     if isinstance(problem, ModelChangedError):
         return HttpError(
             503, "model_changed", "a file of the model was changed while it was served.", "Reload the model."
@@ -80,7 +91,7 @@ def as_http_error(problem: BaseException) -> HttpError:
     if isinstance(problem, ModelFileError):
         return HttpError(422, "model_refused", str(problem), "The model that is served stays as it is.")
     if isinstance(problem, TastespaceError):
-        return HttpError(422, "invalid_request", str(problem))
+        return HttpError(422, "invalid_request", problem.worded(as_field))
     return HttpError(500, "internal_error", "the server could not answer; its log has the reason.")
 
 

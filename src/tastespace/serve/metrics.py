@@ -1,4 +1,4 @@
-"""What a server counts, in the text format of Prometheus. Labels are routes, never paths: no ids of people."""
+"""Counts of a server in the text format of Prometheus. Labels are routes, never paths: no ids of people."""
 
 from __future__ import annotations
 

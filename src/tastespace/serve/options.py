@@ -1,4 +1,4 @@
-"""What requests say, read and checked: options of lists, ids, histories; within the limits of the server."""
+"""Options of lists, ids and histories in requests, read and checked within the limits of the server."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace.answers.ids import ids_in_type
+from tastespace.answers.lists import AnswerOptions
+from tastespace.answers.people import Person
 from tastespace.recommend.interests import MOST_BOOST
 from tastespace.serve.endpoint_table import Call
 from tastespace.serve.errors import HttpError
-from tastespace.serve.json_ids import ids_in_type, shown_id
-from tastespace.serve.lists import ListOptions
-from tastespace.serve.people import Person
-from tastespace.serve.schemas import ListBody
+from tastespace.serve.schemas import ListBody, ListFields, ListQuery
 
 _MOST_KEPT_QUERY = 100
-_MOST_READ = 500
 
 
 def limited_k(call: Call, given: int | None, default: int = 10) -> int:
-    """The length of a list, within the limit."""
+    """Return the length of a list, within the limit."""
     most = call.state.settings.limits.k
     k = min(default, most) if given is None else given
     if k > most:
@@ -29,63 +28,65 @@ def limited_k(call: Call, given: int | None, default: int = 10) -> int:
     return k
 
 
-def options_of_query(call: Call, default_k: int = 10) -> ListOptions:
-    """Options of lists behind the question mark. Most requests ask like many others: short ones are read once."""
+def options_of_query(call: Call, default_k: int = 10) -> AnswerOptions:
+    """Return the options of lists in a query. Queries repeat: the options of short ones are read once."""
     key = call.query_text, default_k, call.state.rules_version
     known = call.slot.lists.known_options
     found = known.get(key)
     if found is None:
         found = _options_of_query(call, default_k)
         if len(call.query_text) <= _MOST_KEPT_QUERY:
-            if len(known) >= _MOST_READ:
-                known.clear()
-            known[key] = found
+            known.put(key, found)
     return found
 
 
-def _options_of_query(call: Call, default_k: int) -> ListOptions:
-    query, slot = call.query, call.slot
-    key, rules = call.state.rules_for(slot, None)
-    return ListOptions(
-        k=limited_k(call, query.k, default_k),
-        mix=query.mix,
-        diversity=query.diversity,
-        filter=query.filter,
-        exclude=tuple(slot.served.item_id(one) for one in query.exclude),
-        include=tuple(slot.served.item_id(one) for one in query.include),
+def _options_of_query(call: Call, default_k: int) -> AnswerOptions:
+    query, served = call.query, call.slot.served
+    return _options(
+        call,
+        default_k,
+        query,
+        items=tuple(served.item_id(one) for one in query.include),
+        exclude=tuple(served.item_id(one) for one in query.exclude),
         mute=None if query.mute is None else tuple(_numbers(query.mute)),
-        boost=None if query.boost is None else tuple(_factors(query.boost)),
-        unknown=query.unknown,
-        because=query.because,
-        rules_key=key,
-        rules=rules,
+        boost=None if query.boost is None else dict(_factors(query.boost)),
     )
 
 
-def options_of_body(call: Call, default_k: int = 10) -> ListOptions:
-    """Options of lists in a body."""
+def options_of_body(call: Call, default_k: int = 10) -> AnswerOptions:
+    """Return the options of lists in a body."""
     body: ListBody = call.body
     items = call.slot.served.train.items
-    asked = None if body.rules is None else msgspec.to_builtins(body.rules)
-    key, rules = call.state.rules_for(call.slot, asked)
-    return ListOptions(
-        k=limited_k(call, body.k, default_k),
-        mix=body.mix,
-        diversity=body.diversity,
-        filter=body.filter or None,
+    return _options(
+        call,
+        default_k,
+        body,
+        None if body.rules is None else msgspec.to_builtins(body.rules),
+        items=tuple(ids_in_type(items, body.include, "item")),
         exclude=tuple(ids_in_type(items, body.exclude, "item")),
-        include=tuple(ids_in_type(items, body.include, "item")),
         mute=None if body.mute is None else tuple(body.mute),
-        boost=None if body.boost is None else tuple(boosts_by_number(body.boost).items()),
-        unknown=body.unknown,
-        because=body.because,
+        boost=None if body.boost is None else boosts_by_number(body.boost),
+    )
+
+
+def _options(
+    call: Call, default_k: int, given: ListQuery | ListBody, rules: dict[str, Any] | None = None, **read: Any
+) -> AnswerOptions:
+    """Return the options of a query or a body; ``read`` are the fields that are written in their own way in each."""
+    key, all_rules = call.state.rules_for(call.slot, rules)
+    same = {one: getattr(given, one) for one in ListFields.__struct_fields__ if one not in ("k", "filter")}
+    return AnswerOptions(
+        k=limited_k(call, given.k, default_k),
+        filter=given.filter or None,
         rules_key=key,
-        rules=rules,
+        rules=all_rules,
+        **same,
+        **read,
     )
 
 
 def _numbers(text: str) -> list[int]:
-    """``"1,3"`` as numbers of interests."""
+    """Return ``"1,3"`` as numbers of interests."""
     try:
         return [int(one) for one in text.split(",") if one.strip()]
     except ValueError:
@@ -93,7 +94,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _factors(text: str) -> list[tuple[int, float]]:
-    """``"2:1.5"`` as factors of interests."""
+    """Return ``"2:1.5"`` as factors of interests."""
     try:
         pairs = [one.split(":") for one in text.split(",") if one.strip()]
         found = [(int(number), float(factor)) for number, factor in pairs]
@@ -108,7 +109,7 @@ def _factors(text: str) -> list[tuple[int, float]]:
 
 
 def boosts_by_number(given: dict[str, float]) -> dict[int, float]:
-    """Factors by the number of the interest, which is text in JSON."""
+    """Return factors by the number of the interest, which is text in JSON."""
     if not all(x.isascii() and x.isdecimal() and len(x) < 8 for x in given):
         raise HttpError(422, "invalid_request", 'boost: expected numbers of interests as names, such as {"2": 1.5}.')
     return {int(x): factor for x, factor in given.items()}
@@ -123,21 +124,10 @@ def require_few(call: Call, n: int, most: int, what: str) -> None:
 def history_rows(call: Call, items: list[Any]) -> NDArray[np.int32]:
     """Ids of past items as ascending rows; unknown items are an error unless popular ones may stand in."""
     require_few(call, len(items), call.state.settings.limits.history, "items in a history")
-    ids = call.slot.served.train.items
-    typed = ids_in_type(ids, items, "item")
-    rows = ids.find(typed) if typed else np.empty(0, dtype=np.int64)
-    if (rows < 0).any() and getattr(call.body, "unknown", "error") == "error":
-        first = typed[int(np.flatnonzero(rows < 0)[0])]
-        raise HttpError(
-            404, "unknown_item", f"there is no item {shown_id(first)}.", "unknown=popular leaves unknown items out."
-        )
-    return np.unique(rows[rows >= 0]).astype(np.int32)
+    return call.slot.served.history_rows(items, getattr(call.body, "on_unknown", "error") != "error")
 
 
 def newcomer(call: Call) -> Person:
     """Somebody who is not in the model, with the history of the body."""
-    slot = call.slot
-    rows = history_rows(call, call.body.history)
-    if not len(rows):
-        raise HttpError(404, "unknown_item", "the history holds no item of the model.", "Give known items.")
-    return Person(slot.people.with_histories([rows]), 0, None, True)
+    require_few(call, len(call.body.history), call.state.settings.limits.history, "items in a history")
+    return call.slot.people.with_history(call.body.history, call.body.on_unknown != "error")

@@ -14,24 +14,23 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.data.ids import IdMap
-from tastespace.data.interactions import Interactions
-from tastespace.models.base import Recommender
+from tastespace.answers.ids import id_in_type
+from tastespace.answers.people import ItemRows, People, Person, history_data
+from tastespace.answers.types import AnswerError
 from tastespace.models.profiles import Profile
 from tastespace.recommend.fold_in import folded
-from tastespace.recommend.interests import user_interests
-from tastespace.serve.errors import HttpError, StoreError
+from tastespace.recommend.interests import interests_at
+from tastespace.serve.errors import StoreError
 from tastespace.serve.feedback.store import (
     Changes,
     Cursor,
     FeedbackStore,
     StoredProfile,
 )
-from tastespace.serve.json_ids import id_in_type, shown_id
 from tastespace.serve.served_model import ServedModel
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which interest is which: stored mutes and boosts are said of tastes, whose numbers may change with the vectors.
+# Interests across models: stored mutes and boosts belong to tastes, whose numbers may change with the vectors.
 
 MOST_ITEMS = 100
 """Past items of an interest that are stored with a profile."""
@@ -39,7 +38,7 @@ MOST_ITEMS = 100
 
 @dataclass(frozen=True, eq=False)
 class CurrentChoice:
-    """What a user has muted and boosted, by the numbers that interests have now."""
+    """Interests that a user has muted and boosted, by the numbers that they have now."""
 
     profile: Profile = field(default_factory=Profile)
     dropped: tuple[int, ...] = ()
@@ -86,7 +85,7 @@ def same_interests(before: Mapping[int, Sequence[int]], now: Mapping[int, int], 
 def current_choice(
     stored: StoredProfile, before: Mapping[int, Sequence[int]] | None, now: Mapping[int, int], n_interests: int
 ) -> CurrentChoice:
-    """What was stored, by the numbers of now.
+    """Return a stored profile by the numbers that interests have now.
 
     Args:
         stored: What was muted and boosted, by the numbers of then.
@@ -118,7 +117,7 @@ def tastes_of(past: Sequence[Any], interests: Sequence[int], n: int) -> dict[int
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The people a model answers.
+# Users, with feedback since the model was fitted.
 
 log = logging.getLogger(__name__)
 
@@ -126,40 +125,19 @@ _MOST_FOLDED = 20_000
 _RETRY = 5.0  # seconds until a store that cannot be read is tried again
 _NO_CHOICE = CurrentChoice()
 
-Rows = NDArray[np.int32]
 
-
-@dataclass(frozen=True, eq=False)
-class Person:
-    """Somebody who gets answers: a row of a model, which is the served one or one made by fold-in."""
-
-    model: Recommender
-    row: int
-    user: Any
-    """The id in that model."""
-    is_folded: bool = False
-    also_seen: Rows | None = None
-    """Items of feedback that the model cannot fold in; they are left out of lists."""
-    n_feedback: int = 0
-    """Items of feedback that were folded in: interests that are made anew may have other numbers with each."""
-
-    @property
-    def n_interests(self) -> int:
-        """How many interests, 0 for models without vectors."""
-        space = self.model.interest_space()
-        return 0 if space is None else int(space.user_offsets[self.row + 1] - space.user_offsets[self.row])
-
-
-class People:
+class PeopleWithFeedback(People):
     """Users of one served model with the feedback of a store; threads may share it.
 
     Only feedback that the model has not learned is kept: after an update it is part of the training data.
     """
 
     def __init__(self, served: ServedModel, store: FeedbackStore) -> None:
+        super().__init__(served)
         self.served, self._store = served, store
         self._pending: dict[Any, list[int]] = {}
         self._choices: dict[Any, StoredProfile] = {}
+        self._with_profile = frozenset(served.model.profiles)
         self._current: dict[Any, tuple[StoredProfile, int, CurrentChoice]] = {}
         self._folded: OrderedDict[Any, tuple[int, Person]] = OrderedDict()
         self._cursor = Cursor()
@@ -198,7 +176,7 @@ class People:
         for event in changes.events:
             try:
                 pair = id_in_type(train.users, event.user, "user"), id_in_type(train.items, event.item, "item")
-            except HttpError:  # stored for another model, whose ids have other types
+            except AnswerError:  # stored for another model, whose ids have other types
                 continue
             events.append(pair)
         if events:
@@ -213,7 +191,7 @@ class People:
         for one in changes.profiles:
             try:
                 user = id_in_type(train.users, one.user, "user")
-            except HttpError:
+            except AnswerError:
                 continue
             self._choices[user] = one
 
@@ -221,12 +199,7 @@ class People:
 
     def find(self, users: Sequence[Any]) -> list[Person | None]:
         """Each of these users with all that is known by now; None for those of whom nothing is."""
-        served, model = self.served, self.served.model
-        rows = served.train.users.find(list(users)) if len(users) else np.empty(0, np.int64)
-        rows[rows >= 0] = np.where(model.can_serve(rows[rows >= 0]), rows[rows >= 0], -1)
-        found: list[Person | None] = [
-            None if row < 0 else Person(model, row, user) for user, row in zip(users, rows.tolist(), strict=True)
-        ]
+        found, model = super().find(users), self.served.model
         with self._lock:
             changed = [at for at, user in enumerate(users) if user in self._pending] if self._pending else []
             if changed and not model.supports_fold_in:
@@ -240,23 +213,14 @@ class People:
                     found[at] = self._folded[users[at]][1]
         return found
 
-    def is_quick(self, user: Any) -> bool:
-        """Whether nothing has to be asked of another machine, nor folded in, to know a user."""
-        profiles = self.served.model.profiles
-        return (
-            self._store.is_local
-            and user not in self._pending
-            and user not in self._choices
-            and (not len(profiles) or user not in profiles)
-        )
+    @property
+    def is_local(self) -> bool:
+        """True where feedback is read without asking another machine."""
+        return self._store.is_local
 
-    def require(self, user: Any) -> Person:
-        """One user; 404 for somebody of whom nothing is known."""
-        self.refresh()
-        (found,) = self.find([user])
-        if found is None:
-            raise unknown_user(user)
-        return found
+    def is_unchanged(self, user: Any) -> bool:
+        """True where the model alone says all that is known of a user: no feedback, and nothing muted or boosted."""
+        return user not in self._pending and user not in self._choices and user not in self._with_profile
 
     def _fold_in(self, users: Sequence[Any]) -> None:
         """Make sure that these users are folded in with all their feedback."""
@@ -285,44 +249,30 @@ class People:
             when = [np.zeros(len(one), dtype=np.int64) for one in histories]
             for own, one, user in zip(when, histories, users, strict=True):
                 own[np.searchsorted(one, self._pending[user])] = np.arange(1, len(self._pending[user]) + 1)
-            data = self._histories(histories, ids, np.concatenate(when))
+            data = history_data(self.served.train, histories, ids, np.concatenate(when))
             model = folded(self.served.model, data, rows)
         else:
-            model = folded(self.served.model, self._histories(histories, ids))
+            model = folded(self.served.model, history_data(self.served.train, histories, ids))
         for at, user in enumerate(users):
             n_feedback = len(self._pending[user])
             self._folded[user] = n_feedback, Person(model, at, user, is_folded=True, n_feedback=n_feedback)
 
-    def with_histories(self, histories: Sequence[Rows]) -> Recommender:
-        """The model for people with these past items (ascending rows), numbered from 0."""
-        return folded(self.served.model, self._histories(histories, pl.Series("user", np.arange(len(histories)))))
-
-    def _histories(
-        self, histories: Sequence[Rows], ids: pl.Series, timestamps: NDArray[np.int64] | None = None
-    ) -> Interactions:
-        counts = [len(one) for one in histories]
-        return replace(
-            self.served.train,
-            users=IdMap(ids, "user"),
-            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            indices=np.concatenate(histories).astype(np.int32),
-            weights=None,
-            timestamps=timestamps,
-            user_attributes=None,
-        )
-
     # ---- profiles ------------------------------------------------------------------------------------------
 
     def choice_of(self, user: Any) -> CurrentChoice:
-        """What a user has muted and boosted; nothing for somebody of whom nothing is known."""
+        """Interests that a user has muted and boosted; none for somebody of whom nothing is known."""
         self.refresh(required=True)
         (person,) = self.find([user])
         return CurrentChoice() if person is None else self.choice(person)
 
+    def profile(self, person: Person) -> Profile:
+        """Interests that a person has muted and boosted, by their numbers of now."""
+        return self.choice(person).profile
+
     def choice(self, person: Person) -> CurrentChoice:
-        """What a person has muted and boosted, by feedback, else in the model file, for the interests of now."""
+        """Interests that a person has muted and boosted: by feedback, else in the model file."""
         user = person.user
-        if user is None or (user not in self._choices and not len(self.served.model.profiles)):
+        if user is None or (user not in self._choices and not self._with_profile):
             return _NO_CHOICE
         stored = self._choices.get(user)
         if stored is None:
@@ -347,7 +297,7 @@ class People:
         keeps_numbers = is_of_model and (not person.is_folded or person.model.keeps_interests)
         if not stored.tastes or (keeps_numbers and stored.model == served.checksum):
             return current_choice(stored, None, {}, person.n_interests)
-        view = user_interests(person.model, person.model.train_.users[person.row], "interests")
+        view = interests_at(person.model, person.row, "interests")
         before = {
             number: served.train.items.find(list(items)).tolist() if items else []  # -1: not in this catalog
             for number, items in stored.tastes.items()
@@ -356,17 +306,25 @@ class People:
         return current_choice(stored, before, now, view.n_interests)
 
 
-def unknown_user(user: Any) -> HttpError:
-    """The answer about somebody of whom nothing is known."""
-    return HttpError(
-        404,
-        "unknown_user",
-        f"there is no user {shown_id(user)} with a history.",
-        "unknown=popular gives the most popular items; POST /v1/recommendations takes the history of anybody; POST "
-        "/v1/feedback makes a user known.",
+def checked_profile(person: Person, mute: list[int], boost: dict[int, float], model: str) -> StoredProfile:
+    """Return what a user wants to mute and boost, checked, with the past items of all interests of now.
+
+    ``model``: the checksum of the model whose interests these are.
+    """
+    person.require_interests(mute, boost)
+    if not person.n_interests:  # a model without interests: nothing is muted or boosted
+        return StoredProfile(person.user, model=model)
+    view = interests_at(person.model, person.row, "interests")
+    past = person.model.train_.items.take(view.past).to_list()
+    return StoredProfile(
+        person.user,
+        tuple(sorted(set(mute))),
+        {x: factor for x, factor in boost.items() if factor != 1},
+        tastes_of(past, view.assigned_interest.tolist(), view.n_interests),
+        model,
     )
 
 
-def _has(past: Rows, item: int) -> bool:
+def _has(past: ItemRows, item: int) -> bool:
     at = int(np.searchsorted(past, item))
     return at < len(past) and int(past[at]) == item

@@ -110,7 +110,7 @@ class TimedProtocol(HttpToolsProtocol):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to an address.
+    """Return whether only this machine can connect to an address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)

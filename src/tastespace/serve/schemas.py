@@ -16,7 +16,7 @@ from tastespace.answers.types import (
     Interest,
     Item,
     Recommendations,
-    Shelf,
+    ShelfAnswer,
 )
 
 Positive = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -29,24 +29,31 @@ InterestNumber = Annotated[int, Meta(ge=0, le=100_000)]
 
 
 class ModelQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which of two models is asked."""
+    """Choice between two models."""
 
     model: Literal["main", "compare"] = "main"
 
 
-class ListQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
-    """What may stand behind the question mark of lists, shelves, interests and explanations of a user."""
+class ListFields(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Options of lists that a query and a body write in the same way; see `tastespace.models.list_options`."""
 
     k: Positive | None = None
     mix: MixName | None = None
     diversity: Share | None = None
+    column: str | None = None
     filter: str | None = None
+    on_unknown: OnUnknown = "error"
+    because: bool = True
+
+
+class ListQuery(ListFields, kw_only=True, forbid_unknown_fields=True):
+    """Query of lists, shelves, interests and explanations of a user."""
+
+    model: Literal["main", "compare"] = "main"
     exclude: list[str] = []
     include: list[str] = []
     mute: str | None = None
     boost: str | None = None
-    unknown: OnUnknown = "error"
-    because: bool = True
 
 
 class LimitQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +64,7 @@ class LimitQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
 
 
 class NeighborQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
-    """How many neighbors."""
+    """Number of neighbors."""
 
     k: Positive | None = None
 
@@ -78,19 +85,13 @@ class RulesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=
     now: str | float | None = None
 
 
-class ListBody(Struct, kw_only=True, forbid_unknown_fields=True):
+class ListBody(ListFields, kw_only=True, forbid_unknown_fields=True):
     """Options of lists in the body of a request."""
 
-    k: Positive | None = None
-    mix: MixName | None = None
-    diversity: Share | None = None
-    filter: str | None = None
     exclude: list[Id] = []
     include: list[Id] = []
     mute: list[InterestNumber] | None = None
     boost: dict[str, Factor] | None = None
-    unknown: OnUnknown = "error"
-    because: bool = True
     rules: RulesBody | None = None
 
 
@@ -103,13 +104,13 @@ class BatchBody(ListBody, kw_only=True, forbid_unknown_fields=True):
 
 
 class HistoryBody(ListBody, kw_only=True, forbid_unknown_fields=True):
-    """Somebody who is not in the model: past items."""
+    """Past items of a user who is not in the model."""
 
     history: Annotated[list[Id], Meta(min_length=1)]
 
 
 class ExplanationBody(HistoryBody, kw_only=True, forbid_unknown_fields=True):
-    """Why an item, for somebody with these past items."""
+    """Request to explain an item to a user with these past items."""
 
     item: Id
 
@@ -132,7 +133,7 @@ class ProfileBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class UserProfileBody(ProfileBody, kw_only=True, forbid_unknown_fields=True):
-    """The same with the user."""
+    """Muted interests and factors of one user."""
 
     user: Id
 
@@ -145,7 +146,7 @@ class FeedbackBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReloadBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which model to serve from now on; by default the one at the path that is served, read again."""
+    """Model to serve from now on; by default the one at the path that is served, read again."""
 
     path: (
         Annotated[str, Meta(description="Name of a model in the folder of the served one, or its full path.")] | None
@@ -166,7 +167,7 @@ class ShelvesAnswer(Struct):
 
     user: Id | None
     model: int
-    shelves: list[Shelf]
+    shelves: list[ShelfAnswer]
 
 
 class InterestsAnswer(Struct):
@@ -207,7 +208,7 @@ class FoundUsers(Struct):
 
 
 class ProfileAnswer(Struct):
-    """What a user has muted and boosted."""
+    """Interests that a user has muted and boosted."""
 
     user: Id
     mute: list[int]
@@ -216,7 +217,7 @@ class ProfileAnswer(Struct):
 
 
 class Can(Struct):
-    """What a model supports."""
+    """Abilities of a model."""
 
     fold_in: bool
     features: bool
@@ -226,7 +227,7 @@ class Can(Struct):
 
 
 class ModelAnswer(Struct):
-    """What is served."""
+    """Description of the served model."""
 
     name: str
     class_: str = msgspec.field(name="class")
@@ -248,7 +249,7 @@ class ModelAnswer(Struct):
 
 
 class Health(Struct):
-    """Whether the server can answer."""
+    """State of the server."""
 
     status: str
     generation: int | None = None
@@ -256,7 +257,7 @@ class Health(Struct):
 
 
 class ErrorDetail(Struct):
-    """What went wrong, and what to do."""
+    """Cause of an error, and advice."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""What a server is told when it starts: one value that its worker processes are given."""
+"""Settings of a server: one value that is passed to its worker processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for; beyond, it is refused before anything is computed."""
+    """Limits of one request; one that exceeds them is refused before anything is computed."""
 
     k: int = 1_000
     """Items in a list."""
@@ -30,7 +30,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """A server: which model, where feedback goes, who may ask, and limits.
+    """A server: its model, feedback store, tokens, address and limits.
 
     >>> ServerSettings(Path("shop.model")).store_location
     'shop.feedback.sqlite'
@@ -52,13 +52,13 @@ class ServerSettings:
     cors: tuple[str, ...] = ()
     """Origins of other sites whose pages may ask; empty: none."""
     watch_seconds: float = 1.0
-    """How often model directory, rules and tokens are looked at; 0: never."""
+    """Seconds between two looks at model directory, rules and tokens; 0: never."""
     access_log: bool = False
     keep_answers: int = 10_000
-    """Plain lists that a worker remembers as they were sent, until something is heard of the user; 0: none."""
+    """Plain lists that a worker remembers as they were sent, until something is stored about the user; 0: none."""
     limits: Limits = field(default_factory=Limits)
 
     @property
     def store_location(self) -> str:
-        """Where feedback goes."""
+        """Location of the feedback store."""
         return str(self.model.with_suffix(".feedback.sqlite")) if self.store is None else self.store

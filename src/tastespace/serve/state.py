@@ -1,4 +1,4 @@
-"""What one worker process holds: models, feedback, tokens, rules, counts; and what it does in the background."""
+"""State of one worker process: models and their reloading, feedback, tokens, rules, counts."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import asyncio
 import contextlib
 import json
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 
+from tastespace.answers.ids import ids_in_type
+from tastespace.answers.tastes import TasteAnswers
 from tastespace.data.ids import parse_ids
-from tastespace.errors import ParameterError, TastespaceError
+from tastespace.errors import ModelFileError, ParameterError, TastespaceError
 from tastespace.recommend.rules.rules import Rules
 from tastespace.recommend.rules.tables import rule_tables
-from tastespace.serve.errors import HttpError
-from tastespace.serve.feedback.store import open_store
+from tastespace.serve.errors import HttpError, StoreError
+from tastespace.serve.feedback.store import FeedbackStore, open_feedback_store
 from tastespace.serve.feedback.writer import FeedbackWriter
-from tastespace.serve.json_ids import ids_in_type
+from tastespace.serve.lists import MicroBatches, ServedLists
 from tastespace.serve.metrics import RequestCounts
-from tastespace.serve.micro_batches import MicroBatches
-from tastespace.serve.models import ModelHolder, Slot
-from tastespace.serve.served_model import ServedModel
+from tastespace.serve.people import PeopleWithFeedback
+from tastespace.serve.served_model import ServedModel, model_checksum
 from tastespace.serve.settings import ServerSettings
 from tastespace.serve.tokens import RateLimit, Token, read_tokens
 
@@ -39,6 +41,138 @@ _RULES = frozenset(one.name for one in fields(Rules))
 _ID_RULES = ("exclude", "include", "in_stock", "pinned", "new")
 
 
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """A model with all that answers from it. A request takes one slot and keeps it, whatever is swapped meanwhile."""
+
+    served: ServedModel
+    people: PeopleWithFeedback
+    lists: ServedLists
+    tastes: TasteAnswers
+
+
+class ReloadInProgressError(HttpError):
+    """Another model is being opened."""
+
+    def __init__(self) -> None:
+        super().__init__(409, "reload_in_progress", "another model is being opened.", "Wait and ask again.")
+
+
+class ModelHolder:
+    """The model that is served now, and how it is replaced."""
+
+    def __init__(
+        self, path: Path, store: FeedbackStore, opened: ServedModel | None = None, keep_answers: int = 0
+    ) -> None:
+        """``opened``: the model at this path; None: the one that was announced last for it, by another worker."""
+        self._store, self._keep_answers = store, keep_answers
+        self._server = str(path.resolve())
+        self._reloading = threading.Lock()
+        self._refused: str | None = None
+        self.problem: str | None = None
+        """Problem with the model files, while the model in memory goes on."""
+        self.slot = self._slot(self._announced(path) if opened is None else opened)
+        self.reloads, self.refusals = 0, 0
+
+    def _announced(self, path: Path) -> ServedModel:
+        announced = self._store.served_model(self._server)
+        first = path if announced is None else Path(announced[1])
+        return ServedModel.open(first if (first / "model.json").exists() else path)
+
+    def _slot(self, served: ServedModel) -> Slot:
+        people = PeopleWithFeedback(served, self._store)
+        lists = ServedLists(people, self._keep_answers)
+        served.generation = self._store.announce_model(self._server, str(served.path), served.checksum)
+        served.info.generation = served.generation
+        return Slot(served, people, lists, TasteAnswers(lists))
+
+    def reload(self, path: str | None = None) -> Slot:
+        """Serve another model, or the one at the same path as it is now; the old one answers until it is ready.
+
+        Raises where the new one cannot be served: then nothing has changed.
+        """
+        target = self.slot.served.path if path is None else self._allowed(path)
+        if not self._reloading.acquire(blocking=False):
+            raise ReloadInProgressError()
+        try:
+            slot = self._opened_like(target)
+        except Exception:
+            self.refusals += 1
+            raise
+        finally:
+            self._reloading.release()
+        self.slot = slot
+        self.reloads += 1
+        self._refused, self.problem = None, None
+        log.info("serving generation %d", slot.served.generation)
+        return slot
+
+    def _opened_like(self, path: Path) -> Slot:
+        """The model at this path, which must have ids of the same types as the one that is served."""
+        now, probe = self.slot.served, ServedModel.open(path)
+        if probe.info.id_types != now.info.id_types:
+            raise HttpError(
+                409, "other_id_types",
+                f"the new model has ids of the types {probe.info.id_types}, the served one {now.info.id_types}.",
+                "Fit the new model with ids of the same types, or start another server.",
+            )  # fmt: skip
+        return self._slot(probe)
+
+    def _allowed(self, path: str) -> Path:
+        """A path of a request: the name of a model beside the served one, or its full path."""
+        folder = Path(self._server).parent
+        try:
+            target = (folder / path).resolve()
+        except (OSError, ValueError, RuntimeError):
+            target = folder.parent
+        if target.parent != folder:
+            raise HttpError(
+                422, "path_not_allowed", "the path does not name a model in the folder of the served one.",
+                "Save the new model beside the one that is served and give its name.",
+            )  # fmt: skip
+        return target
+
+    def look(self, files: bool = True) -> None:
+        """Follow the other workers and the files: open what was announced or saved since, note what is missing.
+
+        Without ``files``, what was saved is opened only when a worker was told so.
+        """
+        served = self.slot.served
+        try:
+            checksum = model_checksum(served.path) if files else served.checksum
+            announced = self._store.served_model(self._server)
+        except ModelFileError as problem:
+            self._note(str(problem))
+            return
+        except StoreError as problem:
+            self._note(problem.for_clients, str(problem))
+            return
+        wanted = None
+        if announced is not None and announced[0] > served.generation and announced[2] != served.checksum:
+            wanted = Path(announced[1]), announced[2]
+        elif checksum != served.checksum:
+            wanted = served.path, checksum
+        if wanted is None:
+            self._refused, self.problem = None, None
+            return
+        if wanted[1] == self._refused:
+            return
+        try:
+            self.reload(str(wanted[0]))
+        except StoreError as problem:  # nothing is wrong with the model: it is opened when the store is back
+            self._note(f"a new model waits: {problem.for_clients}", f"a new model waits: {problem}")
+        except ReloadInProgressError:
+            pass  # looked at again when that is done
+        except (TastespaceError, HttpError, OSError, ValueError) as problem:
+            self._refused = wanted[1]
+            self._note(f"a new model is refused: {problem}")
+
+    def _note(self, problem: str, logged: str | None = None) -> None:
+        if problem != self.problem:
+            log.warning("%s", logged or problem)
+        self.problem = problem
+
+
 class ServerState:
     """Everything that answers need. Made before the first request; `close` gives all of it back."""
 
@@ -48,7 +182,7 @@ class ServerState:
         paths = [one for one in (settings.model, settings.compare) if one is not None]
         # Models first: where one cannot be opened, no store is made.
         opened = [None if follow else ServedModel.open(one) for one in paths]
-        self.store = open_store(settings.store_location)
+        self.store = open_feedback_store(settings.store_location)
         keep = settings.keep_answers
         holders = [ModelHolder(path, self.store, one, keep) for path, one in zip(paths, opened, strict=True)]
         self.main, self.compare = holders[0], holders[1] if len(holders) > 1 else None
@@ -84,7 +218,7 @@ class ServerState:
         return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
 
     async def in_time(self, answer: Awaitable[Value]) -> Value:
-        """What something gives, if it gives it in time; a TimeoutError otherwise."""
+        """Return a result that comes within the time limit; a TimeoutError otherwise."""
         with anyio.fail_after(self.settings.limits.seconds):
             return await answer
 
@@ -148,7 +282,7 @@ class ServerState:
         if self.rules is None and not asked:
             return None, None
         rules = self.rules
-        found = slot.served.kept(("rules", key), lambda: _combined(rules, asked, slot))
+        found = slot.served.kept.get_or_make(("rules", key), lambda: _combined(rules, asked, slot))
         return key, found
 
     def close(self) -> None:
@@ -187,7 +321,7 @@ def _combined(rules: Rules | None, asked: dict[str, Any] | None, slot: Slot) -> 
 
 
 def _still_included(own: dict[str, Any], asked: dict[str, Any]) -> list[Any]:
-    """What is included by the file and the request, and excluded by neither: a client does not know the file.
+    """Items that the file and the request include, and neither excludes: a client does not know the file.
 
     An item that the request itself includes and excludes stays: that is refused.
     """

@@ -1,4 +1,4 @@
-"""Who may ask what: bearer tokens, of which only hashes are kept, and how often each may ask.
+"""Bearer tokens, of which only hashes are kept: requests that each may send, and how many in a second.
 
 A file of tokens is JSON: ``{"tokens": [{"name": "shop", "sha256": "...", "scopes": ["read"], "rate": 50}]}``.
 Tokens have 256 random bits, so a plain hash of one cannot be searched for. ``tastespace serve-token`` writes the file.
@@ -10,13 +10,13 @@ import hashlib
 import json
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tastespace._util.atomic import atomic_write
+from tastespace._util.lru import LruCache
 from tastespace.errors import ParameterError, require_path
 from tastespace.serve.errors import HttpError
 
@@ -26,7 +26,7 @@ _MOST_BUCKETS = 10_000
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token: not the token itself."""
+    """Name, hash and rights of a token; the token itself is kept nowhere."""
 
     name: str
     sha256: str
@@ -35,7 +35,7 @@ class Token:
     """Requests a second; None: the server's limit."""
 
     def allows(self, scope: str) -> bool:
-        """Whether this scope is granted; admin includes the others."""
+        """Return whether this scope is granted; admin includes the others."""
         return scope in self.scopes or "admin" in self.scopes
 
 
@@ -115,10 +115,8 @@ def add_token(path: str | Path, name: str, scopes: Sequence[str], rate: float | 
     return token
 
 
-def authenticated(tokens: dict[str, Token] | None, header: str | None, scope: str | None) -> Token:
-    """The token of a request, which must grant ``scope``; None means that everybody may ask."""
-    if tokens is None:
-        return ANONYMOUS
+def authenticated(tokens: dict[str, Token], header: str | None, scope: str | None) -> Token:
+    """The token of a request, which must grant ``scope``; a scope of None is granted to everybody."""
     kind, _, given = (header or "").partition(" ")
     token = tokens.get(hashed(given.strip())) if kind.lower() == "bearer" and given else None
     if scope is None:
@@ -140,21 +138,19 @@ class RateLimit:
     """Token buckets: each key may ask ``rate`` times a second, and save up as many as for one second."""
 
     def __init__(self) -> None:
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: LruCache[str, tuple[float, float]] = LruCache(_MOST_BUCKETS)
 
     def require(self, key: str, rate: float, workers: int = 1) -> None:
         """Count one request, or raise 429; each of several workers allows its share of the rate."""
         configured, rate = rate, rate / workers
         now, most = time.monotonic(), max(1.0, rate)
-        level, last = self._buckets.pop(key, (most, now))
+        level, last = self._buckets.get(key) or (most, now)
         level = min(most, level + (now - last) * rate)
         if level < 1:
-            self._buckets[key] = (level, now)
+            self._buckets.put(key, (level, now))
             wait = (1 - level) / rate
             raise HttpError(
                 429, "rate_limited", f"more than {configured:g} requests a second.", f"Wait {wait:.1f} seconds.",
                 {"Retry-After": str(max(1, round(wait)))},
             )  # fmt: skip
-        self._buckets[key] = (level - 1, now)
-        if len(self._buckets) > _MOST_BUCKETS:
-            self._buckets.popitem(last=False)
+        self._buckets.put(key, (level - 1, now))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tastespace._util.model_files import VERIFIED_BYTES
 from tastespace.errors import (
     DataError,
     ModelFileError,
@@ -27,8 +28,6 @@ from tastespace.store._json_values import decode, encode
 from tastespace.store._state import Trust, require_trust, require_trusted
 from tastespace.store._tensors import map_tensors, safetensors_chunks
 from tastespace.store.directory import check_sizes, write_model
-from tastespace.store.files import VERIFIED_BYTES
-from tastespace.store.index import StoredIndex
 
 __all__ = ["inspect", "load", "save"]
 
@@ -148,7 +147,7 @@ def load(path: str | Path, verify: bool | None = None, trust: Trust = ()) -> Rec
 
 
 def inspect(path: str | Path, verify: bool = False, trust: Trust = ()) -> dict[str, Any]:
-    """What is in a model directory, without opening the model: class, parameters, metrics, counts, files.
+    """Contents of a model directory, without opening the model: class, parameters, metrics, counts, files.
 
     ``verify`` opens the model and compares all checksums as well; ``trust`` as in `load`.
 
@@ -216,17 +215,17 @@ def _load(text: bytes, folder: Path, verify: bool | None, trust: bool | frozense
     if "profiles" in content:
         model._profiles = _profiles(content["profiles"], model, folder)
     model._mapped_files = tuple(one for one in (seen_file, learned_file) if one is not None)
-    model._stored_index = StoredIndex.described(content.get("index"), folder)
+    model._stored_index = _manifest.stored_index(content.get("index"), folder)
     return model
 
 
 def _how_measured(report: Report) -> dict[str, Any]:
-    """How the metrics of a report were measured, for model.json."""
+    """Protocol and sizes of the evaluation of a report, for model.json."""
     return {"protocol": report.protocol, "units": dict(report.units), "n_users": dict(report.n_users)}
 
 
 def _content_before(folder: Path) -> dict[str, Any] | None:
-    """What the model.json of an earlier save says; None where there is none that can be read."""
+    """The model.json of an earlier save; None where there is none that can be read."""
     try:
         return _manifest.parse(_manifest.read_text(folder), folder)
     except ModelFileError:
@@ -234,7 +233,7 @@ def _content_before(folder: Path) -> dict[str, Any] | None:
 
 
 def _index_facts(entry: Any) -> dict[str, Any] | None:
-    """What `inspect` says of the index of a model; None where it has none."""
+    """Facts of the index of a model for `inspect`; None where it has none."""
     if not isinstance(entry, dict):
         return None
     about = entry.get("about")

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace._util.model_files import read_regular, require_checksum
 from tastespace._util.threads import require_polars
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.errors import DataError, ModelFileError
 from tastespace.store._json_values import Tensors
-from tastespace.store.files import read_regular, require_checksum
 
 _TYPES = {"offsets": ("int64",), "indices": ("int32",), "weights": ("float32",), "timestamps": ("int64", "float64")}
 
@@ -69,7 +69,7 @@ def table_bytes(data: Interactions, kind: str) -> bytes:
 
 
 def read_table(path: Path, kind: str, summary: Mapping[str, Any], crc32: str | None = None) -> pl.DataFrame:
-    """What `table_bytes` gave, checked against model.json and its checksum ``crc32``."""
+    """Read what `table_bytes` gave, checked against model.json and its checksum ``crc32``."""
     require_polars("load")
     try:
         content = read_regular(path)

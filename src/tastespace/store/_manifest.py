@@ -13,8 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tastespace._util.model_files import checksum, read_regular
 from tastespace.errors import ModelFileError, nearest
-from tastespace.store.files import checksum, read_regular
+from tastespace.ranking.ann import StoredIndex
 
 NAME = "model.json"
 FORMAT = "tastespace-model"
@@ -30,8 +31,7 @@ def _names(parts: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(rf"(?:{'|'.join(rf'{part}-[0-9a-f]{{16}}[.]{kind}' for part, kind in parts.items())})")
 
 
-INDEX_FILE = _names(INDEXES)
-"""Names of index files."""
+_INDEX_FILE = _names(INDEXES)
 DATA_FILE = _names({**PARTS, **INDEXES})
 """Names of data files; nothing that is called otherwise is ours."""
 
@@ -155,3 +155,15 @@ def _check_fields(content: Mapping[str, Any], where: Path) -> None:
 
 def _damaged(where: Path, what: str, problem: Exception | None = None) -> NoReturn:
     raise ModelFileError(f"{where} is damaged: {what}. Save the model again, or restore a copy.") from problem
+
+
+def stored_index(entry: Any, folder: Path) -> StoredIndex | None:
+    """The index file that an entry of model.json describes; None for an entry that makes no sense."""
+    if not isinstance(entry, dict):
+        return None
+    name, size, crc32, about = (entry.get(key) for key in ("name", "bytes", "crc32", "about"))
+    if not (isinstance(name, str) and _INDEX_FILE.fullmatch(name) and type(size) is int and size > 0):
+        return None
+    return (
+        StoredIndex(folder / name, size, crc32, about) if isinstance(crc32, str) and isinstance(about, dict) else None
+    )

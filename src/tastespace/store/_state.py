@@ -147,7 +147,7 @@ def encode_parameters(model: Recommender) -> dict[str, Any]:
 
 
 def encode_learned(model: Recommender) -> tuple[dict[str, Any], Tensors]:
-    """What the model has learned as JSON, and the arrays that the JSON refers to."""
+    """The learned values of a model as JSON, and the arrays that the JSON refers to."""
     tensors: Tensors = {}
     learned = _learned(model)
     encoded = {}
@@ -178,7 +178,7 @@ def decode_model(
 
 
 def _learned(model: Recommender) -> dict[str, Any]:
-    """What a model has learned, by name."""
+    """Learned values of a model, by name."""
     hook = getattr(model, "_learned", None)
     if hook is not None:
         return hook()
@@ -229,7 +229,7 @@ def _require_learned(model: Recommender, learned: Mapping[str, Any], where: str,
 
 
 def _declares(cls: type[Recommender]) -> bool:
-    """Whether what a class declares is what it stores: a subclass may store something else than the class it is of."""
+    """Return whether a class stores what it declares: a subclass may store something else than the class it is of."""
     declares, stores = (
         next((at for at, one in enumerate(cls.__mro__) if name in vars(one)), len(cls.__mro__))
         for name in ("_stored", "_learned")

@@ -15,8 +15,8 @@ from typing import Any, NoReturn, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace._util.model_files import MappedFile, open_numbers, open_regular, require_checksum
 from tastespace.errors import ModelFileError
-from tastespace.store.files import MappedFile, open_numbers, open_regular, require_checksum
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -32,7 +32,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
     "BOOL": np.dtype("?"),
 }
-"""What safetensors calls the types that NumPy has, too."""
+"""Names that safetensors gives to types of NumPy."""
 
 _ALIGNMENT = 64  # of the first number, so that the kernels' loads stay within cache lines
 _LONGEST_HEADER = 100_000_000  # the safetensors library's own limit

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tastespace._util.atomic import atomic_write, flush, written_name
+from tastespace._util.model_files import crc32_of, read_regular
 from tastespace.data.out_of_core.mapped_arrays import release
 from tastespace.errors import ModelFileError
 from tastespace.store._manifest import (
@@ -27,7 +28,6 @@ from tastespace.store._manifest import (
     PARTS,
     manifest_text,
 )
-from tastespace.store.files import crc32_of, read_regular
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class _Save:
                     path.unlink()
 
     def _is_committed(self) -> bool:
-        """Whether model.json is the one of this save."""
+        """Return whether model.json is the one of this save."""
         path = self._folder / NAME
         return path.exists() and self._token in path.read_text(encoding="utf-8", errors="replace")
 
@@ -201,7 +201,7 @@ def _is_file(path: Path) -> ModelFileError:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether this is a data file, or a temporary file of `atomic_write` that a killed save left."""
+    """Return whether this is a data file, or a temporary file of `atomic_write` that a killed save left."""
     written = written_name(path.name)
     name = path.name if written is None else written
     return (DATA_FILE.fullmatch(name) is not None or (written == NAME)) and path.is_file()

@@ -1,1 +1,1 @@
-"""What trained models share: assignment of vectors, samplers, the epoch loop, checkpoints, progress."""
+"""Training that models share: assignment of vectors, samplers, the epoch loop, checkpoints, progress."""

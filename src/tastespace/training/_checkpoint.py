@@ -16,8 +16,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from tastespace._util.atomic import atomic_write
-from tastespace._util.checks import is_whole, shortened
-from tastespace.errors import TrainingError
+from tastespace._util.checks import is_whole
+from tastespace.errors import TrainingError, shortened
 
 FORMAT = 3
 _KEY = "tastespace-checkpoint"
@@ -39,7 +39,7 @@ def write_checkpoint(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """What `write_checkpoint` stored."""
+    """Arrays and metadata that `write_checkpoint` stored."""
     try:
         payload = bytearray(path.read_bytes())
         header = json.loads(payload[8 : 8 + int.from_bytes(payload[:8], "little")])
@@ -100,7 +100,7 @@ def require_same_arrays(path: str | Path, stored: dict[str, NDArray[Any]], own: 
 
 
 def _checksum_place(payload: bytearray) -> tuple[int, int]:
-    """Where the checksum stands among the bytes."""
+    """First and last + 1 of the bytes of the checksum."""
     found = _PLACE.search(payload, 8, 8 + int.from_bytes(payload[:8], "little"))
     if found is None:
         raise ValueError("it has no checksum")

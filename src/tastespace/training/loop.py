@@ -20,11 +20,10 @@ from tastespace._util.checks import (
     is_whole,
     require_seed,
     require_whole,
-    shortened,
 )
 from tastespace._util.interrupts import interrupt_ends_task
 from tastespace.data.out_of_core.mapped_arrays import all_finite
-from tastespace.errors import ParameterError, TrainingError, require_path
+from tastespace.errors import Argument, ParameterError, TrainingError, require_path
 from tastespace.training._checkpoint import (
     read_checkpoint,
     require_run_metadata,
@@ -117,12 +116,12 @@ class Trainable(Protocol):
         """Continue from such a state."""
 
     def result(self) -> Arrays:
-        """What the model would be if training ended now, as new arrays."""
+        """The learned arrays if training ended now: new ones."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LoopSettings:
-    """How long to train, what chooses the epoch, what is written to disk, which resources are used.
+    """Length of a training, choice of the epoch, files, and resources.
 
     Every model that trains by epochs inherits these as its parameters (`tastespace.models.trained`).
     """
@@ -158,7 +157,7 @@ class LoopSettings:
         for name in ("checkpoint_minutes", "max_minutes"):
             minutes = getattr(self, name)
             if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
-                raise ParameterError(f"{name}={shortened(minutes)}: expected a positive number.")
+                raise ParameterError(Argument(name, minutes), ": expected a positive number.")
         for name in ("checkpoint", "log_file"):
             if getattr(self, name) is not None:
                 require_path(getattr(self, name), name)
@@ -171,7 +170,7 @@ class LoopSettings:
 
 @dataclass
 class Outcome:
-    """How the training went."""
+    """Result of a training."""
 
     history: list[dict[str, Any]]
     result: Arrays
@@ -180,7 +179,7 @@ class Outcome:
     stopped: str
     """``"finished"``, ``"early"``, ``"time"``, ``"callback"``, ``"interrupted"`` or ``"diverged"``."""
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
-    """What went wrong without losing what was learned: files that could not be written, an epoch that diverged."""
+    """Problems that did not lose what was learned: files that could not be written, an epoch that diverged."""
 
 
 class _DivergedError(Exception):

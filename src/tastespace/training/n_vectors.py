@@ -24,7 +24,7 @@ _SLACK = 1.0 + 4.0 * np.finfo(np.float64).eps
 def interests_per_user(
     n_positives: NDArray[np.integer[Any]], n_interests: int | str, least: int = 1, log_base: float = 3.0
 ) -> NDArray[np.int64]:
-    """How many vectors each user gets, shape ``(n_users,)``.
+    """Number of vectors of each user, shape ``(n_users,)``.
 
     Args:
         n_positives: Train interactions of each user, n_i.
@@ -69,7 +69,7 @@ def n_beta(n_negatives: int, beta: float) -> int: ...
 @overload
 def n_beta(n_negatives: NDArray[np.integer[Any]], beta: float | Floats) -> NDArray[np.int64]: ...
 def n_beta(n_negatives: int | NDArray[np.integer[Any]], beta: float | Floats) -> int | NDArray[np.int64]:
-    """How many of the hardest negatives enter the loss: the paper's ``N_beta = max(1, floor(n- * beta))``.
+    """Number of the hardest negatives that enter the loss: the paper's ``N_beta = max(1, floor(n- * beta))``.
 
     The paper has no ``max``, but then three of its seven betas leave no negative at all on its own data. The
     product is raised by 4 machine epsilons (relative) before it is cut: binary fractions make

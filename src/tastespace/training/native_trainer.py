@@ -66,13 +66,13 @@ class TrainingSettings:
     first_epoch: int = 0
     """Epochs that went before, in a fit and its updates: random numbers go on from there."""
     visits: UpdateVisits | None = None
-    """Which positives an epoch goes through; None: all."""
+    """Positives that an epoch goes through; None: all."""
     users_at_once: int | None = None
     """Users whose positives are visited together (`tastespace.training.visits`); None: all of them."""
     spill: str | None = None
     """Folder of what is as large as the user vectors; None: memory."""
     without_mean: tuple[str, ...] = ()
-    """What is learned here but averaged elsewhere."""
+    """Names of arrays that are learned here but averaged elsewhere."""
 
 
 class NativeTrainer(ABC, Generic[Totals]):
@@ -185,7 +185,7 @@ class NativeTrainer(ABC, Generic[Totals]):
                 release(*self.state().values())
 
     def result(self) -> Arrays:
-        """What is learned as the model would use it now: new arrays."""
+        """The learned arrays as the model would use them now: new ones."""
         # Interrupted in the first epoch there is no mean yet, only values that have begun to change.
         means = self._means if self._has_mean else {}
         return {name: self._copy(means.get(f"mean_{name}", array)) for name, array in self._learned.items()}

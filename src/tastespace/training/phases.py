@@ -27,7 +27,7 @@ class Phases:
 
     def has_one_vector(self, epoch: int) -> bool:
         """Whether this epoch, counted from 0, belongs to the first phase."""
-        return epoch < self.one_vector_epochs
+        return bool(epoch < self.one_vector_epochs)  # parameters may be numbers of NumPy
 
     def splits_before(self, epoch: int) -> bool:
         """Whether users get their several vectors before this epoch."""

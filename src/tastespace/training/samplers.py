@@ -40,11 +40,11 @@ class SamplerKind:
     name: str
     paper_name: str
     rule: _native.Sampler
-    """Which of the negatives drawn enter the loss."""
+    """Rule that chooses the negatives that enter the loss."""
     by_popularity: bool = False
     uses_beta: bool = False
     takes_hardest: bool = False
-    """Whether it uses only some of the negatives it draws, `n_hardest` of them."""
+    """True if it uses only some of the negatives it draws, `n_hardest` of them."""
     n_negatives: int = 10
     """Drawn for each positive unless said otherwise."""
 

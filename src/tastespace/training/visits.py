@@ -15,7 +15,7 @@ from tastespace.data.out_of_core.mapped_arrays import new_zeros, row_blocks
 from tastespace.errors import ParameterError, require_path
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which interactions an update visits: all new ones in every epoch, and a share of the old ones, drawn anew.
+# Interactions that an update visits: all new ones in every epoch, and a share of the old ones, drawn anew.
 
 _DRAWS = 3  # beside the seeds of other random numbers
 _OF_TOUCHED = 0.5  # share of the old interactions that is drawn from users with new ones
@@ -67,15 +67,15 @@ class UpdateVisits:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Training on blocks of users: which positives are visited together, and where the vectors of users are kept.
+# Training on blocks of users: the positives that are visited together, and the place of the users' vectors.
 
 USERS_AT_ONCE = 1_000_000
-"""What the command line takes with ``--spill``: blocks of some gigabytes, and no blocks at all for fewer users."""
+"""Default of the command line with ``--spill``: blocks of some gigabytes, and no blocks at all for fewer users."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class UserBlockSettings:
-    """What a model has that can be trained with user vectors larger than memory."""
+    """Parameters of models that can be trained with user vectors larger than memory."""
 
     users_at_once: int | None = None
     """An epoch goes through the positives of so many users at a time, block after block in random order; None: all

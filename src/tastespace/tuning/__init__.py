@@ -1,4 +1,4 @@
-"""Search for a model's parameters on held-out data: what is searched, what is tried next, and what was found.
+"""Search for a model's parameters on held-out data: spaces, proposals, trials and results.
 
 `tune` searches any model on any data; the paper's methods are searched by the same loop (`tastespace.paper`).
 """

@@ -22,7 +22,7 @@ from tastespace.models import Recommender, create
 from tastespace.tuning.journal import Trial
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Files of parameters: what `tastespace tune --out` writes and `tastespace fit --params` reads (TOML).
+# Files of parameters, which `tastespace tune --out` writes and `tastespace fit --params` reads (TOML).
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -102,7 +102,7 @@ def _value(value: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What a search has found: the best parameters, what they reach, and a table of all trials.
+# The result of a search: the best parameters, their score, and a table of all trials.
 
 _SHOWN = 10  # best trials in a printed table
 
@@ -115,23 +115,23 @@ class TuneResult:
     """
 
     name: str
-    """Of the model, as in `tastespace.models.create`; the name of the class where that is not in the registry."""
+    """Name of the model, as in `tastespace.models.create`; of a class outside the registry, the name of the class."""
     params: dict[str, Any]
-    """What differs from the model's defaults, the best number of epochs included."""
+    """Parameters that differ from the model's defaults, the best number of epochs included."""
     metric: str
     value: float
-    """Of the metric, on the held-out part."""
+    """Value of the metric on the held-out part."""
     given_value: float
-    """The same for the model as it was given, which is the first trial."""
+    """Value of the model as it was given, which is the first trial."""
     trials: list[Trial]
-    """In the order in which they were made: number, parameters, validation, score, seconds, best_epoch, cut."""
+    """Trials in the order in which they were made: number, parameters, validation, score, seconds, best_epoch, cut."""
     seconds: float
     held_out: str
-    """What the trials were measured on, in words."""
+    """Description of the held-out part that trials were measured on."""
     n_users: int
     """Users in the mean."""
     notes: list[str]
-    """What a user should know: a budget that was too small, trials that failed, ..."""
+    """Remarks for the user: a budget that was too small, trials that failed, ..."""
     best: Recommender
     """The model with the best parameters, not fitted."""
     backend: str = "polars"

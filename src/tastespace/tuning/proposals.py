@@ -1,4 +1,4 @@
-"""Which parameters to try next, from the scores so far: every combination of a space at most once.
+"""Proposals of parameters to try next, from the scores so far: every combination of a space at most once.
 
 Optuna's tree-structured Parzen estimator proposes where it is installed (the `tune` extra); without it the neighbors of
 the best combination are tried, one parameter at a time, and every fourth one at random. Values of a parameter are
@@ -83,7 +83,7 @@ class Proposals(ABC):
 
 
 class NeighborProposals(Proposals):
-    """Without Optuna: what differs from the best in one parameter by one step, and sometimes something at random."""
+    """Proposals without Optuna: one step in one parameter from the best, and sometimes a random combination."""
 
     def _propose(self) -> Place:
         if not self._scores:
@@ -102,7 +102,7 @@ class NeighborProposals(Proposals):
 
 
 class EstimatorProposals(Proposals):
-    """First ``first``, then some at random, then what Optuna's estimator expects to be best."""
+    """Proposals of Optuna: ``first``, some at random, then what its estimator expects to be best."""
 
     def __init__(self, space: Space, seed: int, first: Mapping[str, Any] | None = None) -> None:
         super().__init__(space, seed, first)

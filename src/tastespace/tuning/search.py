@@ -65,9 +65,9 @@ class SearchOutcome:
 
     trials: list[Trial]
     seconds: float
-    """Spent on all of them, now and before."""
+    """Time of all trials, now and before."""
     ended: Ended
-    """By which budget, ``"everything"`` was tried, or the user has ``"interrupted"`` the search."""
+    """Reason for the end: a budget, ``"everything"`` was tried, or the user has ``"interrupted"`` the search."""
 
     @property
     def best(self) -> Trial:
@@ -92,11 +92,11 @@ def run_search(
     goes on exactly as if it had never stopped.
 
     Args:
-        proposals: What to try next.
+        proposals: Parameters to try next.
         parameters_of: From a proposal to the parameters of a model.
         run_trial: From parameters, and the minutes that are left, to a trial. A trial that holds ``interrupted`` ends
             the search and does not count.
-        journal: Where trials are kept.
+        journal: File of finished trials.
         objective: Names of the metrics that trials are judged by.
         trials, minutes: The budget, of this search and of those in the journal together; None: no limit.
         report: Called with each trial, its number, and whether it was run now.
@@ -257,7 +257,7 @@ class _TrialRunner:
         self.problem: Exception | None = None
 
     def run(self, parameters: dict[str, Any], minutes: float | None) -> Trial:
-        """What these parameters reach, and the seconds it took; a model that diverges has the worst score."""
+        """Fit and measure a model with these parameters; one that diverges has the worst score."""
         start = time.perf_counter()
         model = self._base.clone().set_params(**parameters)
         if minutes is not None and "max_minutes" in model.get_params():
@@ -405,7 +405,7 @@ def _name(model: Recommender) -> str:
 
 
 def _defaults(model: Recommender) -> dict[str, Any]:
-    """The parameters of such a model with nothing set; those of this one where that cannot be made."""
+    """Return the default parameters of the model's class; those of this model if some of the class have no default."""
     name = _name(model)
     if name in registry() or (isinstance(model, Blend) and len(named_members(model._templates())) > 0):
         return create(name).get_params()

@@ -1,4 +1,4 @@
-"""What is searched for each model: ordered values of its parameters, and how they are written down as parameters."""
+"""Search spaces of the models: ordered values of their parameters, and their form as parameters."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ON_THE_SPHERE: Space = {"margin": (0.1, 0.15, 0.2, 0.3, 0.5)}  # in 1 - cos, hal
 APA: Space = {"min_interests": (1, 3, 5, 8, 12), "log_base": (5.0, 2.0)}
 BPA: Space = {"n_interests": (2, 3, 5, 8, 12)}
 
-# What the models that learn with torch share.
+# Common to the models that learn with torch.
 _NEURAL: Space = {
     "learning_rate": (5e-4, 1e-3, 3e-3),
     "validate_every": (3,),
@@ -240,7 +240,7 @@ _SPREAD, _BOUNDS = "spread", ("min_spread", "max_spread")  # searched together, 
 
 
 def space_of_model(model: Recommender) -> Space:
-    """What is searched for a model of the registry; of a blend the spaces of its members, as ``cml__margin``.
+    """Return the space of a model of the registry; of a blend the spaces of its members, as ``cml__margin``.
 
     >>> from tastespace.models import create
     >>> list(space_of_model(create("ease"))), list(space_of_model(create("blend:ease+popular")))

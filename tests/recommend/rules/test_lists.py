@@ -20,19 +20,20 @@ def run_kernel(pool, length, groups=None, most=(), pins=(), is_new=(), share=0.0
     """One list: its rows, and whether a longer pool could change it. ``groups`` has those of each item."""
     offsets = EMPTY["int64"] if groups is None else np.cumsum([0, *map(len, groups)]).astype(np.int64)
     starts, rows, entries, incomplete = _native.apply_list_rules(
-        offsets=np.array([0, len(pool)]),
-        rows=np.array(pool, dtype=np.int32),
-        lengths=np.array([length], dtype=np.int32),
-        group_offsets=offsets,
-        groups=np.array([g for one in groups or [] for g in one], dtype=np.int32),
-        most=np.array(most, dtype=np.int32),
-        allowed=np.ones(len(is_new) or len(groups or range(12)), dtype=np.uint8),
-        pin_offsets=np.array([0, len(pins)]),
-        pins=np.array([row for _, row in pins], dtype=np.int32),
-        places=np.array([place for place, _ in pins], dtype=np.int32),
-        is_new=np.array(is_new, dtype=np.uint8),
-        share=share,
-        threads=1,
+        _native.ItemLists(np.array([0, len(pool)]), np.array(pool, dtype=np.int32)),
+        np.array([length], dtype=np.int32),
+        _native.ItemGroups(
+            offsets=offsets,
+            members=np.array([g for one in groups or [] for g in one], dtype=np.int32),
+            most=np.array(most, dtype=np.int32),
+            allowed=np.ones(len(is_new) or len(groups or range(12)), dtype=np.uint8),
+        ),
+        _native.PinnedItems(
+            _native.ItemLists(np.array([0, len(pins)]), np.array([row for _, row in pins], dtype=np.int32)),
+            np.array([place for place, _ in pins], dtype=np.int32),
+        ),
+        _native.NewItems(np.array(is_new, dtype=np.uint8), share),
+        1,
     )
     assert starts.tolist() == [0, len(rows)]
     for row, entry in zip(rows, entries, strict=True):

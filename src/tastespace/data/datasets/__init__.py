@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tastespace.data.datasets._catalog import DATASETS, Dataset, Layout
-from tastespace.data.datasets._content_matrices import Content
+from tastespace.data.datasets._parsers import Content
 from tastespace.data.datasets._views import (
     Tables,
     View,
@@ -57,9 +57,9 @@ class DatasetInfo:
     has_split: bool
     has_content: bool
     present: bool
-    """Whether the data is on this machine."""
+    """True if the data is on this machine."""
     where: str
-    """Its path, ``"cached"``, ``"can be fetched"`` or ``"by hand: <address>"``."""
+    """Path of the data, ``"cached"``, ``"can be fetched"`` or ``"by hand: <address>"``."""
 
 
 def names() -> tuple[str, ...]:
@@ -93,8 +93,8 @@ def load(
             first line of the publisher's file, this view has it. `describe` lists the views of each set.
         data_dirs: Folders to look in first; None: those in ``TASTESPACE_DATA``. Prepared Parquet tables, the
             publishers' files and their archives are recognized, in a subfolder of the set's name or not.
-        cache_dir: Where fetched files are kept; None: ``TASTESPACE_CACHE``, else the user's cache folder.
-        download: Whether anything may be fetched.
+        cache_dir: Folder of fetched files; None: ``TASTESPACE_CACHE``, else the user's cache folder.
+        download: Allow fetching over the network.
         progress: Show a bar on stderr while fetching; None: if it is a terminal.
         timeout: Seconds to wait for a server's answer and for each further block of it.
     """
@@ -209,7 +209,7 @@ def _log_terms(dataset: Dataset, cache: Cache) -> None:
 
 
 def _warnings_are_shown() -> bool:
-    """Whether a handler shows this module's warnings; without any handler Python's last resort does."""
+    """Return True if a handler shows this module's warnings; without any handler Python's last resort does."""
     logger: logging.Logger | None = log
     while logger is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tastespace.data.datasets import _parsers
-from tastespace.data.datasets._content_matrices import Content, article_tags, friends, job_content
+from tastespace.data.datasets._parsers import Content, article_tags, friends, job_content
 from tastespace.data.datasets._views import Tables, View
 from tastespace.data.datasets.files import Files
 from tastespace.data.interactions import Interactions
@@ -35,7 +35,7 @@ class Download:
         return self.url.rpartition("/")[2]
 
     def __str__(self) -> str:
-        """For messages."""
+        """Return the name for messages."""
         return self.url
 
 
@@ -48,7 +48,7 @@ class Package:
     checksum: str
 
     def __str__(self) -> str:
-        """For messages."""
+        """Return the name for messages."""
         return f"package {self.requirement} by pip"
 
 
@@ -64,11 +64,11 @@ class Dataset:
     counts: tuple[int, int, int]
     """Users, items and interactions of the view "paper"."""
     license: str
-    """In a few words, for a table."""
+    """License in a few words, for a table."""
     terms: str
-    """In whole sentences, logged once."""
+    """Terms of use in whole sentences, logged once."""
     page: str
-    """Where it can be fetched by hand."""
+    """Address where it can be fetched by hand."""
     layouts: tuple[Layout, ...]
     views: Mapping[str, View]
     n_rows: int | None
@@ -76,7 +76,7 @@ class Dataset:
     n_listed: int | None = None
     """Rows of the authors' list."""
     split: bool = False
-    """Whether a train/validation/test split was published."""
+    """True if a train/validation/test split was published."""
     content: Callable[[Files, Interactions], Content] | None = None
     remotes: tuple[Remote, ...] = ()
     aliases: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ class View:
     """One view of a data set: which of its rows count, and which items exist."""
 
     description: str
-    """In a few words."""
+    """Description in a few words."""
     min_rating: float | None = None
     min_user: int = 1
     n_items: int | None = None

@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 _BLOCK = 1 << 16
 _ATTEMPTS = 3
 _RETRY_SECONDS = 1.0
-"""Wait before the second attempt, doubled for the third."""
+"""Pause before the second attempt, doubled for the third."""
 _MIN_BYTES_PER_SECOND = 1024
-"""Below this rate a transfer is given up."""
+"""Lowest rate of a transfer: slower ones are given up."""
 _MOST_BYTES = 4_000_000_000
-"""Of one download; the largest of the catalog has 66 MB."""
+"""Largest size of a download; the largest of the catalog has 66 MB."""
 _PIP_SECONDS = 600.0
 _WEB_PAGE = (b"<!doctype html", b"<html")
 
@@ -189,7 +189,7 @@ class Cache:
         self.root = root
 
     def holds(self, dataset: str, file: str) -> bool:
-        """Whether there seems to be such a file; its content is not read."""
+        """Return True if there seems to be such a file; its content is not read."""
         return any(_record_path(root / dataset / file).is_file() for root in self._roots())
 
     def find(self, dataset: str, file: str) -> Path | None:
@@ -255,7 +255,7 @@ class Cache:
             (self.root / dataset / mark).touch()
 
     def has_mark(self, dataset: str, mark: str) -> bool:
-        """Whether `set_mark` was called, on this machine and for this cache."""
+        """Return True if `set_mark` was called, on this machine and for this cache."""
         return (self.root / dataset / mark).exists()
 
     def _roots(self) -> tuple[Path, ...]:
@@ -306,7 +306,7 @@ def _record_path(path: Path) -> Path:
 
 
 def _damage(path: Path) -> str | None:
-    """What is wrong with a cached file, None where it is as it was fetched."""
+    """Describe the damage of a cached file; None if it is as it was fetched."""
     import pooch
 
     record = _recorded(path)

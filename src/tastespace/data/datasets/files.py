@@ -15,20 +15,20 @@ from tastespace.errors import DataError
 DATA_VARIABLE = "TASTESPACE_DATA"
 _ARCHIVES = (".zip", ".whl")
 MOST_BYTES = 8 << 30
-"""Of an unpacked file: a few kilobytes can unpack to more than there is memory."""
+"""Largest size of an unpacked file: a few kilobytes can unpack to more than there is memory."""
 MOST_MEMBERS = 100_000
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, RuntimeError, ValueError, MemoryError)
-"""What zipfile raises for archives that are damaged, encrypted (RuntimeError) or packed in an unknown way."""
+"""Errors of zipfile for archives that are damaged, encrypted (RuntimeError) or packed in an unknown way."""
 
 
 class Files(Protocol):
     """Named files in a folder or an archive."""
 
     label: str
-    """For messages: the path of the folder or archive."""
+    """Name in messages: the path of the folder or archive."""
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Return True if there is a file of that name."""
 
     def read(self, name: str) -> bytes:
         """The whole file; `DataError` where it is missing or damaged."""
@@ -42,7 +42,7 @@ class Folder:
         self._path = path
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Return True if there is a file of that name."""
         return (self._path / name).is_file()
 
     def read(self, name: str) -> bytes:
@@ -62,7 +62,7 @@ class Archive:
         self._names: dict[str, str] | None = None
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Return True if there is a file of that name."""
         return name in self._members()
 
     def read(self, name: str) -> bytes:

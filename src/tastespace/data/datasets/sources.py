@@ -29,18 +29,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Search:
-    """Where to look, and whether and how to download."""
+    """Places to look for a data set, and settings of downloads."""
 
     folders: tuple[Path, ...]
     cache: Cache
     download: bool = True
     progress: bool | None = None
-    """Whether downloads show a bar on stderr; None: if it is a terminal."""
+    """Show a progress bar of downloads on stderr; None: if it is a terminal."""
     timeout: float = 30.0
     """Seconds to wait for a server."""
 
     def first(self, dataset: Dataset, use: Callable[[Layout, Files], T]) -> T:
-        """What ``use`` makes of the first source that works; one error with all reasons if none does."""
+        """Return the result of ``use`` on the first source that works; one error with all reasons if none does."""
         failures: list[str] = []
         for source, open_source in self._sources(dataset):
             try:
@@ -142,7 +142,7 @@ def _download_to(url: str, timeout: float, progress: bool, target: Path) -> None
 
 
 def _holds_any_file(files: Files, dataset: Dataset) -> bool:
-    """Whether any file of the data set is there: a folder without one is not a source that failed."""
+    """Return True if any file of the data set is there: a folder without one is not a source that failed."""
     try:
         return any(files.has(file) for layout in dataset.layouts for file in layout.files)
     except DataError:

@@ -47,7 +47,7 @@ _AT_ONCE = 1 << 20  # interactions
 
 
 def drop_rare_spilled(data: Interactions, options: ReadOptions, table: Path) -> Interactions:
-    """The table without them; new files replace the old ones. What is in memory is a few numbers per user and item."""
+    """Drop rare users and items; new files replace the old ones. Memory holds a few numbers per user and item."""
     if options.min_user <= 1 and options.min_item <= 1:
         return data
     keep_items = options.catalog is not None
@@ -113,7 +113,7 @@ def _counts(
 def _kept_rows(
     data: Interactions, users: NDArray[np.bool_], items: NDArray[np.bool_], first: int, last: int
 ) -> tuple[slice, NDArray[np.bool_]]:
-    """Where the interactions of the users ``first ... last - 1`` are, and which of them are left."""
+    """Return the span of the interactions of the users ``first ... last - 1``, and a mask of those that are left."""
     span = slice(int(data.offsets[first]), int(data.offsets[last]))
     counts = np.diff(data.offsets[first : last + 1])
     return span, np.repeat(users[first:last], counts) & items[data.indices[span]]
@@ -137,7 +137,7 @@ def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 # 2. Each chunk is read again and its rows are written to the files of the ranges: user id, item index, weight, time.
 # 3. Range after range, in the order of the ids, is sorted into rows by the same code that builds tables in memory.
 #
-# Which rows make a chunk and which users a range changes the time and the memory, never the result.
+# The division into chunks and ranges changes the time and the memory, never the result.
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ def build_spilled(files: FileChunks, options: ReadOptions, rows_at_once: int | N
 
 @dataclass
 class _Found:
-    """What the first pass finds."""
+    """Result of the first pass."""
 
     items: IdMap
     kept: int = 0
@@ -223,7 +223,7 @@ def _first_pass(files: FileChunks, options: ReadOptions, rows_at_once: int) -> _
 
 
 def _kept(chunk: Table, options: ReadOptions) -> tuple[NDArray[np.bool_] | None, float]:
-    """Which rows reach the rating threshold (None: all), and the largest rating."""
+    """Return a mask of the rows that reach the rating threshold (None: all), and the largest rating."""
     if options.rating is None:
         return None, -np.inf
     ratings = read_numbers(chunk, options.rating)
@@ -305,7 +305,7 @@ class _RangeTable:
 
     @property
     def has_rows(self) -> bool:
-        """Whether there is any."""
+        """True if the range has any row."""
         return bool(self._parts)
 
     def read(self, column: str) -> pl.Series:
@@ -317,7 +317,7 @@ class _RangeTable:
         return pl.concat(parts)
 
     def row(self, position: int) -> str:
-        """Not needed: the rows were checked when they were written."""
+        """Name a row; never shown, since the rows were checked when they were written."""
         return f"row {position}"
 
 

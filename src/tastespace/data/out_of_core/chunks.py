@@ -1,4 +1,4 @@
-"""Files of interactions in chunks of rows: what builds a table without holding it reads from here."""
+"""Files of interactions in chunks of rows, for tables that are built out of core."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class FileChunks:
         return self._types[column]
 
     def bytes_per_row(self) -> int:
-        """About what a row of the columns takes in memory."""
+        """Estimate the bytes of a row of the columns in memory."""
         return sum(_BYTES_OF_TEXT if not kind.is_numeric() else 8 for kind in self._types.values())
 
     def chunks(self, n_rows: int, all_problems: bool = False) -> Iterator[Table]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tastespace.errors import DataError
 
 BLOCK_BYTES = 1 << 26
-"""About what is worked on at once where an array may be larger than memory."""
+"""Approximate size of the blocks in which arrays larger than memory are processed."""
 
 
 def mapped_zeros(folder: Path, shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -53,7 +53,7 @@ def new_zeros(spill: str | Path | None, shape: int | tuple[int, ...], dtype: Any
 
 
 def all_finite(array: NDArray[Any]) -> bool:
-    """Whether an array holds no NaN and no infinity, looked at in blocks.
+    """Return True if an array holds no NaN and no infinity; it is read in blocks.
 
     >>> all_finite(np.array([1.0, np.nan]))
     False
@@ -80,7 +80,7 @@ def map_file(path: Path, dtype: Any, shape: tuple[int, ...], write: bool = False
 
 
 def is_mapped(array: NDArray[Any]) -> bool:
-    """Whether the numbers of this array are in a file.
+    """Return True if the numbers of this array are in a file.
 
     >>> is_mapped(np.zeros(3))
     False

@@ -22,7 +22,7 @@ _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueErr
 
 
 def is_json_lines(path: Path) -> bool:
-    """Whether the name says so: .jsonl, .ndjson or .json, which may be packed (.jsonl.gz).
+    """Return True if the name is one of JSON lines: .jsonl, .ndjson or .json, which may be packed (.jsonl.gz).
 
     >>> is_json_lines(Path("clicks.jsonl.gz")), is_json_lines(Path("clicks.csv"))
     (True, False)

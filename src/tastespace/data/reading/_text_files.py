@@ -95,7 +95,7 @@ def likely_encoding(raw: bytes) -> str:
 
 
 def encoding_problem(path: Path, encoding: str, raw: bytes) -> str:
-    """Why a file cannot be read in this encoding, and what to do."""
+    """Describe why a file cannot be read in this encoding, and what to do."""
     try:
         raw.decode(encoding)
         where = "it holds characters that UTF-8 does not have"
@@ -138,17 +138,17 @@ class TextFile:
 
     @property
     def is_utf_8(self) -> bool:
-        """Whether the text is, or is taken for, UTF-8."""
+        """True if the text is, or is taken for, UTF-8."""
         return self.encoding == UTF_8
 
     @property
     def is_plain_utf_8(self) -> bool:
-        """Whether the bytes of the file are its text in UTF-8."""
+        """True if the bytes of the file are its text in UTF-8."""
         return self.is_utf_8 and not self._is_gzip
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """What unpacking, decoding and the file system raise, as a `DataError` that says what to do."""
+        """Turn errors of unpacking, decoding and the file system into a `DataError` that says what to do."""
         try:
             try:
                 yield

@@ -1,4 +1,4 @@
-"""From a table to `Interactions`: checks, rating threshold, ids, de-duplication, filters, attributes."""
+"""Building `Interactions` from a table: checks, rating threshold, ids, de-duplication, filters, attributes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def drops_everything(name: str, minimum: int, n_left: int, most: int, core: bool
 
 
 def _rows_above(table: Table, options: ReadOptions) -> NDArray[np.bool_] | None:
-    """Which rows reach the rating threshold; None where there is no threshold."""
+    """Mask of the rows that reach the rating threshold; None without a threshold."""
     if options.rating is None:
         return None
     ratings = read_numbers(table, options.rating)

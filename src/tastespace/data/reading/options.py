@@ -134,7 +134,7 @@ class ReadOptions:
     """Frame with the id in column ``item``, or in a column named as in the table, and any other columns (title, genres,
     ...)."""
     user_attributes: IntoFrame | None = None
-    """The same for users, with the id in column ``user``."""
+    """Frame of the users' attributes, with the id in column ``user`` or in a column named as in the table."""
     date_format: str | None = None
     """Format of dates as text, such as ``"%m/%d/%Y"``; recognized unless given. Dates such as 01/02/2024, which can be
     read in two ways, are taken as day/month/year with a warning."""
@@ -146,8 +146,8 @@ class ReadOptions:
     delimiter: str | None = None
     """Separates the fields of text files, such as ``";"`` or ``"::"``; recognized unless given."""
     header: bool | None = None
-    """Whether the first line of text files names the columns; recognized unless given. Without a header the columns
-    are ``column_1``, ``column_2``, ..."""
+    """True if the first line of text files names the columns; recognized unless given. Without a header the columns are
+    ``column_1``, ``column_2``, ..."""
     encoding: str | None = None
     """Encoding of text files, such as ``"cp1252"``. By default UTF-8; UTF-16 and UTF-32 are recognized."""
     spill: str | Path | None = None
@@ -155,8 +155,8 @@ class ReadOptions:
     hold a part of them, and the arrays are mapped files; the result is the same. Only ids stay in memory.
     `tastespace.data.out_of_core.files.open_spilled` opens the folder again."""
     memory: int | str = "1GB"
-    """With ``spill``, what the passes may take besides the ids: bytes, or text such as ``"500MB"``. A text file or one
-    of JSON lines is parsed as a whole, so that a large one is better written as Parquet."""
+    """Memory of the passes with ``spill``, besides the ids: bytes, or text such as ``"500MB"``. A text file or one of
+    JSON lines is parsed as a whole, so that a large one is better written as Parquet."""
 
     def __post_init__(self) -> None:
         if self.duplicates not in _MERGES:

@@ -18,7 +18,7 @@ ENDING = ".inter"
 
 
 def is_recbole(path: str | Path) -> bool:
-    """Whether this is an ``.inter`` file, or a folder that holds one."""
+    """Return True if this is an ``.inter`` file, or a folder that holds one."""
     found = require_path(path)
     return (found.suffix == ENDING and found.is_file()) or (found.is_dir() and any(found.glob(f"*{ENDING}")))
 

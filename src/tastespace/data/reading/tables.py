@@ -49,7 +49,7 @@ class Table(Protocol):
     """The interface of a table that the builder uses."""
 
     name: str
-    """For messages: the file's path or the kind of frame."""
+    """Name in messages: the file's path or the kind of frame."""
     backend: str
     """Library of the frames that are returned: ``"polars"``, ``"pandas"`` or ``"pyarrow"``."""
     columns: list[str]
@@ -152,7 +152,7 @@ class ParquetTable:
         return pl.DataFrame([found[c] if c in self._types else self._constant(c, n_rows) for c in columns])
 
     def n_rows(self) -> int:
-        """How many rows the file says that it has."""
+        """Return the number of rows that the footer of the file gives."""
         try:
             return int(self._scan().select(pl.len()).collect().item())
         except _UNREADABLE as problem:
@@ -222,7 +222,7 @@ def open_each(paths: Sequence[str | Path], layout: FileLayout = ANY_LAYOUT) -> l
 
 
 def of_all(function: Callable[[Given], Found], files: Sequence[Given]) -> list[Found]:
-    """What a function gives for each of several files; the error names all that cannot be read."""
+    """Return the result of a function for each of several files; the error names all that cannot be read."""
     found: list[Found] = []
     problems: list[DataError] = []
     for file in files:
@@ -285,7 +285,7 @@ def open_file(path: str | Path, layout: FileLayout = ANY_LAYOUT) -> Table:
 
 
 def is_pattern(path: str | Path) -> bool:
-    """Whether the name holds characters of patterns: ``*``, ``?`` or ``[``."""
+    """Return True if the name holds characters of patterns: ``*``, ``?`` or ``[``."""
     return any(one in str(path) for one in "*?[")
 
 
@@ -357,7 +357,7 @@ def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def frame_of(columns: Mapping[str, NDArray[Any] | pl.Series]) -> pl.DataFrame:
-    """A frame of arrays of numbers and of series, by name; many times faster than polars' own way for short ones.
+    """Build a frame from arrays of numbers and series, by name; for short ones many times faster than polars does.
 
     >>> frame_of({"user": pl.Series(["ann", "bob"]), "rank": np.array([1, 2])}).rows()
     [('ann', 1), ('bob', 2)]

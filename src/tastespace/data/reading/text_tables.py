@@ -147,7 +147,7 @@ class TextTable:
             )
 
     def _first_long_line(self) -> str:
-        """Where a line has too many fields, as ", line 17: 5 fields, expected 4"."""
+        """Name the first line with too many fields, as ", line 17: 5 fields, expected 4"."""
         try:
             with self._file.open() as file:
                 for fields in (reader := csv.reader(file, delimiter=self._delimiter)):
@@ -160,7 +160,7 @@ class TextTable:
     # ---- reading lines -----------------------------------------------------------------------------------
 
     def _source(self) -> Path | io.BytesIO:
-        """What polars reads: the file itself, or its text in UTF-8 where it is written in another encoding."""
+        """Return what polars reads: the file itself, or its text in UTF-8 if it is written in another encoding."""
         if self._file.is_plain_utf_8 and self.name.isprintable():
             return self._path
         return io.BytesIO(self._file.utf_8())  # polars does not open every name that the file system has
@@ -260,7 +260,7 @@ def _sniff_delimiter(lines: list[str]) -> str:
 
 
 def _looks_like_header(first: list[str], second: list[str] | None) -> bool:
-    """Whether the first line differs in kind from the second: words above numbers."""
+    """Return True if the first line differs in kind from the second: words above numbers."""
     if any(_is_number(field) or not field for field in first):
         return False
     if second is None:

@@ -47,7 +47,7 @@ def precision_lower_bound(
     at least ``(n+ - h)(k - h)`` pairs are wrong; OPAUC says how many are, and the rest is a quadratic
     equation.
 
-    What it needs, and what of it the paper says:
+    Its assumptions, and those that the paper states:
 
     * ``N_beta >= k`` (in the paper: beta >= k / n-), or those ``k - h`` negatives do not all count.
       Three negatives above three positives, ``N_beta = 1``, k = 3: OPAUC is 0 and no hit is among the first

@@ -84,7 +84,7 @@ class Blend(Recommender):
     """Weight of each member, shape ``(n_members,)``; the sum is 1."""
 
     recipe_: dict[str, Any] | None = None
-    """What `tastespace.fit` tried and why it chose this blend, where it was made by that."""
+    """Report of what `tastespace.fit` tried and why it chose this blend, where it made the blend."""
     _balance: tuple[BalanceBy, Balance] | None = None
 
     def __init__(
@@ -242,7 +242,7 @@ class Blend(Recommender):
         return total
 
     def _balance_now(self) -> Balance | None:
-        """What `balance` multiplies, made when first needed; None where that is 0."""
+        """Term that `balance` multiplies, made when first needed; None where that is 0."""
         if not self.balance:
             return None
         by, balance = self._balance or ("", None)
@@ -273,11 +273,11 @@ class Blend(Recommender):
 
     @property
     def deterministic_threads(self) -> bool:  # type: ignore[override]
-        """Whether all members train to the same bits for every number of threads."""
+        """True if all members train to the same bits for every number of threads."""
         return all(member.deterministic_threads for member in self._current())
 
     def evidence(self, user: int, item: int) -> NDArray[np.float32] | None:
-        """How much each past item adds to the score of the item, as far as the members say so.
+        """Contribution of each past item to the score of the item, as far as the members have them.
 
         The weighted sum of the members' contributions, each divided by the standard deviation of that member's scores
         over all items for this user: the scale of the blend's scores. Members whose scores are no sums over past items
@@ -299,7 +299,7 @@ class Blend(Recommender):
 
     @property
     def has_interests(self) -> bool:  # type: ignore[override]
-        """Whether a member has several vectors per user."""
+        """True if a member has several vectors per user."""
         return any(member.has_interests for member in self._current())
 
     def _current(self) -> Sequence[Recommender]:
@@ -337,7 +337,7 @@ class Blend(Recommender):
 
     @property
     def supports_fold_in(self) -> bool:
-        """Whether all members accept the histories of users who were not in training."""
+        """True if all members accept the histories of users who were not in training."""
         return all(member.supports_fold_in for member in self._current())
 
     @property
@@ -350,7 +350,7 @@ class Blend(Recommender):
 
     @property
     def keeps_interests(self) -> bool:
-        """Whether the member that has them does."""
+        """True if the member that has interests keeps them."""
         source = self._with_interests()
         return source is None or source.keeps_interests
 

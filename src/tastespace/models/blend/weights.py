@@ -35,7 +35,7 @@ _MAX_ROUNDS = 8
 
 
 class Accuracy(NamedTuple):
-    """What the choice goes by, as means over users."""
+    """Metrics that the choice goes by, as means over users."""
 
     ndcg: float
     """NDCG@10."""
@@ -82,7 +82,7 @@ class CandidateScores:
     """Place of each held-out item among the user's candidates."""
     threads: int
     is_minority: NDArray[np.bool_] | None = None
-    """Whether each held-out item lies outside the user's main interest; None: not known."""
+    """True for each held-out item that lies outside the user's main interest; None: not known."""
 
     @classmethod
     def of(
@@ -143,7 +143,12 @@ class CandidateScores:
         masked = np.where(self.items >= 0, total, -np.inf).astype(np.float32)
         rows = np.arange(n, dtype=np.int32)
         found, _, _ = _native.rank_with_scores(
-            masked, rows, *no_items(n), self.test_offsets, self.test_places, 1, self.threads
+            masked,
+            rows,
+            _native.ItemLists(*no_items(n)),
+            _native.ItemLists(self.test_offsets, self.test_places),
+            k=1,
+            threads=self.threads,
         )
         return found[:, 0]
 
@@ -244,6 +249,5 @@ def _standardized(member: Recommender, users: NDArray[np.int32], threads: int) -
 
 
 def _top(scores: NDArray[np.float32], train: Interactions, users: NDArray[np.int32], threads: int) -> NDArray[np.int32]:
-    excluded = train.offsets, train.indices
-    k = min(_TOP, train.n_items)
-    return _native.rank_with_scores(scores, users, *excluded, *no_items(train.n_users), k, threads)[1]
+    excluded, nothing = _native.ItemLists(train.offsets, train.indices), _native.ItemLists(*no_items(train.n_users))
+    return _native.rank_with_scores(scores, users, excluded, nothing, k=min(_TOP, train.n_items), threads=threads)[1]

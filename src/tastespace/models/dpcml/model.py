@@ -134,14 +134,14 @@ class DPCML(PartitionTrained):
     log_base: float = 3.0
     """a of APA, above 1: the larger, the fewer vectors."""
     geometry: Literal["sphere-ball", "ball", "sphere"] = "ball"
-    """Where vectors lie: users on the sphere and items in the ball, as in the paper; both in the ball, which is better
-    at every dimension that was tried; or both on the sphere, which is GFJA, the joint-accessibility form: there
+    """Regions of the vectors: users on the sphere and items in the ball, as in the paper; both in the ball, which is
+    better at every dimension that was tried; or both on the sphere, which is GFJA, the joint-accessibility form: there
     d = 1 - cos (Eq. 18), and `margin` is in that unit."""
     radius: float = 1.0
     """r of the sphere and the ball."""
 
     anchor: float = 0.0
-    """How much of an interest vector is the mean of the user's own items that belong to the interest, from 0 (the
+    """Share of an interest vector that is the mean of the user's own items that belong to the interest, from 0 (the
     vector is learned freely, as in the paper) to 1 (it is that mean; only item vectors are learned):
     ``(1 - anchor) * free + anchor * mean``, projected to the users' region. Each item belongs to the user's nearest
     vector, decided anew in every epoch; while an item is learned from, it is left out of the mean."""
@@ -150,7 +150,7 @@ class DPCML(PartitionTrained):
     margin: float = 1.0
     """lambda, in units of squared distance."""
     sampler: str | None = None
-    """Where negatives come from: ``"uniform"``, ``"popularity"``, ``"two-stage"``, ``"hard"``, ``"hard-sorted"`` or
+    """Source of negatives: ``"uniform"``, ``"popularity"``, ``"two-stage"``, ``"hard"``, ``"hard-sorted"`` or
     ``"hard-differentiable"``; the paper's UniS, PopS, 2stS, HarS, NDiHarS and DiHarS mean the same, in any case. None:
     ``"hard"``, and ``"uniform"`` for the joint-accessibility form. See `tastespace.training.samplers`."""
     n_negatives: int | None = None
@@ -158,19 +158,19 @@ class DPCML(PartitionTrained):
     of items where `sampler` is None, too: 5 up to 2,000 items, 10 up to 5,000, else 20. With a sampler given 10, for
     2stS 50, for (N)DiHarS 100. `n_negatives_` is the number that `fit` used."""
     n_hardest: int = 1
-    """How many of the negatives drawn HarS and 2stS use, the hardest."""
+    """Number of the negatives drawn that HarS and 2stS use, the hardest."""
     beta: float = 1e-3
     """The share of a user's negatives that (N)DiHarS aims at, in (0, 1]: N_beta = max(1, floor(beta n_i^-))."""
     gamma: Literal["statistic", "random", "average"] = "statistic"
-    """How DiHarS learns its thresholds: initialized with the N_beta-th largest margin violation of the first step and
-    updated by projected gradient; initialized at random as in the paper (uniform in [0, margin)) and updated by
-    projected gradient; or a running average of the N_beta-th largest violation."""
+    """Thresholds of DiHarS: initialized with the N_beta-th largest margin violation of the first step and updated by
+    projected gradient; initialized at random as in the paper (uniform in [0, margin)) and updated by projected
+    gradient; or a running average of the N_beta-th largest violation."""
     gamma_rate: float = 0.05
     """Step of the projected gradient on gamma, or weight of a new value in the running average."""
     popularity_power: float = 1.0
     """PopS and 2stS draw items in proportion to their number of users to this power."""
     weighting: Literal["positive", "user"] = "positive"
-    """What has the same weight in the loss: every positive (the authors' published code) or every user (Eq. 12)."""
+    """Unit of equal weight in the loss: every positive (the authors' published code) or every user (Eq. 12)."""
 
     # ---- the spread of a user's vectors (DCRS)
     dcrs: Literal["auto", "mean", "pairs"] | None = "auto"
@@ -183,8 +183,9 @@ class DPCML(PartitionTrained):
     min_spread: float | None = 0.05
     """delta_1, the lower bound of the spread, or of each pair's squared distance with ``dcrs="pairs"``; None: no lower
     bound."""
-    max_spread: float | None = 0.25
-    """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound."""
+    max_spread: float | None = 0.1
+    """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound. It is what keeps several
+    vectors from being worse than one where histories are long and dimensions many."""
 
     # ---- from one vector to several
     start: Literal["one-vector", "random"] = "one-vector"
@@ -209,7 +210,7 @@ class DPCML(PartitionTrained):
     """Row-wise: only vectors with a gradient change."""
     learning_rate: float = 0.2
     schedule: Schedule = "constant"
-    """How the learning rate falls over the epochs."""
+    """Course of the learning rate over the epochs."""
     block_size: int = 1024
     """Positives per block. Within a block user vectors are updated first, with item vectors fixed; then item vectors
     are updated."""
@@ -229,7 +230,7 @@ class DPCML(PartitionTrained):
         >>> CML.paper_form()
         {'geometry': 'sphere-ball'}
         """
-        form = {"geometry": "sphere-ball", "dcrs": "mean", "start": "random", "temperature": 0.0}
+        form = {"geometry": "sphere-ball", "dcrs": "mean", "max_spread": 0.25, "start": "random", "temperature": 0.0}
         return {name: value for name, value in form.items() if name not in cls._fixed_parameters}
 
     @classmethod
@@ -467,7 +468,7 @@ class DPCML(PartitionTrained):
     # ---- parameters whose value follows from others, and their checks ----------------------------------------
 
     def _interest_rule(self) -> tuple[int | str, int, float]:
-        """Rule for the number of vectors: the arguments of `interests_per_user`; after ``"auto"`` the number chosen."""
+        """Arguments of `interests_per_user`; after ``"auto"`` with the number chosen."""
         n_interests = self.n_interests_ if self.n_interests == AUTO else self.n_interests
         return n_interests, self.min_interests, self.log_base
 
@@ -523,7 +524,7 @@ class DPCML(PartitionTrained):
         for name, choices in (
             ("geometry", REGIONS),
             ("optimizer", OPTIMIZERS),
-            ("dcrs", ("auto", *DCRS_FORMS)),
+            ("dcrs", (*DCRS_FORMS, "auto")),
             ("gamma", GAMMA_RULES),
             ("weighting", ("positive", "user")),
             ("schedule", SCHEDULES),

@@ -105,7 +105,7 @@ class DPCMLDN(SpreadControl, _MultiVectorDropoutNet):
     sampler: str = "uniform"
     """uniform, popularity, two-stage, hard, hard-sorted or hard-differentiable; see `tastespace.training.samplers`."""
     n_hardest: int = 1
-    """How many of the drawn negatives HarS and 2stS use, hardest first."""
+    """Number of the drawn negatives that HarS and 2stS use, hardest first."""
     beta: float = 1e-3
     """Share of a user's negatives that (N)DiHarS targets, in (0, 1]."""
     gamma_rate: float = 0.05

@@ -62,7 +62,7 @@ class FusionParameters:
     accuracy on warm ones. In joint training ``"preference"`` adds the loss of every pair without dropout, unless
     `drop_both` is False."""
     drop_both: bool = True
-    """Whether dropout may hide the preference of the user and of the item of one pair, as in the paper. False (with
+    """True if dropout may hide the preference of the user and of the item of one pair, as in the paper. False (with
     ``warm_vectors="preference"`` only) takes the loss of every pair once with dropout of users and once with dropout of
     items; a side without content is never dropped."""
     dropout: float = 0.5

@@ -58,7 +58,7 @@ class PairBatch(Batch):
     item_rows: NDArray[np.int64]
     """Distinct items of the batch, negatives included, ascending."""
     usable: Any
-    """Which negatives are not items of the user, shape ``(n, n_negatives)``."""
+    """True for negatives that are not items of the user, shape ``(n, n_negatives)``."""
     positives: Any
     """Indices of the positives in the training data, shape ``(n,)``."""
 

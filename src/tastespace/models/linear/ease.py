@@ -81,7 +81,7 @@ def _is_precise(
     regularization: float,
     threads: int,
 ) -> bool:
-    """Whether scores x - x P / diag(P) of some users, and some of diag(P), are within the limit of better ones."""
+    """Return whether scores x - x P / diag(P) of some users, and some of diag(P), are close enough to better ones."""
     n = len(inverse)
     users = np.unique(np.linspace(0, matrix.shape[0] - 1, _CHECKED_USERS).astype(np.int64))
     items = np.unique(np.linspace(0, n - 1, _CHECKED_USERS).astype(np.int64))
@@ -263,7 +263,7 @@ def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def _agree(found: NDArray[np.floating[Any]], expected: NDArray[np.floating[Any]], limit: float) -> bool:
-    """Whether scores differ by no more than this share of the largest one of their user."""
+    """Return whether scores differ by no more than this share of the largest one of their user."""
     gaps = np.abs(found - expected).max(axis=1)
     return bool((gaps <= limit * np.abs(expected).max(axis=1)).all())
 
@@ -331,7 +331,7 @@ class EASE(Recommender):
     regularization_: float
     """The regularization at the time of `fit`."""
     folded_in_: bool
-    """Whether the users of `train_` are others than those of `inverse_`."""
+    """True if the users of `train_` are others than those of `inverse_`."""
 
     def __init__(
         self,
@@ -408,7 +408,7 @@ class EASE(Recommender):
 
     @property
     def _user_side(self) -> UserSide | None:
-        """What was learned from the side of the users; None where it was that of the items."""
+        """Solution from the side of the users; None where it was that of the items."""
         if not hasattr(self, "inverse_"):
             return None
         return UserSide(self.inverse_, self.diagonal_, self.by_item_, self.regularization_)

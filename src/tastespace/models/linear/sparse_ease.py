@@ -136,7 +136,7 @@ class SparseEASE(Recommender):
         return np.ascontiguousarray((self.train_.matrix[users] @ self.coefficients_).toarray(), dtype=np.float32)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """How much each item raises the scores of the items at these rows, ``(len(rows), n_items)``."""
+        """Weights by which each item raises the scores of the items at these rows, ``(len(rows), n_items)``."""
         self.require_fitted()
         return np.ascontiguousarray(self.coefficients_[:, np.asarray(rows)].toarray().T, dtype=np.float32)
 

@@ -20,12 +20,11 @@ from tastespace._util.checks import (
     require_choice,
     require_number,
     require_whole,
-    shortened,
 )
 from tastespace._util.extras import missing
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, TrainingError
+from tastespace.errors import Argument, ParameterError, TrainingError
 from tastespace.models.stored_values import (
     Declared,
     Named,
@@ -166,7 +165,7 @@ class NeuralRecommender(_Weights):
 
     @property
     def deterministic_threads(self) -> bool:  # type: ignore[override]
-        """Whether the number of threads changes no bit."""
+        """True if the number of threads changes no bit."""
         return self.deterministic
 
     # ---- learning ------------------------------------------------------------------------------------------
@@ -181,7 +180,7 @@ class NeuralRecommender(_Weights):
         if not isinstance(self.device, str):
             raise ParameterError(f"device={self.device!r}: expected the name of a device, such as 'cpu'.")
         if not isinstance(self.deterministic, bool):
-            raise ParameterError(f"deterministic={shortened(self.deterministic)}: expected True or False.")
+            raise ParameterError(Argument("deterministic", self.deterministic), ": expected True or False.")
 
     def _fit(
         self,

@@ -213,9 +213,9 @@ class PRD(_PairwiseMF):
     """
 
     alpha: float = 1.0
-    """How fast the dissimilarity of items falls with their cosine; 0: the same for all pairs."""
+    """Rate at which the dissimilarity of items falls with their cosine; 0: the same for all pairs."""
     dissimilarity: Literal["divides", "multiplies"] = "divides"
-    """How it enters the target difference of scores."""
+    """Role of the dissimilarity in the target difference of scores."""
     support: float = 0.5
     """Exponent of an item's number of users in s_j; the publication's is 1, and 0 gives all items the same weight."""
     regularization: float = 0.05

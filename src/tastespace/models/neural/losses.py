@@ -19,7 +19,7 @@ class PairDistances:
     negatives: Any
     """Distances of the negatives, shape ``(n, k)``."""
     usable: Any
-    """Which of them are true negatives, shape ``(n, k)``, bool."""
+    """Mask of the true negatives among them, shape ``(n, k)``, bool."""
 
 
 def mean_hinge(pairs: PairDistances, margin: float) -> Any:

@@ -1,4 +1,4 @@
-"""What the figures share: how a figure is declared, what it is drawn from, panels, axes, colors."""
+"""Base of the figures: declarations, the results that they are drawn from, panels, axes, colors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NothingToDrawError(DataError):
 
 @dataclass(frozen=True)
 class FigureData:
-    """What a drawing function gets: a data set's name, and what was run on it."""
+    """Input of a drawing function: a data set's name and the results on it."""
 
     dataset: str
     tables: Mapping[str, Mapping[str, TableRow]] = field(default_factory=dict)
@@ -79,10 +79,10 @@ class FigureSpec:
     title: str
     datasets: tuple[str, ...]
     draw: Callable[[FigureData], Any]
-    """Gives a matplotlib figure."""
+    """Function that returns a matplotlib figure."""
     tables: tuple[Experiment, ...] = ()
     caption: str = ""
-    """What to look for."""
+    """Text below the figure."""
 
     def planned_runs(self, dataset: str, seeds: int | None = None, quick: bool = False) -> dict[str, list[PlannedRun]]:
         """Everything that the figure needs on a data set, by table."""
@@ -117,7 +117,7 @@ class FigureSpec:
     def write(
         self, folder: Path, dataset: str, statuses: Mapping[str, Sequence[RunStatus]], quick: bool = False
     ) -> list[Path]:
-        """Draw the figure and write it as NAME-DATASET.svg and .png; gives the paths."""
+        """Draw the figure and write it as NAME-DATASET.svg and .png; return the paths."""
         drawn = self.draw_from(dataset, statuses, quick)
         return [save_figure(drawn, folder / f"{self.name}-{dataset}{kind}") for kind in (".svg", ".png")]
 

@@ -48,7 +48,7 @@ _HISTORY = (25, 80)  # of the user on the taste map: long enough to have interes
 
 
 def draw_diversity(data: FigureData) -> Any:
-    """How many users are how diverse (Definition 1), and how many interactions each category has."""
+    """Draw the distribution of preference diversity (Definition 1), and the interactions of each category."""
     interactions = _all_interactions(data.dataset)
     diversity = _diversity(interactions)
     names, shares, few = minority_categories(interactions)
@@ -127,7 +127,7 @@ class _TwoModels:
     lists: dict[str, NDArray[np.int32]]
     """Rows of the items that each model recommends, shape ``(n_users, 5)``."""
     relevant: dict[str, NDArray[np.bool_]]
-    """Whether they are of a category that the user likes, same shape."""
+    """True for items of a category that the user likes, same shape."""
 
     @property
     def share_relevant(self) -> dict[str, float]:
@@ -228,7 +228,7 @@ def draw_taste_map(data: FigureData) -> Any:
 
 
 def _user_with_even_interests(model: DPCML, train: Interactions) -> Any:
-    """Of the users with the most diverse history the one whose shelves weigh most alike; four can still be seen."""
+    """Return the user with the most even shelves among those with the most diverse history; at most four shelves."""
     diversity = np.nan_to_num(preference_diversity(train, "genres", missing="ignore"))
     eligible = np.flatnonzero((train.user_counts >= _HISTORY[0]) & (train.user_counts <= _HISTORY[1]))
     if not len(eligible):

@@ -23,7 +23,7 @@ Positions = NDArray[np.int64]
 
 # Values that differ by less are equal but for rounding.
 _SAME = 1e-12
-# Chen et al. stop where what an item adds to the volume is lost in rounding.
+# Chen et al. stop where the volume that an item adds is lost in rounding.
 _FLAT = 1e-10
 # Below any value of an item that still adds volume: log(_FLAT) is -23.
 _FAR_BELOW = 1e3
@@ -146,9 +146,9 @@ def calibrated(
 ) -> Positions:
     """Calibrated recommendations (Steck, RecSys 2018): categories in the proportions of the user's history.
 
-    ``shares`` of shape ``(n, P, G)`` is p(g|i), how an item's categories share it (a row sums to 1, or to 0 for an item
-    without any); ``target`` of shape ``(n, G)`` is p(g|u), the shares in the history. Each step takes the item that
-    makes the list I best by
+    ``shares`` of shape ``(n, P, G)`` is p(g|i), the share of each category in an item (a row sums to 1, or to 0
+    for an item without any); ``target`` of shape ``(n, G)`` is p(g|u), the shares in the history. Each step takes the
+    item that makes the list I best by
 
         (1 - weight) sum of relevance - weight KL(p, q~),  KL(p, q~) = sum over g of p(g|u) log(p(g|u) / q~(g|u)),
 
@@ -193,8 +193,7 @@ def _greedy(
     return chosen
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Pools and categories in the form that the kernel of calibrated lists takes (native/lists/calibrated_lists.hpp).
+# Input of the kernel of calibrated lists (native/lists/calibrated_lists.hpp): category sets and pool relevance.
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,9 +221,9 @@ class CategorySets:
 
 
 def category_sets(shares: Any) -> tuple[CategorySets, NDArray[np.int32]]:
-    """The distinct rows of a table of shares, and which of them each row is.
+    """Return the distinct rows of a table of shares, and the number of the distinct row of each row.
 
-    ``shares`` of shape ``(n, n_categories)``, dense or sparse, is how the categories share each item.
+    ``shares`` of shape ``(n, n_categories)``, dense or sparse, holds the share of each category in each item.
 
     >>> sets, of_item = category_sets(np.array([[0.5, 0.5], [0.0, 1.0], [0.5, 0.5], [0.0, 0.0]]))
     >>> of_item.tolist(), sets.offsets.tolist()
@@ -278,7 +277,7 @@ def calibrated_lists(
     smoothing: float = 0.01,
     threads: int = 1,
 ) -> NDArray[np.int64]:
-    """Which entries of the pools stay, user by user in their new order: the first k of each.
+    """Choose the first k entries of each pool, user by user in their new order.
 
     The pool of user i is the entries ``offsets[i] ... offsets[i + 1] - 1``, best first, with this relevance and the
     sets of categories ``set_of``; ``target`` of shape ``(n_users, n_categories)`` is the user's own mix. For the rule
@@ -291,16 +290,9 @@ def calibrated_lists(
     [0, 2]
     """
     return _native.calibrated_lists(
-        offsets=offsets,
-        relevance=relevance,
-        sets=set_of,
-        set_offsets=sets.offsets,
-        set_terms=sets.terms,
-        term_categories=sets.categories,
-        term_shares=sets.shares,
-        target=np.ascontiguousarray(target, dtype=np.float64),
-        weight=weight,
-        smoothing=smoothing,
-        k=k,
-        threads=threads,
+        _native.Pools(offsets=offsets, relevance=relevance, sets=set_of),
+        _native.CategorySets(offsets=sets.offsets, terms=sets.terms, categories=sets.categories, shares=sets.shares),
+        np.ascontiguousarray(target, dtype=np.float64),
+        _native.Calibration(weight=weight, smoothing=smoothing, k=k),
+        threads,
     )

@@ -34,7 +34,7 @@ _NEAREST = 1e-6  # smaller distances count as this one, so that 1/d stays finite
 
 
 def check_method(how: Any, weight: Any, options: dict[str, Any]) -> None:
-    """Raise unless this is a way to re-rank."""
+    """Raise unless this is the name of a re-ranking algorithm."""
     if how not in METHODS:
         raise ParameterError(f"how={how!r}: expected one of {', '.join(METHODS)}.{nearest(how, METHODS)}")
     number = isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool)
@@ -54,7 +54,7 @@ def check_method(how: Any, weight: Any, options: dict[str, Any]) -> None:
 
 
 def category_shares(train: Interactions, column: str | None = None) -> Values:
-    """How its categories share each item, p(g|i): shape ``(n_items, n_categories)``, rows sum to 1, or 0 without any.
+    """Return the share of each category in each item, p(g|i): ``(n_items, n_categories)``, rows sum to 1, or to 0.
 
     ``column`` names the item attribute; by default the one that looks like categories: see
     `tastespace.data.attributes`.
@@ -84,7 +84,7 @@ class PoolReranker:
     def choose(
         self, users: NDArray[Any], offsets: NDArray[np.int64], items: NDArray[Any], scores: NDArray[Any], k: int
     ) -> NDArray[np.int64]:
-        """Which entries of the pools stay, user by user in their new order: the first k of each.
+        """Choose the first k entries of each pool, user by user in their new order.
 
         The pool of ``users[i]`` is ``items[offsets[i]:offsets[i + 1]]``, best first, with these scores.
         """
@@ -234,7 +234,7 @@ class _Cosines:
         return self._table[at[:, :, None], at[:, None, :]]
 
     def hold(self, items: NDArray[Any]) -> bool:
-        """Have the cosines between these items at hand, unless they are too many."""
+        """Compute and keep the cosines between these items, unless they are too many."""
         if len(items) > _MOST_ITEMS:
             return False
         new = items[self._place[items] < 0]

@@ -24,9 +24,9 @@ from tastespace.errors import (
     nearest,
 )
 from tastespace.models.base import Recommender
+from tastespace.models.list_options import ListOptions
 from tastespace.ranking.blocks import Block
 from tastespace.recommend.lists import TopKLists
-from tastespace.recommend.request import Request
 from tastespace.recommend.rerank.pools import PoolReranker, category_shares, check_method
 from tastespace.recommend.rerank.two_stage import TwoStage
 
@@ -38,14 +38,14 @@ Own = TypeVar("Own", bound="Reranked")
 def rerank(
     recommendations: Any, model: Recommender, how: str = "mmr", k: int = 10, weight: float = 0.5, **options: Any
 ) -> Any:
-    """The best k of each user's recommendations with more variety.
+    """Choose k of each user's recommendations for diversity.
 
     ``recommendations`` is what `Recommender.recommend` gives for a k much larger than the one wanted here (a pool), or
-    any frame with the columns user, item, rank and score. Back comes a frame of the same library, up to k rows per
-    user: ``rank`` is new, all other columns are kept. ``rank`` decides on the order at the start, ``score`` how much
-    better one item is than the next; a score above that of a better rank counts as that one's.
+    any frame with the columns user, item, rank and score. Returns a frame of the same library, up to k rows per user:
+    ``rank`` is new, all other columns are kept. ``rank`` gives the order at the start, ``score`` the distance between
+    neighbors; a score above that of a better rank counts as equal to it.
 
-    ``weight`` in [0, 1] is the share of diversity: 0 gives back the order that came, 1 ignores relevance.
+    ``weight`` in [0, 1] is the share of diversity: 0 keeps the given order, 1 ignores relevance.
 
     ============== ======================================================================= =====================
     how            what is weighed against relevance                                       published by
@@ -63,10 +63,10 @@ def rerank(
     Relevance: scores, per pool, from 0 for the worst to 1 for the best, so that ``weight`` means the same for all
     models. ``dd`` and ``pd`` follow the paper (its omega is ``weight``) where the model is a metric one and scores are
     minus squared distances: there relevance is 1 / distance, and distances are not scaled; elsewhere ``dd`` divides
-    distances by the largest of the pool. How popularity is scaled the paper leaves open.
+    distances by the largest of the pool. The paper does not say how popularity is scaled.
 
     Args:
-        recommendations: The pools; they may differ in length. Pools below k come back whole, in a new order.
+        recommendations: The pools; they may differ in length. Pools below k are returned whole, in a new order.
         model: The fitted model that made them; for new users, what `Recommender.fold_in` gave.
         how: One of the names above.
         k: Items per user.
@@ -170,7 +170,7 @@ class Reranked(TwoStage):
         model: The first stage, any recommender. `fit` fits a clone of it, ``model_``.
         how: Algorithm, see `rerank`.
         weight: Share of diversity in [0, 1]; 0 leaves the first model's ranking as it is.
-        pool: How many items are re-ordered.
+        pool: Number of items that are re-ordered.
         column: For ``how="calibrated"``, the item attribute that holds the categories.
 
     >>> from tastespace import EASE, evaluate, split, synthetic
@@ -192,7 +192,7 @@ class Reranked(TwoStage):
 
     @classmethod
     def around(cls: type[Own], fitted: Recommender, **parameters: Any) -> Own:
-        """Two stages around a model that is fitted already, which is taken as it is: to try many weights, say.
+        """Wrap a fitted model, which is used as it is; for example to try many weights.
 
         >>> from tastespace import EASE, synthetic
         >>> first = EASE().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
@@ -223,14 +223,14 @@ class Reranked(TwoStage):
         self._put(self.model_)
 
     def _lists(self, users: NDArray[np.int32]) -> Iterator[tuple[Block, NDArray[np.int64], NDArray[np.int32]]]:
-        for block, pools in TopKLists(self.model_, Request(self.pool)).blocks(users):
+        for block, pools in TopKLists(self.model_, ListOptions(k=self.pool, profile=False)).blocks(users):
             sizes = np.bincount(pools.query, minlength=len(block.users))
             offsets = np.concatenate([[0], np.cumsum(sizes)])
             rows = self._reranker.choose(block.users, offsets, pools.rows, pools.scores, self.pool)
             yield block, pools.query, pools.rows[rows]
 
     def save(self, path: Any, metrics: Any = None, index: Any = None, card: Any = None) -> None:
-        """Two stages are not one file: save the first, and put the second around it when it is opened."""
+        """Raise: two stages are not saved as one file. Save the first and wrap it again after loading."""
         self.require_fitted()
         raise ParameterError(
             "a re-ranked model is not saved as one. Save its first stage, model.model_.save(path), and open it with "

@@ -1,4 +1,4 @@
-"""What more diversity costs: the metrics of a model's lists for several degrees of it."""
+"""Accuracy against diversity: the metrics of a model's lists for several degrees of diversity."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tradeoff(
 ) -> Any:
     """Accuracy against minority recall: the metrics of a model's lists for each degree of diversity.
 
-    The model is fitted once; for each degree its interests are mixed anew and the lists are evaluated.
+    The model is fitted once; its interests are mixed and the lists evaluated for each degree.
     `tastespace.plots.draw_tradeoff` draws the frame.
 
     Args:
@@ -91,7 +91,7 @@ def metrics_of_each(
     """The metrics of several fitted models as one frame.
 
     Args:
-        models: Pairs of a label and a fitted model; one model at a time is asked for.
+        models: Pairs of a label and a fitted model; models are taken one at a time.
         test: The interactions that a good model ranks high.
         label: Name of the column of labels.
         metrics: As in `tastespace.evaluate`.

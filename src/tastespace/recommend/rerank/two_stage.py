@@ -11,17 +11,14 @@ from numpy.typing import NDArray
 
 from tastespace._util.checks import require_whole
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, ParameterError, nearest
 from tastespace.models.base import Recommender
+from tastespace.models.list_options import ListOptions
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.blocks import Block
 from tastespace.recommend.fold_in import folded
 from tastespace.recommend.lists import TopKLists
 from tastespace.recommend.mix import MIXES, check_diversity
-from tastespace.recommend.request import Request
-
-# ---------------------------------------------------------------------------------------------------------------------
-# A model whose ranking starts with the lists of another one in a new order: what re-ranked and mixed models share.
 
 _EXACT = 2.0**23  # below, float32 tells whole numbers apart
 
@@ -53,7 +50,7 @@ class TwoStage(Recommender):
 
     @classmethod
     def around(cls: type[Own], fitted: Recommender, **parameters: Any) -> Own:
-        """Two stages around a model that is fitted already, which is taken as it is: to try many settings, say."""
+        """Wrap a fitted model, which is used as it is; for example to try many settings."""
         made = cls(fitted, **parameters)  # type: ignore[call-arg]
         fitted.require_fitted()
         made._check_with(fitted.train_)
@@ -74,12 +71,12 @@ class TwoStage(Recommender):
 
     @property
     def uses_weights(self) -> bool:  # type: ignore[override]
-        """Where the first stage does."""
+        """True if the first stage uses weights."""
         return self.model.uses_weights
 
     @property
     def supports_fold_in(self) -> bool:
-        """Where the first stage does."""
+        """True if the first stage supports fold-in."""
         return self.model.supports_fold_in
 
     def _fold_in(self: Own, histories: Interactions) -> Own:
@@ -88,7 +85,7 @@ class TwoStage(Recommender):
 
     @property
     def keeps_interests(self) -> bool:
-        """Where the first stage does."""
+        """True if the first stage keeps interests."""
         return self.model_.keeps_interests
 
     def _fold_in_longer(self: Own, histories: Interactions, rows: NDArray[np.int64]) -> Own:
@@ -99,7 +96,7 @@ class TwoStage(Recommender):
         return self.around(model, **parameters)
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """Scores whose order is the ranking, shape ``(len(users), n_items)``."""
+        """Return scores whose order is the ranking, shape ``(len(users), n_items)``."""
         self.require_fitted()
         out = np.empty((len(users), self.train_.n_items), dtype=np.float32)
         first = 0
@@ -112,11 +109,11 @@ class TwoStage(Recommender):
         return out
 
     def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """The users whom the first stage can serve."""
+        """Return a mask of the users whom the first stage can serve."""
         return self.model_.can_serve(users)
 
     def item_space(self) -> VectorSpace | None:
-        """The first stage's vectors."""
+        """Return the item vectors of the first stage."""
         self.require_fitted()
         return self.model_.item_space()
 
@@ -125,15 +122,11 @@ def _put_in_front(scores: NDArray[np.float32], query: NDArray[np.int64], rows: N
     """Change scores so that each user's list comes first, in its order, and the rest as before."""
     sizes = np.bincount(query, minlength=len(scores))
     best = np.maximum(np.ceil(scores.max(axis=1)), 0.0)
-    for row in np.flatnonzero(~(best < _EXACT)):  # too large to count on from there
+    for row in np.flatnonzero(~(best < _EXACT)):  # too large for exact whole numbers above them
         scores[row, np.argsort(-scores[row], kind="stable")] = -np.arange(scores.shape[1], dtype=np.float32)
         best[row] = 0.0
     from_below = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(rows))
     scores[query, rows] = best[query] + from_below
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# A model whose ranking is a mixed list, so that mixes can be evaluated like models.
 
 
 class Mixed(TwoStage):
@@ -180,38 +173,40 @@ class Mixed(TwoStage):
 
     @property
     def has_interests(self) -> bool:  # type: ignore[override]
-        """Where the model does."""
+        """True if the model has interests."""
         return self.model.has_interests
 
     def interest_space(self) -> VectorSpace | None:
-        """The model's."""
+        """Return the vectors of the model's interests."""
         self.require_fitted()
         return self.model_.interest_space()
 
     def scores_by(self, user: int, interests: Sequence[int]) -> NDArray[np.float32]:
-        """The model's scores as if only these interests existed, which are not mixed. Shape ``(n_items,)``."""
+        """Return the model's own scores, not mixed, as if only these interests existed. Shape ``(n_items,)``."""
         self.require_fitted()
         return self.model_.scores_by(user, interests)
 
     def evidence(self, user: int, item: int) -> NDArray[np.float32] | None:
-        """What each past item adds to the model's score, which is not mixed. Shape ``(n_past,)``."""
+        """Return the contribution of each past item to the model's own score, not mixed. Shape ``(n_past,)``."""
         self.require_fitted()
         return self.model_.evidence(user, item)
 
     def _check(self) -> None:
         super()._check()
         if self.mix not in MIXES:
-            raise ParameterError(f"mix={self.mix!r}: expected one of {', '.join(MIXES)}.{nearest(self.mix, MIXES)}")
+            raise ParameterError(
+                Argument("mix", self.mix), f": expected one of {', '.join(MIXES)}.{nearest(self.mix, MIXES)}"
+            )
         check_diversity(self.diversity)
         require_whole("k", self.k)
 
     def _lists(self, users: NDArray[np.int32]) -> Iterator[tuple[Block, NDArray[np.int64], NDArray[np.int32]]]:
-        request = Request(self.k, mix=self.mix, diversity=self.diversity, column=self.column)
+        request = ListOptions(k=self.k, mix=self.mix, diversity=self.diversity, column=self.column, profile=False)
         for block, found in TopKLists(self.model_, request).blocks(users):
             yield block, found.query, found.rows
 
     def save(self, path: Any, metrics: Any = None, index: Any = None, card: Any = None) -> None:
-        """Two stages are not one file: save the model, and put the mix around it when it is opened."""
+        """Raise: a mixed model is not saved as one file. Save its model and wrap it again after loading."""
         self.require_fitted()
         raise ParameterError(
             "a mixed model is not saved as one. Save its model, model.model_.save(path), and open it with "

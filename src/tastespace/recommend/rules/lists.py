@@ -1,7 +1,7 @@
 """Lists that obey rules: the lists of a mix, made longer and cut down by the rules.
 
-Limits and shares leave items of a list out, so lists are made longer than asked for at first, and much longer for those
-users whose list was not long enough.
+Limits and shares leave out items of a list, so lists are first made longer than requested, and much longer for users
+whose list then is too short.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace.ranking.blocks import Block
+from tastespace.ranking.blocks import Block, ItemLists
 from tastespace.ranking.scoring import (
-    ItemLists,
     Lister,
     Lists,
     ScoringIndex,
@@ -27,14 +26,14 @@ from tastespace.recommend.rules.tables import RuleTables
 
 log = logging.getLogger(__name__)
 
-_LONGER = 4  # how many times as long as asked for the first lists are
-_GROWTH = 8  # how many times as long each further ones are
-_MORE = 50  # or by how much, for short lists
+_LONGER = 4  # length of the first lists, in multiples of the requested length
+_GROWTH = 8  # growth of each further attempt
+_MORE = 50  # least growth, for short lists
 _ENTRIES_AT_ONCE = 20_000_000  # of longer lists
 
 
 class RuledLists:
-    """The lists of ``lister`` under rules, k items each at most.
+    """Lists of ``lister`` under rules, at most k items each.
 
     ``excluded`` are the items that a user's list must not hold, as offsets and rows for all users of the model,
     ascending for each; ``candidates`` ascending rows of the items allowed in the lists (None: all).
@@ -59,12 +58,12 @@ class RuledLists:
             log.warning("rules: pinned items that other rules or the request leave out are not shown: %s", names)
 
     def blocks(self, rows: NDArray[np.int32]) -> Lists:
-        """The lists of the users at these rows."""
+        """Yield the lists of the users at these rows."""
         length = min(self._longest, max(_LONGER * self._k, self._k + _MORE) if self._tables.may_skip else self._k)
         return ((block, self._settled(block, pool, length)) for block, pool in self._lister(rows, length))
 
     def _settled(self, block: Block, pool: TopK, length: int) -> TopK:
-        """The lists of a block, from pools of this length or from longer ones for users who need them."""
+        """Return the lists of a block, from pools of this length or from longer ones for users who need them."""
         found, incomplete = self._ruled(block, pool)
         sizes = np.bincount(pool.query, minlength=len(block.users))
         short = (
@@ -83,7 +82,7 @@ class RuledLists:
         return merged(parts)
 
     def _ruled(self, block: Block, pool: TopK) -> tuple[TopK, NDArray[np.bool_]]:
-        """The lists of a block from these pools, and which of them longer pools could change."""
+        """Return the lists of a block from these pools, and a mask of those that longer pools could change."""
         pins_of = self._pins_of(block.users)
         offsets = _offsets(np.bincount(pool.query, minlength=len(block.users)))
         lengths = np.full(len(block.users), self._k, dtype=np.int32)
@@ -124,7 +123,7 @@ def ruled_shelves(
     exclude_seen: bool,
     candidates: NDArray[np.int32] | None,
 ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
-    """The lists of `ScoringIndex.split_top_k`, each of which obeys the rules."""
+    """Return the lists of `ScoringIndex.split_top_k`, each of which obeys the rules."""
     pins = tables.pins
     shown = np.zeros((len(groups), len(pins)), dtype=bool)
     if len(pins):
@@ -177,28 +176,21 @@ def apply_rules(
     candidates: NDArray[np.int32] | None,
     threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
-    """The pools ``rows[offsets[i]:offsets[i + 1]]`` cut down to ``lengths[i]`` items that obey the rules.
+    """Cut the pools ``rows[offsets[i]:offsets[i + 1]]`` down to ``lengths[i]`` items that obey the rules.
 
     ``candidates`` are the rows of the items that longer pools could hold; None: all.
-    Gives offsets, rows, the entry of the pools that each was (-1: pinned), and which lists longer pools could change.
+    Returns offsets, rows, the pool entry of each (-1: pinned), and a mask of the lists that longer pools could change.
     """
     allowed = np.full(tables.n_items, candidates is None, dtype=np.uint8)
     if candidates is not None:
         allowed[candidates] = 1
     starts, found, entries, incomplete = _native.apply_list_rules(
-        offsets=offsets,
-        rows=np.ascontiguousarray(rows),
-        lengths=lengths,
-        group_offsets=tables.group_offsets,
-        groups=tables.groups,
-        most=tables.most,
-        allowed=allowed,
-        pin_offsets=pinned[0],
-        pins=pinned[1],
-        places=pinned[2],
-        is_new=tables.is_new,
-        share=tables.share,
-        threads=threads,
+        _native.ItemLists(offsets, np.ascontiguousarray(rows)),
+        lengths,
+        _native.ItemGroups(offsets=tables.group_offsets, members=tables.groups, most=tables.most, allowed=allowed),
+        _native.PinnedItems(_native.ItemLists(pinned[0], pinned[1]), pinned[2]),
+        _native.NewItems(tables.is_new, tables.share),
+        threads,
     )
     return starts, found, entries, incomplete.astype(bool)
 

@@ -1,4 +1,4 @@
-"""Rules for lists as data: what may be in a list, how many of a kind, what must be in it."""
+"""Rules for lists as data: allowed items, limits per attribute value, pinned and new items."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Rules:
             values (a list, or text such as ``"Action|Comedy"``) counts for each; one without a value is not limited.
         exclude: Item ids that are never in a list.
         include: The only item ids that may be in a list.
-        in_stock: The items that can be had: an item attribute that is true, or above 0, for them; or their ids.
+        in_stock: The available items: an item attribute that is true, or above 0, for them; or their ids.
         pinned: Item ids on top of the list, in this order; or by their places, from 1: ``{1: "a", 4: "b"}``.
         min_new_share: Least share of new items in a list, from 0 to 1; needs ``new`` or ``new_days``.
         new: The new items: an item attribute that is true, or above 0, for them; or their ids.
@@ -90,7 +90,7 @@ class Rules:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Rules:
-        r"""The rules in a TOML file, whose keys are the arguments: ``exclude = ["i1"]``, a table ``[max_per]``, ...
+        r"""Read rules from a TOML file, whose keys are the arguments: ``exclude = ["i1"]``, a table ``[max_per]``, ...
 
         >>> import tempfile
         >>> with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
@@ -127,11 +127,11 @@ class Rules:
 
     @property
     def pins_are_on_top(self) -> bool:
-        """Whether pinned items move up where one before them is left out."""
+        """True if pinned items move up where one before them is left out."""
         return not isinstance(self.pinned, Mapping)
 
     def with_ids(self, parse: Callable[[list[str]], list[Any]]) -> Rules:
-        """The same rules, with item ids as ``parse`` reads their text: in the type of a model's ids."""
+        """Return the same rules with item ids as ``parse`` reads their text: in the type of a model's ids."""
 
         def parsed(ids: Any) -> Any:
             if ids is None or isinstance(ids, str):
@@ -240,7 +240,7 @@ def seconds(moment: Any) -> float:
 
 
 def _ids(name: str, given: Any) -> tuple[Any, ...]:
-    """Item ids as a tuple; text alone is refused, because it would be taken apart."""
+    """Item ids as a tuple; a single text is refused, because it would be split into letters."""
     if isinstance(given, (str, bytes, Mapping)) or hasattr(given, "columns") or not isinstance(given, Iterable):
         or_column = " or an item attribute" if name in ("in_stock", "new") else ""
         raise ParameterError(f"{name}={given!r}: expected a list of item ids{or_column}, such as ['i1', 'i9'].")

@@ -1,4 +1,4 @@
-"""Rules as tables over the items of a model: which items are allowed, in which groups, pinned where, new or not."""
+"""Rules as tables over the items of a model: allowed items, their groups, pinned items and places, new items."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class RuleTables:
 
     @property
     def may_skip(self) -> bool:
-        """Whether a list may hold others than the best allowed items and the pinned ones."""
+        """True if a list may hold items other than the best allowed ones and the pinned ones."""
         return len(self.most) > 0 or self.share > 0
 
     @property
     def reorders(self) -> bool:
-        """Whether the rules do more than to allow items."""
+        """True if the rules do more than restrict the allowed items."""
         return self.may_skip or len(self.pins) > 0
 
 
 def rule_tables(train: Interactions, rules: Any, k: int) -> RuleTables | None:
-    """The rules over the items of ``train``, for lists of k items; None where there are none.
+    """Return the rules over the items of ``train`` for lists of k items; None where there are no rules.
 
     Rules that contradict each other for these items and this k are an error.
     """
@@ -250,7 +250,7 @@ def _groups_of(tables: RuleTables, row: Any) -> NDArray[np.int32]:
 
 
 def _require_new(rules: Rules, tables: RuleTables, k: int) -> None:
-    """Raise if no new item may be in a list; say so where there are too few for a list of k."""
+    """Raise if no new item may be in a list; log where there are too few for a list of k."""
     is_new = tables.is_new > 0
     may_be = is_new if tables.allowed is None else is_new & tables.allowed
     by = "new" if rules.new is not None else f"new_days={rules.new_days:g}"

@@ -1,7 +1,7 @@
 """Vectors in a vector database or index, and lists from there that are those of `recommend`.
 
-`export_to` writes the vectors of a model to a store, `open_store` opens what was written, without the model. Both give
-a `VectorStore`, whose `recommend` sends the vectors of a user to the store and merges what comes back.
+`export_to` writes the vectors of a model to a store; `open_vector_store` opens a written store without the model. Both
+return a `VectorStore`, whose `recommend` sends the vectors of a user to the store and merges the answers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tastespace.recommend.stores.vectors import vectors_to_export
 if TYPE_CHECKING:
     from tastespace.models.base import Recommender
 
-__all__ = ["VectorStore", "export_to", "open_store"]
+__all__ = ["VectorStore", "export_to", "open_vector_store"]
 
 
 def export_to(model: Recommender, address: str, replace: bool = False) -> VectorStore:
-    """`Recommender.export_to`: write a model's vectors to the store at an address; gives the store."""
+    """`Recommender.export_to`: write a model's vectors to the store at an address and return the store."""
     place = parse_address(address)
     vectors = vectors_to_export(model)
     store = _class_of(place.engine)(place)
@@ -28,8 +28,8 @@ def export_to(model: Recommender, address: str, replace: bool = False) -> Vector
     return store
 
 
-def open_store(address: str) -> VectorStore:
-    """The store at an address that `Recommender.export_to` or `tastespace export --to` has written.
+def open_vector_store(address: str) -> VectorStore:
+    """Open the store at an address that `Recommender.export_to` or `tastespace export --to` has written.
 
     >>> import tempfile
     >>> from tastespace import DPCML, synthetic
@@ -38,7 +38,7 @@ def open_store(address: str) -> VectorStore:
     >>> address = f"faiss://{tempfile.mkdtemp()}"
     >>> model.export_to(address)
     FaissStore(40 items, 8 dimensions, l2)
-    >>> found = open_store(address).recommend(7, k=3, seen=town.items_of(7))
+    >>> found = open_vector_store(address).recommend(7, k=3, seen=town.items_of(7))
     >>> found["item"].equals(model.recommend(7, k=3)["item"])
     True
     """

@@ -14,11 +14,11 @@ ENGINES = {
     "lance": "_lance.LanceStore",
     "pgvector": "_pgvector.PgvectorStore",
     "duckdb": "_duckdb.DuckDBStore",
-    "sqlite": "_sqlite_vec.SqliteStore",
+    "sqlite": "_sqlite_vec.SqliteVecStore",
     "faiss": "_index_files.FaissStore",
     "usearch": "_index_files.UsearchStore",
 }
-"""Names of engines, and where each is."""
+"""Name of each engine -> module and class."""
 DEFAULT_NAME = "tastespace"
 _EXAMPLES = "qdrant://localhost:6333, lance://folder, pgvector://user@host/database, duckdb://file, sqlite://file"
 _OPTIONS = {"qdrant": ("name", "https"), "faiss": (), "usearch": ()}
@@ -30,7 +30,7 @@ class StoreAddress:
 
     engine: str
     place: str
-    """What follows ``://``: a path, a host, or a database with user and host."""
+    """Text behind ``://``: a path, a host, or a database with user and host."""
     name: str = DEFAULT_NAME
     """Tables and collections are called ``NAME_items`` and ``NAME_users``."""
     options: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class StoreAddress:
 
 
 def parse_address(address: str) -> StoreAddress:
-    """The parts of an address ``ENGINE://PLACE?name=NAME``.
+    """Split an address ``ENGINE://PLACE?name=NAME``.
 
     >>> place = parse_address("qdrant://localhost:6333?name=shop")
     >>> place.engine, place.place, place.name

@@ -1,4 +1,8 @@
-"""What all vector stores do: write, open, search with several vectors, lists for users."""
+"""Base of all vector stores: write, open, search with several vectors, lists for users.
+
+The best k items by the nearest of a user's vectors lie in the union of the best k of each vector, so plain searches and
+a merge give the ranking of the model.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,9 @@ from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.recommend.stores._address import StoreAddress
 from tastespace.recommend.stores.vectors import ExportedVectors, plain_id, plain_ids
 
-# ---------------------------------------------------------------------------------------------------------------------
-# One list from the lists of several vectors: what all vector stores share.
-#
-# The best k items by the nearest of a user's vectors lie in the union of the best k of each vector, so plain searches
-# and a merge give the ranking of the model.
-
 
 class Candidates(NamedTuple):
-    """What searches have found: an item may be there for each vector of the user."""
+    """Results of the searches of one user: an item may be found once for each vector."""
 
     numbers: NDArray[np.int64]
     """Number of the item in the store, by which ties are broken, shape ``(n,)``."""
@@ -32,7 +30,7 @@ class Candidates(NamedTuple):
     scores: NDArray[np.float64]
     """Minus the squared distance, or the inner product."""
     interests: NDArray[np.int64]
-    """Which of the user's vectors the score belongs to."""
+    """Number of the user's vector that the score belongs to."""
     bound: float = -np.inf
     """No item that is not here has a larger score; minus infinity where all items are here."""
 
@@ -48,7 +46,7 @@ class MergedList(NamedTuple):
 def merged_list(found: Candidates, k: int, seen: Collection[Any] = ()) -> tuple[MergedList, bool]:
     """The best k items by the best score of each, and the vector that gives it; items in ``seen`` are left out.
 
-    The second value says whether the list is certain: false where items that were not found might tie with its last.
+    The second value is true if the list is certain, false if items that were not found might tie with its last.
     Ties are broken by the item's number, then by the interest's.
 
     >>> numbers, scores, interests = np.array([3, 1, 1, 2]), np.array([-1.0, -2.0, -0.5, -3.0]), np.array([0, 0, 1, 1])
@@ -104,7 +102,7 @@ class VectorStore(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Find out what is there: `metric`, `dim`, `n_items`."""
+        """Read `metric`, `dim` and `n_items` of what is stored."""
 
     @abstractmethod
     def user_vectors(self, user: Hashable) -> NDArray[np.float32]:
@@ -112,10 +110,10 @@ class VectorStore(ABC):
 
     @abstractmethod
     def _candidates(self, vectors: NDArray[np.float32], n: int, seen: Collection[Any]) -> Candidates:
-        """What the store finds for each vector: at least the best ``n`` items that are not in ``seen``."""
+        """Search for each vector: return at least the best ``n`` items that are not in ``seen``."""
 
     def close(self) -> None:  # noqa: B027 - nothing to do for files
-        """Give the connection back, where there is one."""
+        """Close the connection, if there is one."""
 
     def __enter__(self) -> VectorStore:
         return self
@@ -154,8 +152,8 @@ class VectorStore(ABC):
     ) -> pl.DataFrame:
         """The best k items of a user, by the stored vectors or by these: user, item, rank, score, distance, interest.
 
-        ``distance`` is squared, and there for models of distances only. ``seen`` are items to leave out: a store does
-        not know what the user has.
+        ``distance`` is squared and given for models of distances only. ``seen`` are items to leave out: a store does
+        not know the user's items.
         """
         found = self.search(self.user_vectors(user) if vectors is None else vectors, k, seen=seen)
         n = len(found.items)
@@ -175,7 +173,7 @@ class VectorStore(ABC):
         self.metric, self.dim, self.n_items = vectors.metric, vectors.dim, len(vectors.items)
 
     def _require_same(self, vectors: ExportedVectors, metric: str, dim: int, replace: bool) -> None:
-        """Raise where other vectors are there under the same name, unless they may be replaced."""
+        """Raise where other vectors are stored under the same name, unless they may be replaced."""
         if not replace and (metric, dim) != (vectors.metric, vectors.dim):
             raise ParameterError(
                 f"{self.address} has vectors of {dim} dimensions compared by {metric} under the name "
@@ -190,7 +188,7 @@ class VectorStore(ABC):
         )
 
     def _require_folder(self) -> None:
-        """Raise where the folder of a file to be written is not there: engines say no more than "cannot open"."""
+        """Raise where the folder of a file to be written is missing: engines only say "cannot open"."""
         folder = self.address.path.parent
         if not folder.is_dir():
             raise DataError(

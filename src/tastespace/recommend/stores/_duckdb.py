@@ -57,7 +57,7 @@ class DuckDBStore(SqlStore):
         self._remember(vectors)
 
     def open(self) -> None:
-        """Find out what is there."""
+        """Read metric, dimension and number of items of what is stored."""
         if not self.address.path.is_file():
             raise self._not_ours("there is no such file")
         self._connect()

@@ -1,4 +1,4 @@
-"""LanceDB: tables in a folder; several vectors are one request, whose answer tells which vector found what."""
+"""LanceDB: tables in a folder; several vectors are one request, whose answer names the vector of each hit."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class LanceStore(VectorStore):
         self.open()
 
     def open(self) -> None:
-        """Find out what is there."""
+        """Read metric, dimension and number of items of what is stored."""
         if not self.address.path.is_dir():
             raise self._not_ours("there is no such folder")
         self._connect()

@@ -71,7 +71,7 @@ class PgvectorStore(SqlStore):
         self._remember(vectors)
 
     def open(self) -> None:
-        """Find out what is there."""
+        """Read metric, dimension and number of items of what is stored."""
         self._connect()
         self._connection.autocommit = True
         self._read_about()

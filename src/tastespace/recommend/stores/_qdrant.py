@@ -56,7 +56,7 @@ class QdrantStore(VectorStore):
         return f"{self.address.name}_{part}"
 
     def write(self, vectors: ExportedVectors, replace: bool) -> None:
-        """Write both collections anew."""
+        """Replace both collections."""
         self._connect()
         models = self._models
         try:
@@ -107,7 +107,7 @@ class QdrantStore(VectorStore):
             self._client.upsert(self._collection(part), points, wait=True)
 
     def open(self) -> None:
-        """Find out what is there."""
+        """Read metric, dimension and number of items of what is stored."""
         self._connect()
         try:
             for part in _PARTS:
@@ -126,7 +126,7 @@ class QdrantStore(VectorStore):
             raise self._unreachable(problem) from problem
 
     def _is_ours(self, part: str) -> bool:
-        """Whether all points of a collection are ours, or there are none."""
+        """Return true if all points of a collection are ours, or there are none."""
         models = self._models
         ours = [models.FieldCondition(key=key, match=models.MatchValue(value=value)) for key, value in _OWN.items()]
         others = models.Filter(must_not=ours)
@@ -184,7 +184,7 @@ class QdrantStore(VectorStore):
             ).points
         except Exception as problem:
             raise self._unreachable(problem) from problem
-        # Qdrant says how near a point is, but not to which vector, and rounds: scores come from the vectors themselves.
+        # Qdrant returns the score of a point, rounded and without its vector: scores are computed here.
         rows = np.array([one.vector for one in found], dtype=np.float64).reshape(len(found), self.dim)
         own = vectors.astype(np.float64)
         scores = -((own[:, None] - rows[None]) ** 2).sum(axis=2) if self.metric == "l2" else own @ rows.T

@@ -1,4 +1,4 @@
-"""Stores that are asked in SQL: tables of items, of users, and of what the vectors are."""
+"""Stores that are queried in SQL: tables of items, of users, and of metric and dimension."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SqlStore(VectorStore):
     """A database with the tables NAME_items, NAME_users and NAME_about."""
 
     parameter = "?"
-    """How a parameter is written."""
+    """Placeholder of a parameter."""
     integer = "BIGINT"
     text = "TEXT"
 
@@ -46,7 +46,7 @@ class SqlStore(VectorStore):
         super().__init__(address)
         self.items, self.users, self.about = (f"{address.name}_{part}" for part in ("items", "users", "about"))
 
-    # ---- what an engine writes -----------------------------------------------------------------------------
+    # ---- implemented by each engine --------------------------------------------------------------------------
 
     @abstractmethod
     def _vector_type(self, dim: int) -> str:
@@ -58,7 +58,7 @@ class SqlStore(VectorStore):
 
     @abstractmethod
     def _run(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Run one statement; gives its rows."""
+        """Run one statement and return its rows."""
 
     @abstractmethod
     def _insert(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -66,7 +66,7 @@ class SqlStore(VectorStore):
 
     @abstractmethod
     def _table_exists(self, table: str) -> bool:
-        """Whether there is such a table."""
+        """Return true if the table exists."""
 
     def _sent(self, vector: NDArray[np.float32]) -> Any:
         """A vector as a parameter."""
@@ -79,7 +79,7 @@ class SqlStore(VectorStore):
     # ---- writing and opening -------------------------------------------------------------------------------
 
     def _write_tables(self, vectors: ExportedVectors, replace: bool) -> None:
-        """All tables; the caller makes a transaction of it."""
+        """Write all tables, within a transaction of the caller."""
         there = [table for table in (self.items, self.users, self.about) if self._table_exists(table)]
         if there:
             if self.about not in there:
@@ -150,7 +150,8 @@ class SqlStore(VectorStore):
     def sql(self, n_interests: int, k: int, n_seen: int = 0) -> str:
         """The statement that searches for a user: one search for each vector, which are its parameters in order.
 
-        Gives number, item, interest and distance; of an item that several searches find, the smallest distance counts.
+        Its rows are number, item, interest and distance. An item that several searches find counts with its smallest
+        distance.
         """
         return union_of_searches(self._distance(), self.items, n_interests, k + n_seen)
 

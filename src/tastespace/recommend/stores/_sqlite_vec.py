@@ -17,7 +17,7 @@ from tastespace.recommend.stores.vectors import ExportedVectors
 _ROUNDING = 1e-5  # of distances of single precision, relative
 
 
-class SqliteStore(SqlStore):
+class SqliteVecStore(SqlStore):
     """``sqlite://shop.sqlite``.
 
     sqlite-vec has no inner product. Items of such models get a last coordinate that makes all of them as long as the
@@ -83,7 +83,7 @@ class SqliteStore(SqlStore):
         return {"longest": self._longest}
 
     def open(self) -> None:
-        """Find out what is there."""
+        """Read metric, dimension and number of items of what is stored."""
         if not self.address.path.is_file():
             raise self._not_ours("there is no such file")
         self._connect()

@@ -1,4 +1,8 @@
-"""Vectors for a vector index or database: plain vectors whose distances or inner products are the model's scores."""
+"""Vectors for a vector index or database: plain vectors whose distances or inner products are the model's scores.
+
+The best items under the smallest distance lie in the union of the best items of each vector, so a plain search for each
+of a user's vectors, merged by distance, gives exactly the list of `recommend`.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,6 @@ from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.scoring import require_vectors
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What goes into a vector store: plain vectors whose distances or inner products are the model's scores.
-
 
 @dataclass(frozen=True, eq=False)
 class ExportedVectors:
@@ -51,7 +52,7 @@ class ExportedVectors:
 
 
 def vectors_to_export(model: Recommender) -> ExportedVectors:
-    """The vectors of a model; an error says which part of a model that ranks otherwise could be exported."""
+    """Return the vectors of a model; raise for a model that ranks otherwise, naming the part that could be exported."""
     model.require_fitted()
     if model.vectors() is None:
         _refuse_with_advice(model)
@@ -95,7 +96,7 @@ def plain_id(value: Any) -> Any:
 
 
 def storable(value: Any) -> bool:
-    """Whether stores have room for an id: text, or a whole number of 64 bits."""
+    """Return true if stores can hold an id: text, or a whole number of 64 bits."""
     return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
@@ -115,12 +116,6 @@ def _refuse_with_advice(model: Recommender) -> None:
             f"{name} ranks by a weighted sum of the scores of its members, which no vector store computes. {advice}"
         )
 
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Vectors for a vector index or a vector database.
-#
-# The best items under the smallest distance lie in the union of the best items of each vector, so a plain search for
-# each of a user's vectors, merged by distance, gives exactly what `recommend` gives.
 
 KINDS = ("npz", "parquet", "faiss", "usearch")
 
@@ -157,7 +152,7 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
 
 
 def write_folder(path: Path, kind: str, vectors: ExportedVectors) -> None:
-    """The folder of `export` for vectors that are to be searched by the vector stores of this library."""
+    """Write the folder of `export` for vectors that are searched by the vector stores of this library."""
     _require_package(kind)
     people = pl.DataFrame({"user": vectors.users, "interest": pl.Series(vectors.interests, dtype=pl.Int32)})
     ids = pl.Series("item", vectors.items)
@@ -254,7 +249,7 @@ def _faiss(path: Path, metric: str, items: NDArray[np.float32]) -> Path:
     try:
         with atomic_write(path) as temporary:
             faiss.write_index(index, str(temporary))
-    except (RuntimeError, TypeError) as problem:  # how faiss says that a file cannot be opened, or is no UTF-8
+    except (RuntimeError, TypeError) as problem:  # raised by faiss for a file that cannot be opened or is no UTF-8
         raise OSError(str(problem)) from problem
     return path
 

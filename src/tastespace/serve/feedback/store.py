@@ -19,8 +19,8 @@ from tastespace.errors import ParameterError, require_path
 
 
 @dataclass(frozen=True)
-class Event:
-    """One interaction: who took what, how strongly, when."""
+class FeedbackEvent:
+    """One interaction: user, item, weight and time."""
 
     user: Any
     item: Any
@@ -33,7 +33,7 @@ class Event:
 
 @dataclass(frozen=True)
 class StoredProfile:
-    """What a user has muted and boosted."""
+    """Interests that a user has muted and boosted."""
 
     user: Any
     mute: tuple[int, ...] = ()
@@ -46,7 +46,7 @@ class StoredProfile:
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far somebody has read the store."""
+    """Place up to which a reader has read the store."""
 
     event: int = 0
     profile: int = 0
@@ -54,9 +54,9 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Changes:
-    """What was appended after a cursor."""
+    """Events and profiles that were appended after a cursor."""
 
-    events: list[Event]
+    events: list[FeedbackEvent]
     profiles: list[StoredProfile]
     cursor: Cursor
 
@@ -91,7 +91,7 @@ CREATE TABLE IF NOT EXISTS {learned} (checksum TEXT PRIMARY KEY, event {whole} N
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a database writes what all of them have."""
+    """Spelling of SQL in one kind of database."""
 
     prefix: str
     """Of the names of tables."""
@@ -117,7 +117,7 @@ class FeedbackStore(ABC):
     """
 
     is_local: ClassVar[bool]
-    """Whether it can be read in less time than another thread takes to start."""
+    """True where it can be read in less time than another thread takes to start."""
     _dialect: ClassVar[Dialect]
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class FeedbackStore(ABC):
     def close(self) -> None:
         """Give back files and connections."""
 
-    def append(self, events: Sequence[Event], profiles: Sequence[StoredProfile] = ()) -> list[bool]:
+    def append(self, events: Sequence[FeedbackEvent], profiles: Sequence[StoredProfile] = ()) -> list[bool]:
         """Store all of these durably, or nothing; gives for each event whether it is new."""
         now, is_new = datetime.now(timezone.utc).isoformat(), []
         with self._transaction() as connection:
@@ -148,7 +148,7 @@ class FeedbackStore(ABC):
         return is_new
 
     def changes(self, after: Cursor) -> Changes | None:
-        """What was appended after ``after``; None where that is nothing."""
+        """Return what was appended after ``after``; None where that is nothing."""
         with self._reading() as connection:
             return self._changes(connection, after)
 
@@ -158,7 +158,7 @@ class FeedbackStore(ABC):
         if not events and not profiles:
             return None
         return Changes(
-            [Event(json.loads(row[1]), json.loads(row[2]), row[3], row[4], row[5]) for row in events],
+            [FeedbackEvent(json.loads(row[1]), json.loads(row[2]), row[3], row[4], row[5]) for row in events],
             [_profile(*row[1:]) for row in profiles],
             Cursor(events[-1][0] if events else after.event, profiles[-1][0] if profiles else after.profile),
         )
@@ -199,7 +199,7 @@ def _json_id(value: Any) -> Any:
 
 
 def _profile_columns(profile: StoredProfile) -> tuple[str, str, str]:
-    """What is muted and boosted, and the past items of interests, as JSON."""
+    """Muted and boosted interests, and the past items of interests, as JSON."""
     items = {str(x): [_json_id(item) for item in items] for x, items in profile.tastes.items()}
     tastes = {"model": profile.model, "items": items} if profile.model or items else {}
     boost = {str(x): factor for x, factor in profile.boost.items()}
@@ -217,29 +217,27 @@ def _profile(user: str, mute: str, boost: str, tastes: str) -> StoredProfile:
     )
 
 
-def open_store(location: str) -> FeedbackStore:
+def open_feedback_store(location: str) -> FeedbackStore:
     """The store at a file name (SQLite) or at ``postgresql://...``.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = open_store(f"{folder}/shop.feedback.sqlite")
-    ...     stored = store.append([Event("ann", "tea", "e1"), Event("ann", "tea", "e1")])
+    ...     store = open_feedback_store(f"{folder}/shop.feedback.sqlite")
+    ...     stored = store.append([FeedbackEvent("ann", "tea", "e1"), FeedbackEvent("ann", "tea", "e1")])
     ...     found = store.changes(Cursor())
     ...     store.close()
     >>> stored, [(one.user, one.item) for one in found.events]
     ([True, False], [('ann', 'tea')])
     """
-    if location.startswith(("postgresql://", "postgres://")):
-        from tastespace.serve.feedback.postgresql import PostgresqlStore
+    from tastespace.serve.feedback.databases import PostgresqlFeedbackStore, SqliteFeedbackStore
 
-        return PostgresqlStore(location)
+    if location.startswith(("postgresql://", "postgres://")):
+        return PostgresqlFeedbackStore(location)
     if "://" in location:
         raise ParameterError(
             f"store {location.partition('://')[0]}://...: expected the name of a file, or postgresql://user@host/name."
         )
-    from tastespace.serve.feedback.sqlite import SqliteStore
-
-    return SqliteStore(require_path(location, "store"))
+    return SqliteFeedbackStore(require_path(location, "store"))
 
 
 def shown_address(location: str) -> str:

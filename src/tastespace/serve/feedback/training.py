@@ -1,4 +1,4 @@
-"""Feedback as training data: what `tastespace update --feedback` learns from."""
+"""Feedback as training data, for `tastespace update --feedback`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 import polars as pl
 
+from tastespace.answers.ids import new_id_in_type
+from tastespace.answers.types import AnswerError
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.dates import size_unit
 from tastespace.models.base import Recommender
-from tastespace.serve.errors import HttpError
 from tastespace.serve.feedback.store import Cursor, FeedbackStore
-from tastespace.serve.json_ids import new_id_in_type
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """What a store holds for a model that has not learned it yet."""
+    """Feedback in a store that a model has not learned yet."""
 
     data: Interactions | None
     """None where there is nothing."""
@@ -40,11 +40,11 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
 
     >>> import tempfile
     >>> from tastespace import EASE, synthetic
-    >>> from tastespace.serve.feedback.store import Event, open_store
+    >>> from tastespace.serve.feedback.store import FeedbackEvent, open_feedback_store
     >>> model = EASE().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = open_store(f"{folder}/feedback.sqlite")
-    ...     _ = store.append([Event(7, 3, "a"), Event("ann", 3, "b"), Event(7, 999, "c")])
+    ...     store = open_feedback_store(f"{folder}/feedback.sqlite")
+    ...     _ = store.append([FeedbackEvent(7, 3, "a"), FeedbackEvent("ann", 3, "b"), FeedbackEvent(7, 999, "c")])
     ...     found = feedback_for(store, model, "")
     ...     store.close()
     >>> found.data.n_interactions, found.n_events, found.n_other, found.n_new_items
@@ -58,7 +58,7 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
     for event in found.events:
         try:
             pair = new_id_in_type(train.users, event.user, "user"), new_id_in_type(train.items, event.item, "item")
-        except HttpError:
+        except AnswerError:
             continue
         rows.append((*pair, event.weight, datetime.fromisoformat(event.time)))
     n_other, n_new_items = len(found.events) - len(rows), 0

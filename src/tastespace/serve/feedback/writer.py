@@ -9,14 +9,16 @@ import threading
 from collections.abc import Sequence
 
 from tastespace.serve.errors import HttpError, StoreError
-from tastespace.serve.feedback.store import Event, FeedbackStore, StoredProfile
+from tastespace.serve.feedback.store import FeedbackEvent, FeedbackStore, StoredProfile
 
 log = logging.getLogger(__name__)
 
 _MOST_WAITING = 2_000  # requests
 _MOST_TOGETHER = 500
 
-_Waiting = tuple[Sequence[Event], Sequence[StoredProfile], "asyncio.Future[list[bool]]", asyncio.AbstractEventLoop]
+_Waiting = tuple[
+    Sequence[FeedbackEvent], Sequence[StoredProfile], "asyncio.Future[list[bool]]", asyncio.AbstractEventLoop
+]
 
 
 class FeedbackWriter:
@@ -30,7 +32,7 @@ class FeedbackWriter:
         self._thread = threading.Thread(target=self._run, name="tastespace-feedback", daemon=True)
         self._thread.start()
 
-    async def write(self, events: Sequence[Event], profiles: Sequence[StoredProfile] = ()) -> list[bool]:
+    async def write(self, events: Sequence[FeedbackEvent], profiles: Sequence[StoredProfile] = ()) -> list[bool]:
         """Store durably; gives for each event whether it is new."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[bool]] = loop.create_future()
