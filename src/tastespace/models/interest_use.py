@@ -183,7 +183,8 @@ def interest_findings(model: Recommender) -> list[dict[str, Any]]:
                 **figures,
                 "message": (
                     f"the interest vectors of {n_collapsed:,} of {n_users:,} users are nearly equal: they rank as one "
-                    "vector does. Train longer, raise learning_rate or min_spread, or take n_interests=1."
+                    "vector does. Where validation data chose an early epoch, one vector is better there: take "
+                    "n_interests=1. Else train longer, or raise learning_rate."
                 ),
             }
         )

@@ -56,7 +56,7 @@ def test_users_with_several_planted_tastes_get_several_vectors():
     found = numbers(items, data, margin=0.3)[: len(tastes)]
     of = {n: found[np.array(tastes) == n] for n in (1, 2, 4)}
     assert of[1].mean() < of[2].mean() < of[4].mean()
-    assert (of[4] == 4).mean() > 0.9
+    assert of[4].min() >= 4
 
 
 def test_a_user_gets_the_same_number_alone_in_blocks_and_with_every_number_of_threads(parts, monkeypatch):

@@ -126,9 +126,9 @@ class DPCML(PartitionTrained):
     with n_i the user's train interactions. Or ``"auto"``: 1, 2 and 4 are tried, and the number that does best by
     `monitor` on the validation data is kept, as `n_interests_`. Where `fit` is given none it holds out a fifth of each
     history, chooses, and fits to everything with that number and its best number of epochs. Or ``"cross-validated"``:
-    a model with one vector per user is trained first, and each user gets 1, 2 or 4, by which number predicts left-out
-    items of the own history best in its space. On Steam-200k that saves half of the user vectors of 4 for all; it is
-    better than the same numbers given to users at random, and no better than 2 for all."""
+    a model with one vector per user is trained first, and each user gets 1, 2, 4 or 8, by which number predicts
+    left-out items of the own history best in its space. On Steam-200k (dimension 16) that is 2.5 on average and about
+    as good as 3 for all; on MovieLens-100k it is 3.8 and no better than 4 for all."""
     min_interests: int = 3
     """C_1 of APA: minimum number of vectors per user."""
     log_base: float = 3.0
