@@ -11,7 +11,8 @@ learning rate is tried once, and rate and epoch are those with the best NDCG@10 
 the same number of trials. The figures are those of the test part, protocol "full".
 
 Finished fits are lines of a file and are not repeated, so that the run can be stopped at any time; small cells come
-first, and the table shows what there is. PATTERN is a cell with * for anything: `ml-100k:16:*:0`, `steam-200k:*:*:*`.
+first, and the table shows what there is. Fits with other parameters than the library's defaults of now are repeated,
+and the later line counts. PATTERN is a cell with * for anything: `ml-100k:16:*:0`, `steam-200k:*:*:*`.
 
 The table has mean and standard deviation over the seeds, and the difference to one vector of the same dimension with
 its standard error, paired by seed. Bins are fifths of the users by the entropy of the categories of their training
@@ -24,6 +25,7 @@ import argparse
 import csv
 import json
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -47,6 +49,7 @@ EVERY = 5  # epochs between two validations
 METRICS = ("NDCG@10", "R@20", "MinorityRecall@20")
 MOST_CATEGORIES = 100  # more, such as the tags of citeulike-a, have no main one: no MinorityRecall
 BINS = 5
+NOT_IN_KEY = ("dim", "n_interests", "seed", "learning_rate", "epochs", "threads")  # they stand beside, or do not matter
 OUT = Path(__file__).parent / "results" / "several_vectors.jsonl"
 PAGE_MARKS = ("<!-- several vectors: made by benchmarks/several_vectors.py -->", "<!-- end of several vectors -->")
 
@@ -138,12 +141,14 @@ def chosen_cells(patterns: list[str]) -> list[Cell]:
 
 def run(cell: Cell, rate: float, epochs: int, out: Path, threads: int) -> None:
     """Fit and measure one trial of a cell, unless it is among the finished ones."""
-    key = {**cell._asdict(), "rate": rate, "epochs": epochs}
+    model = new_model(cell, learning_rate=rate, epochs=epochs, threads=threads)
+    others = {name: value for name, value in sorted(model.get_params().items()) if name not in NOT_IN_KEY}
+    parameters = f"{zlib.crc32(json.dumps(others).encode()):08x}"
+    key = {**cell._asdict(), "rate": rate, "epochs": epochs, "parameters": parameters}
     if any(all(row[name] == value for name, value in key.items()) for row in read(out)):
         return
     parts = split(cell.data, cell.seed)
     train, valid, _ = parts
-    model = new_model(cell, learning_rate=rate, epochs=epochs, threads=threads)
     model.fit(train, valid, progress=False)
     figures = [row[model.monitor] for row in model.history_ if model.monitor in row]
     use = next((one for one in model.diagnostics_ if one["kind"] == "interests"), None)
@@ -287,7 +292,7 @@ def tables(rows: list[Row]) -> str:
 def main_table(rows: list[Row]) -> str:
     lines = [
         "| data | d | vectors per user | seeds, trials | NDCG@10 | R@20 | MinorityRecall@20 | against one vector of d "
-        "| effective | items, MB | epoch, s |",
+        "| effective | items, MB | epoch, ms |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
@@ -296,7 +301,7 @@ def main_table(rows: list[Row]) -> str:
         effective = np.mean([fit["effective"] for fit in row.fits])
         lines.append(
             f"| {row.cell.data} | {row.base} | {kind(row)} | {len(row.fits)}, {row.fits[0]['trials']} | {figures} "
-            f"| {compared(row)} | {effective:.1f} | {row.fits[0]['item_mb']:.2f} | {seconds:.2f} |"
+            f"| {compared(row)} | {effective:.1f} | {row.fits[0]['item_mb']:.2f} | {1000 * seconds:.0f} |"
         )
     return "\n".join(lines)
 
