@@ -110,6 +110,11 @@ def epochs_averaged(model: DPCML | BPR, epoch: int) -> int:
     return epoch + 1 if isinstance(model, BPR) else model._phases().number_within(epoch)
 
 
+def splits_before(model: DPCML | BPR, epoch: int) -> bool:
+    """Whether users get their several vectors before this epoch."""
+    return isinstance(model, DPCML) and model._phases().splits_before(epoch)
+
+
 def least_epochs(model: DPCML | BPR) -> int:
     """Epochs whose validations do not count for ``patience``."""
     return 0 if isinstance(model, BPR) else model._phases().least_epochs

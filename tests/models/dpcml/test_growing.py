@@ -206,7 +206,7 @@ def test_the_chosen_epochs_are_trained_again_as_before(parts, name, best):
 # ---- what comes after a fit --------------------------------------------------------------------------------
 
 
-def test_updates_new_users_and_files_go_on_with_the_last_temperature(parts, tmp_path, monkeypatch):
+def test_updates_go_on_with_the_last_temperature(parts, tmp_path, monkeypatch):
     town = parts[0]
     is_old = town.row_of_each() < 100
     model = DPCML(dim=8, n_interests=3, epochs=8, seed=1).fit(town.subset(is_old))
@@ -229,7 +229,7 @@ def test_updates_new_users_and_files_go_on_with_the_last_temperature(parts, tmp_
     assert stored.recommend(k=5).height == 5 * town.n_users
 
 
-def test_fold_in_of_a_smooth_model_learns(parts):
+def test_fold_in_of_a_grown_model_learns(parts):
     """The users of training, folded in with the same histories, get lists that are about as good."""
     train, valid, _ = parts
     model = DPCML(dim=16, n_interests=3, epochs=30, seed=1).fit(train)

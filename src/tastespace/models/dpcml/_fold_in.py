@@ -32,6 +32,8 @@ def fold_in(
 ) -> DPCML:
     """A copy of the model whose users are those of ``histories``, with the items fixed.
 
+    New vectors start at items of the history, far from each other, so that each has something to learn from: the
+    minimum is not smoothed, also where that of training was.
     ``n_vectors`` are the numbers of their vectors, by default those of the model's rule.
     With ``anchor`` above 0 they start at the means of clusters of the history, which stay as they are.
     """
@@ -40,7 +42,6 @@ def fold_in(
     items = writable(model.item_vectors_)
     offsets = vector_offsets(vectors_per_user(model, items, histories) if n_vectors is None else n_vectors)
     data, settings = kernel_data(model, histories, offsets, model.train_), kernel_settings(model)
-    settings.temperature = model.temperature_
     threads = resolve_threads(model.threads) if histories.n_interactions > _PARALLEL else 1
     folded = copy.copy(model)
     folded.user_offsets_ = offsets

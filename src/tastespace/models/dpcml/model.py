@@ -298,7 +298,8 @@ class DPCML(PartitionTrained):
         its old interactions and those in ``new``.
 
         New items start at the mean of the nearest interest vectors of the users who took them, new users by fold-in;
-        those of whom nothing is known start at random, with a warning. A user whose adaptive number of vectors grows
+        those of whom nothing is known start at random, with a warning. No user goes back to one vector, and the
+        temperature stays that of the epoch that `fit` kept. A user whose adaptive number of vectors grows
         gets a new one at the item of the user's history that is farthest from the vectors the user has. All continue
         with the mean of the optimizer's last state. Random numbers go on where the last training ended.
 
@@ -488,7 +489,7 @@ class DPCML(PartitionTrained):
         return initial_temperature(self.dim) if self.temperature is None else self.temperature
 
     def _temperature_of(self, epoch: int) -> float:
-        """Temperature with which training goes on after this epoch was kept, for new users and in updates."""
+        """Temperature with which updates go on after this epoch was kept."""
         phases = self._phases()
         return phases.temperature if epoch <= phases.one_vector_epochs else phases.temperature_at(epoch - 1)
 
