@@ -21,7 +21,7 @@ from tastespace.errors import ParameterError, nearest
 from tastespace.evaluation import _taste_metrics
 from tastespace.evaluation._inputs import MetricInputs
 from tastespace.ranking.blocks import Block
-from tastespace.training.n_vectors import n_beta
+from tastespace.training.samplers import n_beta
 
 Values = NDArray[np.float64]
 PerUser = Callable[[Block, MetricInputs, Any], Values]

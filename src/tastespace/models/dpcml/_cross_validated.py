@@ -11,9 +11,8 @@ from tastespace import _native
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.models.dpcml._clusters import cluster_means, new_anchors
-from tastespace.models.dpcml.kernel import kernel_settings, vector_offsets
+from tastespace.models.dpcml.kernel import interests_per_user, kernel_settings, vector_offsets
 from tastespace.models.vector_space import VectorSpace
-from tastespace.training.n_vectors import interests_per_user
 from tastespace.training.native_trainer import project
 from tastespace.training.samplers import UNIFORM
 

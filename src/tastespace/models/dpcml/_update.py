@@ -16,7 +16,7 @@ from tastespace.data.merge import Added
 from tastespace.models.dpcml._cross_validated import CROSS_VALIDATED, vectors_per_user
 from tastespace.models.dpcml._fold_in import fold_in
 from tastespace.models.dpcml.kernel import kernel_state, random_vectors, user_region, vector_offsets
-from tastespace.models.dpcml.start import extend_user_vectors, nearest_interests, rows_of_users
+from tastespace.models.dpcml.start import extend_user_vectors, interaction_interests, rows_of_users
 from tastespace.models.updating import fill_optimizer, histories_of, place_new_items
 from tastespace.models.vector_space import VectorSpace
 
@@ -151,4 +151,4 @@ class _Start:
         if model.anchor == 0:
             return None
         space = VectorSpace(self.users, self.offsets, self.items)
-        return nearest_interests(space, self.data, self.ready, resolve_threads(model.threads))
+        return interaction_interests(space, self.data, self.ready, resolve_threads(model.threads))
