@@ -8,7 +8,8 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*/*.cpp native/*/*.hpp
 CHECK := tests/test_imports.py tests/data tests/training tests/ranking tests/evaluation tests/recommend/rules
 NOT_CORE := $(addprefix --ignore=tests/,data/reading/test_tables.py data/test_attributes.py data/test_data_cold_start.py \
   data/test_features.py data/test_interactions.py evaluation/test_significance_compare.py evaluation/test_evaluation_cold_start.py \
-  evaluation/test_metrics.py evaluation/test_report.py evaluation/test_taste_metrics.py evaluation/test_theory.py)
+  evaluation/test_metrics.py evaluation/test_report.py evaluation/test_taste_metrics.py evaluation/test_theory.py \
+  ranking/test_ann_index.py ranking/test_ann_lists.py)
 
 .PHONY: demo check test test-slow services lint bench docs page peers sdist wheels sanitize fuzz torture clean
 

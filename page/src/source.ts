@@ -124,7 +124,7 @@ export class RemoteSource implements Source {
   }
 
   async popular(k: number): Promise<Item[]> {
-    const sent = { histories: [[]], k, unknown: "popular" }; // nobody's id may be none that the model could have
+    const sent = { histories: [[]], k, on_unknown: "popular" }; // nobody's id may be none that the model could have
     return (await this.ask<{ lists: { items: Item[] }[] }>("POST", "recommendations", {}, sent)).lists[0]?.items ?? [];
   }
 

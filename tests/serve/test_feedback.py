@@ -10,7 +10,8 @@ import tastespace as ts
 from tastespace.data.ids import IdMap
 from tastespace.recommend.fold_in import folded
 from tastespace.serve.errors import StoreError
-from tastespace.serve.feedback.store import Cursor, StoredProfile
+from tastespace.serve.feedback.store import Cursor, FeedbackEvent, StoredProfile, open_feedback_store
+from tastespace.serve.feedback.training import feedback_for
 from tastespace.serve.people import PeopleWithFeedback, current_choice
 
 
@@ -297,3 +298,24 @@ def test_feedback_that_waits_too_long_for_the_store_may_be_stored_and_says_so(cl
         assert found["code"] == "timeout"
         assert "may be stored later" in found["message"]
         assert "the same event_id" in found["advice"]
+
+
+def test_events_with_ids_that_the_models_type_does_not_hold_harm_nobody(client_of, model_at, tmp_path):
+    frame = pl.DataFrame({"user": [n // 6 for n in range(120)], "item": [n * 7 % 31 for n in range(120)]})
+    data = ts.Interactions.from_frame(frame.cast(pl.UInt8))
+    model = ts.DPCML(dim=4, n_interests=2, epochs=1, seed=1).fit(data)
+    model.save(model_at("dpcml", "narrow"))
+    store = str(tmp_path / "feedback.sqlite")
+    opened = open_feedback_store(store)
+    opened.append(
+        [FeedbackEvent(300, 3, "a"), FeedbackEvent(-1, 3, "b"), FeedbackEvent(7, 999, "c"), FeedbackEvent(200, 3, "d")]
+    )
+    found = feedback_for(opened, model, "")
+    opened.close()
+    assert (found.n_events, found.n_other, found.data.users.series.to_list()) == (4, 3, [200])
+    client = client_of("narrow", store=store)
+    assert client.get("/v1/users/200/recommendations").status_code == 200
+    for user in (300, -1):
+        answer = client.post("/v1/feedback", json={"events": [{"user": user, "item": 3}]})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "wrong_id_type")
+        assert client.get(f"/v1/users/{user}/recommendations").status_code == 422

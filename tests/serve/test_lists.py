@@ -1,11 +1,16 @@
-"""Lists as JSON by the kernel: the text that a JSON encoder would write."""
+"""Lists as JSON by the kernel, the text that a JSON encoder would write; and requests that are computed together."""
 
+import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from tastespace import _native
+from tastespace.answers.lists import AnswerOptions
+from tastespace.answers.types import AnswerError
+from tastespace.serve.lists import MicroBatches
 
 
 def texts_of(**changed):
@@ -73,3 +78,42 @@ def test_a_list_with_a_number_that_json_does_not_have_is_not_written(name):
 def test_sizes_and_rows_are_checked(changed):
     with pytest.raises(ValueError, match=":"):
         texts_of(**changed)
+
+
+class Lists:
+    """Lists that cannot be made where one of certain users is among those who ask."""
+
+    def __init__(self):
+        self.asked = []
+
+    def texts(self, users, options):
+        self.asked.append(list(users))
+        for user in users:
+            if user < 0:
+                raise AnswerError("unknown_interest", f"there is no interest 3 of {user}.")
+        return [f"list of {user}" for user in users]
+
+    quick_texts = texts
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_error_of_one_user_is_no_error_of_those_who_ask_at_the_same_time(quick):
+    batches, lists = MicroBatches(), Lists()
+
+    async def ask():
+        made = batches.quick_text if quick else batches.text
+        waiting = (made(lists, user, AnswerOptions(mute=(3,))) for user in (1, 2, -3, 4, -5))
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    with ThreadPoolExecutor(1) as thread:  # a thread of its own: a browser of other tests may have a loop in this one
+        found = thread.submit(asyncio.run, ask()).result()
+    batches.close()
+    assert lists.asked[0 if quick else 1] == [
+        *([1] if quick else []),
+        2,
+        -3,
+        4,
+        -5,
+    ]  # together; in a thread after the first
+    assert [found[at] for at in (0, 1, 3)] == ["list of 1", "list of 2", "list of 4"]
+    assert [found[at].message for at in (2, 4)] == ["there is no interest 3 of -3.", "there is no interest 3 of -5."]

@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tastespace import DPCML, Interactions, _native
-from tastespace.models.dpcml.kernel import kernel_data, kernel_settings, kernel_state
-from tastespace.training.n_vectors import interests_per_user
+from tastespace.models.dpcml.kernel import interests_per_user, kernel_data, kernel_settings, kernel_state
 from tastespace.training.native_trainer import OPTIMIZERS, optimizer_arrays, optimizer_state
 from tastespace.training.samplers import UNIFORM
 

@@ -109,10 +109,11 @@ def _of(source: Any) -> dict[Hashable, Any] | None:
 def _remember(source: Any) -> None:
     number = id(source)
 
-    def forget(gone: weakref.ref[Any]) -> None:
-        known = _values.get(number)
+    # The table as a default: at the end of the interpreter the names of this module are gone before all arrays are.
+    def forget(gone: weakref.ref[Any], values: dict[int, Any] = _values) -> None:
+        known = values.get(number)
         if known is not None and known[0] is gone:  # not of a later object at the same place
-            del _values[number]
+            del values[number]
 
     with _making:
         if _of(source) is None:

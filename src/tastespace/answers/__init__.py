@@ -1,1 +1,1 @@
-"""People, their interests and the map of the catalog on a page: a file that can be mailed, or a notebook's widget."""
+"""Answers about one model as plain dataclasses: the same for the server, the notebook widget and pages in a file."""

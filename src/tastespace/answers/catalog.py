@@ -192,7 +192,7 @@ class Catalog:
         _ = self.index.interest_vectors  # an error for models without vectors
         train, n = self.train, self.train.n_users
         users = np.arange(n, dtype=np.int32)
-        scores, interests = self.index.nearest_interests(users, np.full(n, item, dtype=np.int32))
+        scores, interests = self.index.pair_interests(users, np.full(n, item, dtype=np.int32))
         able = self.model.can_serve(users)
         took = np.flatnonzero(train.indices == item)
         able[np.searchsorted(train.offsets, took, side="right") - 1] = False
@@ -209,7 +209,7 @@ class Catalog:
         train = self.train
         at = np.linspace(0, train.n_interactions - 1, min(_SAMPLED, train.n_interactions)).astype(np.int64)
         users = (np.searchsorted(train.offsets, at, side="right") - 1).astype(np.int32)
-        scores, _ = self.index.nearest_interests(users, train.indices[at])
+        scores, _ = self.index.pair_interests(users, train.indices[at])
         return float(np.median(scores))
 
     def map(self) -> Map:

@@ -1,4 +1,4 @@
-"""Lists of people: users of a model, several at once, or anybody with a history."""
+"""Lists of users of a model, several at once, and of cold-start users with a history."""
 
 from __future__ import annotations
 

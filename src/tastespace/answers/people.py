@@ -1,4 +1,4 @@
-"""People who get answers: users of a model, and anybody with a history, who is folded in."""
+"""People who get answers: users of a model, and cold-start users with a history, who are folded in."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ NO_PROFILE = Profile()
 
 @dataclass(frozen=True, eq=False)
 class Person:
-    """Somebody who gets answers: a row of a model, which is the catalog's or one made by fold-in."""
+    """A person who gets answers: a row of a model, which is the catalog's or one made by fold-in."""
 
     model: Recommender
     row: int
     user: Any
-    """The id in that model; None for somebody with a history alone."""
+    """The id in that model; None for a person with a history alone."""
     is_folded: bool = False
     also_seen: ItemRows | None = None
     """Items of feedback that the model cannot fold in; they are left out of lists."""
@@ -70,14 +70,14 @@ class People:
         """Take in what is new of people; nothing is, where the model is all that is known."""
 
     def find(self, users: Sequence[Any]) -> list[Person | None]:
-        """Each of these users; None for those of whom nothing is known."""
+        """Return each of these users; None for unknown ones."""
         model = self.catalog.model
         rows = self.catalog.train.users.find(list(users)) if len(users) else np.empty(0, np.int64)
         rows[rows >= 0] = np.where(model.can_serve(rows[rows >= 0]), rows[rows >= 0], -1)
         return [None if row < 0 else Person(model, row, user) for user, row in zip(users, rows.tolist(), strict=True)]
 
     def require(self, user: Any) -> Person:
-        """One user; an error for somebody of whom nothing is known."""
+        """Return one user; an error for an unknown one."""
         self.refresh()
         (found,) = self.find([user])
         if found is None:
@@ -105,7 +105,7 @@ class People:
         return [Person(model, row, None, True) for row in range(len(histories))]
 
     def with_history(self, items: Sequence[Any], skip_unknown: bool = False) -> Person:
-        """Somebody with these past items, given as JSON has their ids."""
+        """Return a person with these past items, given as JSON has their ids."""
         if not len(items):
             raise AnswerError("empty_history", "the history is empty.", "Give at least one item.")
         rows = self.catalog.history_rows(items, skip_unknown)
@@ -130,5 +130,5 @@ def history_data(
 
 
 def unknown_user(user: Any) -> UnknownAnswerError:
-    """The error about somebody of whom nothing is known."""
+    """Return the error about a user without a history."""
     return UnknownAnswerError("unknown_user", f"there is no user {shown_id(user)} with a history.")

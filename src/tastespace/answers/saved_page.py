@@ -164,7 +164,7 @@ def _pool(answers: PageAnswers, user: Any) -> list[Json]:
     each = [[x] for x in range(len(index.vectors_of(row)))]
     found = []
     for x, (rows, scores) in enumerate(index.split_top_k(row, each, [_POOL] * len(each))):
-        closeness, _ = index.nearest_interests(np.full(len(rows), row, dtype=np.int32), rows)
+        closeness, _ = index.pair_interests(np.full(len(rows), row, dtype=np.int32), rows)
         distances = (-closeness).tolist() if index.has_distances else None
         behind = answers.lists.past_behind(index, row, rows)
         found += plain(answers.catalog.listed(rows, scores.tolist(), [x] * len(rows), distances, behind))

@@ -57,7 +57,7 @@ def as_field(part: Argument | Call) -> str:
 
 @dataclass(slots=True)
 class PastItem:
-    """A past item that speaks for a recommendation."""
+    """A past item behind a recommendation, and its weight."""
 
     item: Id
     title: str | None

@@ -17,11 +17,17 @@ from tastespace.errors import ParameterError
 from tastespace.models import registry
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml.growing import GrowingTrainer
-from tastespace.models.dpcml.kernel import initial_vectors, kernel_data, kernel_settings, kernel_state, random_vectors
+from tastespace.models.dpcml.kernel import (
+    initial_vectors,
+    interests_per_user,
+    kernel_data,
+    kernel_settings,
+    kernel_state,
+    random_vectors,
+)
 from tastespace.models.dpcml.kernel import vector_offsets as rows_of_vectors
 from tastespace.models.dpcml.model import DPCML
 from tastespace.training.loop import Arrays
-from tastespace.training.n_vectors import interests_per_user
 from tastespace.training.native_trainer import (
     BprTrainer,
     DpcmlTrainer,
@@ -56,8 +62,8 @@ def supported(model: Any) -> DPCML | BPR:
     refused: dict[str, Any] = {"checkpoint": model.checkpoint, "spill": model.spill}
     if isinstance(model, DPCML):
         refused["anchor"] = model.anchor
-        if model.n_interests == "auto":
-            refused["n_interests"] = "auto"
+        if model.n_interests in ("auto", "cross-validated"):
+            refused["n_interests"] = model.n_interests
     for name, value in refused.items():
         if value:
             raise ParameterError(

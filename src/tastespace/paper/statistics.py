@@ -15,7 +15,7 @@ from tastespace.data import (
 from tastespace.data.attributes import item_categories
 from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import DatasetError, ParameterError
-from tastespace.models.dpcml.kernel import initial_gamma
+from tastespace.models.dpcml.kernel import initial_gamma, interests_per_user
 from tastespace.models.dpcml.model import CML, DPCML
 from tastespace.paper.data import TOWN, Parts, load_parts
 from tastespace.paper.experiments import (
@@ -27,7 +27,6 @@ from tastespace.paper.experiments import (
     published_table,
     row_without_data,
 )
-from tastespace.training.n_vectors import interests_per_user
 
 _MIN_SHARE = 0.002  # share of the interactions below which a category has too few test items to say anything
 _MINORITY = 0.5  # of an even share: fewer interactions than that, and a category counts as a minority

@@ -253,7 +253,7 @@ class ScoringIndex:
         """The lists of `top_k` from a `ranker`, of another length where k is given."""
         return ((block, self.matched(block.users, self._scored(block))) for block in ranker.blocks(users, k))
 
-    def nearest_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    def pair_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Score and number of the interest that each (user, item) pair matches best, by the vectors alone."""
         return self.interest_vectors.pair_scores(users, items, self.threads)
 
@@ -263,7 +263,7 @@ class ScoringIndex:
             return found
         closeness, interests = found.scores, found.interests
         if interests is None:
-            closeness, interests = self.nearest_interests(users[found.query], found.rows)
+            closeness, interests = self.pair_interests(users[found.query], found.rows)
         distances = -closeness if self.has_distances else None
         return TopK(found.query, found.rank, found.rows, found.scores, interests, distances)
 

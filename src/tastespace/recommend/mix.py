@@ -228,7 +228,7 @@ def past_matches(index: ScoringIndex, users: NDArray[np.int32]) -> PastMatches:
     n_past = train.offsets[users + 1] - train.offsets[users]
     position = np.repeat(np.arange(len(users)), n_past)
     past = train.indices[ranges(train.offsets[users], n_past)]
-    closeness, interests = index.nearest_interests(users[position], past)
+    closeness, interests = index.pair_interests(users[position], past)
     first = np.concatenate([[0], np.cumsum(vectors[users + 1] - vectors[users])])
     rows = first[position] + interests
     counts = np.bincount(rows, minlength=first[-1])
@@ -305,7 +305,7 @@ class MixedLists:
         parts, done = [], 0
         for row in muted_rows:
             everything = np.arange(train.n_items, dtype=np.int32)
-            _, nearest = self._index.nearest_interests(np.full(train.n_items, row), everything)
+            _, nearest = self._index.pair_interests(np.full(train.n_items, row), everything)
             left_out = np.isin(nearest, list(choices.muted[row]))
             left_out[items[offsets[row] : offsets[row + 1]]] = True
             parts += [items[done : offsets[row]], everything[left_out]]

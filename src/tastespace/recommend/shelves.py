@@ -256,7 +256,7 @@ def shelves(
     past = [view.past_of(group)[:_BECAUSE] for group in groups]
     # Of all shelves at once: to look up a few items costs as much as to look up one.
     shown = np.concatenate([rows for rows, _ in lists])
-    closeness, interests = view.index.nearest_interests(np.full(len(shown), view.row), shown)
+    closeness, interests = view.index.pair_interests(np.full(len(shown), view.row), shown)
     named = _Named(train, labeler, [*(rows for rows, _ in lists), *past])
     first = 0
     for at, (group, label, (rows, scores)) in enumerate(zip(groups, labels, lists, strict=True)):

@@ -130,7 +130,7 @@ async def shelves(call: Call) -> Any:
 
 
 async def shelves_for(call: Call) -> Any:
-    """The same for anybody with a history."""
+    """The same for a cold-start user with a history."""
     return await call.state.compute(_shelves, call.slot, lambda: newcomer(call), options_of_body(call, 8))
 
 
@@ -145,7 +145,7 @@ async def interests(call: Call) -> Any:
 
 
 async def interests_for(call: Call) -> Any:
-    """The same for anybody with a history."""
+    """The same for a cold-start user with a history."""
     return await call.state.compute(_interests, call.slot, lambda: newcomer(call), options_of_body(call))
 
 
@@ -161,7 +161,7 @@ async def explanation(call: Call) -> Any:
 
 
 async def explanation_for(call: Call) -> Any:
-    """The same for anybody with a history."""
+    """The same for a cold-start user with a history."""
     item, options = id_in_type(call.slot.served.train.items, call.body.item, "item"), options_of_body(call)
     return await call.state.compute(_explanation, call.slot, lambda: newcomer(call), item, options)
 
@@ -226,7 +226,7 @@ async def catalog_map(call: Call) -> Answer:
 
 
 async def feedback(call: Call) -> Any:
-    """Store new interactions and a profile durably; the next list knows them."""
+    """Store new interactions and a profile durably; they count for the next list."""
     body: FeedbackBody = call.body
     require_few(call, len(body.events), call.state.settings.limits.batch, "events")
     train = call.slot.served.train

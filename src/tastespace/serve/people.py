@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace._util.lru import LruCache
 from tastespace.answers.ids import id_in_type
 from tastespace.answers.people import ItemRows, People, Person, history_data
 from tastespace.answers.types import AnswerError
@@ -139,7 +139,7 @@ class PeopleWithFeedback(People):
         self._choices: dict[Any, StoredProfile] = {}
         self._with_profile = frozenset(served.model.profiles)
         self._current: dict[Any, tuple[StoredProfile, int, CurrentChoice]] = {}
-        self._folded: OrderedDict[Any, tuple[int, Person]] = OrderedDict()
+        self._folded: LruCache[Any, Person] = LruCache(_MOST_FOLDED)
         self._cursor = Cursor()
         self._lock = threading.RLock()
         self.problem: str | None = None
@@ -198,7 +198,7 @@ class PeopleWithFeedback(People):
     # ---- who somebody is -----------------------------------------------------------------------------------
 
     def find(self, users: Sequence[Any]) -> list[Person | None]:
-        """Each of these users with all that is known by now; None for those of whom nothing is."""
+        """Return each of these users with the feedback so far; None for unknown ones."""
         found, model = super().find(users), self.served.model
         with self._lock:
             changed = [at for at, user in enumerate(users) if user in self._pending] if self._pending else []
@@ -208,9 +208,9 @@ class PeopleWithFeedback(People):
                     if person is not None:
                         found[at] = replace(person, also_seen=np.array(self._pending[users[at]], dtype=np.int32))
             elif changed:
-                self._fold_in([users[at] for at in changed])
+                people = self._fold_in([users[at] for at in changed])
                 for at in changed:
-                    found[at] = self._folded[users[at]][1]
+                    found[at] = people[users[at]]
         return found
 
     @property
@@ -219,12 +219,16 @@ class PeopleWithFeedback(People):
         return self._store.is_local
 
     def is_unchanged(self, user: Any) -> bool:
-        """True where the model alone says all that is known of a user: no feedback, and nothing muted or boosted."""
+        """True where a user has no feedback since training, and nothing muted or boosted."""
         return user not in self._pending and user not in self._choices and user not in self._with_profile
 
-    def _fold_in(self, users: Sequence[Any]) -> None:
-        """Make sure that these users are folded in with all their feedback."""
-        wanted = sorted({user for user in users if self._folded.get(user, (0,))[0] != len(self._pending[user])})
+    def _fold_in(self, users: Sequence[Any]) -> dict[Any, Person]:
+        """These users, folded in with all their feedback: now, or since the last of it."""
+        kept = {user: self._folded.get(user) for user in users}
+        people = {
+            user: one for user, one in kept.items() if one is not None and one.n_feedback == len(self._pending[user])
+        }
+        wanted = sorted(kept.keys() - people.keys())
         if wanted:
             train = self.served.train
             rows = train.users.find(wanted)
@@ -232,13 +236,14 @@ class PeopleWithFeedback(People):
             for known in (True, False):  # users of the model keep their interests; others get some
                 chosen = np.flatnonzero(is_known == known)
                 if len(chosen):
-                    self._keep_folded([wanted[at] for at in chosen.tolist()], rows[chosen], known)
-        for user in users:
-            self._folded.move_to_end(user)
-        while len(self._folded) > max(_MOST_FOLDED, len(users)):
-            self._folded.popitem(last=False)
+                    made = self._folded_people([wanted[at] for at in chosen.tolist()], rows[chosen], known)
+                    people |= {one.user: one for one in made}
+        for user in wanted:
+            self._folded.put(user, people[user])
+        return people
 
-    def _keep_folded(self, users: Sequence[Any], rows: NDArray[np.int64], known: bool) -> None:
+    def _folded_people(self, users: Sequence[Any], rows: NDArray[np.int64], known: bool) -> list[Person]:
+        """Users folded in with their feedback; ``known``: users of the model, at these rows."""
         nothing = np.empty(0, np.int32)
         histories = [
             np.union1d(self.served.index.seen(row) if row >= 0 else nothing, self._pending[user]).astype(np.int32)
@@ -253,14 +258,15 @@ class PeopleWithFeedback(People):
             model = folded(self.served.model, data, rows)
         else:
             model = folded(self.served.model, history_data(self.served.train, histories, ids))
-        for at, user in enumerate(users):
-            n_feedback = len(self._pending[user])
-            self._folded[user] = n_feedback, Person(model, at, user, is_folded=True, n_feedback=n_feedback)
+        return [
+            Person(model, at, user, is_folded=True, n_feedback=len(self._pending[user]))
+            for at, user in enumerate(users)
+        ]
 
     # ---- profiles ------------------------------------------------------------------------------------------
 
     def choice_of(self, user: Any) -> CurrentChoice:
-        """Interests that a user has muted and boosted; none for somebody of whom nothing is known."""
+        """Interests that a user has muted and boosted; none for an unknown user."""
         self.refresh(required=True)
         (person,) = self.find([user])
         return CurrentChoice() if person is None else self.choice(person)

@@ -232,7 +232,7 @@ class ServerState:
             self.compare.look()
 
     def follow(self) -> None:
-        """Serve the models that other workers were told to serve; files are not looked at."""
+        """Serve the models that other workers have announced; files are not looked at."""
         self.main.look(files=False)
         if self.compare is not None:
             self.compare.look(files=False)

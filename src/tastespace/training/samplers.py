@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,3 +235,51 @@ class SharedNegatives:
         wanted = np.asarray(users, dtype=np.int64)[:, None] * self._n_items + items
         at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
         return items, self._keys[at] != wanted
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Hard negatives per user (N_beta).
+
+Floats = NDArray[np.float64]
+
+# Parsing 0.29 is off by up to half an ulp and so is the product: 2 eps suffice for them. 4 eps also cover the rounding
+# of a beta that was computed, such as 1 / 49.
+_SLACK = 1.0 + 4.0 * np.finfo(np.float64).eps
+
+
+@overload
+def n_beta(n_negatives: int, beta: float) -> int: ...
+@overload
+def n_beta(n_negatives: NDArray[np.integer[Any]], beta: float | Floats) -> NDArray[np.int64]: ...
+def n_beta(n_negatives: int | NDArray[np.integer[Any]], beta: float | Floats) -> int | NDArray[np.int64]:
+    """Number of the hardest negatives that enter the loss: the paper's ``N_beta = max(1, floor(n- * beta))``.
+
+    The paper has no ``max``, but then three of its seven betas leave no negative at all on its own data. The
+    product is raised by 4 machine epsilons (relative) before it is cut: binary fractions make
+    ``100 * 0.29 = 28.999999999999996`` and ``49 * (1 / 49) < 1``, and the second would break Proposition 1.
+    A beta that close below a whole ``n- * beta`` therefore counts as that whole number.
+
+    Args:
+        n_negatives: ``n-``, at least 1. One number, or an array of any shape (one per user).
+        beta: Share of the negatives that counts (the false positive rate up to which the ROC curve is
+            followed), in (0, 1]. An array is broadcast against ``n_negatives``.
+
+    Returns:
+        A whole number in ``[1, n-]``, or an array of them.
+
+    >>> n_beta(100, 0.29), n_beta(49, 1 / 49), n_beta(3, 0.1)
+    (29, 1, 1)
+    >>> n_beta(np.array([10, 25]), 0.2).tolist()
+    [2, 5]
+    """
+    count = np.asarray(n_negatives)
+    share = np.asarray(beta, dtype=np.float64)
+    if count.dtype.kind not in "iu" or count.size == 0 or count.min() < 1:
+        raise ParameterError(f"n_negatives is {n_negatives!r}; give whole numbers of at least 1.")
+    if share.size == 0 or not np.all((share > 0) & (share <= 1)):
+        raise ParameterError(
+            f"beta is {beta!r}; it is the share of the negatives that counts: give a number in (0, 1], "
+            "1 for the whole AUC."
+        )
+    hardest = np.clip(np.floor(count * share * _SLACK), 1, count).astype(np.int64)
+    return int(hardest) if hardest.ndim == 0 else hardest

@@ -697,7 +697,7 @@ def test_more_negatives_wanted_than_exist(parts, sampler):
         ({"n_interests": 0}, "n_interests=0: expected a whole number of vectors per user, 1 or more"),
         (
             {"n_interests": "many"},
-            "n_interests='many': expected a whole number of vectors per user, 1 or more, 'adaptive' or 'auto'",
+            "n_interests='many': expected a whole number of vectors per user, 1 or more, 'adaptive', 'auto' or 'cross",
         ),
         ({"n_interests": "adaptive", "log_base": 1.0}, "log_base=1.0: expected a number larger than 1"),
         ({"n_negatives": 5, "n_hardest": 6}, "n_hardest=6 is more than n_negatives=5"),

@@ -29,7 +29,7 @@ from tastespace.evaluation.theory._hard_sampling import (
     nested_hinge,
 )
 from tastespace.evaluation.theory._partial_auc import opauc, opauc_hinge_loss, opauc_of_each
-from tastespace.training.n_vectors import n_beta
+from tastespace.training.samplers import n_beta
 
 __all__ = [
     "average_top_k",

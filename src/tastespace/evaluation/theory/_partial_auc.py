@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tastespace._util.checks import is_whole
 from tastespace.errors import ParameterError
-from tastespace.training.n_vectors import n_beta
+from tastespace.training.samplers import n_beta
 
 Floats = NDArray[np.float64]
 

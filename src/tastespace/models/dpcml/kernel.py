@@ -1,21 +1,24 @@
-"""Arguments of DPCML's native kernels: initial vectors and state, data, settings."""
+"""Arguments of DPCML's native kernels: vectors per user, initial vectors and state, data, settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace._util.checks import require_whole
 from tastespace._util.computed_once import computed_once
 from tastespace.data.interactions import Interactions
 from tastespace.data.out_of_core.mapped_arrays import new_zeros, row_blocks
+from tastespace.errors import ParameterError
 from tastespace.models.dpcml._clusters import new_anchors
 from tastespace.models.dpcml.growing import repeated
-from tastespace.training.n_vectors import n_beta
 from tastespace.training.native_trainer import OPTIMIZERS, optimizer_state, project
-from tastespace.training.samplers import UNIFORM, alias_table, popularity_weights
+from tastespace.training.samplers import UNIFORM, alias_table, n_beta, popularity_weights
 from tastespace.training.visits import filled
 
 if TYPE_CHECKING:
@@ -33,6 +36,51 @@ GAMMA_RULES = {
     "random": _native.GammaRule.GRADIENT,
     "average": _native.GammaRule.AVERAGE,
 }
+
+_MOST_INTERESTS = 4096  # a larger number is taken for a mistake
+
+
+def interests_per_user(
+    n_positives: NDArray[np.integer[Any]], n_interests: int | str, least: int = 1, log_base: float = 3.0
+) -> NDArray[np.int64]:
+    """Number of vectors of each user, shape ``(n_users,)``.
+
+    Args:
+        n_positives: Train interactions of each user, n_i.
+        n_interests: A whole number C >= 1 gives all users C (BPA); ``"adaptive"`` gives
+            ``max(least, floor(log_a n_i))`` (APA).
+        least: C_1, minimum number of vectors per user.
+        log_base: a > 1; the larger, the fewer.
+
+    The logarithm is exact: its floor is found by comparing whole powers of the base, not by dividing logarithms.
+
+    >>> interests_per_user(np.array([1, 9, 242, 243]), "adaptive", least=1, log_base=3).tolist()
+    [1, 2, 4, 5]
+    >>> interests_per_user(np.array([1, 9]), 4).tolist()
+    [4, 4]
+    """
+    if isinstance(n_interests, (int, np.integer)) and not isinstance(n_interests, bool):
+        if n_interests < 1:
+            raise ParameterError(f"n_interests={n_interests}: expected at least 1 vector per user, or 'adaptive'.")
+        return np.full(len(n_positives), n_interests, dtype=np.int64)
+    if n_interests != "adaptive":
+        raise ParameterError(f"n_interests={n_interests!r}: expected a whole number or 'adaptive'.")
+    require_whole("min_interests", least)
+    if not isinstance(log_base, Real) or not log_base > 1 or not np.isfinite(log_base):
+        raise ParameterError(f"log_base={log_base!r}: expected a number larger than 1.")
+    base = Fraction(repr(float(log_base)))  # the decimal that was typed
+    powers = []
+    power = base
+    largest = int(n_positives.max(initial=1))
+    while power <= largest:
+        powers.append(-(-power.numerator // power.denominator))  # n >= power means n >= its ceiling
+        power *= base
+        if len(powers) > _MOST_INTERESTS:
+            raise ParameterError(
+                f"log_base={log_base!r} is so close to 1 that a user would get more than {_MOST_INTERESTS} vectors."
+            )
+    floor_log = np.searchsorted(np.array(powers, dtype=np.int64), n_positives, side="right")
+    return np.maximum(least, floor_log).astype(np.int64)
 
 
 def user_region(model: DPCML) -> _native.Region:

@@ -114,7 +114,7 @@ def rows_of_users(offsets: NDArray[np.int64], users: NDArray[np.int64]) -> NDArr
     return np.repeat(offsets[users] - before, counts) + np.arange(counts.sum())
 
 
-def nearest_interests(
+def interaction_interests(
     space: VectorSpace, train: Interactions, known: NDArray[np.bool_], threads: int
 ) -> NDArray[np.int32]:
     """For each interaction of ``train`` the user's nearest vector, counted within the user; -1 for unknown users.

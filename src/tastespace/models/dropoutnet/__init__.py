@@ -35,8 +35,7 @@ from tastespace.models.neural.losses import (
     threshold_hinge,
 )
 from tastespace.training.loop import Arrays
-from tastespace.training.n_vectors import n_beta
-from tastespace.training.samplers import find_sampler
+from tastespace.training.samplers import find_sampler, n_beta
 
 __all__ = ["CMLDN", "DPCMLDN", "MGMFDN", "register_extractor"]
 

@@ -127,7 +127,7 @@ def ruled_shelves(
     pins = tables.pins
     shown = np.zeros((len(groups), len(pins)), dtype=bool)
     if len(pins):
-        _, interests = index.nearest_interests(np.full(len(pins), user), pins)
+        _, interests = index.pair_interests(np.full(len(pins), user), pins)
         left_out = np.isin(pins, index.seen(user)) if exclude_seen else np.zeros(len(pins), dtype=bool)
         if candidates is not None:
             left_out |= ~np.isin(pins, candidates)

@@ -68,7 +68,7 @@ class FeedbackWriter:
                 [event for events, _, _, _ in together for event in events],
                 [profile for _, profiles, _, _ in together for profile in profiles],
             )
-        except Exception as problem:  # whatever it is, those who wait must hear of it
+        except Exception as problem:  # every waiting request gets an answer
             self._note(problem)
             for _, _, done, loop in together:
                 _call(loop, _fail, done, problem)

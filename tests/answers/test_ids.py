@@ -5,12 +5,9 @@ import datetime as dt
 import polars as pl
 import pytest
 
-import tastespace as ts
 from tastespace.answers.ids import id_from_text, id_in_type
 from tastespace.answers.types import AnswerError
 from tastespace.data.ids import IdMap
-from tastespace.serve.feedback.store import FeedbackEvent, open_feedback_store
-from tastespace.serve.feedback.training import feedback_for
 
 
 def ids_of(values, kind):
@@ -60,24 +57,3 @@ def test_messages_have_ids_and_types_as_json_has_them(ids, given, message, advic
         id_in_type(ids, given, "user")
     assert refused.value.message.startswith(message)
     assert refused.value.advice == advice
-
-
-def test_events_with_ids_that_the_models_type_does_not_hold_harm_nobody(client_of, model_at, tmp_path):
-    frame = pl.DataFrame({"user": [n // 6 for n in range(120)], "item": [n * 7 % 31 for n in range(120)]})
-    data = ts.Interactions.from_frame(frame.cast(pl.UInt8))
-    model = ts.DPCML(dim=4, n_interests=2, epochs=1, seed=1).fit(data)
-    model.save(model_at("dpcml", "narrow"))
-    store = str(tmp_path / "feedback.sqlite")
-    opened = open_feedback_store(store)
-    opened.append(
-        [FeedbackEvent(300, 3, "a"), FeedbackEvent(-1, 3, "b"), FeedbackEvent(7, 999, "c"), FeedbackEvent(200, 3, "d")]
-    )
-    found = feedback_for(opened, model, "")
-    opened.close()
-    assert (found.n_events, found.n_other, found.data.users.series.to_list()) == (4, 3, [200])
-    client = client_of("narrow", store=store)
-    assert client.get("/v1/users/200/recommendations").status_code == 200
-    for user in (300, -1):
-        answer = client.post("/v1/feedback", json={"events": [{"user": user, "item": 3}]})
-        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "wrong_id_type")
-        assert client.get(f"/v1/users/{user}/recommendations").status_code == 422

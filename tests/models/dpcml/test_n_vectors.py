@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace.errors import ParameterError
-from tastespace.training.n_vectors import interests_per_user, n_beta
+from tastespace.models.dpcml.kernel import interests_per_user
+from tastespace.training.samplers import n_beta
 
 
 def floor_log(base, n):
