@@ -27,7 +27,7 @@ from tastespace.cluster.items import (
     shard_name,
     write_shards,
 )
-from tastespace.cluster.model_parts import named_model, shared_result, shared_start
+from tastespace.cluster.model_parts import least_epochs, named_model, shared_result, shared_start
 from tastespace.cluster.rounds import (
     PartTask,
     RoundResult,
@@ -211,7 +211,7 @@ class ClusterRun:
                 self.storage.delete(best_name(partition, old))
             if old:
                 self.storage.delete(f"best/shared-{old:05}")
-        else:
+        elif epoch >= least_epochs(self.model):
             now.without_improvement += 1
         return score
 

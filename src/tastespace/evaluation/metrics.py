@@ -226,6 +226,15 @@ METRICS = {
         Metric("InterestCoverage", _taste_metrics.interest_coverage_of_list, True,
                "the user's interests that an item of the list is nearest to",
                unit="share of the interests", needs="interests"),
+        Metric("EffectiveInterests", _taste_metrics.effective_interests, False,
+               "effective number of interest vectors that the user's past items are nearest to",
+               unit="interests", range="1 or more", needs="interests"),
+        Metric("DeadInterests", _taste_metrics.dead_interests, False,
+               "the user's interest vectors that no past item is nearest to",
+               unit="share of the interests", needs="interests", lower_is_better=True),
+        Metric("CollapsedInterests", _taste_metrics.collapsed_interests, False,
+               "users whose interest vectors are nearly equal",
+               unit="share of the users", needs="interests", lower_is_better=True),
         Metric("CategoryMAP", category_average_precision, False, "MAP[c] for each category c", needs="categories"),
     )
 }  # fmt: skip

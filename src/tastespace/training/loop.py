@@ -199,6 +199,7 @@ class Loop:
         callbacks: Called after every epoch.
         progress: Whether to show a progress bar: by default only where standard error is a terminal.
         identity: What must be equal in a checkpoint for it to be continued: parameters and the data's fingerprint.
+        least_epochs: Epochs whose validations do not count for ``patience``.
     """
 
     def __init__(
@@ -211,8 +212,10 @@ class Loop:
         callbacks: Sequence[Callback] = (),
         progress: bool | None = None,
         identity: dict[str, Any] | None = None,
+        least_epochs: int = 0,
     ) -> None:
         settings._check_loop()
+        self._least_epochs = least_epochs
         self._trainable = trainable
         self._settings = settings
         self._n_positives = n_positives
@@ -296,7 +299,7 @@ class Loop:
         if score > self._best_score:
             self._best_score, self._best_epoch, self._validations_without_improvement = score, epoch + 1, 0
             self._best = result
-        else:
+        elif epoch >= self._least_epochs:
             self._validations_without_improvement += 1
         return score
 
