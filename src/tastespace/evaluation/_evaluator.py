@@ -25,7 +25,7 @@ from tastespace.evaluation._inputs import (
 )
 from tastespace.evaluation.metrics import (
     DEFAULT,
-    Column,
+    MetricColumn,
     check_cutoff,
     columns_for,
 )
@@ -197,7 +197,7 @@ def _only(
 class _Accumulator:
     """Per-user values and exposure of items, collected over the blocks of users."""
 
-    def __init__(self, columns: list[Column], inputs: MetricInputs) -> None:
+    def __init__(self, columns: list[MetricColumn], inputs: MetricInputs) -> None:
         self._columns = columns
         self._inputs = inputs
         self._values: dict[str, list[NDArray[np.float64]]] = {c.label: [] for c in columns if c.metric.compute}
@@ -242,7 +242,7 @@ class _Accumulator:
             units={column.label: column.metric.unit for column in self._columns},
         )
 
-    def _of_unknown_users(self, column: Column, known: Aligned) -> NDArray[np.float64]:
+    def _of_unknown_users(self, column: MetricColumn, known: Aligned) -> NDArray[np.float64]:
         """Users that are not in the model get no list: 0 for accuracy, NaN for metrics that describe a list."""
         metric = column.metric
         if not metric.is_accuracy or metric.needs == "categories":

@@ -21,7 +21,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.split import is_pair
 from tastespace.errors import Argument, DataError, ParameterError, TrainingError
 from tastespace.evaluation import evaluate
-from tastespace.evaluation.metrics import Column, columns_for
+from tastespace.evaluation.metrics import MetricColumn, columns_for
 from tastespace.models import (
     Blend,
     Recommender,
@@ -250,7 +250,7 @@ class _TrialRunner:
     """Fits the model with some parameters to one part and measures it on the other."""
 
     def __init__(
-        self, base: Recommender, rest: Interactions, held_out: Interactions, column: Column, threads: int
+        self, base: Recommender, rest: Interactions, held_out: Interactions, column: MetricColumn, threads: int
     ) -> None:
         self._base, self._rest, self._held_out = base, rest, held_out
         self._column, self._threads = column, threads
@@ -357,7 +357,7 @@ def _checked_model(model: Any) -> Recommender:
     return model
 
 
-def _column(metric: str, n_items: int) -> Column:
+def _column(metric: str, n_items: int) -> MetricColumn:
     """The one metric to judge by; its list is no longer than the catalog."""
     columns = columns_for([metric], (10,)) if isinstance(metric, str) else []
     if [column.label for column in columns] != [metric]:
@@ -390,7 +390,7 @@ def _with_numbers(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _monitoring(base: Recommender, column: Column) -> Recommender:
+def _monitoring(base: Recommender, column: MetricColumn) -> Recommender:
     """The model with this metric as the one that chooses the epoch, where it can and nothing else was asked for."""
     usable = column.metric.is_accuracy and not column.metric.needs and not column.metric.lower_is_better
     model = base.clone()
