@@ -193,7 +193,7 @@ class Loop:
 
     Args:
         trainable: The training run.
-        settings: How long to train, when to stop, what to write.
+        settings: How long to train, when to stop, what to write; checked by the caller (`LoopSettings._check_loop`).
         n_positives: What an epoch goes through, for the progress bar.
         validate: From `Trainable.result` to the monitored figure, larger is better; None: the last epoch is kept.
         callbacks: Called after every epoch.
@@ -214,7 +214,6 @@ class Loop:
         identity: dict[str, Any] | None = None,
         least_epochs: int = 0,
     ) -> None:
-        settings._check_loop()
         self._least_epochs = least_epochs
         self._trainable = trainable
         self._settings = settings
