@@ -7,9 +7,9 @@ with spread control. Any model of the registry is a method under its own name. `
 followed by that re-ranker.
 
 Parameters that a search found on validation data are stored for each data set and method. `parameters.json` next to
-this file holds those that come with the library; it is read only. `tastespace tune --store` writes to the user's own file,
-`user_file`, or to a file that is named. An entry of the user's file replaces the library's entry for the same data set
-and method.
+this file holds those that come with the library; it is read only. `tastespace tune --store` writes to the user's own
+file, `user_file`, or to a file that is named. An entry of the user's file replaces the library's entry for the same
+data set and method.
 """
 
 from __future__ import annotations
