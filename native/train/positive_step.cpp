@@ -355,9 +355,10 @@ std::span<const float> StepComputer::user_gradient(PositiveStep& step) {
 }
 
 void StepComputer::prefetch_update(const PositiveStep& step) const {
+  const auto n_rows = std::min<std::size_t>(is_smooth() ? n_vectors_ : 2, step.pair_gradients.size());
   for (const std::span<float>& part : {state_.user_optimizer.first, state_.user_optimizer.second})
     if (!part.empty())
-      for (std::size_t p = 0; p < std::min<std::size_t>(2, step.pair_gradients.size()); ++p)
+      for (std::size_t p = 0; p < n_rows; ++p)
         simd::prefetch(part.data() + step.pair_gradients[p].vector * state_.dim, state_.dim);
 }
 
