@@ -125,6 +125,12 @@ OTHERS: dict[str, Space] = {
         "user_power": (0.0, -0.15, -0.25, -0.35),
         "item_power": (0.0, 0.1, 0.2, 0.3),
     },
+    "spectral": {
+        "dim": (64, 128, 256, 512),
+        "low_pass_weight": (0.03, 0.1, 0.3, 1.0),
+        "low_pass_power": (0.3, 0.4, 0.5, 0.6, 0.7),
+        "linear_power": (0.4, 0.5, 0.6, 0.7),
+    },
     "gmf": _FACTORS,
     "mlp": _TOWER,
     "neumf": _TOWER,

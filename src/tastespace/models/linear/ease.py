@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
 from tastespace.models.linear._exponents import MOST_RATIO, count_powers, require_dropout, require_power
+from tastespace.models.linear._parts import in_parts
 from tastespace.models.linear.inverse import blocked_inverse, inverse_in_place
 from tastespace.models.stored_values import (
     REAL,
@@ -74,7 +74,7 @@ def single_item_weights(
         inverse[first:last] /= -diagonal
         inverse[np.arange(first, last), np.arange(first, last)] = 0.0
 
-    _in_parts(len(inverse), _GRAM_ROWS, threads, divide)
+    in_parts(len(inverse), _GRAM_ROWS, threads, divide)
     return inverse
 
 
@@ -143,7 +143,7 @@ class UserSide:
             rows = by_item[first:last]
             leverage[first:last] = np.asarray(rows.multiply(rows @ exact).sum(axis=1)).ravel()
 
-        _in_parts(matrix.shape[1], max(1, _NUMBERS_AT_ONCE // matrix.shape[0]), threads, one)
+        in_parts(matrix.shape[1], max(1, _NUMBERS_AT_ONCE // matrix.shape[0]), threads, one)
         by_item_single = by_item.astype(np.float32)
         double = cls(exact, (1.0 - leverage) / regularization, by_item_single, regularization, item_scale)
         single = replace(double, inverse=exact.astype(np.float32))
@@ -216,7 +216,7 @@ class UserSide:
             part[of_row[mine] - first, rows.indices[mine]] += own[mine]
             out[first:last] = part
 
-        _in_parts(rows.shape[0], _USERS_AT_ONCE, threads, one)
+        in_parts(rows.shape[0], _USERS_AT_ONCE, threads, one)
         return out
 
     def columns(self, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
@@ -244,7 +244,7 @@ def rescale(weights: NDArray[np.float32], item_scale: NDArray[np.float64], threa
     def one(first: int, last: int) -> None:
         weights[first:last] *= item_scale[first:last, None] / item_scale
 
-    _in_parts(len(weights), _GRAM_ROWS, threads, one)
+    in_parts(len(weights), _GRAM_ROWS, threads, one)
 
 
 class NotInvertibleError(DataError, np.linalg.LinAlgError):
@@ -279,7 +279,7 @@ def _gram(rows: sp.csr_array, threads: int) -> NDArray[Any]:
     def multiply(first: int, last: int) -> None:
         dense[first:, first:last] = (rows[first:last] @ by_column[:, first:].tocsr()).toarray().T
 
-    _in_parts(n, _GRAM_ROWS, threads, multiply)
+    in_parts(n, _GRAM_ROWS, threads, multiply)
     return dense
 
 
@@ -293,7 +293,7 @@ def _mirror_lower(matrix: NDArray[np.floating[Any]], threads: int) -> None:
             rows = slice(start, start + last - first)
             matrix[first:last, rows] = matrix[rows, first:last].T
 
-    _in_parts(len(matrix), _GRAM_ROWS, threads, mirror)
+    in_parts(len(matrix), _GRAM_ROWS, threads, mirror)
 
 
 def _weights_from_lower(inverse: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -315,17 +315,6 @@ def _agree(found: NDArray[np.floating[Any]], expected: NDArray[np.floating[Any]]
     """Return whether scores differ by no more than this share of the largest one of their user."""
     gaps = np.abs(found - expected).max(axis=1)
     return bool((gaps <= limit * np.abs(expected).max(axis=1)).all())
-
-
-def _in_parts(n: int, size: int, threads: int, work: Callable[[int, int], None]) -> None:
-    """Call ``work(first, last)`` for parts of at most ``size`` of n rows; which thread does a part does not matter."""
-    parts = [(first, min(n, first + size)) for first in range(0, n, size)]
-    if threads == 1 or len(parts) == 1:  # to start threads takes longer than to score one user
-        for part in parts:
-            work(*part)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda part: work(*part), parts))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
