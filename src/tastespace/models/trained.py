@@ -155,7 +155,7 @@ class TrainedRecommender(LoopSettings, Recommender):
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
-        """Learn from ``train`` as `Recommender.fit` does; with ``valid`` it keeps the best epoch and stops early.
+        """Learn from ``train`` as `Recommender.fit` does; ``valid`` chooses the best epoch and stops training early.
 
         Args:
             callbacks: Called after every epoch with its row of `history_`; returning False stops the training.

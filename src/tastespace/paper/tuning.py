@@ -64,12 +64,16 @@ _PAPER_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.
 _PAPER_BPA: Space = {"n_interests": (2, 3, 4, 5)}
 
 _SELECTION: Space = {name: (value,) for name, value in SELECTION.items()}
-_M2F_DCRS: Space = {**spaces.M2F, **_PAPER_SEVERAL}
+_OTHERS: dict[str, Space] = {
+    **spaces.OTHERS,
+    "m2f+dcrs": {**spaces.M2F, **_PAPER_SEVERAL},
+    "ease": {"regularization": spaces.OTHERS["ease"]["regularization"]},  # as published: no dropout, no powers
+}
 
 
 def _space_of_other(name: str) -> Space:
     """The space of a competitor; where it trains by epochs, the epoch is chosen as in the paper."""
-    found = _M2F_DCRS if name == "m2f+dcrs" else spaces.OTHERS.get(name, {})
+    found = _OTHERS.get(name, {})
     return {**found, **_SELECTION} if "validate_every" in found else found
 
 

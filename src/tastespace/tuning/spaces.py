@@ -116,9 +116,21 @@ OTHERS: dict[str, Space] = {
         "regularization": (5.0, 10.0, 20.0, 50.0, 100.0, 200.0),
         "n_neighbors": (50, 100, 200),
         "dropout": (0.0, 0.33, 0.5, 0.67),
-        "user_power": (0.0, -0.25),
+        "user_power": (0.0, -0.15, -0.25),
+        "item_power": (0.0, 0.1, 0.2, 0.3),
     },
-    "ease": {"regularization": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
+    "ease": {
+        "regularization": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0),
+        "dropout": (0.0, 0.33, 0.5, 0.67),
+        "user_power": (0.0, -0.15, -0.25, -0.35),
+        "item_power": (0.0, 0.1, 0.2, 0.3),
+    },
+    "spectral": {
+        "dim": (64, 128, 256, 512),
+        "low_pass_weight": (0.03, 0.1, 0.3, 1.0),
+        "low_pass_power": (0.3, 0.4, 0.5, 0.6, 0.7),
+        "linear_power": (0.4, 0.5, 0.6, 0.7),
+    },
     "gmf": _FACTORS,
     "mlp": _TOWER,
     "neumf": _TOWER,
@@ -243,8 +255,8 @@ def space_of_model(model: Recommender) -> Space:
     """Return the space of a model of the registry; of a blend the spaces of its members, as ``cml__margin``.
 
     >>> from tastespace.models import create
-    >>> list(space_of_model(create("ease"))), list(space_of_model(create("blend:ease+popular")))
-    (['regularization'], ['ease__regularization'])
+    >>> list(space_of_model(create("contentknn"))), list(space_of_model(create("blend:contentknn+popular")))
+    (['n_neighbors'], ['contentknn__n_neighbors'])
     """
     if isinstance(model, Blend):
         members = named_members(model._templates())
