@@ -154,11 +154,9 @@ class TrainedRecommender(LoopSettings, Recommender):
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
-        """Learn from ``train``; the epoch that does best on ``valid`` is kept where it is given.
+        """Learn from ``train`` as `Recommender.fit` does; with ``valid``, training keeps the best epoch and stops early.
 
         Args:
-            train, valid: As for every model; ``valid`` chooses the best epoch and stops early.
-            progress: Show a progress bar: by default only where standard error is a terminal.
             callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
 
         Ctrl-C stops within a second and leaves a usable model.
@@ -342,16 +340,13 @@ class PartitionTrained(UserBlockSettings, TrainedRecommender):
         callbacks: Sequence[Callback] = (),
         cluster: Any = None,
     ) -> PartitionSelf:
-        """Learn from ``train``; the epoch that does best on ``valid`` is kept where it is given.
+        """Learn from ``train`` as `TrainedRecommender.fit` does, on a cluster where one is given.
 
         Args:
-            train, valid: As for every model; ``valid`` chooses the best epoch and stops early.
-            progress: Show a progress bar: by default only where standard error is a terminal.
-            callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
             cluster: Where to train on partitions of the users: a Dask client, its address, ``"local:4"``,
                 ``"processes:4"``, or `tastespace.cluster.ClusterOptions`. None: in this process, without partitions.
 
-        Ctrl-C stops within a second and leaves a usable model; on a cluster it raises, and the same call goes on after
-        the last finished round where the options name a storage.
+        On a cluster Ctrl-C raises, and the same call resumes after the last finished round where the options name a
+        storage.
         """
         return self._fit_to(train, valid, progress, callbacks=callbacks, cluster=cluster)

@@ -22,7 +22,7 @@ import tastespace
 from tastespace import _native
 from tastespace.data import Interactions, split
 from tastespace.data.cold_start import ColdStart
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.evaluation.metrics import METRICS
@@ -164,7 +164,9 @@ def _base_parameters(method: Method, dataset: str, preset: str | None) -> dict[s
     if preset == "default":
         return {}
     if preset != "paper":
-        raise ParameterError(f"preset={preset!r}: expected 'paper' or 'default', or none for the stored parameters.")
+        raise ParameterError(
+            Argument("preset", preset), ": expected 'paper' or 'default', or none for the stored parameters."
+        )
     return published_parameters(method)
 
 
