@@ -251,7 +251,7 @@ COMMANDS = [
     ),
     LazyCommand(
         "paper:paper", "paper list",
-        "The paper's tables, figures and claims: list them, run them, see ours beside the published ones."
+        "The paper's tables, figures and claims: list them, run them, see ours next to the published ones."
     ),
 ]  # fmt: skip
 app = typer.Typer(

@@ -33,7 +33,7 @@ DataArgument = Annotated[
 Rating = Annotated[str | None, typer.Option("--rating", help="Column of ratings, for --min-rating.")]
 MinRating = Annotated[float | None, typer.Option("--min-rating", help="Keep rows with at least this rating.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the split, the search and the training.")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed for the split, the search and the training.")]
 Threads = Annotated[int, typer.Option("--threads", help="0 means all cores.")]
 
 _DEFAULTS = {"user": "user", "item": "item"}  # columns that are read unless others are named

@@ -110,7 +110,7 @@ class ListTask:
 
 
 def write_lists(lists: ListTask) -> int:
-    """Write the lists of one partition as ``part-00000.parquet``; gives the number of rows."""
+    """Write the lists of one partition as ``part-00000.parquet``; returns the number of rows."""
     task = lists.task
     require_version(task.version)
     storage = Storage(task.root)

@@ -1,7 +1,7 @@
 """Executors, which compute the tasks of a run: a Dask cluster, processes of this machine, or this process.
 
-An executor calls a plain function with each of several tasks and gives the results in the order of the tasks. A task
-whose worker dies is computed again: it writes the same files and gives the same result.
+An executor calls a plain function with each of several tasks and returns the results in the order of the tasks. A task
+whose worker dies is computed again: it writes the same files and returns the same result.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class DaskExecutor:
                 )
             if waited:
                 log.warning(
-                    "the cluster at %s has no worker; training goes on when one is there: `dask worker %s`",
+                    "the cluster at %s has no worker; training continues when one connects: `dask worker %s`",
                     self._address,
                     self._address,
                 )

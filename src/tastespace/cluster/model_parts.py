@@ -118,7 +118,7 @@ def epochs_averaged(model: DPCML | BPR, epoch: int) -> int:
 
 
 def splits_before(model: DPCML | BPR, epoch: int) -> bool:
-    """Whether users get their several vectors before this epoch."""
+    """Return True if users get their several vectors before this epoch."""
     return isinstance(model, DPCML) and model._phases().splits_before(epoch)
 
 

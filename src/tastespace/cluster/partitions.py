@@ -124,7 +124,7 @@ def _write_ids(storage: Storage, name: str, ids: pl.Series) -> None:
 # From Parquet files to partitions without a driver that reads them: each file and each partition is a task.
 #
 # 1. A task for each file divides its rows by a hash of the user ids and writes them, a file for each partition.
-# 2. The driver merges the distinct items of all files, which are few beside the rows.
+# 2. The driver merges the distinct items of all files, which are few compared with the rows.
 # 3. A task for each partition sorts its rows; users with few interactions are dropped there.
 # 4. Where items with few interactions are dropped, the counts of all partitions are added first.
 #
@@ -230,7 +230,7 @@ def ingest(
     min_user: int = 1,
     min_item: int = 1,
 ) -> dict[str, Any]:
-    """Write the partitions of the users of Parquet files; gives the numbers of items and interactions."""
+    """Write the partitions of the users of Parquet files; returns the numbers of items and interactions."""
     require_whole("min_user", min_user, 0)
     require_whole("min_item", min_item, 0)
     files = FileChunks(paths, {"user": user, "item": item})  # the footers of all files; names all that are damaged

@@ -1,6 +1,6 @@
 """The driver of a run: round after round, it hands out partitions, combines their changes and writes the items.
 
-It never holds the vectors of all users. Where it is killed, the same call goes on after the last finished round.
+It never holds the vectors of all users. Where it is killed, the same call resumes after the last finished round.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class ClusterRun:
                 log.warning("%s The round before is taken.", problem)
                 continue
             if self.progress.round:
-                log.info("%s: goes on after round %d", self.storage.root, self.progress.round)
+                log.info("%s: resumes after round %d", self.storage.root, self.progress.round)
             return
         self.progress = Progress()
         write_shards(self.storage, self.shards, 0, shared_start(self.model, self.facts["n_items"]))
@@ -269,7 +269,7 @@ def new_run(
 ) -> None:
     """Begin a run, or find the same one and leave it as it is; another one in the same place is an error.
 
-    ``data`` says which data it is, ``write`` writes the partitions and gives the numbers of all users and items.
+    ``data`` says which data it is, ``write`` writes the partitions and returns the numbers of all users and items.
     """
     parameters = model.get_params(deep=False)
     identity: dict[str, Any] = {

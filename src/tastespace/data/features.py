@@ -288,7 +288,7 @@ def encoder_for(
 
 
 def learn_content(encoder: FeatureEncoder, content: IntoFeatures, side: str) -> sp.csr_array:
-    """Fit an encoder to the content of training; gives the features."""
+    """Fit an encoder to the content of training; returns the features."""
     encoded = encoder.fit(content, side).encode(content)
     if encoded.n_empty and encoder.n_features:
         log.warning("%d of %d %ss have no feature at all", encoded.n_empty, encoded.matrix.shape[0], side)

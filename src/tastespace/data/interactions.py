@@ -166,7 +166,7 @@ class Interactions:
     def from_recbole(cls, path: str | Path, **options: Unpack[FrameArguments]) -> Interactions:
         """Build from atomic files of RecBole: an ``.inter`` file, or a folder with one.
 
-        ``.item`` and ``.user`` files of the same name beside it become attributes, unless others are given. The fields
+        ``.item`` and ``.user`` files of the same name next to it become attributes, unless others are given. The fields
         ``user_id``, ``item_id`` and, where there is one, ``timestamp`` are read unless others are named. Ids become
         whole numbers where all are.
 
@@ -206,7 +206,7 @@ class Interactions:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Raise: NumPy would make an array of one object, which scikit-learn rejects with an obscure error."""
         raise DataError(
-            f"{self!r} is no array. Take .matrix (SciPy) or .to_frame(); for a search of scikit-learn "
+            f"{self!r} is not an array. Take .matrix (SciPy) or .to_frame(); for a search of scikit-learn "
             "tastespace.adapters.sklearn.search_data(data)."
         )
 

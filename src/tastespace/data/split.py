@@ -1,6 +1,6 @@
 """Splits of `Interactions` into parts that share the same users and items.
 
-Every split is a partition: each interaction is in exactly one part, but for later interactions of users without enough
+Every split is a partition: each interaction is in exactly one part, except later interactions of users without enough
 history where a split by time is told to leave these out. The same data and seed give the same parts.
 """
 
@@ -263,7 +263,7 @@ def per_user(data: Interactions, ratios: Sequence[float] = (0.6, 0.2, 0.2), *, s
 
 
 def inner(data: Interactions, *, seed: int = 0) -> list[Interactions]:
-    """Hold out a fifth of each user's items inside the training data, to choose on; gives ``[rest, held_out]``.
+    """Hold out a fifth of each user's items inside the training data, to choose on; returns ``[rest, held_out]``.
 
     The fifth is rounded down, so that histories of fewer than five items stay whole.
 

@@ -1,4 +1,4 @@
-"""Inputs of an evaluation: interactions in the indices of a model, and what metrics read beside the lists."""
+"""Inputs of an evaluation: interactions in the indices of a model, and what metrics read in addition to the lists."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def subtract_lists(lists: Lists, taken: Lists) -> tuple[Lists, int]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Inputs of metrics beside a block of lists: the training data, categories of the items, vectors.
+# Inputs of metrics in addition to a block of lists: the training data, categories of the items, vectors.
 
 # Bounds the table of users by categories that is held at once.
 _USERS_AT_ONCE = 8192
@@ -149,7 +149,7 @@ _USERS_AT_ONCE = 8192
 
 @dataclass(frozen=True, eq=False)
 class MetricInputs:
-    """Inputs of metrics beside the lists; costly parts are computed when a metric first needs them."""
+    """Inputs of metrics in addition to the lists; costly parts are computed when a metric first needs them."""
 
     model_name: str
     train: Interactions

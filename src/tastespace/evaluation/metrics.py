@@ -1,6 +1,6 @@
 """The metrics, one small function each, from a block of ranked lists to one value per user.
 
-A metric gives NaN for users who do not count for it; its value is the mean over the others. Accuracy is a fraction
+A metric returns NaN for users who do not count for it; its value is the mean over the others. Accuracy is a fraction
 between 0 and 1, 1 the best. Diversity, novelty and exposure are in their own units; `METRICS` has the unit and the
 range of each.
 """

@@ -133,7 +133,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         require_memory_to_fit(self, data)
         try:
             if self._fits_in_one_call:
-                learned = copy.copy(self)  # after Ctrl-C its thread goes on for a while
+                learned = copy.copy(self)  # after Ctrl-C its thread runs on for a while
                 interruptible(lambda: learned._fit(data, held_out, progress, **arguments))
                 self.__dict__ = learned.__dict__
             else:
@@ -159,10 +159,10 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         """Look at the fitted model; called at the end of `fit`."""
 
     def _drop_profiles(self) -> None:
-        """Forget all profiles: interests that are learned anew have other numbers."""
+        """Forget all profiles: interests that are learned again have other numbers."""
         if self._profiles:
             log.warning(
-                "%s was fitted again, which numbers interests anew: the profiles of %d users are dropped",
+                "%s was fitted again, which renumbers interests: the profiles of %d users are dropped",
                 type(self).__name__,
                 len(self._profiles),
             )

@@ -145,7 +145,8 @@ class TrainedRecommender(LoopSettings, Recommender):
     user, with ``n_users``, ``n_vectors``, ``n_dead``, ``n_collapsed``, ``effective`` (mean effective number of
     interests) and ``effective_quantiles``; see `tastespace.models.interest_use`."""
     stopped_: str
-    """Why it ended: ``"finished"``, ``"early"``, ``"time"``, ``"callback"``, ``"interrupted"`` or ``"diverged"``."""
+    """Reason for stopping: ``"finished"``, ``"early"``, ``"time"``, ``"callback"``, ``"interrupted"`` or
+    ``"diverged"``."""
 
     def fit(
         self: Self,
@@ -232,7 +233,7 @@ class TrainedRecommender(LoopSettings, Recommender):
         update_epochs: int | None = None,
         least_epochs: int = 0,
     ) -> Arrays:
-        """Run the epochs; gives what was learned and sets `history_`, `best_epoch_` and `stopped_`.
+        """Run the epochs; returns what was learned and sets `history_`, `best_epoch_` and `stopped_`.
 
         ``validate`` comes from `_validator`, ``initial`` are the values that training starts from, ``n_positives`` is
         what an epoch goes through, and ``update_epochs`` are the epochs of an update of what is learned; None: a fit.

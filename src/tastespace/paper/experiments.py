@@ -1,4 +1,4 @@
-"""Experiments: methods, changes and data sets of a table, its finished rows, and the published values beside them.
+"""Experiments: methods, changes and data sets of a table, its finished rows, and the published values next to them.
 
 The numbers that the paper published are in `published/*.csv`.
 """
@@ -237,7 +237,7 @@ def row_without_data(dataset: str, label: str, published: Metrics, problem: str)
 
 
 def checked_datasets(name: str, datasets: Sequence[str], declared: Sequence[str], town: str = TOWN) -> list[str]:
-    """The requested data sets; one that is not declared for a table or figure is refused, but for the synthetic one.
+    """The requested data sets; one that is not declared for a table or figure is refused, except the synthetic one.
 
     >>> checked_datasets("cold", ["town"], ["xing-2017-cold"], "town-cold")
     ['town-cold']

@@ -154,7 +154,7 @@ def build_index(model: Recommender, kind: str = "ann", threads: int = 0) -> AnnI
 
 
 def index_to_store(model: Recommender, kind: str | None) -> tuple[memoryview, Mapping[str, Any]] | None:
-    """The bytes of the index to save with a model and what is said of it; for None the one that the model has."""
+    """The bytes of the index to save with a model and its metadata; for None the one that the model has."""
     if kind is not None:
         require_choice("index", kind, KINDS)
         found = find_index(model)

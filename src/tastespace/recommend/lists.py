@@ -233,7 +233,7 @@ class TopKLists:
         return with_profiles(found, profiles, offsets, users)
 
     def of_one(self, user: Any) -> pl.DataFrame | None:
-        """Return the frame of one user where a kernel gives it in one call.
+        """Return the frame of one user where a kernel returns it in one call.
 
         None where it cannot: for unknown users, users without a history, and options that the kernel does not have.
         `frames` covers these.
@@ -267,7 +267,7 @@ class TopKLists:
         Users that are not in the model have the most popular items with ``on_unknown="popular"``, else no rows.
         """
         known = np.flatnonzero(users.rows >= 0)
-        lists = self.blocks(users.rows[known], users.rows)  # vectors that make no sense are an error now
+        lists = self.blocks(users.rows[known], users.rows)  # invalid vectors are an error now
         if self._request.on_unknown == "popular" and len(known) < len(users.rows):
             return self._frames_with_popular(users)
         return self._frames(users, known, lists)
@@ -434,7 +434,7 @@ def recommend_to(model: Recommender, path: str | Path, users: Any, request: List
     require_polars("recommend_to")
     lists = TopKLists(model, request)
     requested = requested_users(model, users, request.on_unknown)
-    frames = lists.frames(requested)  # a model whose vectors make no sense is an error before anything is written
+    frames = lists.frames(requested)  # a model with invalid vectors is an error before anything is written
     try:
         # An open file, not its name: after an error polars may still create the file that it was to write.
         with atomic_write(path) as temporary, temporary.open("wb") as file:

@@ -83,10 +83,10 @@ def _class_names(content: Any) -> Iterator[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 # What is stored of a model: the name of its class, its parameters and what it has learned.
 #
-# What is learned is found by the convention of `Recommender`: the attributes that end in an underscore, but for the
+# What is learned is found by the convention of `Recommender`: the attributes that end in an underscore, except the
 # data (`train_` has files of its own, `valid_` is not kept). A model for which that is not enough defines two methods:
-# ``_learned(self)`` gives a dict of what to store, and ``_restore(self, learned)`` takes it back, called on a new model
-# that already has its parameters and `train_`.
+# ``_learned(self)`` returns a dict of what to store, and ``_restore(self, learned)`` takes it back, called on a new
+# model that already has its parameters and `train_`.
 
 _NOT_LEARNED = ("train_", "valid_")
 

@@ -151,7 +151,7 @@ class NegativeDrawer:
         ``first`` counting on gives what one call would.
         """
         if not is_whole(n):
-            raise ParameterError(Argument("n", n), ": expected how many negatives to draw, 1 or more.")
+            raise ParameterError(Argument("n", n), ": expected a number of negatives, 1 or more.")
         data = self._data
         given = np.asarray(users)
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
@@ -197,7 +197,7 @@ def in_runs(offsets: NDArray[np.int64], length: int, random: np.random.Generator
 
 
 class SharedNegatives:
-    """Negatives of a batch from a pool of items that is drawn anew for every batch.
+    """Negatives of a batch from a pool of items that is drawn again for every batch.
 
     Every positive gets ``n`` different items of the pool, in a row from a random place on: each is drawn as if the
     whole catalog had been drawn from, but a batch holds few different ones. With ``power`` the pool is drawn by

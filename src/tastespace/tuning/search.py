@@ -89,7 +89,7 @@ def run_search(
     """Try what is proposed until the budget is spent; at least one trial is made.
 
     Trials that the journal holds are told to the proposals instead of being run again, so a search that was stopped
-    goes on exactly as if it had never stopped.
+    continues exactly as if it had never stopped.
 
     Args:
         proposals: Parameters to try next.
@@ -180,7 +180,7 @@ def tune(
         space: Values to search, name -> values in order; by default those that suit the model. Models of your own
             need it.
         params: Parameters that all trials share; they are not searched.
-        journal: File to which trials are written. A search that was stopped goes on from there: the same call gives
+        journal: File to which trials are written. A search that was stopped resumes from there: the same call gives
             the result it would have given. The budget counts what was spent before.
         seed: Of the held-out part, of the proposals, and of a model that is given by its name.
         threads: 0 means all cores.
@@ -270,7 +270,7 @@ class _TrialRunner:
             )
             value, users = report[self._column.label], report.n_users[self._column.label]
             chosen = _differences(model.as_chosen(), self._base.get_params())
-        except (TrainingError, MemoryError, np.linalg.LinAlgError) as problem:  # diverged, too large: the others go on
+        except (TrainingError, MemoryError, np.linalg.LinAlgError) as problem:  # diverged, too large: others continue
             log.warning("%s was left out: %s", model, problem)
             self.problem = problem
         if value is not None and math.isnan(value):

@@ -148,7 +148,7 @@ _MOST_RANGES = 1024
 
 
 def build_spilled(files: FileChunks, options: ReadOptions, rows_at_once: int | None = None) -> Interactions:
-    """`Interactions` in mapped files in the folder ``options.spill``, the same as `build` gives of the same files.
+    """`Interactions` in mapped files in the folder ``options.spill``, the same as `build` returns for the same files.
 
     ``rows_at_once`` overrides what follows from ``options.memory``, for tests.
     """
