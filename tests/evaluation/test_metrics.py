@@ -352,9 +352,9 @@ def test_every_metric_runs_and_stays_in_its_range(town):
         "CalibrationKL": "nats", "CalibrationJS": "bits",
     }  # fmt: skip
     assert {name for name, metric in METRICS.items() if metric.range != "0 to 1"} == {
-        "MaxDiv", "ILS", "Novelty", "CalibrationKL",
+        "MaxDiv", "ILS", "Novelty", "CalibrationKL", "EffectiveInterests",
     }  # fmt: skip
     assert {name for name, metric in METRICS.items() if metric.lower_is_better} == {
-        "Gini", "CalibrationKL", "CalibrationJS",
+        "Gini", "CalibrationKL", "CalibrationJS", "DeadInterests", "CollapsedInterests",
     }  # fmt: skip
     assert all(0.0 <= report[label] <= 1.0 for label, unit in report.units.items() if unit == "fraction")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.models import Blend, Recommender, name_of
 from tastespace.models.blend.members import named_members
 from tastespace.training.samplers import find_sampler
@@ -277,7 +277,9 @@ def _space_of_metric_learning(given: Mapping[str, Any], several: bool) -> Space:
 def checked_space(space: Any, model: Recommender) -> Space:
     """A space given by the caller, its values as tuples; an error unless the model has these parameters."""
     if not isinstance(space, Mapping):
-        raise ParameterError(f"space={space!r}: expected names of parameters with their values, {{'dim': (32, 64)}}.")
+        raise ParameterError(
+            Argument("space", space), ": expected names of parameters with their values, {'dim': (32, 64)}."
+        )
     found: Space = {}
     for name, values in space.items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):

@@ -33,7 +33,7 @@ from tastespace.models.stored_values import (
 # The linear algebra of EASE, from the side of the items and from that of the users.
 
 MOST_FOR_COMPARISON = 6_000
-"""Users or items, whichever are fewer, up to which EASE is tried along with other models: its time grows with the cube."""
+"""Users or items, whichever are fewer, up to which EASE is tried along with other models: its time is cubic."""
 LARGE = 8_000
 """Rows from which matrices are inverted block by block, for items in single precision where that suffices."""
 _STRIP = 1024  # columns that are worked on at once, to avoid a second full matrix of doubles
