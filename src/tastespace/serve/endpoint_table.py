@@ -11,15 +11,14 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import msgspec
 
 from tastespace._util.lru import LruCache
+from tastespace.answers.requests import ModelQuery, read_query
 from tastespace.serve.errors import HttpError, refused
-from tastespace.serve.schemas import ModelQuery
 from tastespace.serve.state import ServerState, Slot
 
 MOST_QUERY = 16_384
 _MOST_FIELDS = 200
 _MOST_KEPT_QUERY = 100
 _MOST_READ = 500
-_SAID_BY_BLANK = ("mute", "boost")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ class Endpoint:
     handler: Handler
     answer: Any
     scope: str | None = "read"
-    query: type[msgspec.Struct] = ModelQuery
+    query: type[ModelQuery] = ModelQuery
     body: type[msgspec.Struct] | None = None
     errors: tuple[int, ...] = ()
     is_body_optional: bool = False
@@ -96,16 +95,8 @@ class Endpoint:
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         return msgspec.json.Decoder(self.body)
 
-    @cached_property
-    def _lists(self) -> frozenset[str]:
-        """Fields of the query that may be given several times."""
-        return frozenset(one.name for one in msgspec.structs.fields(self.query) if one.type == list[str])
-
     def read_query(self, text: bytes) -> Any:
-        """Return the query as a value; blank fields count as missing ones, except ``mute`` and ``boost``.
-
-        Blank, these two mean that nothing is muted or boosted, whatever the profile says.
-        """
+        """Return the query as a value, see `tastespace.answers.requests.read_query`."""
         found = self._read.get(text)
         if found is None:
             found = self._read_query(text)
@@ -123,26 +114,11 @@ class Endpoint:
             return self.query()
         if len(text) > MOST_QUERY:
             raise HttpError(414, "query_too_long", f"the query has more than {MOST_QUERY:,} characters.", "Use POST.")
-        given: dict[str, Any] = {}
         try:
             pairs = parse_qsl(text.decode("latin-1"), True, max_num_fields=_MOST_FIELDS, errors="strict")
         except (ValueError, UnicodeDecodeError) as problem:
             raise HttpError(400, "bad_query", f"the query cannot be read: {problem}.") from problem
-        for name, value in pairs:
-            if not value and name not in _SAID_BY_BLANK:
-                continue
-            if name in self._lists:
-                given.setdefault(name, []).extend(one for one in value.split(",") if one)
-            elif name in given:
-                raise HttpError(
-                    422, "invalid_request", f"{name[:40]!r} is given more than once in the query.", "Give it once."
-                )
-            else:
-                given[name] = value
-        try:
-            return msgspec.convert(given, self.query, strict=False)
-        except msgspec.ValidationError as problem:
-            raise refused(problem, given, self.query, "query") from problem
+        return read_query(self.query, pairs)
 
     def read_body(self, content: bytes) -> Any:
         """The body as a value."""

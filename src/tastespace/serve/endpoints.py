@@ -15,6 +15,7 @@ import polars as pl
 from tastespace.answers.ids import id_in_type, ids_in_type, json_id, new_id_in_type
 from tastespace.answers.lists import AnswerOptions
 from tastespace.answers.people import Person
+from tastespace.answers.requests import LimitQuery, ListQuery, NeighborQuery, factors_by_number
 from tastespace.answers.types import (
     AnswerError,
     ExplanationAnswer,
@@ -28,7 +29,6 @@ from tastespace.serve.endpoint_table import Answer, Call, Endpoint
 from tastespace.serve.errors import HttpError, StoreError
 from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile
 from tastespace.serve.options import (
-    boosts_by_number,
     history_rows,
     limited_k,
     newcomer,
@@ -48,10 +48,7 @@ from tastespace.serve.schemas import (
     Health,
     HistoryBody,
     InterestsAnswer,
-    LimitQuery,
-    ListQuery,
     ModelAnswer,
-    NeighborQuery,
     ProfileAnswer,
     ProfileBody,
     ReloadBody,
@@ -286,7 +283,7 @@ def _time(given: str | None) -> str:
 
 
 async def _checked(call: Call, user: Any, body: ProfileBody) -> StoredProfile:
-    boost = boosts_by_number(body.boost)
+    boost = factors_by_number(body.boost)
 
     def check() -> StoredProfile:
         return checked_profile(call.slot.people.require(user), body.mute, boost, call.slot.served.checksum)

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tastespace.answers.types import AnswerError, as_field
+from tastespace.answers.requests import as_field
+from tastespace.answers.types import AnswerError
 from tastespace.errors import (
     ModelChangedError,
     ModelFileError,
@@ -115,11 +116,11 @@ _MOST_SHOWN = 60
 def refused(problem: msgspec.ValidationError, given: Any, expected: type[msgspec.Struct], where: str) -> HttpError:
     """The 422 for a value that msgspec has refused. ``where``: ``"query"`` or ``"body"``.
 
-    >>> from tastespace.serve.schemas import ListQuery
+    >>> from tastespace.serve.schemas import ListBody
     >>> try:
-    ...     msgspec.convert({"k": 0}, ListQuery)
+    ...     msgspec.convert({"k": 0}, ListBody)
     ... except msgspec.ValidationError as problem:
-    ...     found = refused(problem, {"k": 0}, ListQuery, "query")
+    ...     found = refused(problem, {"k": 0}, ListBody, "body")
     >>> found.message, found.advice
     ('k=0: expected an integer from 1 to 1,000,000.', 'Change k, or leave it out.')
     """

@@ -9,7 +9,7 @@ import msgspec
 
 import tastespace
 from tastespace.serve.endpoint_table import Endpoint
-from tastespace.serve.schemas import ErrorAnswer
+from tastespace.serve.schemas import ErrorAnswer, struct_of
 
 _REFERENCE = "#/components/schemas/{name}"
 _EXPLAINED = {
@@ -110,7 +110,7 @@ def _path_parameters(one: Endpoint) -> list[dict[str, Any]]:
 
 
 def _query_parameters(one: Endpoint) -> list[dict[str, Any]]:
-    _, components = msgspec.json.schema_components([one.query], ref_template=_REFERENCE)
+    _, components = msgspec.json.schema_components([struct_of(one.query)], ref_template=_REFERENCE)
     found = []
     for name, schema in components[one.query.__name__]["properties"].items():
         parameter = {"name": name, "in": "query", "required": False, "schema": schema}
