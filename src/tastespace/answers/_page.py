@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import unquote
@@ -12,6 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from tastespace._util.checks import require_choice
+from tastespace._util.lru import LruCache
 from tastespace.answers.catalog import Catalog, model_facts
 from tastespace.answers.ids import id_from_text, id_in_type, ids_in_type, json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
@@ -54,7 +54,7 @@ class PageAnswers:
         self.people = People(self.catalog)
         self.lists = ListAnswers(self.people)
         self.tastes = TasteAnswers(self.lists)
-        self._folded = lru_cache(_FOLDED)(self.people.with_history)
+        self._folded: LruCache[Any, Person] = LruCache(_FOLDED)
 
     # ---- the model and its catalog ---------------------------------------------------------------------------
 
@@ -131,9 +131,10 @@ class PageAnswers:
         return asdict(self.tastes.explanation(self._person(user, history, asked), row, asked))
 
     def _person(self, user: Any, history: Sequence[Any] | None, asked: AnswerOptions) -> Person:
-        return (
-            self.people.require(user) if history is None else self._folded(tuple(history), asked.on_unknown != "error")
-        )
+        if history is None:
+            return self.people.require(user)
+        past, skip_unknown = tuple(history), asked.on_unknown != "error"
+        return self._folded.get_or_make((past, skip_unknown), lambda: self.people.with_history(past, skip_unknown))
 
     def _asked(self, person: Person) -> Json:
         return {"user": json_id(person.user), "model": self.catalog.generation}

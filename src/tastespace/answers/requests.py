@@ -98,7 +98,8 @@ def read_query(kind: type[Query], pairs: Iterable[tuple[str, str]]) -> Query:
     Traceback (most recent call last):
     tastespace.answers.types.AnswerError: k=many: expected an integer from 1 to 1,000,000.
     """
-    hints, found = field_types(kind), dict[str, Any]()
+    declared: type = kind
+    hints, found = field_types(declared), dict[str, Any]()
     for name, text in pairs:
         if not text and name not in _MEANT_WHEN_BLANK:
             continue
@@ -174,7 +175,7 @@ def factors_by_number(given: Mapping[str, float]) -> dict[int, float]:
 
 
 @cache
-def field_types(kind: Any) -> dict[str, Any]:
+def field_types(kind: type) -> dict[str, Any]:
     """Return the types of the fields of a dataclass, with their bounds and without None."""
     hints = get_type_hints(kind, include_extras=True)
     return {one.name: _without_none(hints[one.name]) for one in fields(kind)}

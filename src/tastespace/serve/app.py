@@ -21,8 +21,8 @@ from tastespace.answers.saved_page import PAGE
 from tastespace.answers.types import AnswerError
 from tastespace.serve.endpoint_table import (
     Answer,
-    Call,
     Endpoint,
+    RequestContext,
     Routes,
 )
 from tastespace.serve.endpoints import ENDPOINTS, JSON
@@ -185,7 +185,7 @@ class Application:
     ) -> Answer:
         limits = self.settings.limits
         query = scope["query_string"]
-        call = Call(self.state, path, endpoint.read_query(query), None, headers, query)
+        call = RequestContext(self.state, path, endpoint.read_query(query), None, headers, query)
         if endpoint.body is not None:
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             is_json = kind == b"application/json"

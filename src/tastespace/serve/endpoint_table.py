@@ -32,7 +32,7 @@ class Answer:
 
 
 @dataclass(eq=False, slots=True)
-class Call:
+class RequestContext:
     """One request, read and checked."""
 
     state: ServerState
@@ -63,7 +63,7 @@ class Call:
         self._slot = None
 
 
-Handler = Callable[[Call], Awaitable[Any]]
+Handler = Callable[[RequestContext], Awaitable[Any]]
 
 
 @dataclass(eq=False)

@@ -98,8 +98,8 @@ def as_http_error(problem: BaseException) -> HttpError:
 
 def _shown(text: str) -> str:
     """Text without control characters or lone surrogates, not too long."""
-    plain = "".join(one if one.isprintable() else " " for one in text[:MOST_MESSAGE])
-    return plain if len(text) <= MOST_MESSAGE else plain[: MOST_MESSAGE - 4] + " ..."
+    shown = "".join(one if one.isprintable() else " " for one in text[:MOST_MESSAGE])
+    return shown if len(text) <= MOST_MESSAGE else shown[: MOST_MESSAGE - 4] + " ..."
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -153,29 +153,29 @@ def _wrong_fields(field: re.Match[str], schema: Mapping[str, Any], place: str) -
 
 def _resolved(path: str, value: Any, root: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any, bool]:
     """The schema and the value at a path such as ``.events[0].weight``, and whether it may be left out."""
-    schema, is_optional = _plain(root, root), False
+    schema, is_optional = _dereferenced(root, root), False
     for step in _STEP.finditer(path):
         key: Any = step["name"]
         if key is not None:
             is_optional = key not in schema.get("required", ())
-            schema = _plain(schema.get("properties", {}).get(key, {}), root)
+            schema = _dereferenced(schema.get("properties", {}).get(key, {}), root)
             value = value.get(key, _UNRESOLVED) if isinstance(value, dict) else _UNRESOLVED
             continue
         is_optional = False
         inner = schema.get("items", schema.get("additionalProperties"))
-        schema = _plain(inner if isinstance(inner, dict) else {}, root)
+        schema = _dereferenced(inner if isinstance(inner, dict) else {}, root)
         row = int(step["row"]) if step["row"] != "..." else None
         fits = isinstance(value, list) and row is not None and row < len(value)
         value = value[row] if fits else _UNRESOLVED
     return schema, value, is_optional
 
 
-def _plain(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+def _dereferenced(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
     """A schema without references, and without null where something else is possible."""
     if "$ref" in schema:
-        return _plain(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+        return _dereferenced(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
     others = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
-    return _plain(others[0], root) if len(others) == 1 else schema
+    return _dereferenced(others[0], root) if len(others) == 1 else schema
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:

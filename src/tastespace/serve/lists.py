@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from tastespace._util.lru import LruCache
 from tastespace.answers.ids import json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.types import AnswerError
-from tastespace.ranking.scoring import Lists, TopK
+from tastespace.ranking.scoring import TopK
 from tastespace.recommend.explanations import list_reasons
 from tastespace.serve.people import PeopleWithFeedback
 
@@ -37,7 +37,6 @@ class ServedLists(ListAnswers):
         self.people: PeopleWithFeedback = people
         self.served, self._keep_answers = people.served, keep_answers
         self._answers: LruCache[tuple[Any, AnswerOptions], bytes] = LruCache(keep_answers)
-        self._plain: dict[AnswerOptions, Callable[[NDArray[np.int32]], Lists]] = {}
         self.known_options: LruCache[Any, AnswerOptions] = LruCache(_MOST_READ)
         """Options of earlier queries, by the text of the query."""
         self._is_quick = self.served.is_small and people.is_local
@@ -56,7 +55,7 @@ class ServedLists(ListAnswers):
 
     def is_quick(self, options: AnswerOptions) -> bool:
         """True where `quick_texts` takes so little time that another thread would cost more."""
-        return self._is_quick and options.is_plain
+        return self._is_quick and options.is_length_only
 
     def quick_texts(self, users: Sequence[Any], options: AnswerOptions) -> list[bytes | None]:
         """Plain lists as JSON, and keep them; None for users of whom more is known than the model knows, or nothing."""
@@ -85,10 +84,7 @@ class ServedLists(ListAnswers):
     def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[bytes | None]:
         """Lists of users with these ids, at these rows of the model, without an object for each item."""
         made: list[bytes | None] = []
-        lists = self._plain.get(options)
-        if lists is None:
-            lists = self._plain[options] = self._usual_lists(self.served.model, options, None).plain
-        for block, some in lists(rows):
+        for block, some in self._usual_lists(self.served.model, options, None).plain(rows):
             made += self._block_texts(
                 users[len(made) : len(made) + len(block.users)], block.users, some, options.because
             )

@@ -12,14 +12,14 @@ from tastespace.answers.ids import ids_in_type
 from tastespace.answers.lists import AnswerOptions
 from tastespace.answers.people import Person
 from tastespace.answers.requests import factors_by_number, query_options, same_options
-from tastespace.serve.endpoint_table import Call
+from tastespace.serve.endpoint_table import RequestContext
 from tastespace.serve.errors import HttpError
 from tastespace.serve.schemas import ListBody
 
 _MOST_KEPT_QUERY = 100
 
 
-def limited_k(call: Call, given: int | None, default: int = 10) -> int:
+def limited_k(call: RequestContext, given: int | None, default: int = 10) -> int:
     """Return the length of a list, within the limit."""
     most = call.state.settings.limits.k
     k = min(default, most) if given is None else given
@@ -28,7 +28,7 @@ def limited_k(call: Call, given: int | None, default: int = 10) -> int:
     return k
 
 
-def options_of_query(call: Call, default_k: int = 10) -> AnswerOptions:
+def options_of_query(call: RequestContext, default_k: int = 10) -> AnswerOptions:
     """Return the options of lists in a query. Queries repeat: the options of short ones are read once."""
     key = call.query_text, default_k, call.state.rules_version
     known = call.slot.lists.known_options
@@ -40,11 +40,11 @@ def options_of_query(call: Call, default_k: int = 10) -> AnswerOptions:
     return found
 
 
-def _options_of_query(call: Call, default_k: int) -> AnswerOptions:
+def _options_of_query(call: RequestContext, default_k: int) -> AnswerOptions:
     return _options(call, default_k, query_options(call.query, call.slot.served.train.items))
 
 
-def options_of_body(call: Call, default_k: int = 10) -> AnswerOptions:
+def options_of_body(call: RequestContext, default_k: int = 10) -> AnswerOptions:
     """Return the options of lists in a body."""
     body: ListBody = call.body
     items = call.slot.served.train.items
@@ -58,26 +58,28 @@ def options_of_body(call: Call, default_k: int = 10) -> AnswerOptions:
     return _options(call, default_k, given, None if body.rules is None else msgspec.to_builtins(body.rules))
 
 
-def _options(call: Call, default_k: int, given: dict[str, Any], rules: dict[str, Any] | None = None) -> AnswerOptions:
+def _options(
+    call: RequestContext, default_k: int, given: dict[str, Any], rules: dict[str, Any] | None = None
+) -> AnswerOptions:
     """Return the given options with the rules of server and request, and with a length within the limit."""
     key, all_rules = call.state.rules_for(call.slot, rules)
     k = limited_k(call, given.get("k"), default_k)
     return AnswerOptions(**{**given, "k": k, "rules_key": key, "rules": all_rules})
 
 
-def require_few(call: Call, n: int, most: int, what: str) -> None:
+def require_few(call: RequestContext, n: int, most: int, what: str) -> None:
     """Refuse a request that holds too much."""
     if n > most:
         raise HttpError(413, "batch_too_large", f"{n:,} {what}: at most {most:,} in one request.", "Send several.")
 
 
-def history_rows(call: Call, items: list[Any]) -> NDArray[np.int32]:
+def history_rows(call: RequestContext, items: list[Any]) -> NDArray[np.int32]:
     """Ids of past items as ascending rows; unknown items are an error unless popular ones may stand in."""
     require_few(call, len(items), call.state.settings.limits.history, "items in a history")
     return call.slot.served.history_rows(items, getattr(call.body, "on_unknown", "error") != "error")
 
 
-def newcomer(call: Call) -> Person:
+def newcomer(call: RequestContext) -> Person:
     """Somebody who is not in the model, with the history of the body."""
     require_few(call, len(call.body.history), call.state.settings.limits.history, "items in a history")
     return call.slot.people.with_history(call.body.history, call.body.on_unknown != "error")

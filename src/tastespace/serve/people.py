@@ -138,7 +138,7 @@ class PeopleWithFeedback(People):
         self._pending: dict[Any, list[int]] = {}
         self._choices: dict[Any, StoredProfile] = {}
         self._with_profile = frozenset(served.model.profiles)
-        self._current: dict[Any, tuple[StoredProfile, int, CurrentChoice]] = {}
+        self._current: LruCache[Any, tuple[StoredProfile, int, CurrentChoice]] = LruCache(_MOST_FOLDED)
         self._folded: LruCache[Any, Person] = LruCache(_MOST_FOLDED)
         self._cursor = Cursor()
         self._lock = threading.RLock()
@@ -292,8 +292,7 @@ class PeopleWithFeedback(People):
         if kept is not None and kept[0] is stored and kept[1] == person.n_feedback:
             return kept[2]
         found = self._current_choice(person, stored)
-        with self._lock:
-            self._current[user] = stored, person.n_feedback, found
+        self._current.put(user, (stored, person.n_feedback, found))
         return found
 
     def _current_choice(self, person: Person, stored: StoredProfile) -> CurrentChoice:

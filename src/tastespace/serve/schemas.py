@@ -138,7 +138,7 @@ class ReloadBody(Struct, kw_only=True, forbid_unknown_fields=True):
 # ---- answers ---------------------------------------------------------------------------------------------------
 
 
-class Batch(Struct):
+class BatchAnswer(Struct):
     """Lists in the order in which they were asked for."""
 
     lists: list[Recommendations]
