@@ -102,7 +102,7 @@ class ListAnswers:
     def for_histories(self, histories: Sequence[ItemRows], options: AnswerOptions) -> list[Recommendations]:
         """A list for each history, given as ascending rows; an empty one may get the most popular items."""
         if options.on_unknown == "error" and any(not len(one) for one in histories):
-            raise AnswerError("empty_history", "a history is empty.", "on_unknown=popular gives popular items for it.")
+            raise AnswerError("empty_history", "a history is empty.", "on_unknown=popular returns popular items.")
         given, generation = [one for one in histories if len(one)], self.catalog.generation
         lists = iter(self.for_people(self.people.with_histories(given), options) if given else [])
         return [

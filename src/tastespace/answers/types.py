@@ -1,4 +1,4 @@
-"""Answers as plain types: what the server sends, the client gives, and the page shows."""
+"""Types of answers: the server sends them, the client returns them, and the page shows them."""
 
 from __future__ import annotations
 

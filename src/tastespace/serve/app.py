@@ -1,4 +1,4 @@
-"""The ASGI application: routing, who may ask, limits, errors as JSON, the page, start and stop."""
+"""The ASGI application: routing, authentication, limits, errors as JSON, the page, start and stop."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Application:
         try:
             if state.counts.in_flight > self.settings.limits.in_flight:
                 raise HttpError(
-                    503, "overloaded", "too many requests at once.", "Wait and ask again.", {"Retry-After": "1"}
+                    503, "overloaded", "too many requests at once.", "Wait and try again.", {"Retry-After": "1"}
                 )
             headers = dict(scope["headers"])
             self._require_host(headers)
@@ -145,7 +145,7 @@ class Application:
         await _send(send, answer, scope["method"] == "HEAD")
 
     def _failed(self, problem: Exception, route: str) -> Answer:
-        """An error as an answer; one that is no error of ours goes to the log, without what was asked."""
+        """Return an error as an answer; unexpected ones are logged, without the content of the request."""
         found = as_http_error(problem)
         if found.status >= 500 and found.code == "internal_error":
             log.error("%s failed", route, exc_info=problem)

@@ -46,7 +46,7 @@ class RequestContext:
 
     @property
     def slot(self) -> Slot:
-        """The model that is asked, the same one for the whole request, unless it is forgotten."""
+        """The model that serves this request; fixed until `forget_slot`."""
         if self._slot is None:
             found = self.state.slot(self.query.model)
             found.served.model.require_fitted()  # its files are as they were
@@ -55,11 +55,11 @@ class RequestContext:
 
     @property
     def is_without_feedback(self) -> bool:
-        """True where a model was asked whose feedback cannot be read at the moment."""
+        """True where the feedback of the model of this request cannot be read at the moment."""
         return self._slot is not None and self._slot.people.problem is not None
 
     def forget_slot(self) -> None:
-        """Ask the model that is served from now on: another one was opened."""
+        """Use the newly opened model for the rest of the request."""
         self._slot = None
 
 
@@ -106,7 +106,7 @@ class Endpoint:
 
     @cached_property
     def _read(self) -> LruCache[bytes, Any]:
-        """Short queries that were read before, as values that are never changed: most requests are like many others."""
+        """Short queries that were read before, as immutable values: most requests repeat."""
         return LruCache(_MOST_READ)
 
     def _read_query(self, text: bytes) -> Any:
@@ -129,7 +129,7 @@ class Endpoint:
         except msgspec.ValidationError as problem:
             raise refused(problem, _json_or_none(content), self.body, "body") from problem
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            raise HttpError(400, "bad_json", f"the body is no JSON: {problem}.") from problem
+            raise HttpError(400, "bad_json", f"the body is not valid JSON: {problem}.") from problem
 
 
 class Routes:
@@ -190,4 +190,4 @@ def _text(part: bytes) -> str:
     try:
         return (unquote_to_bytes(part) if b"%" in part else part).decode()
     except UnicodeDecodeError:
-        raise HttpError(422, "wrong_id_type", "an id in the path is no UTF-8.", "Encode it as UTF-8.") from None
+        raise HttpError(422, "wrong_id_type", "an id in the path is not valid UTF-8.", "Encode it as UTF-8.") from None

@@ -1,4 +1,4 @@
-"""The endpoints of the API: what each reads, computes and answers."""
+"""The endpoints of the API."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOp
         raise HttpError(
             422,
             "invalid_request",
-            "the features are no table: expected objects in which a name has values of one kind, numbers or text.",
+            "the features do not form a table: expected objects whose values of one name are all numbers or all text.",
             'Give features such as [{"age": 31, "country": "de"}], a row for each person.',
         ) from problem
     lists = slot.lists.for_people([Person(model, row, None, True) for row in range(len(frame))], options)
@@ -169,7 +169,7 @@ def _explanation(slot: Slot, person_of: Callable[[], Person], item: Any, options
 
 
 def _user_of(call: RequestContext) -> Callable[[], Person]:
-    """The user of the path; who that is by now is found where it is called, in another thread."""
+    """Return a function that looks up the user of the path with the latest feedback; it runs in a worker thread."""
     slot, user = call.slot, call.slot.served.user_id(call.path["user"])
     return lambda: slot.people.require(user)
 
@@ -204,7 +204,7 @@ async def audience(call: RequestContext) -> Any:
 
 
 async def catalog_map(call: RequestContext) -> Answer:
-    """All items in the plane, in columns; compressed where the client takes that, the same until the model changes."""
+    """All items in the plane, in columns; compressed if the client accepts it, and cached until the model changes."""
     slot = call.slot
     tag = f'"{slot.served.generation}-{slot.served.checksum}"'.encode()
     headers = ((b"etag", tag), (b"vary", b"Accept-Encoding"), (b"cache-control", b"private, no-cache"))
@@ -257,7 +257,7 @@ async def feedback(call: RequestContext) -> Any:
 async def _written(
     call: RequestContext, events: Sequence[FeedbackEvent], profiles: Sequence[StoredProfile]
 ) -> list[bool]:
-    """Store durably, and say what is not known where that takes too long: it goes on waiting for the store."""
+    """Store durably; after the time limit answer 503, while the write goes on and may still succeed."""
     try:
         return await call.state.in_time(call.state.writer.write(events, profiles))
     except TimeoutError:
@@ -322,7 +322,7 @@ async def model(call: RequestContext) -> Any:
 
 
 async def reload(call: RequestContext) -> Any:
-    """Serve another model, or the same path as it is now; the old one answers until the new one is ready."""
+    """Serve another model, or the same path read again; the old model serves until the new one is ready."""
     state = call.state
     call.state.slot(call.query.model)  # 404 where there is no second model
     holder = state.main if call.query.model == "main" or state.compare is None else state.compare
@@ -346,7 +346,7 @@ async def live(call: RequestContext) -> Any:
 
 
 async def ready(call: RequestContext) -> Any:
-    """Say that requests may be sent here; problems with files and the store are listed while it goes on."""
+    """Say that the server accepts requests; problems with files and the store are listed."""
     state = call.state
     others = (one.problem for one in (state.main, state.compare, state.writer, state.main.slot.people) if one)
     problems = [*state.problems.values(), *(one for one in others if one)]

@@ -20,8 +20,8 @@ from tastespace.errors import (
 
 _ADVICE = {
     "unknown_item": "GET /v1/items/search finds items.",
-    "unknown_user": "on_unknown=popular gives the most popular items; POST /v1/recommendations takes the history "
-    "of anybody; POST /v1/feedback makes a user known.",
+    "unknown_user": "on_unknown=popular returns the most popular items; POST /v1/recommendations accepts "
+    "arbitrary histories; POST /v1/feedback makes a user known.",
     "unknown_interest": "GET /v1/users/{user}/interests lists them.",
 }
 """Advice for errors that do not say which request helps."""
@@ -65,7 +65,7 @@ class StoreError(TastespaceError):
 
 
 def as_http_error(problem: BaseException) -> HttpError:
-    """An error of the library as an answer; anything that is no error of ours is a 500 without details.
+    """Return an error as an answer; anything but an error of this library is a 500 without details.
 
     >>> as_http_error(ZeroDivisionError("secret")).to_dict()["error"]["code"]
     'internal_error'
@@ -103,7 +103,7 @@ def _shown(text: str) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is wrong with a query or a body, in words: the given value, what is allowed, and what to do.
+# Errors of bodies in words: the given value, what is allowed, and what to do.
 
 _AT = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<row>\d+|\.\.\.)\]")

@@ -21,7 +21,7 @@ _EXPLAINED = {
     409: "Not possible at the moment.",
     413: "Too much in one request.",
     414: "The query is too long.",
-    415: "The body is no JSON.",
+    415: "The body is not valid JSON.",
     421: "Another host name.",
     422: "A value that does not fit.",
     429: "Too many requests.",

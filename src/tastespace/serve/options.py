@@ -24,7 +24,7 @@ def limited_k(call: RequestContext, given: int | None, default: int = 10) -> int
     most = call.state.settings.limits.k
     k = min(default, most) if given is None else given
     if k > most:
-        raise HttpError(422, "k_too_large", f"k={k:,}: at most {most:,} items are given.", "Ask for fewer.")
+        raise HttpError(422, "k_too_large", f"k={k:,}: at most {most:,} items are returned.", "Ask for fewer.")
     return k
 
 
@@ -74,12 +74,12 @@ def require_few(call: RequestContext, n: int, most: int, what: str) -> None:
 
 
 def history_rows(call: RequestContext, items: list[Any]) -> NDArray[np.int32]:
-    """Ids of past items as ascending rows; unknown items are an error unless popular ones may stand in."""
+    """Ids of past items as ascending rows; unknown items are an error unless `on_unknown` is popular."""
     require_few(call, len(items), call.state.settings.limits.history, "items in a history")
     return call.slot.served.history_rows(items, getattr(call.body, "on_unknown", "error") != "error")
 
 
 def newcomer(call: RequestContext) -> Person:
-    """Somebody who is not in the model, with the history of the body."""
+    """A user outside the model, built from the history in the request body."""
     require_few(call, len(call.body.history), call.state.settings.limits.history, "items in a history")
     return call.slot.people.with_history(call.body.history, call.body.on_unknown != "error")
