@@ -41,7 +41,8 @@ def ml_1m() -> ts.Interactions:
 
 def epoch_seconds(train: ts.Interactions, epochs: int = 4, **changes) -> float:
     """Seconds of the quickest epoch but the first."""
-    parameters = {"dim": DIM, "n_interests": C, "sampler": "hard", "n_negatives": N_NEGATIVES, "average": 1, **changes}
+    parameters = {"dim": DIM, "n_interests": C, "sampler": "hard", "n_negatives": N_NEGATIVES, "average": 1}
+    parameters |= {**ts.DPCML.paper_form(), **changes}
     model = ts.DPCML(epochs=epochs, **parameters).fit(train)
     return min(row["seconds"] for row in model.history_[1:])
 
@@ -322,7 +323,9 @@ def fit_synthetic(epochs: int) -> None:
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the data
     before = peak_mb()
     print(f"{train!r} after {time.perf_counter() - start:.0f} s; {before:.0f} MB held before training")
-    model = ts.DPCML(dim=DIM, n_interests=C, sampler="hard", n_negatives=N_NEGATIVES, epochs=epochs).fit(train)
+    model = ts.DPCML(
+        dim=DIM, n_interests=C, sampler="hard", n_negatives=N_NEGATIVES, epochs=epochs, **ts.DPCML.paper_form()
+    ).fit(train)
     vectors = (model.user_vectors_.nbytes + model.item_vectors_.nbytes) / 1e6
     held = 4 * vectors  # vectors, Adagrad's sums, the running mean, the result
     peak = peak_mb() - before

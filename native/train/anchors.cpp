@@ -31,7 +31,7 @@ class UserAssigner {
     items_ = data_.positives.subspan(start, n);
     assigned_ = anchors_.assignments.subspan(start, n);
     first_ = data_.vector_offsets[user];
-    n_vectors_ = data_.vector_offsets[user + 1] - first_;
+    n_vectors_ = settings_.first_vector_only ? 1 : data_.vector_offsets[user + 1] - first_;
     if (n == 0) return add_up();
     const bool fresh = std::any_of(assigned_.begin(), assigned_.end(), [&](std::int32_t c) {
       return c < 0 || c >= n_vectors_;

@@ -24,7 +24,8 @@ constexpr int kShardsPerThread = 8;                   // small parts, so that a 
 struct ChunkResult {
   std::vector<PairGradient> pairs;         // by shard of the item; in the order of the steps within a shard
   std::vector<std::int32_t> shard_starts;  // the pairs of shard i are shard_starts[i] ... shard_starts[i + 1] - 1
-  // With anchor > 0: the vectors of the pairs as they were in their steps. PairGradient::vector is a row here then.
+  // With anchor > 0 or a smooth minimum: the vectors of the pairs as they were in their steps. PairGradient::vector is a
+  // row here then.
   std::vector<float> vectors;
 };
 
@@ -91,11 +92,15 @@ class BlockTrainer {
       scratch.computer.prefetch_update(step);
       update();
       waiting = s;
-      if (settings_.anchor > 0.0f) {
-        update();
+      if (settings_.anchor > 0.0f) update();
+      if (settings_.temperature > 0.0f) {
+        keep_mixed(step, result.vectors);
+      } else if (settings_.anchor > 0.0f) {
         keep_vectors(step, scratch, result.vectors);
       }
-      scratch.pairs.insert(scratch.pairs.end(), step.pair_gradients.begin(), step.pair_gradients.end());
+      const std::vector<PairGradient>& of_items =
+          settings_.temperature > 0.0f ? step.item_gradients : step.pair_gradients;
+      scratch.pairs.insert(scratch.pairs.end(), of_items.begin(), of_items.end());
     }
     update();
     totals.n_pair_gradients = static_cast<std::int64_t>(scratch.pairs.size());
@@ -109,7 +114,8 @@ class BlockTrainer {
     gradients.clear();
     for (std::int64_t chunk = 0; chunk < n_chunks; ++chunk) {
       const ChunkResult& result = results_[chunk];
-      const float* vectors = settings_.anchor > 0.0f ? result.vectors.data() : state_.user_vectors.data();
+      const bool kept = settings_.anchor > 0.0f || settings_.temperature > 0.0f;
+      const float* vectors = kept ? result.vectors.data() : state_.user_vectors.data();
       for (std::int32_t p = result.shard_starts[shard]; p < result.shard_starts[shard + 1]; ++p)
         gradients.push_back(
             {vectors + result.pairs[p].vector * state_.dim, result.pairs[p].item, result.pairs[p].derivative});
@@ -151,6 +157,13 @@ class BlockTrainer {
       scratch.rows.emplace_back(pair.vector, row);
       pair.vector = row;
     }
+  }
+
+  // Append the mixed vectors of the step, and let its item gradients refer to their rows in `kept`.
+  void keep_mixed(PositiveStep& step, std::vector<float>& kept) const {
+    const auto before = static_cast<std::int64_t>(kept.size()) / state_.dim;
+    kept.insert(kept.end(), step.mixed.begin(), step.mixed.end());
+    for (PairGradient& pair : step.item_gradients) pair.vector += before;
   }
 
   // Counting sort, which is stable.
@@ -302,9 +315,11 @@ PositiveStep dpcml_loss_and_gradient(const DpcmlData& data, const DpcmlState& st
   if (!state.gamma.empty()) state.gamma[positive_index] = gamma;  // computing the step updated it
   const std::span<const float> own = computer.user_gradient(step);
   std::copy(own.begin(), own.end(), user_gradient.begin() + data.vector_offsets[user] * state.dim);
-  for (const PairGradient& pair : step.pair_gradients)
+  const bool smooth = settings.temperature > 0.0f;
+  for (const PairGradient& pair : smooth ? step.item_gradients : step.pair_gradients)
     simd::add_difference(item_gradient.data() + pair.item * state.dim, 2.0f * pair.derivative,
-                         state.item_vectors.data() + pair.item * state.dim, computer.vector(pair.vector), state.dim);
+                         state.item_vectors.data() + pair.item * state.dim,
+                         smooth ? step.mixed.data() + pair.vector * state.dim : computer.vector(pair.vector), state.dim);
   return step;
 }
 

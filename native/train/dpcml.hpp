@@ -8,6 +8,11 @@
 // d(u, v) is the smallest squared distance between a vector of user u and item v, times distance_scale. The score of an
 // item is -d(u, v): larger is better. The loss is [margin + d(u, positive) - d(u, negative)]_+.
 //
+// With temperature T > 0 the smallest distance is replaced by a smooth minimum over the user's vectors,
+// d(u, v) = -T log(mean of exp(-d_c / T)), which lies between the smallest and the mean distance: every vector takes part
+// in the loss with the share exp(-d_c / T) / sum. Which negatives are the hardest is decided by the smallest distance.
+// An item then takes one step for each term of the loss, with the mean of the user's vectors by their shares.
+//
 // With anchor > 0 a vector of a user is a mix of what is learned and of the mean of the user's own items
 // (native/train/anchors.hpp). The mean leaves out the positive of the step, and the items of a step are updated with the
 // vectors with which its distances were computed.
@@ -49,6 +54,8 @@ struct DpcmlSettings {
   OptimizerSettings optimizer;
   std::int64_t block_size;  // positives per block
   float anchor;             // share of the items' mean in a user vector, from 0 to 1
+  float temperature;        // of the smooth minimum over a user's vectors; 0: the minimum
+  bool first_vector_only;   // a user's other vectors take no part, as if they were not there
 };
 
 // Training data. The positives of user u are positives[offsets[u]] ... positives[offsets[u + 1] - 1], ascending.
@@ -100,6 +107,10 @@ struct PositiveStep {
   float gamma_slope = 0.0f;
   std::vector<std::int32_t> negatives;  // drawn; empty where no step is possible
   std::vector<PairGradient> pair_gradients;
+  // With a smooth minimum: the gradients of the items. PairGradient::vector is a row of `mixed`, the means of the user's
+  // vectors by their shares; pair_gradients are those of the user alone.
+  std::vector<PairGradient> item_gradients;
+  std::vector<float> mixed;
 };
 
 // Sums over steps.

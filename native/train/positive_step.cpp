@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kVectorsAtOnce = 8;  // vectors of a user compared with items in one call
 constexpr std::int64_t kRowsAhead = 32;     // item vectors prefetched before their distances are computed
+constexpr float kLeastShare = 1e-4f;        // of a smooth minimum: vectors with less of it get no gradient
 
 // Items compared with N vectors at once: as many as the registers hold sums.
 template <int N>
@@ -32,7 +33,7 @@ StepComputer::StepComputer(const DpcmlData& data, const DpcmlState& state, const
 void StepComputer::set_user(std::int64_t user) {
   user_ = user;
   first_ = data_.vector_offsets[user];
-  n_vectors_ = data_.vector_offsets[user + 1] - first_;
+  n_vectors_ = settings_.first_vector_only ? 1 : data_.vector_offsets[user + 1] - first_;
   if (settings_.anchor == 0.0f) vectors_ = state_.user_vectors.data() + first_ * state_.dim;
 }
 
@@ -57,9 +58,12 @@ bool StepComputer::find_vectors(std::int64_t positive_index) {
 }
 
 template <int N>
-void StepComputer::find_nearest_of(const std::int32_t* items, std::int64_t n, Nearest* out) const {
+void StepComputer::find_nearest_of(std::int64_t first, std::int64_t n) {
   constexpr int kItems = kItemsAtOnce<N>;
   const float* all = state_.item_vectors.data();
+  const std::int32_t* items = items_.data() + first;
+  Nearest* out = distances_.data() + first;
+  float* kept = is_smooth() ? shares_.data() + first * N : nullptr;
   const float* rows[kItems];
   float distances[N * kItems];
   for (std::int64_t from = 0; from < n; from += kItems) {
@@ -71,33 +75,35 @@ void StepComputer::find_nearest_of(const std::int32_t* items, std::int64_t n, Ne
       std::uint64_t best = ordered(INFINITY, 0);
       for (int c = 0; c < N; ++c) best = std::min(best, ordered(distances[m * N + c], c));
       out[from + m] = {value_of(best) * settings_.distance_scale, static_cast<std::int32_t>(best)};
+      if (kept != nullptr) std::copy_n(distances + m * N, N, kept + (from + m) * N);
     }
   }
 }
 
-void StepComputer::find_nearest(const std::int32_t* items, std::int64_t n, Nearest* out) const {
+void StepComputer::find_nearest(std::int64_t first, std::int64_t n) {
   switch (n_vectors_) {
-    case 1: return find_nearest_of<1>(items, n, out);
-    case 2: return find_nearest_of<2>(items, n, out);
-    case 3: return find_nearest_of<3>(items, n, out);
-    case 4: return find_nearest_of<4>(items, n, out);
-    case 5: return find_nearest_of<5>(items, n, out);
-    case 6: return find_nearest_of<6>(items, n, out);
-    case 7: return find_nearest_of<7>(items, n, out);
-    case 8: return find_nearest_of<8>(items, n, out);
+    case 1: return find_nearest_of<1>(first, n);
+    case 2: return find_nearest_of<2>(first, n);
+    case 3: return find_nearest_of<3>(first, n);
+    case 4: return find_nearest_of<4>(first, n);
+    case 5: return find_nearest_of<5>(first, n);
+    case 6: return find_nearest_of<6>(first, n);
+    case 7: return find_nearest_of<7>(first, n);
+    case 8: return find_nearest_of<8>(first, n);
     default: break;
   }
   float distances[kVectorsAtOnce];
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float* v = state_.item_vectors.data() + items[i] * state_.dim;
-    out[i] = {INFINITY, 0};
+  for (std::int64_t i = first; i < first + n; ++i) {
+    const float* v = state_.item_vectors.data() + items_[i] * state_.dim;
+    Nearest nearest{INFINITY, 0};
     for (std::int64_t from = 0; from < n_vectors_; from += kVectorsAtOnce) {
       const std::int64_t n_here = std::min(kVectorsAtOnce, n_vectors_ - from);
       simd::squared_distances(vectors_ + from * state_.dim, n_here, v, state_.dim, distances);
       for (std::int64_t c = 0; c < n_here; ++c)
-        if (distances[c] < out[i].distance) out[i] = {distances[c], static_cast<std::int32_t>(from + c)};
+        if (distances[c] < nearest.distance) nearest = {distances[c], static_cast<std::int32_t>(from + c)};
+      if (is_smooth()) std::copy_n(distances, n_here, shares_.data() + i * n_vectors_ + from);
     }
-    out[i].distance *= settings_.distance_scale;
+    distances_[i] = {nearest.distance * settings_.distance_scale, nearest.vector};
   }
 }
 
@@ -120,6 +126,8 @@ bool StepComputer::compute(std::int64_t user, std::int64_t positive_index, Posit
   set_user(user);
   const std::int32_t positive_item = data_.positives[positive_index];
   step.pair_gradients.clear();
+  step.item_gradients.clear();
+  step.mixed.clear();
   step.loss = step.dcrs = 0.0;
   step.gamma_slope = 0.0f;
   if (step.negatives.empty()) return false;
@@ -133,10 +141,11 @@ bool StepComputer::compute(std::int64_t user, std::int64_t positive_index, Posit
   items_.resize(n_drawn + 1);
   std::copy(step.negatives.begin(), step.negatives.end(), items_.begin());
   items_[n_drawn] = positive_item;
+  if (is_smooth()) shares_.resize((n_drawn + 1) * n_vectors_);
   if (settings_.sampler == Sampler::two_stage) {
-    find_nearest(&items_[n_drawn], 1, &distances_[n_drawn]);
+    find_nearest(n_drawn, 1);
   } else {
-    find_nearest(items_.data(), n_drawn + 1, distances_.data());
+    find_nearest(0, n_drawn + 1);
   }
   const Nearest nearest_to_positive = distances_[n_drawn];
   distances_.resize(n_drawn);
@@ -160,6 +169,7 @@ bool StepComputer::compute(std::int64_t user, std::int64_t positive_index, Posit
 void StepComputer::add_hinge(PositiveStep& step, std::span<const std::int32_t> chosen, Nearest nearest_to_positive,
                              std::int32_t positive_item, float weight) {
   const float weight_per_negative = weight / static_cast<float>(chosen.size());
+  if (is_smooth()) return add_smooth_hinge(step, chosen, weight_per_negative);
   std::int64_t active = 0;
   double loss = 0.0;
   step.pair_gradients.push_back({first_ + nearest_to_positive.vector, positive_item, 0.0f});
@@ -174,6 +184,53 @@ void StepComputer::add_hinge(PositiveStep& step, std::span<const std::int32_t> c
   step.loss = loss * weight_per_negative;
   step.pair_gradients.front().derivative = weight_per_negative * settings_.distance_scale * static_cast<float>(active);
   if (active == 0) step.pair_gradients.clear();
+}
+
+float StepComputer::smooth_distance(std::int64_t place) {
+  float* shares = shares_.data() + place * n_vectors_;  // squared distances as yet
+  const float least = *std::min_element(shares, shares + n_vectors_);
+  const float factor = settings_.distance_scale / settings_.temperature;
+  float sum = 0.0f;
+  for (std::int64_t c = 0; c < n_vectors_; ++c) {
+    shares[c] = std::exp((least - shares[c]) * factor);
+    sum += shares[c];
+  }
+  for (std::int64_t c = 0; c < n_vectors_; ++c) shares[c] /= sum;
+  return settings_.distance_scale * least - settings_.temperature * std::log(sum / static_cast<float>(n_vectors_));
+}
+
+void StepComputer::add_smooth_pair(PositiveStep& step, std::int64_t place, float derivative) {
+  const float* shares = shares_.data() + place * n_vectors_;
+  const std::int64_t dim = state_.dim;
+  const auto row = static_cast<std::int64_t>(step.item_gradients.size());
+  step.item_gradients.push_back({row, items_[place], derivative});
+  step.mixed.resize((row + 1) * dim);
+  float* mixed = step.mixed.data() + row * dim;
+  simd::for_each_part(dim, [&]<class V>(std::int64_t k, V) {
+    V sum{};
+    for (std::int64_t c = 0; c < n_vectors_; ++c)  // with anchor = 1 a vector without items is infinite
+      if (shares[c] > 0.0f) sum += simd::load<V>(vectors_ + c * dim + k) * shares[c];
+    simd::store(mixed + k, sum);
+  });
+  for (std::int64_t c = 0; c < n_vectors_; ++c)
+    if (shares[c] >= kLeastShare) step.pair_gradients.push_back({first_ + c, items_[place], derivative * shares[c]});
+}
+
+void StepComputer::add_smooth_hinge(PositiveStep& step, std::span<const std::int32_t> chosen,
+                                    float weight_per_negative) {
+  const auto positive = static_cast<std::int64_t>(step.negatives.size());
+  const float to_positive = smooth_distance(positive), derivative = weight_per_negative * settings_.distance_scale;
+  std::int64_t active = 0;
+  double loss = 0.0;
+  for (const std::int32_t k : chosen) {
+    const float violation = settings_.margin + to_positive - smooth_distance(k);
+    if (violation <= 0.0f) continue;
+    ++active;
+    loss += violation;
+    add_smooth_pair(step, k, -derivative);
+  }
+  step.loss = loss * weight_per_negative;
+  if (active > 0) add_smooth_pair(step, positive, derivative * static_cast<float>(active));
 }
 
 void StepComputer::use_all(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item, float weight) {
@@ -217,7 +274,7 @@ void StepComputer::use_two_stage(PositiveStep& step, Nearest nearest_to_positive
   });
   chosen_.resize(n_hardest);
   std::sort(chosen_.begin(), chosen_.end());
-  for (const std::int32_t k : chosen_) find_nearest(&step.negatives[k], 1, &distances_[k]);
+  for (const std::int32_t k : chosen_) find_nearest(k, 1);
   add_hinge(step, chosen_, nearest_to_positive, positive_item, weight);
 }
 
@@ -225,8 +282,9 @@ void StepComputer::use_threshold(PositiveStep& step, Nearest nearest_to_positive
                                  float weight, std::int64_t positive_index, std::int64_t n_hardest) {
   const auto n = static_cast<std::int64_t>(distances_.size());
   values_.resize(n);
+  const float to_positive = is_smooth() ? smooth_distance(n) : nearest_to_positive.distance;
   for (std::int64_t k = 0; k < n; ++k)
-    values_[k] = settings_.margin + nearest_to_positive.distance - distances_[k].distance;
+    values_[k] = settings_.margin + to_positive - (is_smooth() ? smooth_distance(k) : distances_[k].distance);
   float& gamma = state_.gamma[positive_index];
   float statistic = 0.0f;  // the n_hardest-th largest violation, not below 0
   const bool first_step = gamma < 0.0f;
@@ -239,19 +297,26 @@ void StepComputer::use_threshold(PositiveStep& step, Nearest nearest_to_positive
   const float weight_per_negative = weight / static_cast<float>(n_hardest);
   std::int64_t active = 0;
   double loss = 0.0;
-  step.pair_gradients.push_back({first_ + nearest_to_positive.vector, positive_item, 0.0f});
+  const float derivative = weight_per_negative * settings_.distance_scale;
+  if (!is_smooth()) step.pair_gradients.push_back({first_ + nearest_to_positive.vector, positive_item, 0.0f});
   for (std::int64_t k = 0; k < n; ++k) {
     const float violation = values_[k] - gamma;
     // At the first step gamma is one of the violations itself: that one counts, or N_beta = 1 would learn nothing.
     if (violation < 0.0f || (violation == 0.0f && !(first_step && gamma > 0.0f))) continue;
     ++active;
     loss += violation;
-    step.pair_gradients.push_back(
-        {first_ + distances_[k].vector, step.negatives[k], -weight_per_negative * settings_.distance_scale});
+    if (is_smooth())
+      add_smooth_pair(step, k, -derivative);
+    else
+      step.pair_gradients.push_back({first_ + distances_[k].vector, step.negatives[k], -derivative});
   }
   step.loss = static_cast<double>(weight) * gamma + loss * weight_per_negative;
-  step.pair_gradients.front().derivative = weight_per_negative * settings_.distance_scale * static_cast<float>(active);
-  if (active == 0) step.pair_gradients.clear();
+  if (active == 0)
+    step.pair_gradients.clear();
+  else if (is_smooth())
+    add_smooth_pair(step, n, derivative * static_cast<float>(active));
+  else
+    step.pair_gradients.front().derivative = derivative * static_cast<float>(active);
   // The slope of the loss in gamma. The weight of a user does not change where gamma's minimum is, so it is left out.
   step.gamma_slope = 1.0f - static_cast<float>(active) / static_cast<float>(n_hardest);
   const float updated = settings_.gamma_rule == GammaRule::gradient
@@ -290,9 +355,10 @@ std::span<const float> StepComputer::user_gradient(PositiveStep& step) {
 }
 
 void StepComputer::prefetch_update(const PositiveStep& step) const {
+  const auto n_rows = std::min<std::size_t>(is_smooth() ? n_vectors_ : 2, step.pair_gradients.size());
   for (const std::span<float>& part : {state_.user_optimizer.first, state_.user_optimizer.second})
     if (!part.empty())
-      for (std::size_t p = 0; p < std::min<std::size_t>(2, step.pair_gradients.size()); ++p)
+      for (std::size_t p = 0; p < n_rows; ++p)
         simd::prefetch(part.data() + step.pair_gradients[p].vector * state_.dim, state_.dim);
 }
 

@@ -50,10 +50,16 @@ class StepComputer {
   void set_user(std::int64_t user);
   // Sets `vectors_`. Returns false where the user has none.
   bool find_vectors(std::int64_t positive_index);
-  // The user's nearest vector for each of `n` items.
-  void find_nearest(const std::int32_t* items, std::int64_t n, Nearest* out) const;
+  bool is_smooth() const { return settings_.temperature > 0.0f; }
+  // The user's nearest vector for each of `n` of items_, from `first` on, into distances_; where the minimum is smooth
+  // also the squared distances to all of the user's vectors, into shares_.
+  void find_nearest(std::int64_t first, std::int64_t n);
   template <int N>
-  void find_nearest_of(const std::int32_t* items, std::int64_t n, Nearest* out) const;
+  void find_nearest_of(std::int64_t first, std::int64_t n);
+  // The smooth minimum for the item at this place of items_; its row of shares_ becomes the vectors' shares in it.
+  float smooth_distance(std::int64_t place);
+  // Gradients of the item at this place and of all vectors with a share in its distance, after `smooth_distance`.
+  void add_smooth_pair(PositiveStep& step, std::int64_t place, float derivative);
   void use_all(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item, float weight);
   void use_hardest(PositiveStep& step, Nearest nearest_to_positive, std::int32_t positive_item, float weight,
                    std::int64_t n_hardest);
@@ -64,6 +70,7 @@ class StepComputer {
   // Mean hinge loss over the chosen negatives (positions) and its pair gradients.
   void add_hinge(PositiveStep& step, std::span<const std::int32_t> chosen, Nearest nearest_to_positive,
                  std::int32_t positive_item, float weight);
+  void add_smooth_hinge(PositiveStep& step, std::span<const std::int32_t> chosen, float weight_per_negative);
   // Fills `gradient_` where `has_gradient_`; other rows are left as they were.
   void compute_gradient(PositiveStep& step);
   void add_to_gradient(std::int64_t vector, float scale, const float* a, const float* b);
@@ -77,8 +84,9 @@ class StepComputer {
   const float* vectors_ = nullptr;                     // these vectors: the learned ones, or anchored_
   std::vector<float> anchored_;                        // with anchor > 0, without the positive of the step
   std::vector<AnchoredVector> from_free_;              // how they follow the free vectors
-  std::vector<std::int32_t> items_;                    // the positive and the negatives
+  std::vector<std::int32_t> items_;                    // the negatives and the positive
   std::vector<Nearest> distances_;                     // per negative
+  std::vector<float> shares_;                          // with a smooth minimum: a row per item of items_
   std::vector<std::int32_t> chosen_;                   // positions among the negatives
   std::vector<float> values_, scratch_;                // per negative, and a copy to select from
   std::vector<float> gradient_, mean_;                 // of the user's vectors

@@ -120,7 +120,7 @@ def test_a_half_life_gives_weights(fit, error_of, timed_clicks):
         (("--model", "ease", "--half-life", "20d"), "give --timestamp as well"),
         (
             ("--model", "ease", "--timestamp", "t", "--half-life", "long"),
-            "--half-life='long': expected a number of days",
+            "--half-life long: expected a number of days",
         ),
         (("--timestamp", "t", "--half-life", "20d"), "--half-life without --model"),
         (("--model", "cml", "--timestamp", "t", "--half-life", "20d"), "CML does not use weights"),

@@ -70,7 +70,7 @@ def test_ids_of_a_later_file_may_look_like_another_type(run, stdout_of, tmp_path
         (("--user", "woh"), "has no column 'woh'"),
         (("--metric", "NDGC"), "Did you mean NDCG"),
         (("--protocol", "papre"), "Did you mean paper"),
-        (("-k", "0"), "k=0: expected a length of list"),
+        (("-k", "0"), "-k 0: expected a length of list"),
         (("--on-unknown", "ignore"), "on_unknown='ignore'"),
     ],
 )
@@ -100,6 +100,7 @@ def test_a_test_that_was_seen_gives_a_warning(run, shop):
 CATEGORY_METRICS = [
     "MinorityRecall@20", "CalibrationKL@20", "CalibrationJS@20", "SubtopicRecall@20", "AlphaNDCG@20", "CategoryILD@20",
 ]  # fmt: skip
+USE_METRICS = ["EffectiveInterests", "DeadInterests", "CollapsedInterests"]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def kinds_of(shop):
 def test_tastes_adds_the_metrics_for_several_tastes(stdout_of, shop):
     by_kind = ("--tastes", "--metric", "R@5", "--column", "kind", "--items", kinds_of(shop))
     rows = pl.read_csv(stdout_of("evaluate", shop.model, shop.later, *COLUMNS, *by_kind).encode())
-    assert rows["metric"].to_list() == ["R@5", *CATEGORY_METRICS, "InterestCoverage@20"]
+    assert rows["metric"].to_list() == ["R@5", *CATEGORY_METRICS, "InterestCoverage@20", *USE_METRICS]
     held_out = ts.Interactions.from_file(shop.later, user="who", item="what", threads=1)
     about = pl.read_csv(kinds_of(shop)).rename({"what": "item"})
     expected = ts.evaluate(
@@ -138,7 +139,7 @@ def test_tastes_adds_the_metrics_for_several_tastes(stdout_of, shop):
 
 def test_tastes_at_other_lengths(stdout_of, shop):
     rows = pl.read_csv(stdout_of("evaluate", shop.model, shop.later, *COLUMNS, "--tastes", "-k", 3, "-k", 4).encode())
-    assert {"AlphaNDCG@3", "AlphaNDCG@4", "InterestCoverage@4"} < set(rows["metric"])
+    assert {"AlphaNDCG@3", "AlphaNDCG@4", "InterestCoverage@4", *USE_METRICS} < set(rows["metric"])
     assert not any(name.endswith("@20") for name in rows["metric"])
 
 
@@ -151,10 +152,11 @@ def test_tastes_says_what_is_left_out_and_why(run, shop, plain_models):
         f"left out: {', '.join(name.removesuffix('@20') for name in CATEGORY_METRICS)}: the model has no item "
         "attributes; give them with --items FILE."
     )
-    assert by_interest == "left out: InterestCoverage: users have no interests, because EASE has no vectors."
+    of_interests = ", ".join(["InterestCoverage", *USE_METRICS])
+    assert by_interest == f"left out: {of_interests}: users have no interests, because EASE has no vectors."
     done = run("evaluate", plain_models["cml"], shop.later, *COLUMNS, "--tastes", "--items", shop.items)
     assert set(CATEGORY_METRICS) < set(pl.read_csv(done.raw)["metric"])
-    assert done.err == "left out: InterestCoverage: CML has one vector per user, which every item is nearest to.\n"
+    assert done.err == f"left out: {of_interests}: CML has one vector per user, which every item is nearest to.\n"
 
 
 def test_items_gives_the_attributes_that_the_model_lacks(run, stdout_of, shop, plain_models):

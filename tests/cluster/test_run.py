@@ -72,12 +72,13 @@ def test_partitions_learn_what_one_process_learns(parts):
         assert max(row["NDCG@10"] for row in found.history_) > 0.9 * alone
 
 
-def test_a_stopped_run_goes_on_in_the_same_bits(parts, tmp_path):
+@pytest.mark.parametrize("last", [1, 2])  # before users get several vectors, and after
+def test_a_stopped_run_goes_on_in_the_same_bits(parts, tmp_path, last):
     train, valid, _ = parts
     whole = DPCML.clone().fit(train, valid=valid, cluster=inline())
 
     def stop(row):
-        if row["epoch"] == 2:
+        if row["epoch"] == last:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -237,8 +238,9 @@ def test_partitions_read_only_the_items_that_they_need(tmp_path):
     same(*models)
     everything = 3 * 2 * 4000 * 4 * 4  # partitions, vectors and squares, items, dimensions, bytes
     assert [cost.n_fetched for cost in costs[0]] == [everything] * 4
-    for epoch in (costs[1][:2], costs[1][2:]):  # each has 200 positives with two negatives
-        assert 0 < sum(cost.n_fetched for cost in epoch) <= 600 * 2 * 4 * 4
+    # Each has 200 positives with two negatives; before the second, vectors start at clusters of all own items.
+    for epoch, most in ((costs[1][:2], 600), (costs[1][2:], 800)):
+        assert 0 < sum(cost.n_fetched for cost in epoch) <= most * 2 * 4 * 4
     assert [cost.n_rows for cost in costs[0]] == [cost.n_rows for cost in costs[1]]
 
 
@@ -338,3 +340,15 @@ def test_the_partition_of_an_id_never_changes():
 
 PARTITIONS_OF_NUMBERS = [2, 2, 4, 5, 5]
 PARTITIONS_OF_TEXT = [5, 2, 4, 0]
+
+
+def test_vectors_grow_on_partitions_as_in_one_process(parts):
+    """Those of an epoch with one vector are equal, later they part."""
+    train = parts[0]
+    one = ts.DPCML(dim=6, n_interests=3, epochs=2, one_vector_epochs=2, seed=4).fit(train, cluster=inline())
+    vectors = one.user_vectors_.reshape(train.n_users, 3, 6)
+    np.testing.assert_array_equal(vectors, np.repeat(vectors[:, :1], 3, axis=1))
+    several = ts.DPCML(dim=6, n_interests=3, epochs=8, seed=4).fit(train, cluster=inline())
+    vectors = several.user_vectors_.reshape(train.n_users, 3, 6)
+    assert (np.ptp(vectors, axis=1).max(axis=1) > 1e-4).all()
+    assert several.temperature_ == pytest.approx(0.1)

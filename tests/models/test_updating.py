@@ -177,7 +177,7 @@ def test_random_numbers_go_on_and_the_chosen_epochs_stay(fitted, old_and_new, mo
     epochs = []
     for name in ("dpcml", "bpr"):
         model = copy.copy(fitted[name])
-        trainer = type(model)._train.__globals__["DpcmlTrainer" if name == "dpcml" else "BprTrainer"]
+        trainer = type(model)._train.__globals__["GrowingTrainer" if name == "dpcml" else "BprTrainer"]
         learn = trainer._train_range
         monkeypatch.setattr(
             trainer,

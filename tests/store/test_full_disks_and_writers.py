@@ -67,7 +67,7 @@ def test_training_goes_on_without_room_for_checkpoint_and_log(tmp_path, data):
         """,
         tmp_path,
     )
-    assert done.stdout.strip() == "['checkpoint-not-written', 'log-not-written'] 3", done.stderr
+    assert done.stdout.strip() == "['checkpoint-not-written', 'interests', 'log-not-written'] 3", done.stderr
     assert "could not be written after epoch 1 (File too large)" in done.stderr
     assert not list(tmp_path.glob(".run*"))
 

@@ -158,11 +158,16 @@ def n_beta(model: DPCML, n_negatives: int, n_drawn: int) -> int:
     return min(max(1, int(Fraction(str(model.beta)) * n_negatives)), n_drawn)
 
 
-def sampled_loss(model: DPCML, positive: Any, negatives: Any, inner: Any, gamma: float, n_negatives: int) -> float:
-    """The loss of one positive from d(u, positive), d(u, negatives) and <positive, negative>."""
+def sampled_loss(
+    model: DPCML, positive: Any, negatives: Any, inner: Any, gamma: float, n_negatives: int, nearest: Any = None
+) -> float:
+    """The loss of one positive from d(u, positive), d(u, negatives) and <positive, negative>.
+
+    ``nearest`` are the distances by which the hardest are chosen, if others than ``negatives``.
+    """
     excess = model.margin + positive - negatives
     hinge = np.maximum(excess, 0)
-    nearest_first = np.argsort(negatives, kind="stable")
+    nearest_first = np.argsort(negatives if nearest is None else nearest, kind="stable")
     hard = n_beta(model, n_negatives, len(negatives))
     if model.sampler in ("unis", "pops"):
         return float(hinge.mean())

@@ -46,6 +46,7 @@ class Counter:
 
 def run(trainable=None, scores=None, callbacks=(), progress=None, identity=None, **settings):
     chosen = LoopSettings(**{"epochs": 6, "patience": 0, **settings})
+    chosen._check_loop()
     validate = None if scores is None else lambda result: scores[int(result["value"][0]) - 1]
     loop = Loop(
         trainable or Counter(),

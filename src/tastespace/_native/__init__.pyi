@@ -438,6 +438,8 @@ class DpcmlSettings:
     optimizer: OptimizerSettings
     block_size: int
     anchor: float
+    temperature: float
+    first_vector_only: bool
     def __init__(
         self,
         *,
@@ -458,6 +460,8 @@ class DpcmlSettings:
         optimizer: OptimizerSettings,
         block_size: int,
         anchor: float = 0.0,
+        temperature: float = 0.0,
+        first_vector_only: bool = False,
     ) -> None: ...
 
 class BprSettings:

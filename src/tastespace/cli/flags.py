@@ -154,7 +154,7 @@ def require_half_life(half_life: str | None, timestamp: str | None, model: Recom
     """Raise unless a half-life is a length of time, there are times that it is for, and the model uses weights."""
     if half_life is None:
         return
-    seconds_of(half_life, "--half-life")
+    seconds_of(half_life, "half_life")
     if timestamp is None:
         raise ParameterError(f"--half-life {half_life}: give --timestamp as well, the column of times.")
     if model is not None and not model.uses_weights:

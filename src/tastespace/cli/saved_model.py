@@ -65,7 +65,11 @@ def evaluate(
     metric: Annotated[list[str] | None, typer.Option(help="P, NDCG@5, MAP, Coverage, ...; may be repeated.")] = None,
     k: Annotated[list[int] | None, typer.Option("-k", "--k", help="Cut-offs; may be repeated.")] = None,
     tastes: Annotated[
-        bool, typer.Option("--tastes", help="Add the metrics for users with several tastes, at -k or at 20.")
+        bool,
+        typer.Option(
+            "--tastes",
+            help="Add the metrics for users with several tastes, at -k or at 20, and of the use of interest vectors.",
+        ),
     ] = False,
     seen: Annotated[
         list[Path] | None,
@@ -118,7 +122,9 @@ def evaluate(
     if tastes:
         chosen, left_out = taste_metrics_for(opened, attributes, column)
         lengths = k or [min(_TASTES_AT, opened.train_.n_items)]
-        wanted = [*wanted, *(f"{name}@{length}" for name in chosen for length in lengths)]
+        at_k = [name for name in chosen if METRICS[name].at_k]
+        wanted = [*wanted, *(f"{name}@{length}" for name in at_k for length in lengths)]
+        wanted += [name for name in chosen if not METRICS[name].at_k]
     report = measure(
         opened,
         read(test),

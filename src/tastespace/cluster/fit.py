@@ -215,6 +215,7 @@ def take_result(model: DPCML | BPR, run: ClusterRun, train: Interactions) -> Non
     vars(model).update(learned)
     model.optimizer_means_ = means
     if isinstance(model, DPCML):
+        model.temperature_ = model._temperature_of(epoch)
         model.skipped_positives_ = int(train.user_counts[train.user_counts == train.n_items].sum())
         model._keep_anchors(None, None)
     model.history_, model.best_epoch_, model.stopped_, model.diagnostics_ = now.history, epoch, now.stopped, []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.cluster.model_parts import SHARED, projected
+from tastespace.cluster.model_parts import SHARED, epochs_averaged, projected
 from tastespace.cluster.storage import Storage, require_version
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml.model import DPCML
@@ -276,7 +276,7 @@ def combine_shard(task: ShardTask) -> ShardResult:
         for name in SHARED:
             if f"mean_{name}" in shard:
                 mean = shard[f"mean_{name}"]
-                mean += (shard[name] - mean) / min(task.epoch + 1, model.average)
+                mean += (shard[name] - mean) / min(epochs_averaged(model, task.epoch), model.average)
     storage.write_arrays(shard_name(task.shard, task.round + 1), shard)
     return ShardResult(len(rows), time.perf_counter() - began)
 

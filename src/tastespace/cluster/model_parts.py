@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.models import registry
 from tastespace.models.bpr import BPR
+from tastespace.models.dpcml.growing import GrowingTrainer
 from tastespace.models.dpcml.kernel import (
+    initial_vectors,
     interests_per_user,
     kernel_data,
     kernel_settings,
@@ -60,13 +62,14 @@ def supported(model: Any) -> DPCML | BPR:
     refused: dict[str, Any] = {"checkpoint": model.checkpoint, "spill": model.spill}
     if isinstance(model, DPCML):
         refused["anchor"] = model.anchor
-        if model.n_interests == "auto":
-            refused["n_interests"] = "auto"
+        if model.n_interests in ("auto", "cross-validated"):
+            refused["n_interests"] = model.n_interests
     for name, value in refused.items():
         if value:
             raise ParameterError(
-                f"{name}={value!r} is for training in one process; leave it out with a cluster, whose partitions write "
-                "their state in each round."
+                Argument(name, value),
+                " is for training in one process; leave it out with a cluster, whose partitions write "
+                "their state in each round.",
             )
     return model
 
@@ -103,10 +106,25 @@ def part_trainer(
     other.n_negatives_ = other._negatives_for(train.n_items)
     offsets = vector_offsets(model, train)
     assert offsets is not None
-    vectors, _ = random_vectors(other, int(offsets[-1]), 0)
+    vectors, _ = initial_vectors(other, offsets, 0)
     state = kernel_state(other, train, vectors, np.zeros((train.n_items, model.dim), np.float32))
     data = kernel_data(other, train, offsets, cast(Interactions, whole))
-    return DpcmlTrainer(train, data, state, kernel_settings(other), run)
+    return GrowingTrainer(train, data, state, kernel_settings(other), run, model._phases(), offsets)
+
+
+def epochs_averaged(model: DPCML | BPR, epoch: int) -> int:
+    """Number of epochs up to this one that running means may be taken over."""
+    return epoch + 1 if isinstance(model, BPR) else model._phases().number_within(epoch)
+
+
+def splits_before(model: DPCML | BPR, epoch: int) -> bool:
+    """Whether users get their several vectors before this epoch."""
+    return isinstance(model, DPCML) and model._phases().splits_before(epoch)
+
+
+def least_epochs(model: DPCML | BPR) -> int:
+    """Epochs whose validations do not count for ``patience``."""
+    return 0 if isinstance(model, BPR) else model._phases().least_epochs
 
 
 def touched_rows(

@@ -40,6 +40,7 @@ from tastespace.cluster.model_parts import (
     named_model,
     part_trainer,
     rows_only,
+    splits_before,
     touched_rows,
 )
 from tastespace.cluster.storage import DamagedFileError, Storage, require_version
@@ -100,6 +101,8 @@ def train_round(task: PartTask) -> RoundResult:
     else:
         places = trainer.range_of_share(share, run["rounds_per_epoch"])
         rows = touched_rows(model, train, whole, task.partition, epoch, places, threads)
+        if share == 0 and splits_before(model, epoch):
+            rows = np.union1d(rows, train.indices)  # the vectors of a user start at clusters of the whole history
         before = read_item_rows(storage, shards, task.round, rows)
         if not len(rows):
             before = {name: array[:0] for name, array in state.items() if is_shared(name) and array.size}

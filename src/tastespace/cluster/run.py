@@ -27,7 +27,7 @@ from tastespace.cluster.items import (
     shard_name,
     write_shards,
 )
-from tastespace.cluster.model_parts import named_model, shared_result, shared_start
+from tastespace.cluster.model_parts import least_epochs, named_model, shared_result, shared_start
 from tastespace.cluster.rounds import (
     PartTask,
     RoundResult,
@@ -38,7 +38,7 @@ from tastespace.cluster.rounds import (
     train_round,
 )
 from tastespace.cluster.storage import DamagedFileError, Storage, library_version
-from tastespace.errors import ClusterError, ParameterError
+from tastespace.errors import Argument, ClusterError, ParameterError
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml.model import DPCML
 from tastespace.models.trained import _NOT_IN_CHECKPOINT_IDENTITY
@@ -197,7 +197,9 @@ class ClusterRun:
         parts: list[PartEvaluation] = list(self.executor.run(evaluate_part, self.tasks(now.round)))
         count = sum(part.n_users for part in parts)
         if not count:
-            raise ParameterError(f"monitor={self.model.monitor!r}: no user of the validation data counts for it.")
+            raise ParameterError(
+                Argument("monitor", self.model.monitor), ": no user of the validation data counts for it."
+            )
         score = math.fsum(part.total for part in parts) / count
         if now.best_score is None or score > now.best_score:
             old = now.best_epoch
@@ -209,7 +211,7 @@ class ClusterRun:
                 self.storage.delete(best_name(partition, old))
             if old:
                 self.storage.delete(f"best/shared-{old:05}")
-        else:
+        elif epoch >= least_epochs(self.model):
             now.without_improvement += 1
         return score
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.reading.tables import from_polars
-from tastespace.errors import DataError
+from tastespace.errors import Argument, DataError
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -330,7 +330,9 @@ class Interactions:
 
         if self.timestamps is None:
             raise DataError(
-                "with_half_life needs timestamps; read the data with timestamp=, the name of the time column."
+                "with_half_life needs timestamps; read the data with ",
+                Argument("timestamp"),
+                ", the name of the time column.",
             )
         half_life = duration_in(days, self.timestamps, "half_life", unit)
         now = self.timestamps.max(initial=0) if latest is None else latest

@@ -4,6 +4,7 @@ from tastespace.evaluation._evaluator import evaluate
 from tastespace.evaluation._planted_interests import interest_coverage
 from tastespace.evaluation._taste_metrics import TASTE_METRICS
 from tastespace.evaluation.cross_validation import CrossValidation, cross_validate
+from tastespace.evaluation.interest_use import interest_use
 from tastespace.evaluation.metrics import METRICS
 from tastespace.evaluation.protocols import FULL, PAPER, Protocol
 from tastespace.evaluation.report import Report, over_seeds
@@ -23,6 +24,7 @@ __all__ = [
     "cross_validate",
     "evaluate",
     "interest_coverage",
+    "interest_use",
     "over_seeds",
     "preference_diversity",
 ]

@@ -1,4 +1,4 @@
-"""Metrics of lists for users with several tastes: by item categories, and by the interests that a model has learned.
+"""Metrics for users with several tastes, by item categories and by the interest vectors that a model has learned.
 
 As in `tastespace.evaluation.metrics`, each function takes a block of ranked lists and gives one value per user, NaN for
 users who do not count. Items without a category are left out of all metrics by category.
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace.evaluation._inputs import MetricInputs
+from tastespace.models.interest_use import InterestUse, interest_use
 from tastespace.ranking.blocks import Block
 
 Values = NDArray[np.float64]
@@ -26,6 +27,9 @@ TASTE_METRICS = (
     "AlphaNDCG",
     "CategoryILD",
     "InterestCoverage",
+    "EffectiveInterests",
+    "DeadInterests",
+    "CollapsedInterests",
 )
 """Metrics that say how well lists serve users with several tastes."""
 
@@ -227,3 +231,31 @@ def interest_coverage_of_list(block: Block, inputs: MetricInputs, k: int) -> Val
     n_covered = np.bincount(used[np.isin(used, shown, assume_unique=True)] // most, minlength=n_users)
     counts = (n_used > 0) & (block.top[:, :k] >= 0).any(axis=1)
     return np.where(counts, n_covered / np.maximum(n_used, 1), np.nan)
+
+
+def effective_interests(block: Block, inputs: MetricInputs, _: None) -> Values:
+    """Effective number of the user's interests: exp of the entropy of the shares of training items by nearest vector.
+
+    1 (one vector has them all) to the number of vectors (each has the same share). Users without training items are
+    left out.
+    """
+    return _interest_use(block, inputs, "EffectiveInterests").effective
+
+
+def dead_interests(block: Block, inputs: MetricInputs, _: None) -> Values:
+    """Share of the user's vectors that no training item of the user is nearest to: 0 to 1.
+
+    Users without training items are left out.
+    """
+    use = _interest_use(block, inputs, "DeadInterests")
+    return np.where(use.n_past > 0, 1.0 - use.n_used / np.maximum(use.n_vectors, 1), np.nan)
+
+
+def collapsed_interests(block: Block, inputs: MetricInputs, _: None) -> Values:
+    """1 where the user's vectors are nearly equal, else 0; users of one vector or one training item are left out."""
+    use = _interest_use(block, inputs, "CollapsedInterests")
+    return np.where((use.n_vectors > 1) & (use.n_past > 1), use.collapsed, np.nan)
+
+
+def _interest_use(block: Block, inputs: MetricInputs, metric: str) -> InterestUse:
+    return interest_use(inputs.require_interests(metric), inputs.train, block.users, inputs.threads)

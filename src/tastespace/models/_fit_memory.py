@@ -50,7 +50,7 @@ def estimated_bytes(model: Recommender, train: Interactions) -> float:
         return float(value) if is_whole(value, 0) else float(default)
 
     dim, n_interests = size("dim"), max(1.0, size("n_interests", 1))
-    if getattr(model, "n_interests", None) in ("adaptive", "auto"):
+    if getattr(model, "n_interests", None) in ("adaptive", "auto", "cross-validated"):  # the last has 3 on average
         n_interests = max(4.0, size("min_interests"))
     n_users = train.n_users if getattr(model, "spill", None) is None else 0  # else user vectors are in files
     weights = (n_users * n_interests + train.n_items) * dim

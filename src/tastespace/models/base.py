@@ -21,13 +21,7 @@ from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import concat
 from tastespace.data.reading.options import TableArguments, require_arguments
-from tastespace.errors import (
-    DataError,
-    NotFittedError,
-    ParameterError,
-    TrainingError,
-    nearest,
-)
+from tastespace.errors import Argument, DataError, NotFittedError, ParameterError, TrainingError, nearest
 from tastespace.models._fit_memory import require_memory_to_fit
 from tastespace.models.inference import InferenceMixin
 from tastespace.models.stored_values import Declared
@@ -147,7 +141,11 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         except MemoryError as problem:
             raise TrainingError(
                 f"{self!r} needs more memory for {data!r} than there is ({available_gb():.3g} GB are free): lower the "
-                "parameters that make it large, or drop rare users and items (min_user=, min_item=)."
+                "parameters that make it large, or drop rare users and items (",
+                Argument("min_user"),
+                ", ",
+                Argument("min_item"),
+                ").",
             ) from problem
         self._drop_profiles()
         self._stored_index = None

@@ -258,7 +258,7 @@ class InferenceMixin:
         >>> model.set_item_attributes(prices, id="sku").recommend(7, k=3, filter="price < 2")["item"].max() < 2
         True
         """
-        from tastespace.recommend.attributes import set_item_attributes
+        from tastespace.recommend.labels import set_item_attributes
 
         set_item_attributes(_recommender(self), attributes, id)
         return self
@@ -433,7 +433,7 @@ class InferenceMixin:
 
     def similar_items(self, items: Ids, k: int = 10) -> Frame:
         """The k items nearest to each given item: a frame of item, similar, rank, score (and distance)."""
-        from tastespace.recommend.neighbors import similar_items
+        from tastespace.recommend.lists import similar_items
 
         return similar_items(_recommender(self), items, k)
 
@@ -443,7 +443,7 @@ class InferenceMixin:
         With several vectors each, the distance between two users is the squared distance from a vector to the other's
         nearest one: its mean over the vectors of either user, and the mean of the two.
         """
-        from tastespace.recommend.neighbors import similar_users
+        from tastespace.recommend.lists import similar_users
 
         return similar_users(_recommender(self), users, k)
 

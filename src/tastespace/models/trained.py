@@ -18,6 +18,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.out_of_core.mapped_arrays import release, row_blocks
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender, TrainingData
+from tastespace.models.interest_use import interest_findings
 from tastespace.models.popular import MostPopular
 from tastespace.models.stored_values import (
     DIAGNOSTICS,
@@ -135,11 +136,14 @@ class TrainedRecommender(LoopSettings, Recommender):
     n_epochs_: int
     """Epochs of `fit` and of all updates."""
     diagnostics_: list[dict[str, Any]]
-    """Problems of the last fit, one dict each with ``kind`` and ``message``; empty where nothing was found.
+    """Findings on the last fit, one dict each with ``kind`` and ``message``. Saved with the model.
 
-    Kinds: ``"below-popular"`` (worse on validation data than the most popular items), ``"collapsed-users"`` and
-    ``"collapsed-items"`` (vectors nearly equal), ``"checkpoint-not-written"``, ``"log-not-written"``. Saved with the
-    model."""
+    Problems: ``"below-popular"`` (worse on validation data than the most popular items), ``"collapsed-users"`` and
+    ``"collapsed-items"`` (vectors nearly equal), ``"dead-interests"`` (many interest vectors that no past item is
+    nearest to), ``"collapsed-interests"`` (many users whose vectors are nearly equal), ``"diverged"``,
+    ``"checkpoint-not-written"``, ``"log-not-written"``. No problem: ``"interests"``, for models of several vectors per
+    user, with ``n_users``, ``n_vectors``, ``n_dead``, ``n_collapsed``, ``effective`` (mean effective number of
+    interests) and ``effective_quantiles``; see `tastespace.models.interest_use`."""
     stopped_: str
     """Why it ended: ``"finished"``, ``"early"``, ``"time"``, ``"callback"``, ``"interrupted"`` or ``"diverged"``."""
 
@@ -150,11 +154,9 @@ class TrainedRecommender(LoopSettings, Recommender):
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
-        """Learn from ``train``; the epoch that does best on ``valid`` is kept where it is given.
+        """Learn from ``train`` as `Recommender.fit` does; ``valid`` chooses the best epoch and stops training early.
 
         Args:
-            train, valid: As for every model; ``valid`` chooses the best epoch and stops early.
-            progress: Show a progress bar: by default only where standard error is a terminal.
             callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
 
         Ctrl-C stops within a second and leaves a usable model.
@@ -172,11 +174,18 @@ class TrainedRecommender(LoopSettings, Recommender):
         """Learn with `_run_loop`; sets the attributes that end in an underscore."""
 
     def _after_fit(self) -> None:
-        """Add to `diagnostics_` whether the model is worse than the most popular items, or has collapsed."""
-        found = [*below_popular(self, self._best_monitored()), *collapsed_vectors(self)]
+        """Add to `diagnostics_` what is known of interest vectors, and where the model is of no use.
+
+        A problem is logged once, also where `fit` takes over what another model learned and found.
+        """
+        found = [*below_popular(self, self._best_monitored()), *collapsed_vectors(self), *interest_findings(self)]
+        known = {one["kind"] for one in self.diagnostics_}
         for one in found:
-            log.warning("%s: %s", type(self).__name__, one["message"])
-        self.diagnostics_ += found
+            if one["kind"] not in known:
+                level = logging.INFO if one["kind"] == "interests" else logging.WARNING
+                log.log(level, "%s: %s", type(self).__name__, one["message"])
+        kinds = {one["kind"] for one in found}
+        self.diagnostics_ = [*(one for one in self.diagnostics_ if one["kind"] not in kinds), *found]
 
     def _best_monitored(self) -> float | None:
         """The monitored metric of the epoch that was kept; None without validation data."""
@@ -221,11 +230,13 @@ class TrainedRecommender(LoopSettings, Recommender):
         progress: bool | None,
         callbacks: Sequence[Callback],
         update_epochs: int | None = None,
+        least_epochs: int = 0,
     ) -> Arrays:
         """Run the epochs; gives what was learned and sets `history_`, `best_epoch_` and `stopped_`.
 
         ``validate`` comes from `_validator`, ``initial`` are the values that training starts from, ``n_positives`` is
         what an epoch goes through, and ``update_epochs`` are the epochs of an update of what is learned; None: a fit.
+        Validations up to ``least_epochs`` do not count for ``patience``.
         """
         settings: TrainedRecommender = self
         identity = {} if self.checkpoint is None else self._checkpoint_identity(train, valid, initial)
@@ -242,6 +253,7 @@ class TrainedRecommender(LoopSettings, Recommender):
             callbacks=tuple(callbacks),
             progress=progress,
             identity=identity,
+            least_epochs=least_epochs,
         ).run()
         if update_epochs is None:
             self.fit_epochs_ = outcome.best_epoch
@@ -328,16 +340,13 @@ class PartitionTrained(UserBlockSettings, TrainedRecommender):
         callbacks: Sequence[Callback] = (),
         cluster: Any = None,
     ) -> PartitionSelf:
-        """Learn from ``train``; the epoch that does best on ``valid`` is kept where it is given.
+        """Learn from ``train`` as `TrainedRecommender.fit` does, on a cluster where one is given.
 
         Args:
-            train, valid: As for every model; ``valid`` chooses the best epoch and stops early.
-            progress: Show a progress bar: by default only where standard error is a terminal.
-            callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
             cluster: Where to train on partitions of the users: a Dask client, its address, ``"local:4"``,
                 ``"processes:4"``, or `tastespace.cluster.ClusterOptions`. None: in this process, without partitions.
 
-        Ctrl-C stops within a second and leaves a usable model; on a cluster it raises, and the same call goes on after
-        the last finished round where the options name a storage.
+        On a cluster Ctrl-C raises, and the same call resumes after the last finished round where the options name a
+        storage.
         """
         return self._fit_to(train, valid, progress, callbacks=callbacks, cluster=cluster)

@@ -27,12 +27,14 @@ from platformdirs import user_data_path
 from tastespace._util.atomic import atomic_write
 from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import DataError, ParameterError, nearest
-from tastespace.models import Recommender, create, registry
+from tastespace.models import CML, DPCML, Recommender, create, registry
 from tastespace.recommend.rerank.reranked import Reranked
 from tastespace.training.samplers import SAMPLERS
 
 # As the paper selects epochs: best validation P@3 under its own protocol.
 SELECTION: dict[str, Any] = {"monitor": "P@3", "monitor_protocol": "paper"}
+# What the methods of the paper take where no parameters are stored, whatever the models' own defaults are.
+_TRAINING: dict[str, Any] = {**SELECTION, "learning_rate": 0.1, "epochs": 50}
 _ALIASES = {"2st": "2sts", "bpa+2st": "bpa+2sts", "dpcml1": "bpa+unis", "dpcml2": "bpa+hars", "graphdiv": "gcn-accdiv"}
 
 
@@ -117,14 +119,14 @@ def _methods() -> dict[str, Method]:
     for kind in SAMPLERS.values():
         sampler = kind.paper_name.lower()
         for family, model, fixed, defaults in (
-            ("cml", "cml", {}, {}),
-            ("bpa", "dpcml", {}, {"n_interests": 5}),
-            ("apa", "dpcml", {"n_interests": "adaptive"}, {}),
+            ("cml", "cml", {}, CML.paper_form()),
+            ("bpa", "dpcml", {}, {**DPCML.paper_form(), "n_interests": 5}),
+            ("apa", "dpcml", {"n_interests": "adaptive"}, DPCML.paper_form()),
         ):
             name = f"{family}+{sampler}"
-            found[name] = Method(name, model, {**fixed, "sampler": kind.name}, {**SELECTION, **defaults})
+            found[name] = Method(name, model, {**fixed, "sampler": kind.name}, {**_TRAINING, **defaults})
     sphere = {"geometry": "sphere"}
-    common = {**SELECTION, "n_interests": 5, "sampler": "uniform"}
+    common = {**_TRAINING, **DPCML.paper_form(), "n_interests": 5, "sampler": "uniform"}
     found["gfja"] = Method("gfja", "dpcml", {**sphere, "dcrs": None}, common)
     found["gfja+dcrs"] = Method("gfja+dcrs", "dpcml", {**sphere, "dcrs": "mean"}, common)
     found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, SELECTION)

@@ -56,7 +56,15 @@ VERSIONS: dict[str, int] = {"kernels": 2, "evaluation": 1, "reranking": 1, "cold
 MODEL_VERSIONS: dict[str, int] = {"als": 2, "sparse-ease": 2}
 """Name in the registry -> version, where it is not 1. Raise it where a change of the model or of its training changes
 the metrics that it reaches."""
-_ADDED_PARAMETERS: dict[str, Any] = {"anchor": 0.0, "side": "auto", "deterministic": True}
+_ADDED_PARAMETERS: dict[str, Any] = {
+    "anchor": 0.0,
+    "side": "auto",
+    "deterministic": True,
+    "start": "random",
+    "one_vector_epochs": None,
+    "temperature": 0.0,
+    "temperature_end": 0.1,
+}
 """Parameter that a model got later -> the value that changes nothing: with it, results from before keep their keys."""
 _WITHOUT_EFFECT = ("checkpoint", "checkpoint_epochs", "checkpoint_minutes", "log_file")
 """Parameters that do not change what is learned."""

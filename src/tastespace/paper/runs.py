@@ -22,12 +22,12 @@ import tastespace
 from tastespace import _native
 from tastespace.data import Interactions, split
 from tastespace.data.cold_start import ColdStart
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.evaluation.metrics import METRICS
 from tastespace.models import Recommender, registry
-from tastespace.models.dpcml.model import DPCML
+from tastespace.models.dpcml.model import CML, DPCML
 from tastespace.paper.data import (
     Parts,
     content_arguments,
@@ -164,7 +164,9 @@ def _base_parameters(method: Method, dataset: str, preset: str | None) -> dict[s
     if preset == "default":
         return {}
     if preset != "paper":
-        raise ParameterError(f"preset={preset!r}: expected 'paper' or 'default', or none for the stored parameters.")
+        raise ParameterError(
+            Argument("preset", preset), ": expected 'paper' or 'default', or none for the stored parameters."
+        )
     return published_parameters(method)
 
 
@@ -172,7 +174,8 @@ def published_parameters(method: Method) -> dict[str, Any]:
     """The plain published setting of a method of the paper; empty for a competitor."""
     if method.model not in ("cml", "dpcml"):
         return {}
-    return {name: value for name, value in DPCML.published().items() if name not in method.fixed}
+    model = CML if method.model == "cml" else DPCML
+    return {name: value for name, value in model.published().items() if name not in method.fixed}
 
 
 def known_parameters(method: Method, parameters: dict[str, Any]) -> dict[str, Any]:

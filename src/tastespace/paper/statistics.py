@@ -34,9 +34,9 @@ _MIB = 2**20
 _FLOAT = 4  # bytes
 _DIM, _VECTORS = 100, 3
 _SIZED: dict[str, DPCML] = {
-    "CML+HarS": CML(dim=_DIM, sampler="hars"),
-    "DPCML+HarS": DPCML(dim=_DIM, n_interests=_VECTORS, sampler="hars"),
-    "DPCML+DiHarS": DPCML(dim=_DIM, n_interests=_VECTORS, sampler="dihars"),
+    "CML+HarS": CML(dim=_DIM, sampler="hars", **CML.paper_form()),
+    "DPCML+HarS": DPCML(dim=_DIM, n_interests=_VECTORS, sampler="hars", **DPCML.paper_form()),
+    "DPCML+DiHarS": DPCML(dim=_DIM, n_interests=_VECTORS, sampler="dihars", **DPCML.paper_form()),
 }
 PAPER_SUBSET = "Subset 1"  # the one of the paper's two whose size is near to that of xing-2017
 _COUNTS = ("users", "items", "ratings")

@@ -157,11 +157,11 @@ def _metric(train: Interactions, seed: int, threads: int, several: bool) -> Sear
         common: dict[str, Any] = {
             # Accuracy may stand still for twenty epochs and rise again.
             "n_negatives": n_negatives, "epochs": 150, "patience": 8, "validate_every": 3, "seed": seed,
-            "threads": threads,
+            "threads": threads, "learning_rate": 0.1,
         }  # fmt: skip
         if not several:
-            return CML(anchor=anchor, **common)
-        return DPCML(anchor=anchor, n_interests=n_interests, **common)
+            return CML(anchor=anchor, **CML.paper_form(), **common)
+        return DPCML(anchor=anchor, n_interests=n_interests, **DPCML.paper_form(), **common)
 
     n_negatives, best = yield from _line(make, (1, 3, 10, 30, 100), start=2)
     anchor, best = yield from _line(lambda share: make(n_negatives, share), (0.0, 0.5, 1.0), 1, best)

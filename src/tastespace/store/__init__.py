@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tastespace._util.model_files import VERIFIED_BYTES
-from tastespace.errors import (
-    DataError,
-    ModelFileError,
-    ParameterError,
-    require_path,
-)
+from tastespace.errors import Argument, DataError, ModelFileError, ParameterError, require_path
 from tastespace.evaluation.report import Report
 from tastespace.models import Recommender
 from tastespace.models.profiles import Profiles
@@ -74,7 +69,7 @@ def save(
         )
     figures = metrics.metrics if isinstance(metrics, Report) else metrics
     if not isinstance(figures, (Mapping, type(None))):
-        raise DataError(f"metrics={figures!r}: expected the report of evaluate, or a dict of figures.")
+        raise DataError(Argument("metrics", figures), ": expected the report of evaluate, or a dict of figures.")
     folder = require_path(path)
     stated = card_to_write(folder, card, _content_before(folder))
     learned, tensors = _state.encode_learned(model)
@@ -129,7 +124,9 @@ def load(path: str | Path, verify: bool | None = None, trust: Trust = ()) -> Rec
     True
     """
     if verify is not None and not isinstance(verify, bool):
-        raise ParameterError(f"verify={verify!r}: expected True, False, or None for models of 256 MB or less.")
+        raise ParameterError(
+            Argument("verify", verify), ": expected True, False, or None for models of 256 MB or less."
+        )
     folder, trusted = require_path(path), require_trust(trust)
     text = _manifest.read_text(folder)
     for attempt in range(_ATTEMPTS):

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from tastespace._util.atomic import atomic_write
 from tastespace.data.datasets import describe
 from tastespace.data.datasets import names as dataset_names
-from tastespace.errors import ModelFileError, ParameterError, nearest
+from tastespace.errors import Argument, ModelFileError, ParameterError, nearest
 
 CARD = "README.md"
 STATED = {
@@ -40,7 +40,7 @@ def stated_in(card: Card) -> dict[str, str] | None:
     if card is True:
         return {}
     if not isinstance(card, Mapping):
-        raise ParameterError(f"card={card!r}: expected True, or a dict with some of {', '.join(STATED)}.")
+        raise ParameterError(Argument("card", card), f": expected True, or a dict with some of {', '.join(STATED)}.")
     for key, value in card.items():
         if key not in STATED:
             raise ParameterError(f"card has no {key!r}; expected some of {', '.join(STATED)}.{nearest(key, STATED)}")

@@ -9,12 +9,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from tastespace.data.interactions import Interactions
-from tastespace.errors import (
-    DataError,
-    ModelFileError,
-    ParameterError,
-    nearest,
-)
+from tastespace.errors import Argument, DataError, ModelFileError, ParameterError, nearest
 from tastespace.models import (
     Recommender,
     create,
@@ -45,7 +40,9 @@ def require_trust(trust: Trust) -> bool | frozenset[str]:
     names = [trust] if isinstance(trust, str) else trust
     found = frozenset(names) if isinstance(names, Iterable) else None
     if found is None or not all(isinstance(name, str) and name for name in found):
-        raise ParameterError(f"trust={trust!r}: expected names of modules that may be imported, or True for all.")
+        raise ParameterError(
+            Argument("trust", trust), ": expected names of modules that may be imported, or True for all."
+        )
     return found
 
 

@@ -153,7 +153,7 @@ class LoopSettings:
             require_whole(name, getattr(self, name))
         patience = self.patience
         if not is_whole(patience, 0):
-            raise ParameterError(f"patience={patience!r}: expected a whole number; 0 never stops early.")
+            raise ParameterError(Argument("patience", patience), ": expected a whole number; 0 never stops early.")
         for name in ("checkpoint_minutes", "max_minutes"):
             minutes = getattr(self, name)
             if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
@@ -165,7 +165,9 @@ class LoopSettings:
             if not isinstance(getattr(self, name), str):
                 raise ParameterError(f"{name}={getattr(self, name)!r}: expected a name, such as NDCG@10 and full.")
         if self.log_file is not None and Path(self.log_file).suffix not in (".csv", ".jsonl"):
-            raise ParameterError(f"log_file={str(self.log_file)!r}: expected a name that ends in .csv or .jsonl.")
+            raise ParameterError(
+                Argument("log_file", str(self.log_file)), ": expected a name that ends in .csv or .jsonl."
+            )
 
 
 @dataclass
@@ -191,12 +193,13 @@ class Loop:
 
     Args:
         trainable: The training run.
-        settings: How long to train, when to stop, what to write.
+        settings: How long to train, when to stop, what to write; checked by the caller (`LoopSettings._check_loop`).
         n_positives: What an epoch goes through, for the progress bar.
         validate: From `Trainable.result` to the monitored figure, larger is better; None: the last epoch is kept.
         callbacks: Called after every epoch.
         progress: Whether to show a progress bar: by default only where standard error is a terminal.
         identity: What must be equal in a checkpoint for it to be continued: parameters and the data's fingerprint.
+        least_epochs: Epochs whose validations do not count for ``patience``.
     """
 
     def __init__(
@@ -209,8 +212,9 @@ class Loop:
         callbacks: Sequence[Callback] = (),
         progress: bool | None = None,
         identity: dict[str, Any] | None = None,
+        least_epochs: int = 0,
     ) -> None:
-        settings._check_loop()
+        self._least_epochs = least_epochs
         self._trainable = trainable
         self._settings = settings
         self._n_positives = n_positives
@@ -294,7 +298,7 @@ class Loop:
         if score > self._best_score:
             self._best_score, self._best_epoch, self._validations_without_improvement = score, epoch + 1, 0
             self._best = result
-        else:
+        elif epoch >= self._least_epochs:
             self._validations_without_improvement += 1
         return score
 

@@ -110,8 +110,13 @@ class NativeTrainer(ABC, Generic[Totals]):
             copied[rows] = array[rows]
         return copied
 
-    def _before_epoch(self) -> None:
-        """Compute what the epoch needs: nothing, unless a subclass says so."""
+    def _begin_epoch(self, epoch: int, share: int = 0) -> None:
+        """Prepare one of the shares of an epoch, or with share 0 all of it."""
+        self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
+
+    def _n_averaged(self, epoch: int) -> int:
+        """Number of epochs up to this one that the running means may be taken over."""
+        return epoch + 1
 
     @abstractmethod
     def _zero_totals(self) -> Totals:
@@ -127,8 +132,7 @@ class NativeTrainer(ABC, Generic[Totals]):
 
     def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
         """One pass over all positives; ``tick(done, loss)`` is called after each call of the kernel."""
-        self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
-        self._before_epoch()
+        self._begin_epoch(epoch)
         totals = self._zero_totals()
         number = self._run.first_epoch + epoch
         for n_positives in self._visits_of(number):
@@ -144,7 +148,7 @@ class NativeTrainer(ABC, Generic[Totals]):
 
         After the last share of an epoch call `end_epoch`.
         """
-        self._optimizer.learning_rate = self._run.learning_rates.at(epoch)
+        self._begin_epoch(epoch, share)
         totals = self._zero_totals()
         start, end = self.range_of_share(share, n_shares)
         for first in range(start, end, self._positives_per_call):
@@ -163,7 +167,7 @@ class NativeTrainer(ABC, Generic[Totals]):
         for name, mean in self._means.items():
             learned = self._learned[name.removeprefix("mean_")]
             for rows in row_blocks(mean, learned):
-                mean[rows] += (learned[rows] - mean[rows]) / min(epoch + 1, self._run.average)
+                mean[rows] += (learned[rows] - mean[rows]) / min(self._n_averaged(epoch), self._run.average)
         release(*self.state().values())
 
     def _visits_of(self, number: int) -> Iterator[int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tastespace._util.checks import require_whole
 from tastespace.data.merge import Added
 from tastespace.data.out_of_core.mapped_arrays import new_zeros, row_blocks
-from tastespace.errors import ParameterError, require_path
+from tastespace.errors import Argument, ParameterError, require_path
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Interactions that an update visits: all new ones in every epoch, and a share of the old ones, drawn anew.
@@ -94,8 +94,10 @@ class UserBlockSettings:
         for name, value in unsupported.items():
             if value:
                 raise ParameterError(
-                    f"{name}={value!r} keeps all vectors in memory, spill={str(self.spill)!r} is for those that do not "
-                    "fit: leave one of them out."
+                    Argument(name, value),
+                    " keeps all vectors in memory, ",
+                    Argument("spill", str(self.spill)),
+                    " is for those that do not fit: leave one of them out.",
                 )
 
 

@@ -119,7 +119,7 @@ def test_one_vector_models_have_the_number_one(parts):
 
 @pytest.mark.parametrize("bad", [0, 1.5, "automatic", None, True])
 def test_bad_numbers_name_what_is_accepted(parts, bad):
-    with pytest.raises(ParameterError, match=r"n_interests=.*whole number.*'adaptive' or 'auto'"):
+    with pytest.raises(ParameterError, match=r"n_interests=.*whole number.*'adaptive', 'auto' or 'cross-validated'"):
         DPCML(n_interests=bad).fit(parts[0])
 
 

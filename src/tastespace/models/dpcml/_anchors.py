@@ -7,66 +7,16 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.data.interactions import Interactions
+from tastespace.models.dpcml._clusters import bare_state
+from tastespace.models.dpcml.growing import GrowingTrainer
 from tastespace.training.loop import Arrays
-from tastespace.training.native_trainer import DpcmlTrainer, TrainingSettings
+from tastespace.training.native_trainer import TrainingSettings
+from tastespace.training.phases import Phases
 
 REFRESH_ITERATIONS = 1  # of Lloyd's algorithm at the start of an epoch
-CLUSTER_ITERATIONS = 10  # for new users, whose clusters are not refreshed later
 
 
-def new_anchors(n_positives: int, n_vectors: int, items: NDArray[np.float32]) -> _native.AnchorState:
-    """Anchors of a run that has not begun: no positive is assigned to an interest.
-
-    >>> new_anchors(4, 2, np.ones((3, 5), np.float32)).assignments.tolist()
-    [-1, -1, -1, -1]
-    """
-    return _native.AnchorState(
-        assignments=np.full(n_positives, -1, dtype=np.int32),
-        snapshot=np.zeros_like(items),
-        sums=np.zeros((n_vectors, items.shape[1]), dtype=np.float32),
-        counts=np.zeros(n_vectors, dtype=np.int32),
-    )
-
-
-def bare_state(
-    free: NDArray[np.float32], items: NDArray[np.float32], anchors: _native.AnchorState
-) -> _native.DpcmlState:
-    """The state that refreshes and anchored vectors need: nothing of an optimizer."""
-    nothing = np.empty(0, dtype=np.float32)
-    optimizer = _native.OptimizerState(first=nothing, second=nothing, steps=np.empty(0, dtype=np.int32))
-    return _native.DpcmlState(
-        user_vectors=free,
-        item_vectors=items,
-        gamma=nothing,
-        user_optimizer=optimizer,
-        item_optimizer=optimizer,
-        anchors=anchors,
-    )
-
-
-def cluster_means(
-    data: _native.DpcmlData,
-    settings: _native.DpcmlSettings,
-    items: NDArray[np.float32],
-    anchors: _native.AnchorState,
-    threads: int,
-) -> NDArray[np.float32]:
-    """Vectors of new users at the means of clusters of their items, shape ``(n_vectors, dim)``.
-
-    ``anchors`` receives the assignments. A user with fewer items than vectors has one at each item; the others repeat
-    them.
-    """
-    anchor = settings.anchor
-    settings.anchor = 1.0  # whatever the mix is later: there are no free vectors yet
-    try:
-        state = bare_state(np.zeros_like(anchors.sums), items, anchors)
-        _native.refresh_anchors(data, state, settings, iterations=CLUSTER_ITERATIONS, threads=threads)
-        return _native.anchored_user_vectors(data, state, settings, threads=threads)
-    finally:
-        settings.anchor = anchor
-
-
-class AnchoredTrainer(DpcmlTrainer):
+class AnchoredTrainer(GrowingTrainer):
     """A training run of DPCML with ``anchor`` above 0: the learned user vectors are the free ones."""
 
     def __init__(
@@ -76,15 +26,18 @@ class AnchoredTrainer(DpcmlTrainer):
         state: _native.DpcmlState,
         settings: _native.DpcmlSettings,
         run: TrainingSettings,
+        phases: Phases,
+        offsets: NDArray[np.int64],
     ) -> None:
-        super().__init__(train, data, state, settings, run)
+        super().__init__(train, data, state, settings, run, phases, offsets)
         assert state.anchors is not None
         self._anchors = state.anchors
         self._state["assignments"] = state.anchors.assignments
         if settings.anchor == 1:  # without its only item a user has no vector
             self.n_without_others = int(((train.user_counts == 1) & (train.user_counts < train.n_items)).sum())
 
-    def _before_epoch(self) -> None:
+    def _begin_epoch(self, epoch: int, share: int = 0) -> None:
+        super()._begin_epoch(epoch, share)
         _native.refresh_anchors(*self._arguments, iterations=REFRESH_ITERATIONS, threads=self._run.threads)
 
     def result(self) -> Arrays:
@@ -101,8 +54,11 @@ class AnchoredTrainer(DpcmlTrainer):
         )
         state = bare_state(found["users"], found["items"], anchors)
         _native.refresh_anchors(data, state, settings, iterations=REFRESH_ITERATIONS, threads=threads)
+        users = _native.anchored_user_vectors(data, state, settings, threads=threads)
+        if settings.first_vector_only:
+            self._repeat_first([users], 0, len(self._vector_offsets) - 1)
         return {
-            "users": _native.anchored_user_vectors(data, state, settings, threads=threads),
+            "users": users,
             "free": found["users"],
             "items": found["items"],
             "assignments": anchors.assignments,

@@ -13,15 +13,9 @@ from tastespace import _native
 from tastespace._util.computed_once import writable
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
-from tastespace.models.dpcml._anchors import bare_state, cluster_means, new_anchors
-from tastespace.models.dpcml.kernel import (
-    initial_gamma,
-    interests_per_user,
-    kernel_data,
-    kernel_settings,
-    user_region,
-    vector_offsets,
-)
+from tastespace.models.dpcml._clusters import bare_state, cluster_means, new_anchors
+from tastespace.models.dpcml._cross_validated import vectors_per_user
+from tastespace.models.dpcml.kernel import initial_gamma, kernel_data, kernel_settings, user_region, vector_offsets
 from tastespace.models.dpcml.start import rows_of_users, spread_over_items
 from tastespace.models.vector_space import VectorSpace
 from tastespace.training.native_trainer import optimizer_state, project
@@ -33,15 +27,20 @@ _EPOCHS = 50  # enough for the vectors to converge
 _PARALLEL = 2_000  # interactions from which a second thread pays
 
 
-def fold_in(model: DPCML, histories: Interactions, epochs: int = _EPOCHS) -> DPCML:
+def fold_in(
+    model: DPCML, histories: Interactions, epochs: int = _EPOCHS, n_vectors: NDArray[np.int64] | None = None
+) -> DPCML:
     """A copy of the model whose users are those of ``histories``, with the items fixed.
 
-    With ``anchor`` above 0 they start at the means of clusters of the history, which stay as they are.
+    New vectors start at items of the history, far from each other, so that each has something to learn from: the
+    minimum is not smoothed, also where that of training was. ``n_vectors`` are their numbers of vectors, by default
+    those of the model's rule. With ``anchor`` above 0 they start at the means of clusters of the history, which stay as
+    they are.
     """
     model._check()
     region = user_region(model)
-    offsets = vector_offsets(interests_per_user(histories.user_counts, *model._interest_rule()))
     items = writable(model.item_vectors_)
+    offsets = vector_offsets(vectors_per_user(model, items, histories) if n_vectors is None else n_vectors)
     data, settings = kernel_data(model, histories, offsets, model.train_), kernel_settings(model)
     threads = resolve_threads(model.threads) if histories.n_interactions > _PARALLEL else 1
     folded = copy.copy(model)

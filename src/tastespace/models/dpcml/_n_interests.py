@@ -1,4 +1,4 @@
-"""`DPCML(n_interests="auto")`: the number of vectors per user that does best on validation data."""
+"""Models that are trained on the way to a number of vectors: for ``n_interests="auto"`` and ``"cross-validated"``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AUTO = "auto"
 TRIED = (1, 2, 4)
 """Numbers of vectors per user that are compared; of equally good ones the smallest is kept."""
 
-_STOPPED_BY_USER = ("callback", "interrupted")
+STOPPED_BY_USER = ("callback", "interrupted")
 
 
 def fit_with_best_number(
@@ -48,7 +48,19 @@ def fit_with_best_number(
         log.warning("n_interests='auto': stopped before the fit to everything; a fifth of each history was not used")
         best._keep_anchors(getattr(best, "free_vectors_", None), None)  # assignments are those of the other histories
         return best
-    return runs.fit(train, None, {"n_interests": best.n_interests, "epochs": max(1, best.best_epoch_)}, left=1)
+    changes = {"n_interests": best.n_interests, "epochs": max(1, best.best_epoch_)}
+    return runs.fit(train, None, changes | best._phases_up_to(best.best_epoch_), left=1)
+
+
+def fit_one_vector(model: DPCML, train: Interactions, progress: bool | None, callbacks: Sequence[Callback]) -> DPCML:
+    """Return a fitted copy of the model with one vector per user, trained for `one_vector_epochs`."""
+    runs = _Runs(model, progress, callbacks)
+    epochs = model.one_vector_epochs or max(1, model.epochs // 2)
+    changes = {"n_interests": 1, "epochs": epochs, "one_vector_epochs": None, **runs.own_files(1)}
+    one = runs.fit(train, None, changes, left=2)
+    if one.stopped_ in STOPPED_BY_USER:
+        log.warning("n_interests=%r: stopped before numbers were chosen; every user has one vector", model.n_interests)
+    return one
 
 
 class _Runs:
@@ -62,12 +74,12 @@ class _Runs:
         """The best of the numbers tried, and whether the user stopped the training; ``then`` more fits will follow."""
         kept: DPCML | None = None
         for at, number in enumerate(TRIED):
-            changes = {"n_interests": number, **self._own_files(number)}
+            changes = {"n_interests": number, **self.own_files(number)}
             found = self.fit(train, valid, changes, left=len(TRIED) - at + then)
             log.info("n_interests=%d: %s %.5g", number, self._model.monitor, _figure(found))
             if kept is None or _figure(found) > _figure(kept):
                 kept = found
-            if found.stopped_ in _STOPPED_BY_USER:
+            if found.stopped_ in STOPPED_BY_USER:
                 return kept, True
         assert kept is not None
         return kept, False
@@ -80,7 +92,7 @@ class _Runs:
             copy.set_params(max_minutes=max(1e-6, remaining / left))
         return copy.fit(train, valid, self._progress, self._callbacks)
 
-    def _own_files(self, number: int) -> dict[str, Path]:
+    def own_files(self, number: int) -> dict[str, Path]:
         """Checkpoint and log of one number: ``run.ckpt`` becomes ``run.2.ckpt``."""
         given = {name: getattr(self._model, name) for name in ("checkpoint", "log_file")}
         return {

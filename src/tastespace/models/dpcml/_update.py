@@ -13,8 +13,9 @@ from tastespace import _native
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import Added
+from tastespace.models.dpcml._cross_validated import CROSS_VALIDATED, vectors_per_user
 from tastespace.models.dpcml._fold_in import fold_in
-from tastespace.models.dpcml.kernel import interests_per_user, kernel_state, random_vectors, user_region, vector_offsets
+from tastespace.models.dpcml.kernel import kernel_state, random_vectors, user_region, vector_offsets
 from tastespace.models.dpcml.start import extend_user_vectors, interaction_interests, rows_of_users
 from tastespace.models.updating import fill_optimizer, histories_of, place_new_items
 from tastespace.models.vector_space import VectorSpace
@@ -32,7 +33,7 @@ def starting_state(model: DPCML, found: Added) -> tuple[NDArray[np.int64], _nati
     data = found.data
     # No user loses a vector: the settings may have changed since the model was fitted.
     n_old = np.where(found.old_users >= 0, np.diff(model.user_offsets_)[found.old_users], 0)
-    n_vectors = np.maximum(interests_per_user(data.user_counts, *model._interest_rule()), n_old)
+    n_vectors = np.maximum(_wanted_vectors(model, found), n_old)
     offsets = vector_offsets(n_vectors)
     users, items = found.learned_users, found.learned_items
     start = _Start(model, data, offsets, items)
@@ -59,6 +60,23 @@ def starting_state(model: DPCML, found: Added) -> tuple[NDArray[np.int64], _nati
     fill_optimizer(state.user_optimizer, "user", means, copied, learned, np.setdiff1d(ready, copied))
     fill_optimizer(state.item_optimizer, "item", means, known_items, items[known_items], placed_items)
     return offsets, state
+
+
+def _wanted_vectors(model: DPCML, found: Added) -> NDArray[np.int64]:
+    """Return the number of vectors that each user gets by the model's rule, shape ``(n_users,)``.
+
+    Cross-validated numbers are those of new users only, by their items that the model knows: others keep theirs.
+    """
+    data = found.data
+    if model._interest_rule()[0] != CROSS_VALIDATED:
+        return vectors_per_user(model, None, data)
+    numbers = np.ones(data.n_users, dtype=np.int64)
+    new_users, known = np.flatnonzero(found.learned_users < 0), found.learned_items >= 0
+    items = np.zeros((data.n_items, model.item_vectors_.shape[1]), dtype=np.float32)
+    items[known] = model.item_vectors_[found.learned_items[known]]
+    usable = data.subset(known[data.indices])
+    numbers[new_users] = vectors_per_user(model, items, histories_of(usable, new_users))
+    return numbers
 
 
 class _Start:
@@ -113,7 +131,7 @@ class _Start:
             return None, chosen
         there = copy.copy(model)
         there.item_vectors_, there.train_ = self.items, data
-        folded = fold_in(there, histories_of(usable, chosen), _FOLD_IN_EPOCHS)
+        folded = fold_in(there, histories_of(usable, chosen), _FOLD_IN_EPOCHS, np.diff(self.offsets)[chosen])
         self.folded_rows[chosen] = np.arange(len(chosen))
         return folded, self.copy_users(folded, self.folded_rows)
 

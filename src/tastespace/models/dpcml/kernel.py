@@ -15,7 +15,8 @@ from tastespace._util.computed_once import computed_once
 from tastespace.data.interactions import Interactions
 from tastespace.data.out_of_core.mapped_arrays import new_zeros, row_blocks
 from tastespace.errors import ParameterError
-from tastespace.models.dpcml._anchors import new_anchors
+from tastespace.models.dpcml._clusters import new_anchors
+from tastespace.models.dpcml.growing import repeated
 from tastespace.training.native_trainer import OPTIMIZERS, optimizer_state, project
 from tastespace.training.samplers import UNIFORM, alias_table, n_beta, popularity_weights
 from tastespace.training.visits import filled
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _BALL, _SPHERE = _native.Region.BALL, _native.Region.SPHERE
 REGIONS = {"sphere-ball": (_SPHERE, _BALL), "ball": (_BALL, _BALL), "sphere": (_SPHERE, _SPHERE)}  # users, items
 DCRS_FORMS = {None: _native.DcrsForm.OFF, "mean": _native.DcrsForm.MEAN, "pairs": _native.DcrsForm.PAIRS}
+# With few dimensions the vectors of a user lie far apart: all of them must learn at first, and a bound of their spread
+# costs accuracy. With many they would come to fit single items: a bound of their spread is better than smoothing.
+_MANY_DIMENSIONS = 48
+_TEMPERATURE = 0.6
 GAMMA_RULES = {
     "statistic": _native.GammaRule.GRADIENT,
     "random": _native.GammaRule.GRADIENT,
@@ -107,6 +112,19 @@ def random_vectors(
     return project(users, of_users, model.radius), project(items, of_items, model.radius)
 
 
+def initial_vectors(
+    model: DPCML, offsets: NDArray[np.int64], n_items: int, spill: str | None = None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Vectors that a fit starts from; ``offsets`` are the rows of each user's vectors.
+
+    With ``start="one-vector"`` those of a user are equal, and those of CML.
+    """
+    if model._phases().one_vector_epochs == 0:
+        return random_vectors(model, int(offsets[-1]), n_items, spill)
+    users, items = random_vectors(model, len(offsets) - 1, n_items, spill)
+    return repeated(offsets, users, lambda shape: new_zeros(spill, shape, np.float32)), items
+
+
 def initial_gamma(model: DPCML, train: Interactions, spill: str | None = None) -> NDArray[np.float32]:
     """Thresholds of DiHarS, one per positive; -1: set by the first step. Empty for other samplers."""
     differentiable = model._sampler().rule is _native.Sampler.DIFFERENTIABLE
@@ -170,11 +188,27 @@ def kernel_data(
     )
 
 
+def initial_temperature(dim: int) -> float:
+    """Temperature of the smooth minimum that a model of this dimension starts with, as a share of the margin.
+
+    >>> initial_temperature(16), initial_temperature(100)
+    (0.6, 0.0)
+    """
+    return _TEMPERATURE if dim < _MANY_DIMENSIONS else 0.0
+
+
+def dcrs_form(model: DPCML) -> _native.DcrsForm:
+    """The form of DCRS that the model's parameters give."""
+    unbounded = model.min_spread is None and model.max_spread is None
+    if model.spread_weight == 0 or unbounded or (model.dcrs == "auto" and model.dim < _MANY_DIMENSIONS):
+        return _native.DcrsForm.OFF
+    return DCRS_FORMS["mean" if model.dcrs == "auto" else model.dcrs]
+
+
 def kernel_settings(model: DPCML) -> _native.DpcmlSettings:
     """The model's parameters as the kernels take them."""
     kind = model._sampler()
     of_users, of_items = REGIONS[model.geometry]
-    unbounded = model.min_spread is None and model.max_spread is None
     return _native.DpcmlSettings(
         sampler=kind.rule,
         n_negatives=model._current_negatives(),
@@ -183,7 +217,7 @@ def kernel_settings(model: DPCML) -> _native.DpcmlSettings:
         distance_scale=0.5 / model.radius**2 if model.geometry == "sphere" else 1.0,
         gamma_rule=GAMMA_RULES[model.gamma],
         gamma_rate=model.gamma_rate,
-        dcrs=_native.DcrsForm.OFF if model.spread_weight == 0 or unbounded else DCRS_FORMS[model.dcrs],
+        dcrs=dcrs_form(model),
         spread_weight=model.spread_weight,
         min_spread=-np.inf if model.min_spread is None else model.min_spread,
         max_spread=np.inf if model.max_spread is None else model.max_spread,

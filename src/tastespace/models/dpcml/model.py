@@ -27,18 +27,20 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.dpcml._anchors import AnchoredTrainer
+from tastespace.models.dpcml._cross_validated import CROSS_VALIDATED, vectors_per_user
 from tastespace.models.dpcml._fold_in import fold_in, fold_in_longer
-from tastespace.models.dpcml._n_interests import AUTO, fit_with_best_number
+from tastespace.models.dpcml._n_interests import AUTO, STOPPED_BY_USER, fit_one_vector, fit_with_best_number
 from tastespace.models.dpcml._update import starting_state
+from tastespace.models.dpcml.growing import GrowingTrainer
 from tastespace.models.dpcml.kernel import (
     DCRS_FORMS,
     GAMMA_RULES,
     REGIONS,
-    interests_per_user,
+    initial_temperature,
+    initial_vectors,
     kernel_data,
     kernel_settings,
     kernel_state,
-    random_vectors,
     vector_offsets,
 )
 from tastespace.models.stored_values import (
@@ -65,11 +67,11 @@ from tastespace.training.loop import Callback
 from tastespace.training.native_trainer import (
     OPTIMIZERS,
     SCHEDULES,
-    DpcmlTrainer,
     LearningRateSchedule,
     Schedule,
     TrainingSettings,
 )
+from tastespace.training.phases import Phases
 from tastespace.training.samplers import (
     SamplerKind,
     default_hard_negatives,
@@ -123,14 +125,18 @@ class DPCML(PartitionTrained):
     """Vectors per user: a whole number C for all users (BPA), or ``"adaptive"`` (APA): max(C_1, floor(log_a n_i))
     with n_i the user's train interactions. Or ``"auto"``: 1, 2 and 4 are tried, and the number that does best by
     `monitor` on the validation data is kept, as `n_interests_`. Where `fit` is given none it holds out a fifth of each
-    history, chooses, and fits to everything with that number and its best number of epochs."""
+    history, chooses, and fits to everything with that number and its best number of epochs. Or ``"cross-validated"``:
+    a model with one vector per user is trained first, and each user gets 1, 2, 4 or 8, by which number predicts
+    left-out items of the own history best in its space. On Steam-200k (dimension 16) that is 2.5 on average and about
+    as good as 3 for all; on MovieLens-100k it is 3.8 and no better than 4 for all."""
     min_interests: int = 3
     """C_1 of APA: minimum number of vectors per user."""
     log_base: float = 3.0
     """a of APA, above 1: the larger, the fewer vectors."""
-    geometry: Literal["sphere-ball", "ball", "sphere"] = "sphere-ball"
-    """Regions of the vectors: users on the sphere and items in the ball; both in the ball; or both on the sphere, which
-    is GFJA, the joint-accessibility form: there d = 1 - cos (Eq. 18), and `margin` is in that unit."""
+    geometry: Literal["sphere-ball", "ball", "sphere"] = "ball"
+    """Regions of the vectors: users on the sphere and items in the ball, as in the paper; both in the ball, which is
+    better at every dimension that was tried; or both on the sphere, which is GFJA, the joint-accessibility form: there
+    d = 1 - cos (Eq. 18), and `margin` is in that unit."""
     radius: float = 1.0
     """r of the sphere and the ball."""
 
@@ -167,21 +173,42 @@ class DPCML(PartitionTrained):
     """Unit of equal weight in the loss: every positive (the authors' published code) or every user (Eq. 12)."""
 
     # ---- the spread of a user's vectors (DCRS)
-    dcrs: Literal["mean", "pairs"] | None = "mean"
-    """The penalty: on the spread, which is half the mean squared distance between two different vectors of a user (the
-    paper's text); on the squared distance of each pair (the published code); or none."""
+    dcrs: Literal["auto", "mean", "pairs"] | None = "auto"
+    """The penalty: on the spread (``"mean"``), which is half the mean squared distance between two different vectors of
+    a user (the paper's text); on the squared distance of each pair (the published code); or none. ``"auto"``: on the
+    spread from `dim` 48 on. With fewer dimensions users' vectors must lie farther apart to say different things, and
+    the penalty costs accuracy; with more it keeps them from fitting single items."""
     spread_weight: float = 10.0
     """eta, the weight of the penalty."""
     min_spread: float | None = 0.05
     """delta_1, the lower bound of the spread, or of each pair's squared distance with ``dcrs="pairs"``; None: no lower
     bound."""
-    max_spread: float | None = 0.25
-    """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound."""
+    max_spread: float | None = 0.1
+    """delta_2, the upper bound, of the same quantity as `min_spread`; None: no upper bound. It is what keeps several
+    vectors from being worse than one where histories are long and dimensions many."""
+
+    # ---- from one vector to several
+    start: Literal["one-vector", "random"] = "one-vector"
+    """How a user's vectors begin. ``"one-vector"``: the first `one_vector_epochs` train one vector per user, as CML
+    does; then all vectors of the user start next to it, each a little towards the centre of a cluster of the user's own
+    items. The epoch that is kept may be one with one vector, which several vectors can therefore not be worse than on
+    validation data. ``"random"``: all vectors are random at first, as in the paper."""
+    one_vector_epochs: int | None = None
+    """Epochs with one vector, where that is the `start`; None: half of `epochs`."""
+    temperature: float | None = None
+    """In training the smallest distance can be replaced by a smooth minimum, so that vectors other than the nearest
+    learn too: -T log(mean of exp(-distance / T)). T is this share of `margin` in the first epoch with several vectors
+    and falls to `temperature_end` in the last. 0: the smallest distance throughout, as in the paper. None: 0.6 for
+    `dim` below 48, else 0. With ``start="random"`` 4 is better than 0.6: vectors are then trained as one at first."""
+    temperature_end: float = 0.1
+    """Share of `margin` that the temperature falls to; of no effect where `temperature` is 0."""
 
     # ---- optimization
+    epochs: int = 100
+    """Of all phases."""
     optimizer: Literal["adagrad", "adam", "sgd"] = "adagrad"
     """Row-wise: only vectors with a gradient change."""
-    learning_rate: float = 0.1
+    learning_rate: float = 0.2
     schedule: Schedule = "constant"
     """Course of the learning rate over the epochs."""
     block_size: int = 1024
@@ -197,9 +224,20 @@ class DPCML(PartitionTrained):
         return cls(**{**cls.published(), **negatives, **changes})
 
     @classmethod
+    def paper_form(cls) -> dict[str, Any]:
+        """Parameters that make the model that of the paper, where this library's defaults go another way.
+
+        >>> CML.paper_form()
+        {'geometry': 'sphere-ball'}
+        """
+        form = {"geometry": "sphere-ball", "dcrs": "mean", "max_spread": 0.25, "start": "random", "temperature": 0.0}
+        return {name: value for name, value in form.items() if name not in cls._fixed_parameters}
+
+    @classmethod
     def published(cls) -> dict[str, Any]:
         """Parameters of the plain published setting: Adam, batches of 256, 100 epochs, d = 100, no averaging."""
         return {
+            **cls.paper_form(),
             "optimizer": "adam",
             "learning_rate": 1e-3,
             "block_size": 256,
@@ -223,7 +261,6 @@ class DPCML(PartitionTrained):
         callbacks: Sequence[Callback] = (),
         cluster: Any = None,
     ) -> None:
-        self._check()
         if cluster is not None:
             self._fit_on_cluster(train, valid, cluster, progress, callbacks)
             return
@@ -231,8 +268,15 @@ class DPCML(PartitionTrained):
         if self.n_interests == AUTO:
             self._take_learned(fit_with_best_number(self, train, valid, progress, callbacks))
             return
-        offsets = vector_offsets(interests_per_user(train.user_counts, *self._interest_rule()))
-        users, items = random_vectors(self, int(offsets[-1]), train.n_items, self.spill)
+        learned = None
+        if self.n_interests == CROSS_VALIDATED:
+            one = fit_one_vector(self, train, progress, callbacks)
+            if one.stopped_ in STOPPED_BY_USER:
+                self._take_learned(one)
+                return
+            learned = one.item_vectors_
+        offsets = vector_offsets(vectors_per_user(self, learned, train))
+        users, items = initial_vectors(self, offsets, train.n_items, self.spill)
         state = kernel_state(self, train, users, items, self.spill)
         self._train(train, valid, progress, callbacks, offsets, state)
 
@@ -253,7 +297,8 @@ class DPCML(PartitionTrained):
         its old interactions and those in ``new``.
 
         New items start at the mean of the nearest interest vectors of the users who took them, new users by fold-in;
-        those of whom nothing is known start at random, with a warning. A user whose adaptive number of vectors grows
+        those of whom nothing is known start at random, with a warning. No user goes back to one vector, and the
+        temperature stays that of the epoch that `fit` kept. A user whose adaptive number of vectors grows
         gets a new one at the item of the user's history that is farthest from the vectors the user has. All continue
         with the mean of the optimizer's last state. Random numbers go on where the last training ended.
 
@@ -311,8 +356,11 @@ class DPCML(PartitionTrained):
             self.users_at_once,
             self.spill,
         )
-        kind = DpcmlTrainer if state.anchors is None else AnchoredTrainer
-        trainer = kind(train, kernel_data(self, train, offsets), state, kernel_settings(self), run)
+        phases = self._phases()
+        if update is not None:
+            phases = Phases(update.epochs, 0, self.temperature_, self.temperature_)
+        kind = GrowingTrainer if state.anchors is None else AnchoredTrainer
+        trainer = kind(train, kernel_data(self, train, offsets), state, kernel_settings(self), run, phases, offsets)
         result = self._run_loop(
             trainer,
             train,
@@ -329,8 +377,12 @@ class DPCML(PartitionTrained):
             progress=progress,
             callbacks=callbacks,
             update_epochs=None if update is None else update.epochs,
+            least_epochs=phases.least_epochs if update is None else 0,
         )
-        self.user_vectors_, self.user_offsets_, self.item_vectors_ = result["users"], offsets, result["items"]
+        if update is None:
+            self.temperature_: float = self._temperature_of(self.fit_epochs_)
+        self.user_vectors_, self.user_offsets_ = result["users"], offsets
+        self.item_vectors_: NDArray[np.float32] = result["items"]
         self.n_interests_ = self._interest_rule()[0]
         self._keep_anchors(result.get("free"), result.get("assignments"))
         self.skipped_positives_ = trainer.n_skipped + trainer.n_without_others
@@ -359,8 +411,20 @@ class DPCML(PartitionTrained):
 
     def as_chosen(self) -> DPCML:
         """An unfitted copy with the best number of epochs and, for ``n_interests="auto"``, of vectors per user."""
-        again = super().as_chosen()
+        again = super().as_chosen().set_params(**self._phases_up_to(self.fit_epochs_))
         return again.set_params(n_interests=self.n_interests_) if self.n_interests == "auto" else again
+
+    def _phases_up_to(self, epoch: int) -> dict[str, Any]:
+        """Parameters with which a training of so many epochs goes as the first ones of this model's did."""
+        phases = self._phases()
+        if epoch < 1 or phases == Phases(self.epochs):
+            return {}
+        found: dict[str, Any] = {}
+        if phases.one_vector_epochs:
+            found["one_vector_epochs"] = min(epoch, phases.one_vector_epochs)
+        if phases.temperature and epoch > phases.one_vector_epochs:
+            found["temperature_end"] = phases.temperature_at(epoch - 1) / self.margin
+        return found
 
     keeps_interests = True
 
@@ -374,6 +438,7 @@ class DPCML(PartitionTrained):
         return {
             **super()._stored(learned),
             "n_negatives_": WHOLE,
+            "temperature_": Plain((int, float)),
             "user_offsets_": Offsets("users", "vectors"),
             "user_vectors_": Numbers("float32", ("vectors", "dim")),
             "item_vectors_": Numbers("float32", ("items", "dim")),
@@ -407,6 +472,26 @@ class DPCML(PartitionTrained):
         n_interests = self.n_interests_ if self.n_interests == AUTO else self.n_interests
         return n_interests, self.min_interests, self.log_base
 
+    def _phases(self) -> Phases:
+        """The epochs with one vector and with several, and their temperatures."""
+        if self._interest_rule()[0] == 1:
+            return Phases(self.epochs)
+        one_vector = 0 if self.start == "random" else self.one_vector_epochs
+        return Phases(
+            self.epochs,
+            self.epochs // 2 if one_vector is None else one_vector,
+            self._first_temperature() * self.margin,
+            self.temperature_end * self.margin,
+        )
+
+    def _first_temperature(self) -> float:
+        return initial_temperature(self.dim) if self.temperature is None else self.temperature
+
+    def _temperature_of(self, epoch: int) -> float:
+        """Temperature with which updates go on after this epoch was kept."""
+        phases = self._phases()
+        return phases.temperature if epoch <= phases.one_vector_epochs else phases.temperature_at(epoch - 1)
+
     def _checkpoint_identity(
         self, train: Interactions, valid: Interactions | None, initial: Sequence[NDArray[Any]]
     ) -> dict[str, Any]:
@@ -439,16 +524,17 @@ class DPCML(PartitionTrained):
         for name, choices in (
             ("geometry", REGIONS),
             ("optimizer", OPTIMIZERS),
-            ("dcrs", DCRS_FORMS),
+            ("dcrs", (*DCRS_FORMS, "auto")),
             ("gamma", GAMMA_RULES),
             ("weighting", ("positive", "user")),
             ("schedule", SCHEDULES),
+            ("start", ("one-vector", "random")),
         ):
             require_choice(name, getattr(self, name), choices)
-        if not (is_whole(self.n_interests) or self.n_interests in ("adaptive", AUTO)):
+        if not (is_whole(self.n_interests) or self.n_interests in ("adaptive", AUTO, CROSS_VALIDATED)):
             raise ParameterError(
-                f"n_interests={self.n_interests!r}: expected a whole number of vectors per user, 1 or more, 'adaptive' "
-                "or 'auto'."
+                f"n_interests={self.n_interests!r}: expected a whole number of vectors per user, 1 or more, "
+                "'adaptive', 'auto' or 'cross-validated'."
             )
         if is_whole(self.n_interests):
             require_whole("n_interests", self.n_interests)
@@ -468,15 +554,43 @@ class DPCML(PartitionTrained):
             )
         for name in ("margin", "learning_rate", "radius", "gamma_rate"):
             require_number(name, getattr(self, name), above=0.0)
+        self._check_phases()
         require_share("anchor", self.anchor)
         require_spread(self.spread_weight, self.min_spread, self.max_spread)
         number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
         if not (number and 0 < self.beta <= 1):
             raise ParameterError(f"beta={self.beta!r}: expected the share of negatives that counts, in (0, 1].")
 
+    def _check_phases(self) -> None:
+        if self.temperature is not None:
+            require_number("temperature", self.temperature, least=0.0)
+        require_number("temperature_end", self.temperature_end, least=0.0)
+        first = self._first_temperature()
+        if first > 0 and not 0 < self.temperature_end <= first:
+            raise ParameterError(
+                f"temperature_end={self.temperature_end:g}: expected a number above 0 and at most "
+                f"temperature={first:g}, from which it falls; temperature=0 for the minimum throughout."
+            )
+        if self.one_vector_epochs is None:
+            return
+        require_whole("one_vector_epochs", self.one_vector_epochs)
+        if self.start == "random":
+            raise ParameterError(
+                f"one_vector_epochs={self.one_vector_epochs} is for start='one-vector': with start='random' all "
+                "vectors are trained from the start. Leave one of them out."
+            )
+        if self.one_vector_epochs > self.epochs:
+            raise ParameterError(
+                f"one_vector_epochs={self.one_vector_epochs} is more than epochs={self.epochs}, of which they are a "
+                "part: lower it or raise epochs."
+            )
+
 
 _OF_SEVERAL_VECTORS = dict.fromkeys(
-    ("n_interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread", "max_spread"),
+    (
+        *("n_interests", "min_interests", "log_base", "dcrs", "spread_weight", "min_spread", "max_spread"),
+        *("start", "one_vector_epochs", "temperature", "temperature_end"),
+    ),
     "it has one vector per user. Take DPCML for several.",
 )
 
@@ -497,7 +611,12 @@ class CML(DPCML):
     n_interests: int | str = field(default=1, init=False)
     min_interests: int = field(default=1, init=False)
     log_base: float = field(default=3.0, init=False)
-    dcrs: Literal["mean", "pairs"] | None = field(default=None, init=False)
+    dcrs: Literal["auto", "mean", "pairs"] | None = field(default=None, init=False)
     spread_weight: float = field(default=0.0, init=False)
     min_spread: float | None = field(default=None, init=False)
     max_spread: float | None = field(default=None, init=False)
+    start: Literal["one-vector", "random"] = field(default="random", init=False)
+    one_vector_epochs: int | None = field(default=None, init=False)
+    temperature: float | None = field(default=0.0, init=False)
+    temperature_end: float = field(default=0.0, init=False)
+    epochs: int = 50

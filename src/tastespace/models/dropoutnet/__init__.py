@@ -146,8 +146,9 @@ class DPCMLDN(SpreadControl, _MultiVectorDropoutNet):
             for name in ("margin", "gamma_rate"):
                 shared[name] = getattr(self, name) / 2  # on the sphere DPCML measures 1 - cos, half a squared distance
         several = {"n_interests": self.n_interests} if self.has_interests else {}
-        maker: type[Recommender] = DPCML if self.has_interests else CML
-        return _latent(maker, {**shared, **several}, self.latent)
+        maker: type[DPCML] = DPCML if self.has_interests else CML
+        training = {"epochs": 50, "learning_rate": 0.1}
+        return _latent(maker, {**maker.paper_form(), **training, **shared, **several}, self.latent)
 
     def _pool_power(self) -> float | None:
         return self.popularity_power if find_sampler(self.sampler).by_popularity else None

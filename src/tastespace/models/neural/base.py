@@ -190,7 +190,6 @@ class NeuralRecommender(_Weights):
         callbacks: Sequence[Callback] = (),
     ) -> None:
         torch = require_torch(type(self).__name__)
-        self._check()
         self._check_device(torch)
         with self._on_threads(torch):
             initial = self._initial_weights(train, np.random.default_rng(self.seed))

@@ -163,10 +163,14 @@ def _train(epochs: int) -> _TwoModels:
         "epochs": epochs,
         "sampler": "uniform",
         "geometry": "ball",
+        "learning_rate": 0.1,
         "seed": 0,
         "threads": 1,
     }
-    models = {"one vector": CML(**common), "two vectors": DPCML(**common, n_interests=2, dcrs=None)}
+    models = {
+        "one vector": CML(**common),
+        "two vectors": DPCML(**common, n_interests=2, dcrs=None, start="random", temperature=0.0),
+    }
     lists = {
         name: model.fit(town.interactions, progress=False).recommend_indices(k=_K, threads=1)[0]
         for name, model in models.items()

@@ -17,12 +17,7 @@ from tastespace._util.checks import is_whole, require_k, require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import FrameTable
-from tastespace.errors import (
-    DataError,
-    ParameterError,
-    UnknownIdError,
-    nearest,
-)
+from tastespace.errors import Argument, DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.list_options import ListOptions
 from tastespace.ranking.blocks import Block
@@ -82,7 +77,7 @@ def rerank(
     ([1, 2, 3], False)
     """
     if not isinstance(model, Recommender):
-        raise ParameterError(f"model={model!r}: expected the fitted model that made the recommendations.")
+        raise ParameterError(Argument("model", model), ": expected the fitted model that made the recommendations.")
     model.require_fitted()
     k = require_k(k)
     reranker = PoolReranker(model, how, weight, options)
@@ -204,7 +199,7 @@ class Reranked(TwoStage):
     def _check(self) -> None:
         super()._check()
         if not is_whole(self.pool):
-            raise ParameterError(f"pool={self.pool!r}: expected how many items to re-order, 1 or more.")
+            raise ParameterError(Argument("pool", self.pool), ": expected how many items to re-order, 1 or more.")
         require_whole("pool", self.pool)
         check_method(self.how, self.weight, self._options())
 

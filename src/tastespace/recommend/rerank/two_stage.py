@@ -39,7 +39,7 @@ class TwoStage(Recommender):
     def _check(self) -> None:
         super()._check()
         if not isinstance(self.model, Recommender):
-            raise ParameterError(f"model={self.model!r}: expected a recommender, such as EASE().")
+            raise ParameterError(Argument("model", self.model), ": expected a recommender, such as EASE().")
 
     def _check_with(self, train: Interactions) -> None:
         """Raise unless the parameters are usable with this training data."""
