@@ -4,12 +4,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*/*.cpp native/*/*.hpp)
 
-# Tests of the core, with its own dependencies, pytest and hypothesis alone. Left out are files that need more packages.
+# Tests of the core, with its own dependencies, pytest and hypothesis alone. Single tests that need an optional package
+# skip there; all tests of approximate search need faiss.
 CHECK := tests/test_imports.py tests/data tests/training tests/ranking tests/evaluation tests/recommend/rules
-NOT_CORE := $(addprefix --ignore=tests/,data/reading/test_tables.py data/test_attributes.py data/test_data_cold_start.py \
-  data/test_features.py data/test_interactions.py evaluation/test_significance_compare.py evaluation/test_evaluation_cold_start.py \
-  evaluation/test_metrics.py evaluation/test_report.py evaluation/test_taste_metrics.py evaluation/test_theory.py \
-  ranking/test_ann_index.py ranking/test_ann_lists.py)
+NOT_CORE := $(addprefix --ignore=tests/ranking/,test_ann_index.py test_ann_lists.py)
 
 .PHONY: demo check test test-slow services lint bench docs page peers sdist wheels sanitize fuzz torture clean
 
@@ -20,11 +18,11 @@ check: $(VENV)/.check
 	$(BIN)/python -m pytest -q -m "not slow" $(CHECK) $(NOT_CORE)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	TASTESPACE_REQUIRE_EXTRAS=1 $(BIN)/python -m pytest -q -n 2 -m "not slow"
 	$(MAKE) --no-print-directory lint
 
 test-slow: $(VENV)/.test
-	$(BIN)/python -m pytest -q -m slow
+	TASTESPACE_REQUIRE_EXTRAS=1 $(BIN)/python -m pytest -q -m slow
 
 # PostgreSQL and Chromium, which some tests need; without them these tests skip. Needs root.
 services:

@@ -40,7 +40,9 @@ COMPETITORS = {
     "CML": [("cml", {"n_negatives": value, **TRAINING}) for value in (10, 30)],
     "DPCML": [("dpcml", {"n_negatives": value, **TRAINING}) for value in (10, 30)],
 }
-EASE_LIMIT = 12_000  # users or items, whichever are fewer: above, one fit takes many minutes
+# Users or items, whichever are fewer: above, one fit of EASE takes many minutes. Higher than MOST_FOR_COMPARISON of
+# models/linear/ease.py, up to which the library tries EASE without being asked: a competitor may take its time here.
+EASE_LIMIT = 12_000
 MEASURED_USERS = 2_000  # for the choice of settings
 
 

@@ -127,7 +127,7 @@ def test_fit_ends_without_a_second_training(tmp_path: Path, existing: bool) -> N
     assert seconds < LIMIT
     message = " ".join(err.split())
     assert ("is the model from before" if existing else "was not written") in message
-    assert f"goes on from the checkpoint {checkpoint}" in message
+    assert f"resumes from the checkpoint {checkpoint}" in message
     assert "saved" not in message
     assert out.exists() == existing
     assert not (tmp_path / "run-final.safetensors").exists()

@@ -24,7 +24,7 @@ COSTS = {
 DATA = {"ml-1m": "MovieLens-1M", "steam-200k": "Steam-200k", "anime": "Anime"}
 Log = dict[str, Any]
 
-HEAD = """# Beside other libraries
+HEAD = """# Compared with other libraries
 
 `make peers` makes this page: same data, same split, same metric code for all, each library in an environment of its
 own. Do not edit it; the text is in `benchmarks/peers/page.py`.

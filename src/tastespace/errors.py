@@ -107,15 +107,15 @@ class DatasetError(TastespaceError):
 
 
 class TrainingError(TastespaceError, RuntimeError):
-    """Training cannot go on: it diverged, or its checkpoint does not fit."""
+    """Training cannot continue: it diverged, or its checkpoint does not fit."""
 
 
 class ClusterError(TastespaceError, RuntimeError):
-    """A cluster cannot be reached or used, or a run on it cannot go on."""
+    """A cluster cannot be reached or used, or a run on it cannot continue."""
 
 
 class InterruptedRunError(ClusterError):
-    """A cluster or its storage failed, not the run: when they work again, the same call goes on."""
+    """A cluster or its storage failed, not the run: when they work again, the same call resumes the run."""
 
 
 class ModelFileError(TastespaceError):

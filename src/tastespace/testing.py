@@ -91,7 +91,7 @@ class RecommenderConformance:
                 call(no_such_parameter=1)
 
     def test_scikit_learn_clones_the_model(self, fitted: Recommender) -> None:
-        """`sklearn.base.clone` gives an unfitted model with equal parameters."""
+        """`sklearn.base.clone` returns an unfitted model with equal parameters."""
         sklearn = pytest.importorskip("sklearn.base")
         clone = sklearn.clone(fitted)
         assert type(clone) is type(fitted)

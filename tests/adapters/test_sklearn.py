@@ -98,7 +98,7 @@ def test_what_makes_no_sense_is_an_error(data):
         search.fit(search_data(data))
     everybody = KFold(3, shuffle=True, random_state=1)  # cuts each history, so it may be used
     assert clone(search).set_params(cv=everybody).fit(search_data(data)).best_score_ > 0.1
-    with pytest.raises(DataError, match=r"is no array\. .*search_data\(data\)"):
+    with pytest.raises(DataError, match=r"is not an array\. .*search_data\(data\)"):
         search.set_params(cv=cv_splits(data, ts.split.folds(data, 2))).fit(data)
     with pytest.raises(ParameterError, match="no targets"):
         metric_scorer("MAP")(ts.EASE().fit(train), test, np.ones(3))

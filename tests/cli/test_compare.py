@@ -70,7 +70,7 @@ def test_folds_without_times(run, shop):
         (("--models", "ease", "--metric", "InterestCoverage@5"), "ease: "),
         (("--models", "ease", "--windows", "0"), "--windows 0"),
         (("--models", "ease", "--test-span", "7d"), "give --timestamp as well"),
-        (("--models", "ease", "--reference", "als"), "reference='als'"),
+        (("--models", "ease", "--reference", "als"), "--reference als"),
         (("--models", "ease", "--min-history", "4"), "--min-history 4: give --timestamp"),
         (("--models", "ease", "--timestamp", "t", "--windows", "2", "--test-share", "0.6"), "leaves something before"),
         (("--models", "ease", "--timestamp", "t", "--test-span", "9y"), "no interactions before the first window"),

@@ -120,7 +120,7 @@ def test_a_half_life_gives_weights(fit, error_of, timed_clicks):
         (("--model", "ease", "--half-life", "20d"), "give --timestamp as well"),
         (
             ("--model", "ease", "--timestamp", "t", "--half-life", "long"),
-            "--half-life='long': expected a number of days",
+            "--half-life long: expected a number of days",
         ),
         (("--timestamp", "t", "--half-life", "20d"), "--half-life without --model"),
         (("--model", "cml", "--timestamp", "t", "--half-life", "20d"), "CML does not use weights"),
@@ -323,7 +323,7 @@ def test_settings_may_be_lists_and_objects(fit, error_of, shop):
     assert list(model.layers) == [16, 8]
     assert model.latent == {"epochs": 1}
     message = error_of("fit", shop.clicks, *COLUMNS, "--out", "b.model", *DPCML, "--set", "layers=[16,")
-    assert "--set layers=[16,: '[16,' is no JSON" in message
+    assert "--set layers=[16,: '[16,' is not valid JSON" in message
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_ids_of_a_later_file_may_look_like_another_type(run, stdout_of, tmp_path
         (("--user", "woh"), "has no column 'woh'"),
         (("--metric", "NDGC"), "Did you mean NDCG"),
         (("--protocol", "papre"), "Did you mean paper"),
-        (("-k", "0"), "k=0: expected a length of list"),
+        (("-k", "0"), "-k 0: expected a length of list"),
         (("--on-unknown", "ignore"), "on_unknown='ignore'"),
     ],
 )

@@ -15,5 +15,5 @@ def test_explore_writes_a_page(shop, run, tmp_path):
     assert "Without ids the page shows a sample of users." in " ".join(failed.err.split())
     both = run("explore", shop.model, "u01", "--sample", "3", "--out", page)
     assert both.code == 2
-    assert "--sample 3 beside user ids" in both.err
+    assert "--sample 3 and user ids" in both.err
     assert page.read_text(encoding="utf-8") == text

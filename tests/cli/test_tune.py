@@ -49,7 +49,7 @@ def test_a_table_for_people(run, shop):
         (("--model", "eese"), "Did you mean ease"),
         (("--model", "ease", "--set", "regulation=3"), "EASE has no parameter 'regulation'"),
         (("--model", "ease", "--metric", "NCDG@10"), "Did you mean NDCG"),
-        (("--model", "ease", "--split", "tmie"), "split='tmie'"),
+        (("--model", "ease", "--split", "tmie"), "--split tmie"),
         (("--model", "ease", "--split", "time"), "the data has no timestamps"),
         (("--model", "ease", "--trials", "0"), "--trials 0"),
         (("--model", "ease", "--minutes", "0"), "--minutes 0.0"),

@@ -210,7 +210,7 @@ def test_all_workers_and_then_the_scheduler_are_lost(parts, undisturbed, tmp_pat
         worker = started.enter_context(dask_command("worker", "--scheduler-file", str(file), "--no-nanny"))
         with Client(scheduler_file=str(file), timeout=60) as client:
             client.wait_for_workers(1, timeout=300)
-            with pytest.raises(InterruptedRunError, match=r"had no worker for .*is kept in .*the same call goes on"):
+            with pytest.raises(InterruptedRunError, match=r"had no worker for .*is kept in .*the same call resumes"):
                 fit(parts, Disturbed(DaskExecutor(client), worker.kill, at_round=1), storage=storage)
             started.enter_context(dask_command("worker", "--scheduler-file", str(file), "--no-nanny"))
             client.wait_for_workers(1, timeout=300)

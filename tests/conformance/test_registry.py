@@ -8,6 +8,7 @@ from tastespace.models import (
     DPCML,
     EASE,
     Blend,
+    Spectral,
     create,
     registry,
 )
@@ -38,6 +39,16 @@ for _name in registry():
 class TestEASEFromTheUsers(RecommenderConformance):
     def make(self):
         return EASE(regularization=20.0, side="users")
+
+
+class TestEASEWithPowersFromTheUsers(RecommenderConformance):
+    def make(self):
+        return EASE(regularization=20.0, side="users", dropout=0.5, user_power=-0.25, item_power=0.2)
+
+
+class TestSpectralWithVectors(RecommenderConformance):
+    def make(self):
+        return Spectral(dim=8, linear=False)
 
 
 class TestBlendWithBalance(RecommenderConformance):

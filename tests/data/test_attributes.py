@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import date
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.required_services import optional_package
 
 from tastespace import Interactions
 from tastespace.data.attributes import (
@@ -144,6 +144,7 @@ def test_values_that_repeat_and_texts_that_hold_several():
 
 
 def test_a_frame_of_pandas_gives_the_same():
+    pd = optional_package("pandas")
     films = {"item": [1, 2, 3], "genres": ["Drama|War", np.nan, "Drama"]}
     data = Interactions.from_frame(
         pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 3]}), item_attributes=pd.DataFrame(films)

@@ -1,10 +1,10 @@
 """Cold-start data: users and items are warm or new, never both."""
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from tests.required_services import optional_package
 
 from tastespace.data import cold_start
 from tastespace.errors import DataError, ParameterError
@@ -89,9 +89,8 @@ def test_movies_and_articles(dataset_dir):
 def test_features_of_any_library_go_back_into_it(town, library):
     data = town.interactions
     plain = pl.DataFrame({"user": data.users.series, "tags": [["a"]] * data.n_users})
-    people = {"pandas": lambda: pd.DataFrame(plain.to_dict(as_series=False)), "pyarrow": plain.to_arrow}.get(
-        library, lambda: plain
-    )()
+    module = optional_package(library)
+    people = plain.to_arrow() if library == "pyarrow" else module.DataFrame(plain.to_dict(as_series=False))
     parts = cold_start.hold_out("t", data, people, None, users=0.2, items=0.1)
     assert type(parts.user_features) is type(people)
     assert list(parts.new_user_features["user"].to_numpy()) == parts.new_users.users.series.to_list()

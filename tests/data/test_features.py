@@ -4,12 +4,12 @@ import json
 from datetime import date
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.required_services import optional_package
 
 from tastespace.data.features import FeatureEncoder, content_for, rows_for
 from tastespace.data.ids import IdMap
@@ -134,6 +134,7 @@ def test_tags_of_a_file_without_lists(tmp_path):
 
 
 def test_codes_are_categories_where_said_and_gaps_do_not_change_them():
+    pd = optional_package("pandas")
     encoder = FeatureEncoder({"job": "category"}).fit(pl.DataFrame({"user": [1, 2, 3], "job": [7, 4, 7]}), "user")
     assert encoder.names == ["job=4", "job=7"]
     with_gap = pd.DataFrame({"user": [5, 6], "job": [7.0, None]})
@@ -248,6 +249,7 @@ def test_nan_is_a_gap_among_categories_and_tags():
 
 
 def test_the_error_for_nan_names_the_way_to_null_in_pandas():
+    pd = optional_package("pandas")
     frame = pd.DataFrame({"item": [1, 2, 3], "age": [20.0, None, 40.0]})
     with pytest.raises(DataError, match=r"convert_dtypes\(\)"):
         FeatureEncoder().fit(frame)

@@ -1,13 +1,12 @@
 import itertools
 
 import numpy as np
-import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.required_services import optional_package
 
 from tastespace import Interactions, synthetic
 from tastespace.errors import DataError, ParameterError
@@ -59,16 +58,25 @@ def test_one_filter_alone_is_idempotent(pairs, minimum):
         assert once.filter(**rule).fingerprint() == once.fingerprint()
 
 
-@pytest.mark.parametrize("convert", [lambda f: f, lambda f: f.lazy(), pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
-def test_frames_come_back_in_the_library_they_came_from(convert):
-    given = convert(frame([("ann", 3), ("bob", 3), ("ann", 5)]))
-    data = Interactions.from_frame(given)
-    expected = {"polars": pl.DataFrame, "pandas": pd.DataFrame, "pyarrow": pa.Table}[data.backend]
+@pytest.mark.parametrize(
+    ("library", "convert", "kind"),
+    [
+        ("polars", lambda f: f, "DataFrame"),
+        ("polars", pl.DataFrame.lazy, "DataFrame"),
+        ("pandas", pl.DataFrame.to_pandas, "DataFrame"),
+        ("pyarrow", pl.DataFrame.to_arrow, "Table"),
+    ],
+)
+def test_frames_come_back_in_the_library_they_came_from(library, convert, kind):
+    expected = getattr(optional_package(library), kind)
+    data = Interactions.from_frame(convert(frame([("ann", 3), ("bob", 3), ("ann", 5)])))
+    assert data.backend == library
     assert isinstance(data.to_frame(), expected)
     assert data.items_of("ann") == [3, 5]
 
 
 def test_pandas_strings_categories_and_nullable_integers():
+    pd = optional_package("pandas")
     given = pd.DataFrame({"user": pd.Categorical(["ann", "bob", "ann"]), "item": pd.array([3, 4, 5], dtype="Int64")})
     data = Interactions.from_frame(given)
     assert data.items_of("ann") == [3, 5]
@@ -112,6 +120,7 @@ def test_one_pass_filter_counts_users_first_then_items():
 
 
 def test_attributes_are_aligned_with_the_ids():
+    pd = optional_package("pandas")
     titles = pd.DataFrame({"item": [3, 1, 9], "title": ["three", "one", "nine"]})
     data = Interactions.from_frame(frame([(1, 1), (2, 2), (1, 3)]), item_attributes=titles)
     assert data.item_attributes["title"].to_list() == ["one", None, "three"]
@@ -201,6 +210,7 @@ def test_bad_tables_get_a_clear_error(case):
 
 
 def test_mixed_id_types_in_a_pandas_column():
+    pd = optional_package("pandas")
     given = pd.DataFrame({"user": [1, "two"], "item": [1, 2]})
     with pytest.raises(DataError, match="column 'user' mixes types"):
         Interactions.from_frame(given)
@@ -238,6 +248,7 @@ def test_bad_matrices_get_a_clear_error(matrix, arguments, message):
 
 
 def test_frames_with_repeated_or_unnamed_columns():
+    pd = optional_package("pandas")
     twice = pd.DataFrame([[1, 2, 3]], columns=["user", "user", "item"])
     with pytest.raises(DataError, match="same name"):
         Interactions.from_frame(twice)
@@ -246,6 +257,7 @@ def test_frames_with_repeated_or_unnamed_columns():
 
 
 def test_true_and_one_are_not_the_same_id():
+    pd = optional_package("pandas")
     with pytest.raises(DataError, match=r"mixes types: True \(bool\), 1 \(int\)"):
         Interactions.from_frame(pd.DataFrame({"user": pd.Series([True, 1], dtype=object), "item": [1, 2]}))
 
@@ -258,6 +270,7 @@ def test_ids_beyond_64_bits_survive():
 
 
 def test_attributes_of_any_kind_are_kept():
+    pd = optional_package("pandas")
     about = pd.DataFrame({"item": [1, 2], "_at": ["x", "y"], "mixed": pd.Series([1, "one"], dtype=object)})
     data = Interactions.from_frame(frame([(1, 1), (2, 2)]), item_attributes=about)
     assert data.item_attributes["_at"].to_list() == ["x", "y"]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import ir_measures
 import numpy as np
 import polars as pl
 import pytest
-from ir_measures import AP, RR, P, R, Success, nDCG
-from sklearn.metrics import roc_auc_score
+from tests.required_services import optional_package
 
 from tastespace import Interactions, evaluate
 from tastespace.data.attributes import item_categories
@@ -45,24 +43,19 @@ def random_rows(rng, taken, n_users=60, n_items=120, most_test=60):
 
 # ---- trec_eval ---------------------------------------------------------------------------------------------
 
-ORACLE = {
-    **{f"P@{k}": P @ k for k in (1, 3, 10, 100)},
-    **{f"R@{k}": R @ k for k in (1, 3, 10, 100)},
-    **{f"NDCG@{k}": nDCG @ k for k in (1, 3, 10, 100)},
-    **{f"HitRate@{k}": Success @ k for k in (1, 3, 10, 100)},
-    "MAP": AP,
-    "MRR": RR,
-}
-
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_full_is_what_trec_eval_computes(seed, ties, taken, scored):
+    trec = optional_package("ir_measures")
+    by_k = {"P": trec.P, "R": trec.R, "NDCG": trec.nDCG, "HitRate": trec.Success}
+    oracle = {f"{name}@{k}": measure @ k for name, measure in by_k.items() for k in (1, 3, 10, 100)}
+    oracle |= {"MAP": trec.AP, "MRR": trec.RR}
     rng = np.random.default_rng(seed)
     train, valid, test, train_rows, valid_rows, test_rows = random_rows(rng, taken)
     all_different = rng.permuted(np.tile(np.arange(120), (60, 1)), axis=1)
     scores = all_different // 12 if ties else all_different
-    report = evaluate(scored(train, scores), test, seen=[train, valid], metrics=list(ORACLE), protocol="full")
+    report = evaluate(scored(train, scores), test, seen=[train, valid], metrics=list(oracle), protocol="full")
 
     # trec_eval breaks ties by its own rule, so it is given our order (score, then item) as distinct scores.
     order = np.argsort(-scores, axis=1, kind="stable")
@@ -79,14 +72,14 @@ def test_full_is_what_trec_eval_computes(seed, ties, taken, scored):
     }
     position = {str(user): at for at, user in enumerate(report.users)}
     compared = 0
-    for found in ir_measures.pytrec_eval.iter_calc(list(ORACLE.values()), qrels, run):
-        label = next(name for name, measure in ORACLE.items() if measure == found.measure)
+    for found in trec.pytrec_eval.iter_calc(list(oracle.values()), qrels, run):
+        label = next(name for name, measure in oracle.items() if measure == found.measure)
         ours = report.per_user[label][position[found.query_id]]
         assert ours == pytest.approx(found.value, abs=1e-6), (label, found.query_id)
         compared += 1
-    assert compared == len(qrels) * len(ORACLE)
-    means = ir_measures.pytrec_eval.calc_aggregate(list(ORACLE.values()), qrels, run)
-    for label, measure in ORACLE.items():
+    assert compared == len(qrels) * len(oracle)
+    means = trec.pytrec_eval.calc_aggregate(list(oracle.values()), qrels, run)
+    for label, measure in oracle.items():
         assert report[label] == pytest.approx(means[measure], abs=1e-6)
         assert report.n_users[label] == 59
 
@@ -96,6 +89,7 @@ def test_full_is_what_trec_eval_computes(seed, ties, taken, scored):
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_auc_is_scikit_learns_and_ties_count_one_half(ties, taken, scored):
+    roc_auc_score = optional_package("sklearn.metrics").roc_auc_score
     rng = np.random.default_rng(5)
     train, valid, test, train_rows, valid_rows, test_rows = random_rows(rng, taken)
     scores = (rng.integers(0, 5, size=(60, 120)) if ties else rng.normal(size=(60, 120))).astype(np.float32)
@@ -109,6 +103,7 @@ def test_auc_is_scikit_learns_and_ties_count_one_half(ties, taken, scored):
 @pytest.mark.parametrize("beta", [0.1, 0.3, 0.5, 1.0])
 def test_opauc_is_scikit_learns_partial_auc_without_its_standardization(beta, taken, scored):
     """Equal where beta * n- is whole and nothing ties: here n- is 80 or 50."""
+    roc_auc_score = optional_package("sklearn.metrics").roc_auc_score
     rng = np.random.default_rng(6)
     rows = [rng.permutation(100) for _ in range(30)]
     n_test = [10 if user % 2 else 40 for user in range(30)]

@@ -8,11 +8,10 @@ import math
 import statistics
 
 import numpy as np
-import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from rich.console import Console
+from tests.required_services import optional_package
 
 from tastespace import Interactions, evaluate, over_seeds
 from tastespace.errors import ParameterError
@@ -100,10 +99,12 @@ def test_a_figure_needs_a_unit():
         Report("model", "full", {"P@3": 0.1, "MAP": 0.2}, {"P@3": "fraction"}, {"P@3": 3}, pl.Series([1]), {}, 0.1)
 
 
-@pytest.mark.parametrize(("library", "kind"), [(pd, pd.DataFrame), (pl, pl.DataFrame), (pa, pa.Table)])
-def test_frames_come_in_the_library_of_the_data(library, kind, scored):
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_come_in_the_library_of_the_data(library, scored):
+    module = optional_package(library)
+    make, kind = (module.table, module.Table) if library == "pyarrow" else (module.DataFrame, module.DataFrame)
     table = {"user": ["a", "a", "b", "b"], "item": [1, 2, 1, 3]}
-    data = Interactions.from_frame(pa.table(table) if library is pa else library.DataFrame(table))
+    data = Interactions.from_frame(make(table))
     train, test = data.subset([True, False, True, False]), data.subset([False, True, False, True])
     report = evaluate(scored(train, [[0, 1, 2]] * 2), test, k=1, metrics=["P", "MRR"])
     metrics, by_user, seeds = report.to_frame(), report.to_frame(per_user=True), over_seeds([report, report])

@@ -8,11 +8,11 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 import scipy.stats
 from rich.console import Console
+from tests.required_services import optional_package
 
 from tastespace import (
     EASE,
@@ -147,8 +147,12 @@ def test_for_a_person_and_for_a_program():
     table = console.export_text()
     assert "95 % interval" in table
     assert table.count("│ fraction │") == 3
-    pandas = compare(replace(a, backend="pandas"), replace(b, backend="pandas"))
-    assert isinstance(pandas.to_frame(), pd.DataFrame)
+
+
+def test_a_comparison_of_pandas_reports_is_a_pandas_frame():
+    pd = optional_package("pandas")
+    a, b = (replace(one, backend="pandas") for one in two())
+    assert isinstance(compare(a, b).to_frame(), pd.DataFrame)
 
 
 def test_ease_is_significantly_better_than_most_popular(town):

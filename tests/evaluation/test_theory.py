@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
+from tests.required_services import optional_package
 
 from tastespace.errors import ParameterError
 from tastespace.evaluation.theory import (
@@ -97,6 +97,7 @@ def test_opauc_is_its_definition(positive: list[float], negative: list[float], b
 )
 def test_opauc_is_sklearns_partial_auc(n_positives: int, n_negatives: int, share: float, seed: int) -> None:
     """Equal where ``beta * n-`` is whole and nothing ties: elsewhere scikit-learn interpolates the curve."""
+    roc_auc_score = optional_package("sklearn.metrics").roc_auc_score
     hard = 1 + int(share * (n_negatives - 1))
     beta = hard / n_negatives
     ranks = np.random.default_rng(seed).permutation(n_positives + n_negatives).astype(float)

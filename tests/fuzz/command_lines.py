@@ -203,6 +203,7 @@ _FLAGS: dict[str, dict[str, list[str]]] = {
             "blend:dpcml+ease",
             "blend:",
             "sparse-ease",
+            "spectral",
             "",
         ],
         "--set": [],

@@ -29,7 +29,10 @@ from tastespace._util.model_files import checksum
 from tastespace.models import Recommender
 from tastespace.store._tensors import map_tensors, safetensors_chunks, type_name
 
-QUICK = ("popular", "category-popular", "ease", "sparse-ease", "itemknn", "contentknn", "als", "bpr", "dpcml", "blend")
+QUICK = (
+    "popular", "category-popular", "ease", "sparse-ease", "spectral", "itemknn", "contentknn", "als", "bpr", "dpcml",
+    "blend",
+)  # fmt: skip
 """Models of each way to store what was learned, that are fitted and opened without torch."""
 _PARAMETERS = {"dim": 4, "epochs": 1, "threads": 1, "n_layers": 2, "n_hidden": 8, "layers": (8, 4)}
 DAMAGED = "damaged bit"

@@ -95,7 +95,7 @@ def test_a_tiny_budget_gives_a_linear_model_one_with_vectors_and_a_note(data):
 
 def test_the_budget_is_a_time_or_a_number_of_trials(data):
     assert ts.fit(data, trials=2).recipe_["notes"] == []
-    with pytest.raises(ParameterError, match=r"minutes=1 and trials=2: give one of them"):
+    with pytest.raises(ParameterError, match=r"minutes=1 and trials=2: give only one"):
         ts.fit(data, minutes=1, trials=2)
 
 

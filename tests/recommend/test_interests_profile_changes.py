@@ -179,7 +179,7 @@ def test_what_happens_to_profiles_when_the_model_changes(model, shop, blend, cap
     assert model.profiles["u003"].muted == {2}
     assert 2 not in model.recommend("u003", k=20)["interest"]
     model.fit(shop)
-    assert "numbers interests anew: the profiles of 1 users are dropped" in caplog.text
+    assert "renumbers interests: the profiles of 1 users are dropped" in caplog.text
     assert len(model.profiles) == 0
     blend.mute("u003", [1])
     assert 1 not in blend.recommend("u003", k=20)["interest"]

@@ -67,7 +67,7 @@ def test_nan_is_found_where_the_arrays_are_read(folder):
     assert isinstance(load(folder, verify=False), DPCML)
 
 
-@pytest.mark.parametrize("name", ["itemknn", "contentknn", "sparse-ease", "category-popular"])
+@pytest.mark.parametrize("name", ["itemknn", "contentknn", "sparse-ease", "spectral", "category-popular"])
 @pytest.mark.parametrize("part", ["indices", "indptr"])
 @pytest.mark.parametrize("value", [-1, 10**6])
 def test_sparse_matrices(tmp_path, fitted, name, part, value):

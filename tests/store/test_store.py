@@ -142,5 +142,5 @@ def test_profiles_that_make_no_sense(tmp_path, old, stored, monkeypatch):
     save(old, tmp_path / "model")
     parse = manifest.parse
     monkeypatch.setattr(manifest, "parse", lambda *given: {**parse(*given), "profiles": stored})
-    with pytest.raises(ModelFileError, match="the profiles of its users make no sense"):
+    with pytest.raises(ModelFileError, match="the stored user profiles are invalid"):
         load(tmp_path / "model")

@@ -46,6 +46,7 @@ class Counter:
 
 def run(trainable=None, scores=None, callbacks=(), progress=None, identity=None, **settings):
     chosen = LoopSettings(**{"epochs": 6, "patience": 0, **settings})
+    chosen._check_loop()
     validate = None if scores is None else lambda result: scores[int(result["value"][0]) - 1]
     loop = Loop(
         trainable or Counter(),
@@ -299,7 +300,7 @@ def test_files_that_cannot_be_written_do_not_end_the_training(tmp_path, caplog):
     outcome = run(log_file=str(blocked / "run.csv"), checkpoint=str(blocked / "run.ckpt"), checkpoint_epochs=2)
     assert outcome.result["value"].tolist() == [6.0]
     assert {one["kind"] for one in outcome.diagnostics} == {"checkpoint-not-written", "log-not-written"}
-    assert caplog.text.count("training goes on") == 2  # once for each file
+    assert caplog.text.count("training continues") == 2  # once for each file
     assert caplog.text.count("at the end of training: the ") == 2
 
 

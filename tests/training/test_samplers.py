@@ -184,8 +184,8 @@ def test_no_users_and_no_negatives():
 @pytest.mark.parametrize(
     ("users", "n", "words"),
     [
-        ([0], 0, "n=0: expected how many negatives to draw"),
-        ([0], 2.0, "n=2.0: expected how many"),
+        ([0], 0, "n=0: expected a number of negatives"),
+        ([0], 2.0, "n=2.0: expected a number"),
         ([2], 1, "outside 0 ... 1"),
         ([-1], 1, "outside 0 ... 1"),
         ([2**32], 1, "outside 0 ... 1"),

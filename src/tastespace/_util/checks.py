@@ -89,11 +89,9 @@ def require_nonnegative_weights(model: str, weights: Any) -> None:
 
 
 def require_k(k: Any) -> int:
-    """Raise unless ``k`` is a number of items, 1 or more; gives it as an int."""
+    """Raise unless ``k`` is a number of items, 1 or more; returns it as an int."""
     if not is_whole(k) or k > MOST_WHOLE:
-        raise ParameterError(
-            Argument("k", k), f": expected how many items to recommend, 1 or more, at most {MOST_WHOLE:,}."
-        )
+        raise ParameterError(Argument("k", k), f": expected a number of items from 1 to {MOST_WHOLE:,}.")
     return int(k)
 
 

@@ -58,7 +58,7 @@ def is_frozen(array: NDArray[Any]) -> bool:
 
 
 def computed_once(source: Any, key: Hashable, make: Callable[[], Value]) -> Value:
-    """The value that ``make`` gives, computed once for each source and key where the source does not change.
+    """The value that ``make`` returns, computed once for each source and key where the source does not change.
 
     Arrays change unless they are frozen: nothing is kept for those that are not. Frames and `Interactions` do not.
 

@@ -48,7 +48,7 @@ class LruCache(Generic[Key, Value]):
                 self._values.popitem(last=False)
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
-        """The value of this key, else what ``make`` gives, which is kept; threads may make it at the same time."""
+        """The value of this key, else what ``make`` returns, which is kept; threads may make it at the same time."""
         found = self.get(key)
         if found is None:
             found = make()

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 
 
 def require_memory(what: str, n_bytes: float, advice: str) -> None:
@@ -46,5 +46,5 @@ def bytes_of(size: int | float | str, name: str = "memory") -> int:
     except (ValueError, KeyError):
         number = 0.0
     if not 1 <= number < 2**62:
-        raise ParameterError(f"{name}={size!r}: expected a number of bytes, or a size such as '2GB' or '500MB'.")
+        raise ParameterError(Argument(name, size), ": expected a number of bytes, or a size such as '2GB' or '500MB'.")
     return int(number)

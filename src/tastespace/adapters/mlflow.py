@@ -1,7 +1,7 @@
 """A flavor of MLflow: models of this library are logged, registered, loaded and served as any other.
 
 The artifact is the model directory of `Recommender.save`, so nothing is pickled. As a ``pyfunc`` model it takes a frame
-with a column ``user`` and gives the frame of `Recommender.recommend`; ``params`` are ``k``, ``mix``, ``diversity``,
+with a column ``user`` and returns the frame of `Recommender.recommend`; ``params`` are ``k``, ``mix``, ``diversity``,
 ``exclude_seen`` and ``on_unknown``.
 """
 
@@ -79,7 +79,7 @@ def log_model(
     *,
     registered_model_name: str | None = None,
 ) -> Any:
-    """Log a fitted model to the active run, or to a new one; gives MLflow's ``ModelInfo``, with its ``model_uri``.
+    """Log a fitted model to the active run, or to a new one; returns MLflow's ``ModelInfo``, with its ``model_uri``.
 
     Parameters of the model and ``metrics`` are logged with the run.
     """

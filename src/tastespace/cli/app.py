@@ -11,7 +11,7 @@ import shlex
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -44,14 +44,15 @@ class LazyCommand(TyperCommand):
         module, _, name = self.target.partition(":")
         found = getattr(import_module(f"tastespace.cli.{module}"), name)
         if isinstance(found, typer.Typer):
-            return typer.main.get_group(found)
+            group = typer.main.get_group(found)
+            for command in group.commands.values():
+                name_flags_in_errors(command)
+            return group
         app = typer.Typer(rich_markup_mode="rich", add_completion=False)
         title = str(self.name)
-        flags: dict[str, str] = {}
-        command = errors_in_flags(configured(with_flag_groups(found), title), flags)
-        app.command(title, epilog=f"Example: tastespace {self.example}")(command)
+        app.command(title, epilog=f"Example: tastespace {self.example}")(configured(with_flag_groups(found), title))
         made = typer.main.get_command(app)
-        flags.update({str(one.name): one.opts[0] for one in made.params if one.opts[0].startswith("-")})
+        name_flags_in_errors(made)
         return made
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -82,7 +83,7 @@ _CALLS = {
     "Build the Interactions with item_attributes=": "Give item attributes: tastespace attributes MODEL FILE",
     "build the Interactions with item_attributes=": "give item attributes: tastespace attributes MODEL FILE",
 }
-_OPPOSITES = {"exclude_seen": "include_seen", "profile": "no_profile"}
+_OPPOSITES = {"exclude_seen": "include_seen", "profile": "no_profile", "header": "no_header"}
 _MOST_SHOWN = 76
 
 
@@ -140,20 +141,22 @@ class NotesInFlags(logging.Filter):
 _notes_in_flags = NotesInFlags()
 
 
-def errors_in_flags(command: Callable[..., None], flags: Mapping[str, str]) -> Callable[..., None]:
-    """Return a command whose errors name its flags, which are known when it runs."""
+def name_flags_in_errors(command: Any) -> None:
+    """Make a command name its flags in the errors and notes of the library."""
+    flags = {str(one.name): one.opts[0] for one in command.params if one.opts[0].startswith("-")}
+    callback = command.callback
 
-    @functools.wraps(command)
+    @functools.wraps(callback)
     def run(*args: Any, **kwargs: Any) -> None:
         _notes_in_flags.flags = flags
         try:
-            command(*args, **kwargs)
+            callback(*args, **kwargs)
         except TastespaceError as problem:
             if all(type(part) is str for part in problem.args):
                 raise
             raise type(problem)(problem.worded(lambda part: in_flags(part, flags))) from problem
 
-    return run
+    command.callback = run
 
 
 # Each command: its function, an example, and the first line of its docstring. In the order of the help.
@@ -248,7 +251,7 @@ COMMANDS = [
     ),
     LazyCommand(
         "paper:paper", "paper list",
-        "The paper's tables, figures and claims: list them, run them, see ours beside the published ones."
+        "The paper's tables, figures and claims: list them, run them, see ours next to the published ones."
     ),
 ]  # fmt: skip
 app = typer.Typer(
@@ -340,7 +343,7 @@ def _interrupted_message(leaving: BaseException) -> str:
     cause: BaseException | None = leaving
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__cause__ or cause.__context__
-    return str(cause or "") or "stopped; files are there as a whole or as they were before."
+    return str(cause or "") or "stopped; no file is half-written."
 
 
 def _end(code: int) -> NoReturn:

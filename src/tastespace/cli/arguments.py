@@ -129,8 +129,8 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
             found[name.strip()] = _setting_value(text.strip())
         except (ValueError, RecursionError) as problem:
             raise ParameterError(
-                f"--set {setting}: {text.strip()!r} is no JSON ({problem}); expected a list such as [16, 8] or an "
-                'object such as {"epochs": 1}.'
+                f"--set {setting}: {text.strip()!r} is not valid JSON ({problem}); expected a list such as [16, 8] or "
+                'an object such as {"epochs": 1}.'
             ) from problem
     return found
 

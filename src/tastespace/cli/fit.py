@@ -102,7 +102,8 @@ def fit(
         float | None, typer.Option(help="Time for the default recipe; by default 2, up to 15 for large data.")
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(help="Models that the default recipe tries, instead of a time: always the same model.")
+        int | None,
+        typer.Option(help="Number of models to try instead of a time limit; gives the same model every time."),
     ] = None,
     table: Annotated[
         TableFlags,
@@ -148,15 +149,17 @@ def fit(
     ] = None,
     cluster_storage: Annotated[
         str | None,
-        typer.Option(help="With --cluster: folder or address (s3://...) of its files; a stopped run goes on there."),
+        typer.Option(
+            help="With --cluster: folder or address (s3://...) of its files; a stopped run resumes from them."
+        ),
     ] = None,
     card: Annotated[
         bool,
         typer.Option(
-            "--card", help="Write a model card beside the model: README.md, as the Hugging Face Hub reads it."
+            "--card", help="Write a model card next to the model: README.md, as the Hugging Face Hub reads it."
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of the held-out part and the training.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for the split and the training.")] = 0,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
     """Fit a model to a table of interactions and save it.
@@ -164,8 +167,8 @@ def fit(
     Without --model the default recipe tries several kinds of models on held-out data within --minutes, blends the best,
     gives smaller interests more weight where accuracy stays, and prints what it tried and why it chose. With --model a
     share of each history is held out first, to choose the number of epochs and to measure the model (in fractions),
-    beside the most popular items and EASE. With --timestamp the last interactions are held out. Either way the model is
-    then fitted to everything. With --cluster the model is dpcml unless --model names another.
+    next to the most popular items and EASE. With --timestamp the last interactions are held out. Either way the model
+    is then fitted to everything. With --cluster the model is dpcml unless --model names another.
     """
     require_free(out)  # bad arguments fail here, before hours of training
     messages = Console(stderr=True, soft_wrap=True)  # standard output stays empty
@@ -240,7 +243,7 @@ def _nothing_written(out: Path, checkpoint: str | None = None) -> Iterator[None]
     except KeyboardInterrupt:
         files = [Path(checkpoint), with_final(checkpoint)] if checkpoint else []
         kept = [str(file) for file in files if file.exists()]
-        resume = f" The same command goes on from the checkpoint {' and '.join(kept)}." if kept else ""
+        resume = f" The same command resumes from the checkpoint {' and '.join(kept)}." if kept else ""
         raise KeyboardInterrupt(f"{out} {before}.{resume}") from None
 
 

@@ -33,7 +33,7 @@ DataArgument = Annotated[
 Rating = Annotated[str | None, typer.Option("--rating", help="Column of ratings, for --min-rating.")]
 MinRating = Annotated[float | None, typer.Option("--min-rating", help="Keep rows with at least this rating.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the split, the search and the training.")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed for the split, the search and the training.")]
 Threads = Annotated[int, typer.Option("--threads", help="0 means all cores.")]
 
 _DEFAULTS = {"user": "user", "item": "item"}  # columns that are read unless others are named
@@ -154,7 +154,7 @@ def require_half_life(half_life: str | None, timestamp: str | None, model: Recom
     """Raise unless a half-life is a length of time, there are times that it is for, and the model uses weights."""
     if half_life is None:
         return
-    seconds_of(half_life, "--half-life")
+    seconds_of(half_life, "half_life")
     if timestamp is None:
         raise ParameterError(f"--half-life {half_life}: give --timestamp as well, the column of times.")
     if model is not None and not model.uses_weights:

@@ -147,7 +147,7 @@ def _cell(value: Any) -> str:
 
 
 def progress_bar(description: str) -> Progress:
-    """A progress bar on standard error; silent where that is no terminal."""
+    """A progress bar on standard error; silent where that is not a terminal."""
     return Progress(
         TextColumn(f"{description} [bold]{{task.description}}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""`tastespace paper`: the paper's tables, figures and claims, ours beside the published ones.
+"""`tastespace paper`: the paper's tables, figures and claims, ours next to the published ones.
 
 The package `tastespace.paper` is imported when one of these commands runs, not when the command line starts.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 paper = typer.Typer(
     name="paper",
-    help="The paper's tables, figures and claims: list them, run them, see ours beside the published ones.",
+    help="The paper's tables, figures and claims: list them, run them, see ours next to the published ones.",
     invoke_without_command=True,
 )
 
@@ -56,7 +56,7 @@ _Minutes = Annotated[float | None, typer.Option(help="Stop after so many minutes
 
 @paper.callback()
 def _paper(context: typer.Context) -> None:
-    """The paper's tables, figures and claims: list them, run them, see ours beside the published ones."""
+    """The paper's tables, figures and claims: list them, run them, see ours next to the published ones."""
     if context.invoked_subcommand is None:
         list_()
         if is_table_output(Format.auto):

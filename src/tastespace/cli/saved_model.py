@@ -392,14 +392,14 @@ def explore(
         int | None, typer.Option(help="Number of users of the sample, where no ids are given: 5.")
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option(help="Directory of another model of the same users, to show beside.")
+        Path | None, typer.Option(help="Directory of another model of the same users, to show alongside.")
     ] = None,
 ) -> None:
     """Write a page of some users that needs no server: shelves, map, sliders and explanations in one file."""
     from tastespace.answers.saved_page import save_page
 
     if users and sample is not None:
-        raise ParameterError(f"--sample {sample} beside user ids: expected one of them. Leave one out.")
+        raise ParameterError(f"--sample {sample} and user ids: give only one of them.")
     opened = open_model(model)
     try:
         save_page(

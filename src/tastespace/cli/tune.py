@@ -56,7 +56,7 @@ def tune(
     out: Annotated[Path | None, typer.Option(help="Write the best parameters, for `tastespace fit --params`.")] = None,
     journal: Annotated[
         Path | None,
-        typer.Option(help="File of the trials, with which a search goes on; by default beside --out, OUT.journal."),
+        typer.Option(help="File of the trials, from which a search resumes; by default next to --out, OUT.journal."),
     ] = None,
     set: Settings = None,
     table: TableFlags = DEFAULT_TABLE,
@@ -82,7 +82,7 @@ def tune(
 ) -> None:
     """Search the parameters of a model on held-out data.
 
-    The first trial is the model with its defaults. A search that was stopped goes on when the same command is given
+    The first trial is the model with its defaults. A search that was stopped resumes when the same command is given
     again, if it has --out or --journal. `tastespace fit DATA --params FILE` fits what was found.
     """
     source = one_source(data, dataset)

@@ -52,7 +52,7 @@ def update(
 ) -> None:
     """Learn from more interactions, at the cost of these, and save the updated model.
 
-    New users and items may be among them. DPCML, CML, BPR, ALS and blends of them go on from what they have learned:
+    New users and items may be among them. DPCML, CML, BPR, ALS and blends of them continue from what they have learned:
     training visits the new interactions and a share of the old ones. Other models are fitted again, which is printed.
     What stands at --out stays until the updated model is complete.
 

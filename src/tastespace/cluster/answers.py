@@ -31,7 +31,7 @@ from tastespace.cluster.rounds import (
 from tastespace.cluster.storage import Storage, require_version
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 from tastespace.evaluation import evaluate
 from tastespace.models.base import Recommender
 from tastespace.models.bpr import BPR
@@ -110,7 +110,7 @@ class ListTask:
 
 
 def write_lists(lists: ListTask) -> int:
-    """Write the lists of one partition as ``part-00000.parquet``; gives the number of rows."""
+    """Write the lists of one partition as ``part-00000.parquet``; returns the number of rows."""
     task = lists.task
     require_version(task.version)
     storage = Storage(task.root)
@@ -187,7 +187,7 @@ class BatchAnswers:
     def __post_init__(self) -> None:
         require_whole("k", self.k)
         if self.on_unknown not in ("skip", "popular", "error"):
-            raise ParameterError(f"on_unknown={self.on_unknown!r}: expected skip, popular or error.")
+            raise ParameterError(Argument("on_unknown", self.on_unknown), ": expected skip, popular or error.")
 
     def __call__(self, batch: Any) -> Any:
         """The lists for one batch, in the library of the batch: pandas (Dask, Spark, Ray), pyarrow or polars."""

@@ -1,7 +1,7 @@
 """Executors, which compute the tasks of a run: a Dask cluster, processes of this machine, or this process.
 
-An executor calls a plain function with each of several tasks and gives the results in the order of the tasks. A task
-whose worker dies is computed again: it writes the same files and gives the same result.
+An executor calls a plain function with each of several tasks and returns the results in the order of the tasks. A task
+whose worker dies is computed again: it writes the same files and returns the same result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from tastespace._util.extras import missing
 from tastespace._util.threads import available
-from tastespace.errors import ClusterError, InterruptedRunError, ParameterError
+from tastespace.errors import Argument, ClusterError, InterruptedRunError, ParameterError
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class DaskExecutor:
                 )
             if waited:
                 log.warning(
-                    "the cluster at %s has no worker; training goes on when one is there: `dask worker %s`",
+                    "the cluster at %s has no worker; training continues when one connects: `dask worker %s`",
                     self._address,
                     self._address,
                 )
@@ -217,8 +217,9 @@ def open_executor(cluster: Any) -> Executor:
     if not isinstance(cluster, (str, Path)):
         if not hasattr(cluster, "submit") or not hasattr(cluster, "scheduler_info"):
             raise ParameterError(
-                f"cluster={cluster!r}: expected a Dask client, an address such as tcp://host:8786, a scheduler file, "
-                "local:4 or processes:4."
+                Argument("cluster", cluster),
+                ": expected a Dask client, an address such as tcp://host:8786, a scheduler file, "
+                "local:4 or processes:4.",
             )
         return DaskExecutor(cluster)
     kind, _, number = str(cluster).partition(":")
@@ -226,7 +227,9 @@ def open_executor(cluster: Any) -> Executor:
         return InlineExecutor()
     if kind in ("local", "processes"):
         if not number.isdecimal() or not 1 <= int(number) <= 1024:
-            raise ParameterError(f"cluster={str(cluster)!r}: expected a number of processes, such as {kind}:4.")
+            raise ParameterError(
+                Argument("cluster", str(cluster)), f": expected a number of processes, such as {kind}:4."
+            )
         return ProcessExecutor(int(number)) if kind == "processes" else _local_executor(int(number))
     return _connected(str(cluster))
 
@@ -275,8 +278,8 @@ def _connected(address: str) -> DaskExecutor:
         named = f"{address}, which {named} names"
     elif "://" not in address:
         raise ParameterError(
-            f"cluster={address!r}: expected an address such as tcp://host:8786, a scheduler file (.json), local:4 or "
-            "processes:4."
+            Argument("cluster", address),
+            ": expected an address such as tcp://host:8786, a scheduler file (.json), local:4 or processes:4.",
         )
     try:
         client = distributed.Client(address, timeout=_CONNECT_SECONDS)

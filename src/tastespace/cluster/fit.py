@@ -49,7 +49,7 @@ class ClusterOptions:
     rounds_per_epoch: int | None = None
     """Times in an epoch that the partitions' changes of the items are combined. None: see `default_rounds`."""
     storage: str | None = None
-    """Folder or address (s3://, ...) that driver and workers reach. A run that was stopped goes on there. None: a
+    """Folder or address (s3://, ...) that driver and workers reach. A run that was stopped resumes from there. None: a
     temporary folder, for workers on this machine."""
     compress: bool = False
     """Send changes in half precision; what that loses is added to the next change (error feedback)."""
@@ -264,7 +264,7 @@ def _storage_of(options: ClusterOptions, executor: Executor) -> Iterator[Storage
             yield Storage(options.storage)
         except InterruptedRunError as problem:
             raise InterruptedRunError(
-                f"{problem} What is finished is kept in {options.storage}: the same call goes on after it."
+                f"{problem} What is finished is kept in {options.storage}: the same call resumes after it."
             ) from problem
         return
     if isinstance(executor, DaskExecutor) and not executor.is_on_this_machine():
@@ -278,7 +278,7 @@ def _storage_of(options: ClusterOptions, executor: Executor) -> Iterator[Storage
     except InterruptedRunError as problem:
         raise InterruptedRunError(
             f"{problem} The files of this run were temporary; with a storage (storage=, --cluster-storage) the same "
-            "call goes on after what is finished."
+            "call resumes after what is finished."
         ) from problem
     finally:
         shutil.rmtree(Path(folder), ignore_errors=True)

@@ -77,7 +77,7 @@ def halved(change: Arrays, residual: Arrays) -> tuple[Arrays, Arrays]:
 
 
 def combine(shared: Arrays, changes: Sequence[Arrays], optimizer: str) -> NDArray[np.int32]:
-    """Apply the changes of all partitions, in their order, to the shared arrays in place; gives the rows that changed.
+    """Apply the changes of all partitions, in order, to the shared arrays in place; returns the rows that changed.
 
     >>> items = {"items": np.zeros((2, 1), np.float32), "item_first": np.zeros((2, 1), np.float32)}
     >>> one = {"rows": np.array([1]), "items": np.array([[0.5]]), "item_first": np.array([[4.0]])}
@@ -238,7 +238,7 @@ def all_items(root: str, token: str, shards: Shards, number: int) -> Arrays:
 
 
 def read_item_rows(storage: Storage, shards: Shards, number: int, rows: NDArray[np.int64]) -> Arrays:
-    """Some rows, ascending, of the shared arrays before a round but for their means."""
+    """Some rows, ascending, of the shared arrays before a round, without their means."""
     parts: list[Arrays] = []
     for shard, (_, own, start) in enumerate(shards.divided(rows)):
         here = rows[own] - start

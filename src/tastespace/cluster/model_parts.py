@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.models import registry
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml.growing import GrowingTrainer
@@ -67,8 +67,9 @@ def supported(model: Any) -> DPCML | BPR:
     for name, value in refused.items():
         if value:
             raise ParameterError(
-                f"{name}={value!r} is for training in one process; leave it out with a cluster, whose partitions write "
-                "their state in each round."
+                Argument(name, value),
+                " is for training in one process; leave it out with a cluster, whose partitions write "
+                "their state in each round.",
             )
     return model
 
@@ -117,7 +118,7 @@ def epochs_averaged(model: DPCML | BPR, epoch: int) -> int:
 
 
 def splits_before(model: DPCML | BPR, epoch: int) -> bool:
-    """Whether users get their several vectors before this epoch."""
+    """Return True if users get their several vectors before this epoch."""
     return isinstance(model, DPCML) and model._phases().splits_before(epoch)
 
 

@@ -24,7 +24,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.out_of_core.chunks import FileChunks
 from tastespace.data.reading.build import read_ids as checked_ids
 from tastespace.data.reading.tables import raise_all
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 from tastespace.models.dpcml.start import rows_of_users
 from tastespace.training.loop import Arrays
 
@@ -55,8 +55,9 @@ def require_users(n_users: int, n_partitions: int) -> None:
     """Raise where there are more partitions than users."""
     if n_users < n_partitions:
         raise ParameterError(
-            f"partitions={n_partitions}: the data has {n_users:,} users. Take fewer partitions: at most as many, and a "
-            "thousand users or more in each are better."
+            Argument("partitions", n_partitions),
+            f": the data has {n_users:,} users. Take fewer partitions: at most as many, and a "
+            "thousand users or more in each are better.",
         )
 
 
@@ -123,7 +124,7 @@ def _write_ids(storage: Storage, name: str, ids: pl.Series) -> None:
 # From Parquet files to partitions without a driver that reads them: each file and each partition is a task.
 #
 # 1. A task for each file divides its rows by a hash of the user ids and writes them, a file for each partition.
-# 2. The driver merges the distinct items of all files, which are few beside the rows.
+# 2. The driver merges the distinct items of all files, which are few compared with the rows.
 # 3. A task for each partition sorts its rows; users with few interactions are dropped there.
 # 4. Where items with few interactions are dropped, the counts of all partitions are added first.
 #
@@ -169,10 +170,10 @@ class SortedPart:
     item_counts: NDArray[np.int64]
 
 
-def divide_file(task: FileTask) -> str | None:
+def divide_file(task: FileTask) -> tuple[str | Argument, ...] | None:
     """Write the rows of a file, one file for each partition, and its distinct items.
 
-    Returns the problem of a file that cannot be read, else None.
+    Returns the parts of the error of a file that cannot be read, else None.
     """
     require_version(task.version)
     storage = Storage(task.root)
@@ -182,7 +183,7 @@ def divide_file(task: FileTask) -> str | None:
             return None
         users, items = (checked_ids(chunk, column, None) for column in (task.user, task.item))
     except DataError as problem:
-        return str(problem)  # not raised, so that the driver can name all such files
+        return problem.args  # not raised, so that the driver can name all such files
     rows = pl.DataFrame({"user": _as(users, task.user_type), "item": _as(items, task.item_type)})
     of_row = partition_of(rows["user"], task.n_partitions)
     for partition in range(task.n_partitions):
@@ -229,7 +230,7 @@ def ingest(
     min_user: int = 1,
     min_item: int = 1,
 ) -> dict[str, Any]:
-    """Write the partitions of the users of Parquet files; gives the numbers of items and interactions."""
+    """Write the partitions of the users of Parquet files; returns the numbers of items and interactions."""
     require_whole("min_user", min_user, 0)
     require_whole("min_item", min_item, 0)
     files = FileChunks(paths, {"user": user, "item": item})  # the footers of all files; names all that are damaged
@@ -239,7 +240,7 @@ def ingest(
         FileTask(storage.root, version, str(path), number, user, item, kinds[user], kinds[item], n_partitions)
         for number, path in enumerate(paths)
     ]
-    raise_all([DataError(problem) for problem in executor.run(divide_file, tasks) if problem is not None])
+    raise_all([DataError(*problem) for problem in executor.run(divide_file, tasks) if problem is not None])
     known = [name for name in storage.names("shards/") if "/items-" in name]
     if not known:
         raise DataError(f"{files.name} has no rows. Expected one row per interaction.")
@@ -251,8 +252,11 @@ def ingest(
     kept = counts >= max(1, min_item)
     if not kept.any():
         raise DataError(
-            f"min_user={min_user} and min_item={min_item} drop everything: no item has more than "
-            f"{int(counts.max(initial=0)):,} interactions of the users that are left. Lower them."
+            Argument("min_user", min_user),
+            " and ",
+            Argument("min_item", min_item),
+            f" drop everything: no item has more than {int(counts.max(initial=0)):,} interactions of the users that "
+            "are left. Lower them.",
         )
     if not kept.all():
         storage.write_arrays("kept-items", {"kept": kept})

@@ -2,7 +2,7 @@
 
 A run is a folder or address (`Storage`):
 
-    run.json                      model, partitions, what must be equal to go on with it
+    run.json                      model, partitions, what must be equal to resume it
     whole                         numbers of all users and interactions, users of each item
     data/<partition>              rows of the partition's users, and their validation items
     users/<partition>.parquet     ids of these users

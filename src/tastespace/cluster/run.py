@@ -1,6 +1,6 @@
 """The driver of a run: round after round, it hands out partitions, combines their changes and writes the items.
 
-It never holds the vectors of all users. Where it is killed, the same call goes on after the last finished round.
+It never holds the vectors of all users. Where it is killed, the same call resumes after the last finished round.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tastespace.cluster.rounds import (
     train_round,
 )
 from tastespace.cluster.storage import DamagedFileError, Storage, library_version
-from tastespace.errors import ClusterError, ParameterError
+from tastespace.errors import Argument, ClusterError, ParameterError
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml.model import DPCML
 from tastespace.models.trained import _NOT_IN_CHECKPOINT_IDENTITY
@@ -197,7 +197,9 @@ class ClusterRun:
         parts: list[PartEvaluation] = list(self.executor.run(evaluate_part, self.tasks(now.round)))
         count = sum(part.n_users for part in parts)
         if not count:
-            raise ParameterError(f"monitor={self.model.monitor!r}: no user of the validation data counts for it.")
+            raise ParameterError(
+                Argument("monitor", self.model.monitor), ": no user of the validation data counts for it."
+            )
         score = math.fsum(part.total for part in parts) / count
         if now.best_score is None or score > now.best_score:
             old = now.best_epoch
@@ -230,7 +232,7 @@ class ClusterRun:
                 log.warning("%s The round before is taken.", problem)
                 continue
             if self.progress.round:
-                log.info("%s: goes on after round %d", self.storage.root, self.progress.round)
+                log.info("%s: resumes after round %d", self.storage.root, self.progress.round)
             return
         self.progress = Progress()
         write_shards(self.storage, self.shards, 0, shared_start(self.model, self.facts["n_items"]))
@@ -267,7 +269,7 @@ def new_run(
 ) -> None:
     """Begin a run, or find the same one and leave it as it is; another one in the same place is an error.
 
-    ``data`` says which data it is, ``write`` writes the partitions and gives the numbers of all users and items.
+    ``data`` says which data it is, ``write`` writes the partitions and returns the numbers of all users and items.
     """
     parameters = model.get_params(deep=False)
     identity: dict[str, Any] = {

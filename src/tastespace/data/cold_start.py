@@ -1,6 +1,6 @@
 """Data for cold start: warm data to train on, and users and items whose content alone the model is given.
 
-`hold_out` makes cold-start users and items of any data. `load` gives named data sets:
+`hold_out` makes cold-start users and items of any data. `load` returns named data sets:
 
 * ``xing-2017`` in place of the paper's RecSys subsets, which are not public: warm are the 3,135 users with 25 or more
   pairs on warm jobs; cold-start users are the other 7,553, with their pairs on warm jobs; cold-start items are the

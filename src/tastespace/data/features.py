@@ -42,7 +42,7 @@ from tastespace.data.feature_columns import (
 from tastespace.data.ids import IdMap, id_series
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import to_polars
-from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.errors import Argument, DataError, ParameterError, nearest
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -99,12 +99,15 @@ class FeatureEncoder:
         require_whole("max_vocabulary", max_vocabulary)
         if columns is not None and not isinstance(columns, Mapping):
             raise ParameterError(
-                f"columns={columns!r}: expected a dict from the name of each column to its kind, such as "
-                "{'genres': 'tags', 'year': 'number'}; kinds are " + f"{', '.join(KINDS)}."
+                Argument("columns", columns),
+                ": expected a dict from the name of each column to its kind, such as "
+                "{'genres': 'tags', 'year': 'number'}; kinds are " + f"{', '.join(KINDS)}.",
             )
         for column, kind in (columns or {}).items():
             if not isinstance(column, str):
-                raise ParameterError(f"columns={columns!r}: {column!r} is not the name of a column, expected text.")
+                raise ParameterError(
+                    Argument("columns", columns), f": {column!r} is not the name of a column, expected text."
+                )
             if kind not in KINDS:
                 raise ParameterError(
                     f"column {column!r} is to be used as {kind!r}: expected one of {', '.join(KINDS)}."
@@ -285,7 +288,7 @@ def encoder_for(
 
 
 def learn_content(encoder: FeatureEncoder, content: IntoFeatures, side: str) -> sp.csr_array:
-    """Fit an encoder to the content of training; gives the features."""
+    """Fit an encoder to the content of training; returns the features."""
     encoded = encoder.fit(content, side).encode(content)
     if encoded.n_empty and encoder.n_features:
         log.warning("%d of %d %ss have no feature at all", encoded.n_empty, encoded.matrix.shape[0], side)

@@ -306,7 +306,7 @@ def is_valid_text(text: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A scalar of NumPy as what it is in Python; times in microseconds, because finer ones would become numbers."""
+    """Convert a NumPy scalar to a Python value; times to microseconds, because finer ones would become numbers."""
     if isinstance(value, np.datetime64):
         return value.astype("datetime64[us]").item()
     return value.item() if isinstance(value, np.generic) else value

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.reading.tables import from_polars
-from tastespace.errors import DataError
+from tastespace.errors import Argument, DataError
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -166,7 +166,7 @@ class Interactions:
     def from_recbole(cls, path: str | Path, **options: Unpack[FrameArguments]) -> Interactions:
         """Build from atomic files of RecBole: an ``.inter`` file, or a folder with one.
 
-        ``.item`` and ``.user`` files of the same name beside it become attributes, unless others are given. The fields
+        ``.item`` and ``.user`` files of the same name next to it become attributes, unless others are given. The fields
         ``user_id``, ``item_id`` and, where there is one, ``timestamp`` are read unless others are named. Ids become
         whole numbers where all are.
 
@@ -206,7 +206,7 @@ class Interactions:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Raise: NumPy would make an array of one object, which scikit-learn rejects with an obscure error."""
         raise DataError(
-            f"{self!r} is no array. Take .matrix (SciPy) or .to_frame(); for a search of scikit-learn "
+            f"{self!r} is not an array. Take .matrix (SciPy) or .to_frame(); for a search of scikit-learn "
             "tastespace.adapters.sklearn.search_data(data)."
         )
 
@@ -330,7 +330,9 @@ class Interactions:
 
         if self.timestamps is None:
             raise DataError(
-                "with_half_life needs timestamps; read the data with timestamp=, the name of the time column."
+                "with_half_life needs timestamps; read the data with ",
+                Argument("timestamp"),
+                ", the name of the time column.",
             )
         half_life = duration_in(days, self.timestamps, "half_life", unit)
         now = self.timestamps.max(initial=0) if latest is None else latest

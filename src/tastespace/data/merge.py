@@ -81,7 +81,7 @@ class Added:
     """Old and new interactions together, and which of them are new."""
 
     data: Interactions
-    """The union of both, as `tastespace.data.merge.concat` gives it."""
+    """The union of both, as `tastespace.data.merge.concat` returns it."""
     is_new: NDArray[np.bool_]
     """Mask of the interactions of `data` that the old ones do not have, shape ``(n_interactions,)``."""
     old_users: NDArray[np.int64]
@@ -152,7 +152,7 @@ _EXAMPLES = 3
 
 
 def new_ids(data: Interactions, side: str, features: IntoFeatures, ids: Any) -> pl.Series:
-    """The ids of new users or items, row by row: a frame's column ``user`` or ``item``, or ``ids`` beside a matrix."""
+    """Return the ids of new users or items: a frame's column ``user`` or ``item``, or the ``ids`` of a matrix."""
     if not is_matrix(features):
         if ids is not None:
             raise ParameterError(f"ids= belongs to a matrix; a frame has its ids in column {side!r}.")

@@ -1,6 +1,6 @@
 """Splits of `Interactions` into parts that share the same users and items.
 
-Every split is a partition: each interaction is in exactly one part, but for later interactions of users without enough
+Every split is a partition: each interaction is in exactly one part, except later interactions of users without enough
 history where a split by time is told to leave these out. The same data and seed give the same parts.
 """
 
@@ -22,7 +22,7 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.dates import Duration, duration_in
 from tastespace.data.reading.tables import FrameTable, require_columns
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -55,17 +55,17 @@ def position_by(data: Interactions, keys: NDArray[Any]) -> NDArray[np.int32]:
 def check_ratios(ratios: Sequence[float]) -> list[Fraction]:
     """Shares of two or more parts that sum to 1, as the decimals that were typed."""
     if not isinstance(ratios, Sequence) or isinstance(ratios, str):
-        raise ParameterError(f"ratios={ratios!r}: expected two or more shares, such as (0.8, 0.2).")
+        raise ParameterError(Argument("ratios", ratios), ": expected two or more shares, such as (0.8, 0.2).")
     shares = []
     for ratio in ratios:
         if isinstance(ratio, bool) or not isinstance(ratio, (int, float, np.floating)) or not 0 < ratio < 1:
-            raise ParameterError(f"ratios={tuple(ratios)}: each must lie between 0 and 1.")
+            raise ParameterError(Argument("ratios", tuple(ratios)), ": each must lie between 0 and 1.")
         # The decimal that was typed, not the nearest binary number.
         shares.append(Fraction(repr(float(ratio))).limit_denominator(10**9))
     if len(shares) < 2 or abs(float(sum(shares)) - 1) > 1e-6:
         raise ParameterError(
-            f"ratios={tuple(ratios)} sum to {float(sum(shares)):g}: expected two or more that sum to 1, "
-            "such as (0.6, 0.2, 0.2)."
+            Argument("ratios", tuple(ratios)),
+            f" sum to {float(sum(shares)):g}: expected two or more that sum to 1, such as (0.6, 0.2, 0.2).",
         )
     return shares
 
@@ -106,10 +106,10 @@ def by_time(
         raise ParameterError("by_time needs either ratios= or at=, and not both.")
     if at is not None:
         if not isinstance(at, Sequence) or isinstance(at, str):
-            raise ParameterError(f"at={at!r}: expected a list of moments.")
+            raise ParameterError(Argument("at", at), ": expected a list of moments.")
         moments = [_moment(m) for m in at]
         if not moments or sorted(moments) != moments:
-            raise ParameterError(f"at={list(at)}: expected one or more moments in ascending order.")
+            raise ParameterError(Argument("at", list(at)), ": expected one or more moments in ascending order.")
         cuts = np.asarray(moments)
     else:
         shares = check_ratios(ratios or ())
@@ -176,8 +176,8 @@ def rolling(
         share = min(0.1, 0.5 / n_windows) if test_share is None else test_share
         if isinstance(share, (bool, str)) or not share > 0 or share * n_windows >= 1:
             raise ParameterError(
-                f"test_share={share!r} with n_windows={n_windows}: expected a share above 0 that leaves something "
-                "before the first window."
+                Argument("test_share", share),
+                f" with n_windows={n_windows}: expected a share above 0 that leaves something before the first window.",
             )
         ends = [len(times) - round(share * left * len(times)) for left in range(n_windows, 0, -1)]
         cuts = np.sort(times)[np.minimum(ends, len(times) - 1)]
@@ -205,7 +205,9 @@ def rolling(
 def times_of(data: Interactions) -> Times:
     """The timestamps of the data; an error where it has none."""
     if data.timestamps is None:
-        raise DataError("the data has no timestamps; read it with timestamp=, the name of the time column.")
+        raise DataError(
+            "the data has no timestamps; read it with ", Argument("timestamp"), ", the name of the time column."
+        )
     return data.timestamps
 
 
@@ -226,12 +228,12 @@ def _no_history(least: int, where: str = "") -> DataError:
 def _moment(moment: Any) -> float | int:
     if isinstance(moment, (int, float, np.integer, np.floating)):
         if not math.isfinite(moment):
-            raise ParameterError(f"at={moment!r}: expected a finite moment.")
+            raise ParameterError(Argument("at", moment), ": expected a finite moment.")
         return float(moment) if isinstance(moment, (float, np.floating)) else int(moment)
     try:
         return int(pl.Series([moment]).cast(pl.Datetime("us")).to_physical()[0])
     except (TypeError, pl.exceptions.PolarsError) as problem:
-        raise ParameterError(f"at={moment!r}: expected a number or a datetime.") from problem
+        raise ParameterError(Argument("at", moment), ": expected a number or a datetime.") from problem
 
 
 _FEWEST_USERS = 0.2  # of all, below which a choice would hang on a few people
@@ -261,7 +263,7 @@ def per_user(data: Interactions, ratios: Sequence[float] = (0.6, 0.2, 0.2), *, s
 
 
 def inner(data: Interactions, *, seed: int = 0) -> list[Interactions]:
-    """Hold out a fifth of each user's items inside the training data, to choose on; gives ``[rest, held_out]``.
+    """Hold out a fifth of each user's items inside the training data, to choose on; returns ``[rest, held_out]``.
 
     The fifth is rounded down, so that histories of fewer than five items stay whole.
 
@@ -310,9 +312,9 @@ def hold_out(data: Interactions, share: float = 0.2, *, by: str | None = None, s
     (16, 16, 'the last 20 % of the interactions')
     """
     if isinstance(share, (bool, str)) or not 0 < share < 1:
-        raise ParameterError(f"share={share!r}: expected a share of the interactions between 0 and 1.")
+        raise ParameterError(Argument("share", share), ": expected a share of the interactions between 0 and 1.")
     if by not in (None, "time", "random"):
-        raise ParameterError(f"by={by!r}: expected 'time' or 'random'.")
+        raise ParameterError(Argument("by", by), ": expected 'time' or 'random'.")
     percent = f"{100 * share:g} %"
     if by == "random" or (by is None and data.timestamps is None):
         held_out, rest = per_user(data, (share, 1 - share), seed=seed)
@@ -436,10 +438,10 @@ def _shuffled_position(data: Interactions, seed: int) -> NDArray[np.int32]:
 
 def _draw(n: int, fraction: float, seed: int, what: str) -> NDArray[np.bool_]:
     if isinstance(fraction, (bool, str)) or not 0 < fraction < 1:
-        raise ParameterError(f"fraction={fraction!r}: expected a share of the {what} between 0 and 1.")
+        raise ParameterError(Argument("fraction", fraction), f": expected a share of the {what} between 0 and 1.")
     size = round(fraction * n)
     if not 0 < size < n:
-        raise DataError(f"fraction={fraction} of {n} {what} leaves one side empty.")
+        raise DataError(Argument("fraction", fraction), f" of {n} {what} leaves one side empty.")
     chosen = np.zeros(n, dtype=bool)
     chosen[_rng(seed).choice(n, size, replace=False)] = True
     return chosen

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tastespace._util.threads import resolve_threads
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 from tastespace.evaluation._inputs import (
     Aligned,
     MetricInputs,
@@ -25,7 +25,7 @@ from tastespace.evaluation._inputs import (
 )
 from tastespace.evaluation.metrics import (
     DEFAULT,
-    Column,
+    MetricColumn,
     check_cutoff,
     columns_for,
 )
@@ -118,7 +118,9 @@ def evaluate(
     inputs = _metric_inputs(model, rules, known, excluded, categories, attributes, n_threads)
     columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: inputs.categories)
     if not columns:
-        raise ParameterError(f"metrics={metrics!r} with k={list(cutoffs)} selects no metric.")
+        raise ParameterError(
+            Argument("metrics", metrics), " with ", Argument("k", list(cutoffs)), " selects no metric."
+        )
     for column in columns:  # before the work begins
         inputs.require(column.metric.needs, column.label)
     longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
@@ -163,7 +165,9 @@ def _served(
     if not can_serve.any() and not known.n_unknown_users:
         raise DataError(
             f"none of the {len(others):,} users to measure has interactions in the training data: cold-start users, "
-            "for whom the model has no lists. on_unknown='zero' counts them as 0."
+            "for whom the model has no lists. ",
+            Argument("on_unknown", "zero"),
+            " counts them as 0.",
         )
     return evaluated[can_serve], known, len(others)
 
@@ -174,7 +178,7 @@ def _only(
     """The warm or the cold-start users among those evaluated; users that the model does not have are cold."""
     if only not in ("warm", "cold"):
         raise ParameterError(
-            f"only={only!r}: expected 'warm' (users with a training history), 'cold', or None for all."
+            Argument("only", only), ": expected 'warm' (users with a training history), 'cold', or None for all."
         )
     chosen = evaluated[is_warm if only == "warm" else ~is_warm]
     if only == "warm":
@@ -183,8 +187,9 @@ def _only(
         )
     if not len(chosen) and not known.n_unknown_users:
         raise DataError(
-            f"only={only!r}: none of the {len(evaluated):,} users with test items is "
-            f"{'in the training data' if only == 'warm' else 'without training data'}: nothing to measure."
+            Argument("only", only),
+            f": none of the {len(evaluated):,} users with test items is "
+            f"{'in the training data' if only == 'warm' else 'without training data'}: nothing to measure.",
         )
     return chosen, known
 
@@ -192,7 +197,7 @@ def _only(
 class _Accumulator:
     """Per-user values and exposure of items, collected over the blocks of users."""
 
-    def __init__(self, columns: list[Column], inputs: MetricInputs) -> None:
+    def __init__(self, columns: list[MetricColumn], inputs: MetricInputs) -> None:
         self._columns = columns
         self._inputs = inputs
         self._values: dict[str, list[NDArray[np.float64]]] = {c.label: [] for c in columns if c.metric.compute}
@@ -237,7 +242,7 @@ class _Accumulator:
             units={column.label: column.metric.unit for column in self._columns},
         )
 
-    def _of_unknown_users(self, column: Column, known: Aligned) -> NDArray[np.float64]:
+    def _of_unknown_users(self, column: MetricColumn, known: Aligned) -> NDArray[np.float64]:
         """Users that are not in the model get no list: 0 for accuracy, NaN for metrics that describe a list."""
         metric = column.metric
         if not metric.is_accuracy or metric.needs == "categories":
@@ -308,4 +313,6 @@ def _cutoffs(k: int | Sequence[int] | None, rules: Protocol, n_items: int) -> tu
 def check_longest(longest: int, n_items: int) -> None:
     """Raise if a list would be longer than the catalog."""
     if longest > n_items:
-        raise ParameterError(f"k={longest} is larger than the catalog of {n_items:,} items. Ask for a shorter list.")
+        raise ParameterError(
+            Argument("k", longest), f" is larger than the catalog of {n_items:,} items. Ask for a shorter list."
+        )

@@ -1,4 +1,4 @@
-"""Inputs of an evaluation: interactions in the indices of a model, and what metrics read beside the lists."""
+"""Inputs of an evaluation: interactions in the indices of a model, and what metrics read in addition to the lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tastespace._util.csr import no_items
 from tastespace.data.attributes import Categories, item_categories, require_category_column
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, UnknownIdError
+from tastespace.errors import Argument, ParameterError, UnknownIdError
 from tastespace.evaluation.protocols import Protocol
 from tastespace.models.vector_space import VectorSpace
 
@@ -50,7 +50,7 @@ class Aligned:
 def align(data: Interactions, model_data: Interactions, what: str, on_unknown: str) -> Aligned:
     """``data`` in the indices of ``model_data``; ``on_unknown`` is ``"error"``, ``"skip"`` or ``"zero"``."""
     if on_unknown not in _CHOICES:
-        raise ParameterError(f"on_unknown={on_unknown!r}: expected one of {', '.join(_CHOICES)}.")
+        raise ParameterError(Argument("on_unknown", on_unknown), f": expected one of {', '.join(_CHOICES)}.")
     n_users = model_data.n_users
     if data.users == model_data.users and data.items == model_data.items:
         no_users = data.users.series.clear()
@@ -66,8 +66,11 @@ def align(data: Interactions, model_data: Interactions, what: str, on_unknown: s
         example = repr(unknown_users[0]) if len(unknown_users) else repr(unknown_items[0])
         raise UnknownIdError(
             f"the {what} data holds {len(unknown_users):,} users and {len(unknown_items):,} items that the model has "
-            f"never seen (for example {example}). Split one Interactions with tastespace.split, or pass "
-            "on_unknown='skip' or 'zero'."
+            f"never seen (for example {example}). Split one Interactions with tastespace.split, or pass ",
+            Argument("on_unknown", "skip"),
+            " or ",
+            Argument("on_unknown", "zero"),
+            ".",
         )
     known = (rows >= 0) & (columns >= 0)
     order = np.lexsort((columns[known], rows[known]))
@@ -138,7 +141,7 @@ def subtract_lists(lists: Lists, taken: Lists) -> tuple[Lists, int]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Inputs of metrics beside a block of lists: the training data, categories of the items, vectors.
+# Inputs of metrics in addition to a block of lists: the training data, categories of the items, vectors.
 
 # Bounds the table of users by categories that is held at once.
 _USERS_AT_ONCE = 8192
@@ -146,7 +149,7 @@ _USERS_AT_ONCE = 8192
 
 @dataclass(frozen=True, eq=False)
 class MetricInputs:
-    """Inputs of metrics beside the lists; costly parts are computed when a metric first needs them."""
+    """Inputs of metrics in addition to the lists; costly parts are computed when a metric first needs them."""
 
     model_name: str
     train: Interactions

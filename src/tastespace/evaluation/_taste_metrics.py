@@ -1,7 +1,7 @@
 """Metrics for users with several tastes, by item categories and by the interest vectors that a model has learned.
 
-As in `tastespace.evaluation.metrics`, each function takes a block of ranked lists and gives one value per user, NaN for
-users who do not count. Items without a category are left out of all metrics by category.
+As in `tastespace.evaluation.metrics`, each function takes a block of ranked lists and returns one value per user, NaN
+for users who do not count. Items without a category are left out of all metrics by category.
 """
 
 from __future__ import annotations

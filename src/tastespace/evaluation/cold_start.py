@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tastespace.data.cold_start import ColdStart, part
 from tastespace.data.features import is_matrix
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.evaluation._evaluator import evaluate
 from tastespace.evaluation.report import Report
 from tastespace.models.base import Recommender
@@ -62,7 +62,7 @@ def evaluate_cold(
     ['warm', 'cold user', 'cold item']
     """
     if candidates not in ("new", "all"):
-        raise ParameterError(f"candidates={candidates!r}: expected 'new' (the new items alone) or 'all'.")
+        raise ParameterError(Argument("candidates", candidates), ": expected 'new' (the new items alone) or 'all'.")
     rules: dict[str, Any] = {"protocol": protocol, "k": k, "metrics": list(metrics), "threads": threads}
     found = {"warm": evaluate(model, parts.test, seen=[parts.train, parts.valid], **rules)} if warm else {}
     if parts.new_users is not None:

@@ -20,13 +20,7 @@ from tastespace.data import split as splits
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import from_polars
 from tastespace.data.split import is_pair
-from tastespace.errors import (
-    DataError,
-    ParameterError,
-    TastespaceError,
-    TrainingError,
-    nearest,
-)
+from tastespace.errors import Argument, DataError, ParameterError, TastespaceError, TrainingError, nearest
 from tastespace.evaluation._evaluator import evaluate
 from tastespace.evaluation.metrics import METRICS, columns_for
 from tastespace.evaluation.protocols import FULL
@@ -103,7 +97,7 @@ class CrossValidation:
         if reference in ("first", "best"):
             reference = _best(reports) if reference == "best" else next(iter(reports))
         if reference not in reports:
-            raise ParameterError(f"reference={reference!r} could not be fitted: {'; '.join(notes)}")
+            raise ParameterError(Argument("reference", reference), f" could not be fitted: {'; '.join(notes)}")
         first = reports[reference]
         pairs = [(name, metric) for name in reports for metric in first[0].metrics]
         plain = [
@@ -294,8 +288,8 @@ def cross_validate(
     named = _named(models, seed, threads)
     if reference not in ("best", "first", *named):
         raise ParameterError(
-            f"reference={reference!r}: expected 'best', 'first' or one of {', '.join(named)}."
-            + nearest(reference, named)
+            Argument("reference", reference),
+            f": expected 'best', 'first' or one of {', '.join(named)}." + nearest(reference, named),
         )
     wanted = [metrics] if isinstance(metrics, str) else list(metrics)
     if not wanted:
@@ -369,7 +363,7 @@ class _Runs:
                 fitted, test, seen=train, metrics=self._metrics, only="warm", on_unknown="skip", threads=self._threads
             )
         except ParameterError as problem:
-            raise ParameterError(f"{name}: {problem}") from problem
+            raise ParameterError(f"{name}: ", *problem.args) from problem
         if is_cut:
             self._note(f"{name} was stopped by the time limit before its training had ended.")
         self.results.setdefault(name, []).append(Result(found, seconds))
@@ -409,7 +403,9 @@ def _is_cut(model: Recommender) -> bool:
 
 def _named(models: Any, seed: int, threads: int) -> dict[str, Recommender | Fitter]:
     if isinstance(models, (str, Recommender)) or not isinstance(models, (Sequence, Mapping)) or not models:
-        raise ParameterError(f"models={models!r}: expected a list of names and models, such as ['ease', DPCML()].")
+        raise ParameterError(
+            Argument("models", models), ": expected a list of names and models, such as ['ease', DPCML()]."
+        )
     found: dict[str, Recommender | Fitter] = {}
     pairs = models.items() if isinstance(models, Mapping) else [(None, one) for one in models]
     for given, model in pairs:
@@ -434,8 +430,9 @@ def _windows(data: Any, split: Any, seed: int) -> Windows:
         pairs = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else []
         if not pairs or not all(is_pair(pair) for pair in pairs):
             raise ParameterError(
-                f"split={split!r}: expected pairs of (train, test) as split.rolling and split.folds give, a number, "
-                "'time' or 'random'."
+                Argument("split", split),
+                ": expected pairs of (train, test) as split.rolling and split.folds give, a number, "
+                "'time' or 'random'.",
             )
         return [(train, test) for train, test in pairs]
     whole = as_interactions(data)
@@ -445,4 +442,4 @@ def _windows(data: Any, split: Any, seed: int) -> Windows:
     try:
         return splits.folds(whole, max(2, n_windows), seed=seed)[:n_windows]
     except TastespaceError as problem:
-        raise DataError(f"split={split!r}: {problem}") from problem
+        raise DataError(Argument("split", split), ": ", *problem.args) from problem

@@ -1,6 +1,6 @@
 """The metrics, one small function each, from a block of ranked lists to one value per user.
 
-A metric gives NaN for users who do not count for it; its value is the mean over the others. Accuracy is a fraction
+A metric returns NaN for users who do not count for it; its value is the mean over the others. Accuracy is a fraction
 between 0 and 1, 1 the best. Diversity, novelty and exposure are in their own units; `METRICS` has the unit and the
 range of each.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace._util.checks import is_whole
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, ParameterError, nearest
 from tastespace.evaluation import _taste_metrics
 from tastespace.evaluation._inputs import MetricInputs
 from tastespace.ranking.blocks import Block
@@ -242,7 +242,7 @@ DEFAULT = ("P", "R", "NDCG", "MAP", "MRR")
 
 
 @dataclass(frozen=True)
-class Column:
+class MetricColumn:
     """One column of a report: a metric with its k or beta."""
 
     label: str
@@ -255,7 +255,7 @@ _LABEL = re.compile(r"^(?P<name>[A-Za-z]+)(?:@(?P<k>\d+)|\((?P<beta>[^)]+)\))?$"
 
 def columns_for(
     wanted: list[str], cutoffs: tuple[int, ...], categories: Callable[[], list[str]] = list
-) -> list[Column]:
+) -> list[MetricColumn]:
     """Expand names such as ``"P"``, ``"NDCG@10"`` and ``"OPAUC(0.01)"`` into the report's columns.
 
     Metrics at a k come first, grouped by k as in the paper's tables. ``categories`` names the item categories, for
@@ -264,8 +264,8 @@ def columns_for(
     >>> [column.label for column in columns_for(["P", "MAP", "R@20"], (3, 5))]
     ['P@3', 'P@5', 'R@20', 'MAP']
     """
-    at_k: list[Column] = []
-    rest: list[Column] = []
+    at_k: list[MetricColumn] = []
+    rest: list[MetricColumn] = []
     for label in wanted:
         found = _LABEL.match(str(label))
         metric = METRICS.get(found["name"]) if found else None
@@ -273,19 +273,19 @@ def columns_for(
             close = nearest(str(label).partition("@")[0], METRICS)
             raise ParameterError(f"no metric {label!r}; there are {', '.join(METRICS)}.{close}")
         if metric.name == "OPAUC":
-            rest.append(Column(label, metric, _beta(label, found["beta"])))
+            rest.append(MetricColumn(label, metric, _beta(label, found["beta"])))
         elif metric.name == "CategoryMAP" and label == metric.name:
             names = categories()
             if not names:
                 raise ParameterError(f"metric {label!r}: no item has a category.")
-            rest += [Column(f"MAP[{name}]", metric, number) for number, name in enumerate(names)]
+            rest += [MetricColumn(f"MAP[{name}]", metric, number) for number, name in enumerate(names)]
         elif metric.at_k and not found["beta"]:
             ks = (int(found["k"]),) if found["k"] else cutoffs
-            at_k += [Column(f"{metric.name}@{k}", metric, check_cutoff(k)) for k in ks]
+            at_k += [MetricColumn(f"{metric.name}@{k}", metric, check_cutoff(k)) for k in ks]
         elif found["k"] or found["beta"]:
             raise ParameterError(f"metric {label!r}: {metric.name} takes {'a k' if metric.at_k else 'no k'}.")
         else:
-            rest.append(Column(label, metric, None))
+            rest.append(MetricColumn(label, metric, None))
     ordered = sorted(at_k, key=lambda column: column.parameter or 0)
     return list({column.label: column for column in ordered + rest}.values())
 
@@ -293,7 +293,7 @@ def columns_for(
 def check_cutoff(k: Any) -> int:
     """``k`` as an int; raise unless it is a whole number of at least 1."""
     if not is_whole(k):
-        raise ParameterError(f"k={k!r}: expected a length of list, 1 or more.")
+        raise ParameterError(Argument("k", k), ": expected a length of list, 1 or more.")
     return int(k)
 
 

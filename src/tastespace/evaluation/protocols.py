@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, ParameterError, nearest
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
         return protocol
     if protocol not in _PROTOCOLS:
         raise ParameterError(
-            f"protocol={protocol!r}: expected {' or '.join(map(repr, _PROTOCOLS))}.{nearest(protocol, _PROTOCOLS)}"
+            Argument("protocol", protocol),
+            f": expected {' or '.join(map(repr, _PROTOCOLS))}.{nearest(protocol, _PROTOCOLS)}",
         )
     return _PROTOCOLS[protocol]

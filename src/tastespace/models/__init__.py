@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tastespace.models.item_knn import RP3beta as RP3beta
     from tastespace.models.linear.ease import EASE as EASE
     from tastespace.models.linear.sparse_ease import SparseEASE as SparseEASE
+    from tastespace.models.linear.spectral import Spectral as Spectral
     from tastespace.models.neural.attention_cml import HLR as HLR
     from tastespace.models.neural.attention_cml import AdaCML as AdaCML
     from tastespace.models.neural.autoencoders import MultDAE as MultDAE
@@ -61,6 +62,7 @@ _MODELS = {
     "category-popular": _Entry("popular", "CategoryPopular", "baseline"),
     "ease": _Entry("linear.ease", "EASE", "linear"),
     "sparse-ease": _Entry("linear.sparse_ease", "SparseEASE", "linear"),
+    "spectral": _Entry("linear.spectral", "Spectral", "linear"),
     "itemknn": _Entry("item_knn", "ItemKNN", "neighbors"),
     "rp3beta": _Entry("item_knn", "RP3beta", "neighbors"),
     "contentknn": _Entry("content_knn", "ContentKNN", "neighbors"),

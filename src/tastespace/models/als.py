@@ -86,7 +86,6 @@ class ALS(Recommender):
         self.threads = threads
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        self._check()
         require_nonnegative_weights("ALS", train.weights)
         matrix = train.matrix
         by_user = _confidence(matrix, self.alpha)

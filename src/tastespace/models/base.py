@@ -21,13 +21,7 @@ from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import concat
 from tastespace.data.reading.options import TableArguments, require_arguments
-from tastespace.errors import (
-    DataError,
-    NotFittedError,
-    ParameterError,
-    TrainingError,
-    nearest,
-)
+from tastespace.errors import Argument, DataError, NotFittedError, ParameterError, TrainingError, nearest
 from tastespace.models._fit_memory import require_memory_to_fit
 from tastespace.models.inference import InferenceMixin
 from tastespace.models.stored_values import Declared
@@ -139,7 +133,7 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         require_memory_to_fit(self, data)
         try:
             if self._fits_in_one_call:
-                learned = copy.copy(self)  # after Ctrl-C its thread goes on for a while
+                learned = copy.copy(self)  # after Ctrl-C its thread runs on for a while
                 interruptible(lambda: learned._fit(data, held_out, progress, **arguments))
                 self.__dict__ = learned.__dict__
             else:
@@ -147,7 +141,11 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         except MemoryError as problem:
             raise TrainingError(
                 f"{self!r} needs more memory for {data!r} than there is ({available_gb():.3g} GB are free): lower the "
-                "parameters that make it large, or drop rare users and items (min_user=, min_item=)."
+                "parameters that make it large, or drop rare users and items (",
+                Argument("min_user"),
+                ", ",
+                Argument("min_item"),
+                ").",
             ) from problem
         self._drop_profiles()
         self._stored_index = None
@@ -161,10 +159,10 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         """Look at the fitted model; called at the end of `fit`."""
 
     def _drop_profiles(self) -> None:
-        """Forget all profiles: interests that are learned anew have other numbers."""
+        """Forget all profiles: interests that are learned again have other numbers."""
         if self._profiles:
             log.warning(
-                "%s was fitted again, which numbers interests anew: the profiles of %d users are dropped",
+                "%s was fitted again, which renumbers interests: the profiles of %d users are dropped",
                 type(self).__name__,
                 len(self._profiles),
             )

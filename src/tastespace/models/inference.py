@@ -99,7 +99,7 @@ class InferenceMixin:
         Columns: ``user``, ``item``, ``rank`` (from 1), ``score`` (larger is better); for metric models ``distance``,
         squared, which is minus the score; for models with several vectors per user ``interest``, the number of the
         vector that the item is nearest to. A model that ranks by other scores than its vectors has its own ``score``
-        beside the ``distance`` to the nearest interest. Fewer candidates than k give fewer rows.
+        in addition to the ``distance`` to the nearest interest. Fewer candidates than k give fewer rows.
 
         By default items are ranked by score alone. A ``mix`` gives all interests of a user a part of the list; the
         columns say the same of an item in every mix, so scores need not fall along a mixed list.
@@ -177,7 +177,7 @@ class InferenceMixin:
     def recommend_to(
         self, path: str | Path, users: Ids | None = None, k: int = 10, **options: Unpack[ListKeywords]
     ) -> int:
-        """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; gives the number of rows.
+        """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; returns the number of rows.
 
         Memory does not grow with the number of users. Options as in `recommend`. The file appears when it is complete.
         """
@@ -199,7 +199,7 @@ class InferenceMixin:
 
         Numbers are those of the column ``interest`` of lists; a `Shelf` stands for all of its interests. Interests
         muted before stay muted, and one interest must be left. Profiles are saved with the model. `fit` drops them,
-        because it numbers interests anew; ``partial_fit`` keeps the vectors that exist, so it keeps profiles too.
+        because it renumbers interests; ``partial_fit`` keeps the vectors that exist, so it keeps profiles too.
         Users that are folded in have none.
 
         >>> from tastespace import DPCML, synthetic
@@ -258,7 +258,7 @@ class InferenceMixin:
         >>> model.set_item_attributes(prices, id="sku").recommend(7, k=3, filter="price < 2")["item"].max() < 2
         True
         """
-        from tastespace.recommend.attributes import set_item_attributes
+        from tastespace.recommend.labels import set_item_attributes
 
         set_item_attributes(_recommender(self), attributes, id)
         return self
@@ -361,7 +361,7 @@ class InferenceMixin:
         SparseEASE, ItemKNN, blends with one of them): the k past items that add most to the score, and the share of
         each. A blend may have both; a model with neither has no explanations, which is an error.
 
-        ``words=True`` gives a sentence for customers instead: "Because you took A and B, like 140 others who took
+        ``words=True`` returns a sentence for customers instead: "Because you took A and B, like 140 others who took
         this." 140 is the number of other users in the training data who took A, B and this item. ``wording`` has other
         templates, such as those of another language: a `tastespace.Wording`, a dict, or the name of a TOML file.
 
@@ -389,7 +389,7 @@ class InferenceMixin:
 
         Args:
             user: User who is shown first; others can be searched for.
-            compare: Another model of the same items, whose list can be shown beside.
+            compare: Another model of the same items, whose list can be shown alongside.
 
         >>> from tastespace import DPCML, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -416,7 +416,7 @@ class InferenceMixin:
             path: An .html file.
             users: User ids; None: ``n_users`` whose past is spread over several interests.
             n_users: Number of users, where none are named.
-            compare: Another model of the same users, whose list is shown beside.
+            compare: Another model of the same users, whose list is shown alongside.
 
         >>> import tempfile
         >>> from tastespace import DPCML, synthetic
@@ -433,7 +433,7 @@ class InferenceMixin:
 
     def similar_items(self, items: Ids, k: int = 10) -> Frame:
         """The k items nearest to each given item: a frame of item, similar, rank, score (and distance)."""
-        from tastespace.recommend.neighbors import similar_items
+        from tastespace.recommend.lists import similar_items
 
         return similar_items(_recommender(self), items, k)
 
@@ -443,7 +443,7 @@ class InferenceMixin:
         With several vectors each, the distance between two users is the squared distance from a vector to the other's
         nearest one: its mean over the vectors of either user, and the mean of the two.
         """
-        from tastespace.recommend.neighbors import similar_users
+        from tastespace.recommend.lists import similar_users
 
         return similar_users(_recommender(self), users, k)
 
@@ -561,7 +561,7 @@ class InferenceMixin:
 
         ``card=True`` writes a model card, README.md with YAML front matter as the Hugging Face Hub reads it: the model,
         the data, and the metrics that were given with their protocol. A dict states more: ``name``, ``license``,
-        ``data``, ``data_license``, ``intended_use``, ``protocol``. By default a card that is there is written anew.
+        ``data``, ``data_license``, ``intended_use``, ``protocol``. By default an existing card is rewritten.
         """
         from tastespace.ranking.ann import index_to_store
         from tastespace.store import save
@@ -588,16 +588,16 @@ class InferenceMixin:
         return self
 
     def export(self, path: str | Path, kind: str = "npz") -> list[Path]:
-        """Write item and user vectors: ``"npz"``, ``"parquet"``, ``"faiss"`` or ``"usearch"``; gives the files.
+        """Write item and user vectors: ``"npz"``, ``"parquet"``, ``"faiss"`` or ``"usearch"``; returns the files.
 
-        A search for each vector of a user, merged by distance, gives exactly what `recommend` gives.
+        A search for each vector of a user, merged by distance, finds exactly what `recommend` returns.
         """
         from tastespace.recommend.stores.vectors import export
 
         return export(_recommender(self), path, kind)
 
     def export_to(self, address: str, *, replace: bool = False) -> VectorStore:
-        """Write item and user vectors to a vector database; gives the store, which makes lists from them.
+        """Write item and user vectors to a vector database; returns the store, which makes lists from them.
 
         Addresses are ``qdrant://host:6333`` (or a folder, ``qdrant://./folder``), ``lance://folder``,
         ``pgvector://user@host/database``, ``duckdb://file``, ``sqlite://file`` (with sqlite-vec), ``faiss://folder``

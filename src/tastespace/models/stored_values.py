@@ -1,6 +1,6 @@
 """Declarations of what a model has learned: the values, arrays and matrices that its file holds, and their check.
 
-A model gives a dict from the names of what it has learned to kinds (`Recommender._stored`). `require_stored` compares
+A model returns a dict from the names of what it has learned to kinds (`Recommender._stored`). `require_stored` compares
 what a file holds with it, before any of it becomes part of a model: kernels and SciPy trust shapes, offsets and
 indices, and one damaged number would make them read outside of an array.
 

@@ -145,7 +145,8 @@ class TrainedRecommender(LoopSettings, Recommender):
     user, with ``n_users``, ``n_vectors``, ``n_dead``, ``n_collapsed``, ``effective`` (mean effective number of
     interests) and ``effective_quantiles``; see `tastespace.models.interest_use`."""
     stopped_: str
-    """Why it ended: ``"finished"``, ``"early"``, ``"time"``, ``"callback"``, ``"interrupted"`` or ``"diverged"``."""
+    """Reason for stopping: ``"finished"``, ``"early"``, ``"time"``, ``"callback"``, ``"interrupted"`` or
+    ``"diverged"``."""
 
     def fit(
         self: Self,
@@ -154,11 +155,9 @@ class TrainedRecommender(LoopSettings, Recommender):
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Self:
-        """Learn from ``train``; the epoch that does best on ``valid`` is kept where it is given.
+        """Learn from ``train`` as `Recommender.fit` does; ``valid`` chooses the best epoch and stops training early.
 
         Args:
-            train, valid: As for every model; ``valid`` chooses the best epoch and stops early.
-            progress: Show a progress bar: by default only where standard error is a terminal.
             callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
 
         Ctrl-C stops within a second and leaves a usable model.
@@ -234,7 +233,7 @@ class TrainedRecommender(LoopSettings, Recommender):
         update_epochs: int | None = None,
         least_epochs: int = 0,
     ) -> Arrays:
-        """Run the epochs; gives what was learned and sets `history_`, `best_epoch_` and `stopped_`.
+        """Run the epochs; returns what was learned and sets `history_`, `best_epoch_` and `stopped_`.
 
         ``validate`` comes from `_validator`, ``initial`` are the values that training starts from, ``n_positives`` is
         what an epoch goes through, and ``update_epochs`` are the epochs of an update of what is learned; None: a fit.
@@ -342,16 +341,13 @@ class PartitionTrained(UserBlockSettings, TrainedRecommender):
         callbacks: Sequence[Callback] = (),
         cluster: Any = None,
     ) -> PartitionSelf:
-        """Learn from ``train``; the epoch that does best on ``valid`` is kept where it is given.
+        """Learn from ``train`` as `TrainedRecommender.fit` does, on a cluster where one is given.
 
         Args:
-            train, valid: As for every model; ``valid`` chooses the best epoch and stops early.
-            progress: Show a progress bar: by default only where standard error is a terminal.
-            callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
             cluster: Where to train on partitions of the users: a Dask client, its address, ``"local:4"``,
                 ``"processes:4"``, or `tastespace.cluster.ClusterOptions`. None: in this process, without partitions.
 
-        Ctrl-C stops within a second and leaves a usable model; on a cluster it raises, and the same call goes on after
-        the last finished round where the options name a storage.
+        On a cluster Ctrl-C raises, and the same call resumes after the last finished round where the options name a
+        storage.
         """
         return self._fit_to(train, valid, progress, callbacks=callbacks, cluster=cluster)

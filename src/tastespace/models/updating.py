@@ -126,7 +126,7 @@ _EPOCHS_SHARE = 5  # an update takes a fifth of the epochs of the fit
 def update(model: Model, new: Interactions, progress: bool | None = None) -> Model:
     """A model that has also learned from ``new``; the given one stays as it is.
 
-    A model with ``partial_fit`` goes on from what it has learned, at the cost of the new interactions; any other is
+    A model with ``partial_fit`` continues from what it has learned, at the cost of the new interactions; any other is
     fitted again, to old and new ones, with the parameters it has and the number of epochs that was chosen for it.
 
     Args:
@@ -161,7 +161,7 @@ def fitted_again(model: Model, data: Interactions, progress: bool | None = None)
 
 @dataclass(frozen=True)
 class Update:
-    """Options of a training run that goes on from what a model has learned."""
+    """Options of a training run that continues from what a model has learned."""
 
     visits: UpdateVisits
     epochs: int

@@ -1,4 +1,4 @@
-"""Experiments: methods, changes and data sets of a table, its finished rows, and the published values beside them.
+"""Experiments: methods, changes and data sets of a table, its finished rows, and the published values next to them.
 
 The numbers that the paper published are in `published/*.csv`.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, ParameterError, nearest
 from tastespace.models import registry
 from tastespace.paper.data import TOWN
 from tastespace.paper.methods import find_method, stored_parameters
@@ -183,7 +183,7 @@ class Experiment:
         """Everything that the table needs, one data set after the other."""
         wanted = checked_datasets(self.name, datasets or self.datasets, self.datasets, self.town)
         if seeds is not None and seeds < 1:
-            raise ParameterError(f"seeds={seeds}: expected the number of seeds per row, 1 or more.")
+            raise ParameterError(Argument("seeds", seeds), ": expected the number of seeds per row, 1 or more.")
         specs = [spec for spec in self.row_specs if spec.quick] if quick else self.row_specs
         return [
             PlannedRun(
@@ -237,7 +237,7 @@ def row_without_data(dataset: str, label: str, published: Metrics, problem: str)
 
 
 def checked_datasets(name: str, datasets: Sequence[str], declared: Sequence[str], town: str = TOWN) -> list[str]:
-    """The requested data sets; one that is not declared for a table or figure is refused, but for the synthetic one.
+    """The requested data sets; one that is not declared for a table or figure is refused, except the synthetic one.
 
     >>> checked_datasets("cold", ["town"], ["xing-2017-cold"], "town-cold")
     ['town-cold']

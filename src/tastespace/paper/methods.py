@@ -6,10 +6,10 @@ with spread control. Any model of the registry is a method under its own name. `
 ``dpcml+dn+pt``, means that its preferences were trained before. Any method with ``+dd`` or ``+pd`` behind its name is
 followed by that re-ranker.
 
-Parameters that a search found on validation data are stored for each data set and method. `parameters.json` beside this
-file holds those that come with the library; it is read only. `tastespace tune --store` writes to the user's own file,
-`user_file`, or to a file that is named. An entry of the user's file replaces the library's entry for the same data set
-and method.
+Parameters that a search found on validation data are stored for each data set and method. `parameters.json` next to
+this file holds those that come with the library; it is read only. `tastespace tune --store` writes to the user's own
+file, `user_file`, or to a file that is named. An entry of the user's file replaces the library's entry for the same
+data set and method.
 """
 
 from __future__ import annotations
@@ -237,6 +237,6 @@ def _read(file: Path) -> Table:
         return {}
     except ValueError as problem:
         raise DataError(
-            f"{file} should hold stored parameters, but it is no JSON: {problem}. Mend it or remove it."
+            f"{file} should hold stored parameters, but it is not valid JSON: {problem}. Mend it or remove it."
         ) from problem
     return table

@@ -174,7 +174,7 @@ class ReportArchive:
                 path, glob=False, infer_schema_length=None, schema_overrides=dict.fromkeys(floats, pl.Float64)
             )
         except FileNotFoundError:
-            raise DataError(f"{self.folder} is no archive of results: it has no {file}.") from None
+            raise DataError(f"{self.folder} is not an archive of results: it has no {file}.") from None
         for row in frame.iter_rows(named=True):
             found.setdefault(tuple(row[key] for key in keys), []).append(row)
         return found

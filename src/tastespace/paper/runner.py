@@ -327,7 +327,7 @@ def _run_one(planned: PlannedRun, folder: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended, even by a kill: the same run may be started anew."""
+    """End this process when its parent has ended, even by a kill: the same run may be started again."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

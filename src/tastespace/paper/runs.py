@@ -22,7 +22,7 @@ import tastespace
 from tastespace import _native
 from tastespace.data import Interactions, split
 from tastespace.data.cold_start import ColdStart
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.evaluation import Report, evaluate
 from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.evaluation.metrics import METRICS
@@ -164,7 +164,9 @@ def _base_parameters(method: Method, dataset: str, preset: str | None) -> dict[s
     if preset == "default":
         return {}
     if preset != "paper":
-        raise ParameterError(f"preset={preset!r}: expected 'paper' or 'default', or none for the stored parameters.")
+        raise ParameterError(
+            Argument("preset", preset), ": expected 'paper' or 'default', or none for the stored parameters."
+        )
     return published_parameters(method)
 
 
@@ -183,7 +185,7 @@ def known_parameters(method: Method, parameters: dict[str, Any]) -> dict[str, An
 
 
 def plain_parameters(model: Recommender) -> dict[str, Any]:
-    """Parameters as plain values; those of a first stage beside those of the second."""
+    """Parameters as plain values; those of a first stage together with those of the second."""
     found: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
         if isinstance(value, Recommender):
@@ -229,7 +231,7 @@ def measure(model: Recommender, parts: Parts, protocol: str, metrics: tuple[str,
 
 
 def _with_cold_start(report: Report, model: Recommender, parts: ColdStart, threads: int) -> Report:
-    """The report of warm users with the metrics of cold-start users and items beside it, where the model has any."""
+    """The report of warm users with the metrics of cold-start users and items added, where the model has any."""
     reports: dict[str, Report] = {}
     for candidates, situation in (("new", "cold item"), ("all", "cold item (all)")):
         found = evaluate_cold(

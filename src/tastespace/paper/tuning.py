@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tastespace.data.cold_start import inner_split as inner_split
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.evaluation import evaluate
 from tastespace.evaluation.cold_start import evaluate_cold
 from tastespace.models import Recommender, registry
@@ -64,12 +64,16 @@ _PAPER_APA: Space = {"min_interests": (1, 2, 3, 4, 5), "log_base": (2.0, 3.0, 5.
 _PAPER_BPA: Space = {"n_interests": (2, 3, 4, 5)}
 
 _SELECTION: Space = {name: (value,) for name, value in SELECTION.items()}
-_M2F_DCRS: Space = {**spaces.M2F, **_PAPER_SEVERAL}
+_OTHERS: dict[str, Space] = {
+    **spaces.OTHERS,
+    "m2f+dcrs": {**spaces.M2F, **_PAPER_SEVERAL},
+    "ease": {"regularization": spaces.OTHERS["ease"]["regularization"]},  # as published: no dropout, no powers
+}
 
 
 def _space_of_other(name: str) -> Space:
     """The space of a competitor; where it trains by epochs, the epoch is chosen as in the paper."""
-    found = _M2F_DCRS if name == "m2f+dcrs" else spaces.OTHERS.get(name, {})
+    found = _OTHERS.get(name, {})
     return {**found, **_SELECTION} if "validate_every" in found else found
 
 
@@ -81,7 +85,7 @@ def space_of(method: Method, grid: str = "ours") -> Space:
     (2, 3, 4, 5)
     """
     if grid not in ("ours", "paper"):
-        raise ParameterError(f"grid={grid!r}: expected 'ours' or 'paper'.")
+        raise ParameterError(Argument("grid", grid), ": expected 'ours' or 'paper'.")
     if method.second_stage is not None:
         return {"weight": tuple(round(0.1 * tenth, 1) for tenth in range(1, 10))}  # the paper's omega
     if method.model not in ("cml", "dpcml"):
@@ -135,7 +139,7 @@ def search(
     training data, see `tastespace.data.cold_start`.
     """
     if trials < 1:
-        raise ParameterError(f"trials={trials}: expected how many to make, 1 or more.")
+        raise ParameterError(Argument("trials", trials), ": expected a number of trials, 1 or more.")
     found = find_method(method)
     parts = _parts_for_search(found, load_parts(dataset_for(dataset, found.model), split_seed), split_seed)
     whole = space_of(found, grid)

@@ -31,7 +31,7 @@ def draw_shelves(shelves: Shelves, path: str | Path | None = None) -> Any:
     """Draw a user's shelves as rows of cards; return the figure, and write it to ``path`` where one is given."""
     check_ending(path)
     if not isinstance(shelves, Shelves):
-        raise ParameterError(f"expected what model.shelves(user) gives, given {type(shelves).__name__}.")
+        raise ParameterError(f"expected what model.shelves(user) returns, given {type(shelves).__name__}.")
     rows = list(shelves)
     height = _HEAD + _ROW * len(rows)
     figure = new_figure(_WIDTH, height)

@@ -117,7 +117,7 @@ _LINED = 12  # from so many points on, a thin line joins name and mark
 
 
 class LabelLayout:
-    """Writes names beside marks so that they cover neither each other nor a mark: greedy and in a fixed order.
+    """Writes names next to marks so that they cover neither each other nor a mark: greedy and in a fixed order.
 
     All coordinates are those of the screen. ``page`` is where names may be placed, ``marks`` is what no name may cover,
     and ``dots`` of shape ``(n, 2)`` is what names had better not cover.

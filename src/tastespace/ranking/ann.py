@@ -20,7 +20,7 @@ from tastespace._util.csr import ranges
 from tastespace._util.extras import missing
 from tastespace._util.model_files import MappedFile, checksum, open_regular, require_checksum
 from tastespace._util.threads import resolve_threads
-from tastespace.errors import ModelFileError
+from tastespace.errors import Argument, ModelFileError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.blocks import Block, ItemLists, ScoredLists
@@ -154,7 +154,7 @@ def build_index(model: Recommender, kind: str = "ann", threads: int = 0) -> AnnI
 
 
 def index_to_store(model: Recommender, kind: str | None) -> tuple[memoryview, Mapping[str, Any]] | None:
-    """The bytes of the index to save with a model and what is said of it; for None the one that the model has."""
+    """The bytes of the index to save with a model and its metadata; for None the one that the model has."""
     if kind is not None:
         require_choice("index", kind, KINDS)
         found = find_index(model)
@@ -309,7 +309,13 @@ def _import_faiss() -> Any:
     try:
         import faiss
     except ImportError as problem:
-        raise missing("ann", "index='ann' needs faiss", "index='exact' needs nothing.") from problem
+        raise ParameterError(
+            Argument("index", "ann"),
+            *missing("ann", " needs faiss").args,
+            " ",
+            Argument("index", "exact"),
+            " needs nothing.",
+        ) from problem
     return faiss
 
 

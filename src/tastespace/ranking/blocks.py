@@ -99,7 +99,7 @@ class BlockRanker:
         test: Items whose ranks are wanted, none of which is excluded.
         threads: Number of threads, 1 or more.
         candidates: Ascending rows of the items that are ranked; None: all. There must be no test items then.
-        scored: Whether lists from vectors have scores and are in the order of these (`ScoredLists`). There must be no
+        scored: True if lists from vectors have scores and are in the order of these (`ScoredLists`). There must be no
             test items then either.
 
     >>> source = ScoreSource(lambda users: np.outer(users, [1.0, 2.0, 3.0]), n_users=3, n_items=3, name="table")
@@ -184,7 +184,7 @@ class BlockRanker:
         return Block(users, top, n_test, test_ranks, items[ranges(starts[users], n_test)], source)
 
     def one_user_lists(self, users: IdMap, items: IdMap, with_interests: bool) -> _native.OneUserLists | None:
-        """The object that gives the list of one user as the columns of a frame; ids are those of the source.
+        """The object that returns the list of one user as the columns of a frame; ids are those of the source.
 
         None where that takes more than one call of a kernel: for models without vectors, for few candidates, and for
         ids that are neither numbers nor text.
@@ -305,7 +305,7 @@ class InterestRanker(BlockRanker):
     ) -> Iterator[tuple[Block, NDArray[np.int32]]]:
         """The lists of these users and the interest that has each place, shape ``(n, k)``, -1 where there is no item.
 
-        Items are found with distances by the expanded square, so one that is equally far from two interests but for
+        Items are found with distances by the expanded square, so one that is equally far from two interests except for
         rounding may count for either.
         """
         size = self._block_size

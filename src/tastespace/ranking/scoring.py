@@ -246,7 +246,7 @@ class ScoringIndex:
         return self.ranked(self.ranker(k, excluded, candidates), users)
 
     def ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> Ranker:
-        """The object that finds the lists of `top_k`; vectors that make no sense are an error."""
+        """The object that finds the lists of `top_k`; invalid vectors are an error."""
         return BlockRanker(self.source, k, excluded, threads=self.threads, candidates=candidates, scored=True)
 
     def ranked(self, ranker: Ranker, users: NDArray[np.int32], k: int | None = None) -> Iterator[tuple[Block, TopK]]:

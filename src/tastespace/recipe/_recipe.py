@@ -16,7 +16,7 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data import split
 from tastespace.data.attributes import category_column, item_categories
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.models import Blend, MostPopular, SparseEASE
 from tastespace.models.base import TrainingData, interactions_from
 from tastespace.recipe._choice import choose
@@ -149,7 +149,12 @@ def default_minutes(n_interactions: int) -> float:
 def check_arguments(minutes: float | None, trials: int | None, seed: int, threads: int) -> None:
     """Raise `ParameterError` for arguments of `fit` that are no budget, seed or number of threads."""
     if minutes is not None and trials is not None:
-        raise ParameterError(f"minutes={minutes!r} and trials={trials!r}: give one of them, the budget is either.")
+        raise ParameterError(
+            Argument("minutes", minutes),
+            " and ",
+            Argument("trials", trials),
+            ": give only one: the budget is either a time or a number of trials.",
+        )
     if minutes is not None:
         require_number("minutes", minutes, above=0.0)
     if trials is not None:

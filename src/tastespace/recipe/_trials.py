@@ -291,7 +291,7 @@ def run_trials(
             continue
         report(f"{family.name}: {short_name(model)}")
         trial = _tried(family.name, model, train, measured, budget.minutes_left(done), threads)
-        if trial is None:  # the search goes on as if the model had found nothing
+        if trial is None:  # the search continues as if the model had found nothing
             _send(family, 0.0, waiting)
             continue
         done.append(trial)
@@ -320,7 +320,7 @@ def _tried(
         else:
             model.fit(train, progress=False)
         figures = _measured(model, train, measured, threads)
-    except (TastespaceError, MemoryError, np.linalg.LinAlgError) as problem:  # diverged, too large: the others go on
+    except (TastespaceError, MemoryError, np.linalg.LinAlgError) as problem:  # diverged, too large: the others continue
         log.warning("%s was left out: %s", short_name(model), problem)
         return None
     return Trial(family, model, figures, time.monotonic() - start)

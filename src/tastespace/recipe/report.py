@@ -1,4 +1,4 @@
-"""Report of the recipe: what was tried and chosen, as a table and in one sentence, beside most popular and EASE."""
+"""Report of the recipe: what was tried and chosen, as a table and in one sentence, next to most popular and EASE."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tastespace.recipe._choice import Choice
 from tastespace.recipe._trials import Budget, Trial, ease_seconds, sample_users, short_name
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The models that figures are shown beside: without them a figure says little about a model.
+# The models next to which figures are shown: without them a figure says little about a model.
 
 
 def reference_models(train: Interactions, threads: int = 0) -> list[Recommender]:
@@ -41,7 +41,7 @@ def reference_models(train: Interactions, threads: int = 0) -> list[Recommender]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Figures of most popular and EASE on the same held-out data, to show beside the blend.
+# Figures of most popular and EASE on the same held-out data, to show next to the blend.
 
 log = logging.getLogger(__name__)
 

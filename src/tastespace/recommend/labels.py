@@ -1,8 +1,9 @@
-"""Names for interests and items, from the attributes of the items."""
+"""Attributes of the items of a model: names for interests and items from them, and new ones for a fitted model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, TypeAlias
@@ -13,13 +14,12 @@ from numpy.typing import NDArray
 
 from tastespace._util.computed_once import computed_once
 from tastespace._util.csr import ranges
-from tastespace.data.attributes import Categories, category_column, item_categories, title_column
+from tastespace.data.attributes import Categories, aligned_attributes, category_column, item_categories, title_column
 from tastespace.data.ids import rows_at
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, nearest
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Names for interests and items, from the attributes of the items.
+from tastespace.data.reading.tables import to_polars
+from tastespace.errors import Argument, DataError, TastespaceError, nearest
+from tastespace.models.base import Recommender
 
 _Rows: TypeAlias = NDArray[np.integer[Any]]
 
@@ -115,3 +115,35 @@ class Labeler:
         values = self._frame[self._column]
         categories = computed_once(self._frame, ("categories", self._column), lambda: item_categories(values))
         return categories if categories.names else None
+
+
+def set_item_attributes(model: Recommender, attributes: Any, id: str) -> None:
+    """Implement `Recommender.set_item_attributes`."""
+    model.require_fitted()
+    frame, _ = to_polars(attributes)
+    if id not in frame.columns:
+        raise DataError(
+            Argument("id", id),
+            f": the item attributes have no such column; their columns are {', '.join(map(repr, frame.columns))}."
+            f"{nearest(id, frame.columns)}",
+        )
+    if id != "item":
+        frame = frame.drop("item", strict=False)
+    before = model.train_.item_attributes
+    try:
+        _put(model, aligned_attributes(frame, model.train_.items, "item", id))
+    except TastespaceError:  # the model needs an attribute that is gone
+        _put(model, before)
+        raise
+
+
+def _put(model: Recommender, aligned: pl.DataFrame | None) -> None:
+    """Give a model and the models inside it these attributes."""
+    model.train_ = replace(model.train_, item_attributes=aligned)
+    if model._popularity_source is not None:
+        model._popularity_source = replace(model._popularity_source, item_attributes=aligned)
+    for value in vars(model).values():
+        for inner in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(inner, Recommender) and inner.is_fitted:
+                _put(inner, aligned)
+    model._attributes_changed()

@@ -1,4 +1,4 @@
-"""Top-k lists of users as frames, arrays and files, from any model."""
+"""Top-k lists of users as frames, arrays and files, and the neighbors of items and users, from any model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tastespace._util.atomic import atomic_write
 from tastespace._util.checks import is_whole, require_k, require_on_unknown
 from tastespace._util.threads import require_polars, resolve_threads
 from tastespace.data.attributes import item_titles
-from tastespace.data.ids import rows_at
+from tastespace.data.ids import IdMap, rows_at
 from tastespace.data.reading.tables import (
     frame_of,
     from_polars,
@@ -32,9 +32,10 @@ from tastespace.data.reading.tables import (
 from tastespace.errors import Argument, DataError, ParameterError, require_path
 from tastespace.models.base import Recommender
 from tastespace.models.list_options import ListOptions
+from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.ann import scoring_index
 from tastespace.ranking.blocks import BlockRanker
-from tastespace.ranking.scoring import Lists, merged, require_interest_space
+from tastespace.ranking.scoring import Lists, ScoringIndex, TopK, merged, require_interest_space
 from tastespace.recommend.interests import (
     NO_CHOICES,
     InterestChoices,
@@ -44,7 +45,7 @@ from tastespace.recommend.interests import (
     with_profiles,
 )
 from tastespace.recommend.mix import Mix, MixedLists, block_of, boosted_mix, resolve_mix
-from tastespace.recommend.request import RequestedUsers, candidate_rows, requested_users
+from tastespace.recommend.request import RequestedUsers, as_list, candidate_rows, requested_users, require_history
 from tastespace.recommend.rules.lists import RuledLists, apply_rules, pin_lists
 from tastespace.recommend.rules.tables import rule_tables
 
@@ -232,7 +233,7 @@ class TopKLists:
         return with_profiles(found, profiles, offsets, users)
 
     def of_one(self, user: Any) -> pl.DataFrame | None:
-        """Return the frame of one user where a kernel gives it in one call.
+        """Return the frame of one user where a kernel returns it in one call.
 
         None where it cannot: for unknown users, users without a history, and options that the kernel does not have.
         `frames` covers these.
@@ -266,7 +267,7 @@ class TopKLists:
         Users that are not in the model have the most popular items with ``on_unknown="popular"``, else no rows.
         """
         known = np.flatnonzero(users.rows >= 0)
-        lists = self.blocks(users.rows[known], users.rows)  # vectors that make no sense are an error now
+        lists = self.blocks(users.rows[known], users.rows)  # invalid vectors are an error now
         if self._request.on_unknown == "popular" and len(known) < len(users.rows):
             return self._frames_with_popular(users)
         return self._frames(users, known, lists)
@@ -433,10 +434,54 @@ def recommend_to(model: Recommender, path: str | Path, users: Any, request: List
     require_polars("recommend_to")
     lists = TopKLists(model, request)
     requested = requested_users(model, users, request.on_unknown)
-    frames = lists.frames(requested)  # a model whose vectors make no sense is an error before anything is written
+    frames = lists.frames(requested)  # a model with invalid vectors is an error before anything is written
     try:
         # An open file, not its name: after an error polars may still create the file that it was to write.
         with atomic_write(path) as temporary, temporary.open("wb") as file:
             return write_frames(frames, lists.schema(requested.id_type), file, path.suffix)
     except (OSError, pl.exceptions.PolarsError) as problem:
         raise DataError(f"{path} could not be written: {str(problem).splitlines()[0]}") from problem
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Items similar to an item, users similar to a user.
+
+
+def similar_items(model: Recommender, items: Any, k: int = 10) -> Any:
+    """Implement `Recommender.similar_items`."""
+    k = require_k(k)
+    model.require_fitted()
+    rows = _neighbor_rows(model.train_.items, items, "item")
+    found = ScoringIndex(model).similar_items(rows, k)
+    return _neighbor_frame(model, model.train_.items, "item", rows, found, model.item_space())
+
+
+def similar_users(model: Recommender, users: Any, k: int = 10) -> Any:
+    """Implement `Recommender.similar_users`."""
+    k = require_k(k)
+    space = require_interest_space(model, "similar users")
+    rows = _neighbor_rows(model.train_.users, users, "user")
+    for row in rows[~model.can_serve(rows)][:1]:
+        require_history(model, int(row), "similar users")
+    return _neighbor_frame(model, model.train_.users, "user", rows, ScoringIndex(model).similar_users(rows, k), space)
+
+
+def _neighbor_rows(ids: IdMap, wanted: Any, kind: str) -> NDArray[np.int64]:
+    rows = ids.index_of(as_list(wanted))
+    if not len(rows):
+        raise DataError(f"the list of {kind}s is empty.")
+    return rows
+
+
+def _neighbor_frame(
+    model: Recommender, ids: IdMap, kind: str, rows: NDArray[np.int64], found: TopK, space: VectorSpace | None
+) -> Any:
+    columns = [
+        ids.take(rows[found.query]).alias(kind),
+        ids.take(found.rows).alias("similar"),
+        pl.Series("rank", found.rank),
+        pl.Series("score", found.scores),
+    ]
+    if space is not None and space.metric == "l2":
+        columns.append(pl.Series("distance", -found.scores))
+    return from_polars(pl.DataFrame(columns), model.train_.backend)

@@ -129,7 +129,7 @@ def _without_history(
     """Return the error of requests for cold-start users."""
     return UnknownIdError(
         f"{len(rows)} of {n_requested} users have no interactions in the training data, the first is "
-        f"{train.users[int(rows[0])]!r}: cold-start users, of whom the model has learned nothing. ",
+        f"{train.users[int(rows[0])]!r}: cold-start users, about whom the model knows nothing. ",
         *advice,
         " ",
         Call("recommend(on_unknown='popular')"),

@@ -52,7 +52,7 @@ _UNSEEN = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 
 
 _BREAKS = re.compile("[\\t-\\r\\x85\\u2028\\u2029]+")
-"""Tabs and ends of lines: the words beside them stay apart."""
+"""Tabs and ends of lines: the words around them stay apart."""
 
 
 def _plain(text: str) -> str:
@@ -60,7 +60,7 @@ def _plain(text: str) -> str:
 
 
 def _isolated(text: str) -> str:
-    """Return a title isolated from the direction of its script, so that the text beside it stays in place."""
+    """Return a title isolated from the direction of its script, so that the text around it stays in place."""
     return f"<bdi>{_plain(text)}</bdi>"
 
 

@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tastespace._util.model_files import VERIFIED_BYTES
-from tastespace.errors import (
-    DataError,
-    ModelFileError,
-    ParameterError,
-    require_path,
-)
+from tastespace.errors import Argument, DataError, ModelFileError, ParameterError, require_path
 from tastespace.evaluation.report import Report
 from tastespace.models import Recommender
 from tastespace.models.profiles import Profiles
@@ -53,9 +48,9 @@ def save(
     Args:
         model: Any fitted recommender.
         path: A new name, an empty directory or an earlier model. A directory that holds anything else is refused.
-        metrics: Figures to keep beside the model: the report of `tastespace.evaluate`, or any dict.
-        index: The bytes of an index of its items and what is said of it; `Recommender.save` gives them.
-        card: Whether to write a model card, README.md, or what it shall state; see `Recommender.save`.
+        metrics: Figures to keep with the model: the report of `tastespace.evaluate`, or any dict.
+        index: The bytes of an index of its items and its metadata, from `Recommender.save`.
+        card: Write a model card, README.md; a dict gives what it states; see `Recommender.save`.
 
     >>> import tempfile
     >>> from tastespace import EASE, synthetic
@@ -74,7 +69,7 @@ def save(
         )
     figures = metrics.metrics if isinstance(metrics, Report) else metrics
     if not isinstance(figures, (Mapping, type(None))):
-        raise DataError(f"metrics={figures!r}: expected the report of evaluate, or a dict of figures.")
+        raise DataError(Argument("metrics", figures), ": expected the report of evaluate, or a dict of figures.")
     folder = require_path(path)
     stated = card_to_write(folder, card, _content_before(folder))
     learned, tensors = _state.encode_learned(model)
@@ -114,7 +109,7 @@ def load(path: str | Path, verify: bool | None = None, trust: Trust = ()) -> Rec
 
     Args:
         path: The directory that a model was saved to.
-        verify: Whether to read the arrays, compare their checksums and look for NaN as well. None: where the model has
+        verify: Read the arrays, compare their checksums and look for NaN as well. None: where the model has
             256 MB or less. True also looks at the order of ids and of the items of each user.
         trust: Modules that may be imported for a model whose class is not one of tastespace, such as ``"helpers"``;
             True: any. Modules that are imported already need no trust.
@@ -129,7 +124,9 @@ def load(path: str | Path, verify: bool | None = None, trust: Trust = ()) -> Rec
     True
     """
     if verify is not None and not isinstance(verify, bool):
-        raise ParameterError(f"verify={verify!r}: expected True, False, or None for models of 256 MB or less.")
+        raise ParameterError(
+            Argument("verify", verify), ": expected True, False, or None for models of 256 MB or less."
+        )
     folder, trusted = require_path(path), require_trust(trust)
     text = _manifest.read_text(folder)
     for attempt in range(_ATTEMPTS):
@@ -246,5 +243,5 @@ def _profiles(stored: Any, model: Recommender, folder: Path) -> Profiles:
         return Profiles.decoded(stored, model.train_.users)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
         raise ModelFileError(
-            f"{folder}: the profiles of its users make no sense ({problem}). Restore a copy."
+            f"{folder}: the stored user profiles are invalid ({problem}). Restore a copy."
         ) from problem

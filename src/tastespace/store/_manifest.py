@@ -107,7 +107,7 @@ def read_text(folder: Path) -> bytes:
 
 
 def parse(text: bytes, folder: Path) -> dict[str, Any]:
-    """The content of model.json, every field checked, but for the values of parameters, metrics and what is learned."""
+    """The content of model.json, every field checked except the values of parameters, metrics and what is learned."""
     where = folder / NAME
     try:
         content = json.loads(text.decode("utf-8"), parse_constant=_no_constant)
@@ -131,7 +131,7 @@ def parse(text: bytes, folder: Path) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _check_fields(content: Mapping[str, Any], where: Path) -> None:
@@ -158,7 +158,7 @@ def _damaged(where: Path, what: str, problem: Exception | None = None) -> NoRetu
 
 
 def stored_index(entry: Any, folder: Path) -> StoredIndex | None:
-    """The index file that an entry of model.json describes; None for an entry that makes no sense."""
+    """The index file that an entry of model.json describes; None for an invalid entry."""
     if not isinstance(entry, dict):
         return None
     name, size, crc32, about = (entry.get(key) for key in ("name", "bytes", "crc32", "about"))

@@ -9,12 +9,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from tastespace.data.interactions import Interactions
-from tastespace.errors import (
-    DataError,
-    ModelFileError,
-    ParameterError,
-    nearest,
-)
+from tastespace.errors import Argument, DataError, ModelFileError, ParameterError, nearest
 from tastespace.models import (
     Recommender,
     create,
@@ -45,7 +40,9 @@ def require_trust(trust: Trust) -> bool | frozenset[str]:
     names = [trust] if isinstance(trust, str) else trust
     found = frozenset(names) if isinstance(names, Iterable) else None
     if found is None or not all(isinstance(name, str) and name for name in found):
-        raise ParameterError(f"trust={trust!r}: expected names of modules that may be imported, or True for all.")
+        raise ParameterError(
+            Argument("trust", trust), ": expected names of modules that may be imported, or True for all."
+        )
     return found
 
 
@@ -86,10 +83,10 @@ def _class_names(content: Any) -> Iterator[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 # What is stored of a model: the name of its class, its parameters and what it has learned.
 #
-# What is learned is found by the convention of `Recommender`: the attributes that end in an underscore, but for the
+# What is learned is found by the convention of `Recommender`: the attributes that end in an underscore, except the
 # data (`train_` has files of its own, `valid_` is not kept). A model for which that is not enough defines two methods:
-# ``_learned(self)`` gives a dict of what to store, and ``_restore(self, learned)`` takes it back, called on a new model
-# that already has its parameters and `train_`.
+# ``_learned(self)`` returns a dict of what to store, and ``_restore(self, learned)`` takes it back, called on a new
+# model that already has its parameters and `train_`.
 
 _NOT_LEARNED = ("train_", "valid_")
 

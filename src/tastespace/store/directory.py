@@ -44,7 +44,7 @@ def write_model(
 ) -> dict[str, Any]:
     """Write a model: the bytes of its ``parts`` and the ``content`` of model.json, which gets the table of files.
 
-    ``index`` is the bytes of an index and what is said of it. Gives the table back.
+    ``index`` is the bytes of an index and its metadata. Returns the table.
     """
     made: list[Path] = []
     try:
@@ -81,7 +81,7 @@ class _Save:
         self._token = secrets.token_hex(8)
 
     def write_part(self, part: str, chunks: Iterable[bytes | memoryview]) -> dict[str, Any]:
-        """Write one data file; gives its line of the table."""
+        """Write one data file; returns its line of the table."""
         name = f"{part}-{self._token}.{ {**PARTS, **INDEXES}[part] }"
         size, crc = self._write(name, chunks)
         return {"name": name, "bytes": size, "crc32": f"{crc:08x}"}

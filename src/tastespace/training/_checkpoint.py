@@ -28,7 +28,7 @@ _PLACE = re.compile(rb'"tastespace-checksum":"([0-9a-f]{8})"')
 
 def write_checkpoint(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]) -> None:
     """Write the arrays and the metadata, atomically, with a checksum of every byte."""
-    # An empty array has no bytes to store; it is made anew when the run is set up.
+    # An empty array has no bytes to store; it is made again when the run is set up.
     filled = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array.size}
     header = json.dumps({"format": FORMAT, **metadata})
     payload = bytearray(save(filled, metadata={_KEY: header, _CHECKSUM: _NO_CHECKSUM.decode()}))
@@ -55,7 +55,9 @@ def read_checkpoint(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]
         first, last = _checksum_place(payload)
         stored, payload[first:last] = bytes(payload[first:last]), _NO_CHECKSUM
         if stored != f"{zlib.crc32(payload):08x}".encode():
-            raise TrainingError(f"{path} is damaged: it changed after it was written. Delete it to train anew.")
+            raise TrainingError(
+                f"{path} is damaged: it changed after it was written. Delete it to train from the start."
+            )
         return load(bytes(payload)), metadata
     except (SafetensorError, ValueError) as problem:
         raise _unreadable(path, problem) from problem

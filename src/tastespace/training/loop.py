@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The progress bar of a training run, on standard error; silent where that is no terminal.
+# The progress bar of a training run, on standard error; silent where that is not a terminal.
 
 
 class EpochBar:
@@ -107,7 +107,7 @@ class Trainable(Protocol):
     """The interface of a training run that the loop uses."""
 
     def train_epoch(self, epoch: int, tick: Callable[[int, float], None]) -> dict[str, float]:
-        """One epoch; gives at least ``{"loss": ...}``."""
+        """Run one epoch; returns at least ``{"loss": ...}``."""
 
     def state(self) -> Arrays:
         """Everything that another epoch depends on, as views."""
@@ -153,7 +153,7 @@ class LoopSettings:
             require_whole(name, getattr(self, name))
         patience = self.patience
         if not is_whole(patience, 0):
-            raise ParameterError(f"patience={patience!r}: expected a whole number; 0 never stops early.")
+            raise ParameterError(Argument("patience", patience), ": expected a whole number; 0 never stops early.")
         for name in ("checkpoint_minutes", "max_minutes"):
             minutes = getattr(self, name)
             if minutes is not None and not (isinstance(minutes, (int, float)) and minutes > 0):
@@ -165,7 +165,9 @@ class LoopSettings:
             if not isinstance(getattr(self, name), str):
                 raise ParameterError(f"{name}={getattr(self, name)!r}: expected a name, such as NDCG@10 and full.")
         if self.log_file is not None and Path(self.log_file).suffix not in (".csv", ".jsonl"):
-            raise ParameterError(f"log_file={str(self.log_file)!r}: expected a name that ends in .csv or .jsonl.")
+            raise ParameterError(
+                Argument("log_file", str(self.log_file)), ": expected a name that ends in .csv or .jsonl."
+            )
 
 
 @dataclass
@@ -191,11 +193,11 @@ class Loop:
 
     Args:
         trainable: The training run.
-        settings: How long to train, when to stop, what to write.
+        settings: How long to train, when to stop, what to write; checked by the caller (`LoopSettings._check_loop`).
         n_positives: What an epoch goes through, for the progress bar.
         validate: From `Trainable.result` to the monitored figure, larger is better; None: the last epoch is kept.
         callbacks: Called after every epoch.
-        progress: Whether to show a progress bar: by default only where standard error is a terminal.
+        progress: Show a progress bar; by default only where standard error is a terminal.
         identity: What must be equal in a checkpoint for it to be continued: parameters and the data's fingerprint.
         least_epochs: Epochs whose validations do not count for ``patience``.
     """
@@ -212,7 +214,6 @@ class Loop:
         identity: dict[str, Any] | None = None,
         least_epochs: int = 0,
     ) -> None:
-        settings._check_loop()
         self._least_epochs = least_epochs
         self._trainable = trainable
         self._settings = settings
@@ -334,7 +335,7 @@ class Loop:
     # ---- checkpoints and logs ------------------------------------------------------------------------------
 
     def _resume(self) -> int:
-        """Load the checkpoint if there is one; gives the number of epochs already done."""
+        """Load the checkpoint if there is one; returns the number of epochs already done."""
         path = self._settings.checkpoint
         if path is None or not Path(path).exists():
             return 0
@@ -389,10 +390,10 @@ class Loop:
         self._saved_at = time.monotonic()
 
     def _not_written(self, what: str, path: str, epoch: int, problem: OSError) -> None:
-        """Training goes on where a file cannot be written, so that nothing learned is lost; said now and at the end."""
+        """Continue training where a file cannot be written, so that nothing is lost; warn now and at the end."""
         message = f"the {what} {path} could not be written after epoch {epoch} ({problem.strerror or problem})"
         if what not in self._diagnostics:
-            log.warning("%s; training goes on", message)
+            log.warning("%s; training continues", message)
         self._diagnostics[what] = {"kind": f"{what}-not-written", "epoch": epoch, "message": f"{message}."}
 
     def _write_log(self) -> None:

@@ -26,11 +26,11 @@ class Phases:
     """Of the last epoch."""
 
     def has_one_vector(self, epoch: int) -> bool:
-        """Whether this epoch, counted from 0, belongs to the first phase."""
+        """Return True if this epoch, counted from 0, belongs to the first phase."""
         return bool(epoch < self.one_vector_epochs)  # parameters may be numbers of NumPy
 
     def splits_before(self, epoch: int) -> bool:
-        """Whether users get their several vectors before this epoch."""
+        """Return True if users get their several vectors before this epoch."""
         return epoch == self.one_vector_epochs > 0
 
     def temperature_at(self, epoch: int) -> float:

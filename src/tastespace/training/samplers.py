@@ -26,7 +26,7 @@ from tastespace import _native
 from tastespace._util.checks import is_whole
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, ParameterError, nearest
 
 Alias = tuple[NDArray[np.float32], NDArray[np.int32]]
 UNIFORM: Alias = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int32))
@@ -75,8 +75,9 @@ def find_sampler(name: str) -> SamplerKind:
     kind = _BY_ANY_NAME.get(name.lower()) if isinstance(name, str) else None
     if kind is None:
         raise ParameterError(
-            f"sampler={name!r}: expected one of {', '.join(SAMPLERS)}, or the paper's name of one "
-            f"({', '.join(kind.paper_name for kind in SAMPLERS.values())}).{nearest(name, _BY_ANY_NAME)}"
+            Argument("sampler", name),
+            f": expected one of {', '.join(SAMPLERS)}, or the paper's name of one "
+            f"({', '.join(kind.paper_name for kind in SAMPLERS.values())}).{nearest(name, _BY_ANY_NAME)}",
         )
     return kind
 
@@ -97,7 +98,7 @@ def popularity_weights(data: Interactions, power: float) -> NDArray[np.float64]:
     """Number of users of each item to a power, shape ``(n_items,)``; items without users have weight 0."""
     if not np.isfinite(power) or power < 0:
         raise ParameterError(
-            f"popularity_power={power!r}: expected a number, 0 or more (0: all items with users alike)."
+            Argument("popularity_power", power), ": expected a number, 0 or more (0: all items with users alike)."
         )
     share = data.item_counts / max(1, data.item_counts.max())  # a large power of a large count would overflow
     return np.where(share > 0, share**power, 0.0)
@@ -150,7 +151,7 @@ class NegativeDrawer:
         ``first`` counting on gives what one call would.
         """
         if not is_whole(n):
-            raise ParameterError(f"n={n!r}: expected how many negatives to draw, 1 or more.")
+            raise ParameterError(Argument("n", n), ": expected a number of negatives, 1 or more.")
         data = self._data
         given = np.asarray(users)
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
@@ -196,7 +197,7 @@ def in_runs(offsets: NDArray[np.int64], length: int, random: np.random.Generator
 
 
 class SharedNegatives:
-    """Negatives of a batch from a pool of items that is drawn anew for every batch.
+    """Negatives of a batch from a pool of items that is drawn again for every batch.
 
     Every positive gets ``n`` different items of the pool, in a row from a random place on: each is drawn as if the
     whole catalog had been drawn from, but a batch holds few different ones. With ``power`` the pool is drawn by

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from tastespace._util.checks import require_whole
 from tastespace.data.merge import Added
 from tastespace.data.out_of_core.mapped_arrays import new_zeros, row_blocks
-from tastespace.errors import ParameterError, require_path
+from tastespace.errors import Argument, ParameterError, require_path
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Interactions that an update visits: all new ones in every epoch, and a share of the old ones, drawn anew.
+# Interactions that an update visits: all new ones in every epoch, and a share of the old ones, drawn again in each.
 
-_DRAWS = 3  # beside the seeds of other random numbers
+_DRAWS = 3  # next to the seeds of other random numbers
 _OF_TOUCHED = 0.5  # share of the old interactions that is drawn from users with new ones
 
 
@@ -38,7 +38,7 @@ class UpdateVisits:
     """
 
     def __init__(self, found: Added, n_old: float, seed: int) -> None:
-        """``n_old`` old interactions are visited for each new one, as far as there are so many."""
+        """Visit ``n_old`` old interactions for each new one, or all of them if there are fewer."""
         self._seed = seed
         self._new = np.flatnonzero(found.is_new)
         owners = found.data.row_of_each()
@@ -94,8 +94,10 @@ class UserBlockSettings:
         for name, value in unsupported.items():
             if value:
                 raise ParameterError(
-                    f"{name}={value!r} keeps all vectors in memory, spill={str(self.spill)!r} is for those that do not "
-                    "fit: leave one of them out."
+                    Argument(name, value),
+                    " keeps all vectors in memory, ",
+                    Argument("spill", str(self.spill)),
+                    " is for those that do not fit: leave one of them out.",
                 )
 
 

@@ -76,7 +76,7 @@ def read_params(path: str | Path, model: str | None = None) -> Params:
     try:
         create(name, **values)
     except ParameterError as problem:
-        raise ParameterError(f"{path}: {problem}") from problem
+        raise ParameterError(f"{path}: ", *problem.args) from problem
     return Params(name, values)
 
 

@@ -1,4 +1,4 @@
-"""Finished trials of searches in a file, a line of JSON for each, so that a search that was stopped can go on."""
+"""Finished trials of searches in a file, a line of JSON for each, so that a search that was stopped can resume."""
 
 from __future__ import annotations
 

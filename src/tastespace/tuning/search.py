@@ -19,9 +19,9 @@ from tastespace._util.checks import require_number, require_seed, require_whole
 from tastespace.data import split as splits
 from tastespace.data.interactions import Interactions
 from tastespace.data.split import is_pair
-from tastespace.errors import DataError, ParameterError, TrainingError
+from tastespace.errors import Argument, DataError, ParameterError, TrainingError
 from tastespace.evaluation import evaluate
-from tastespace.evaluation.metrics import Column, columns_for
+from tastespace.evaluation.metrics import MetricColumn, columns_for
 from tastespace.models import (
     Blend,
     Recommender,
@@ -89,7 +89,7 @@ def run_search(
     """Try what is proposed until the budget is spent; at least one trial is made.
 
     Trials that the journal holds are told to the proposals instead of being run again, so a search that was stopped
-    goes on exactly as if it had never stopped.
+    continues exactly as if it had never stopped.
 
     Args:
         proposals: Parameters to try next.
@@ -180,7 +180,7 @@ def tune(
         space: Values to search, name -> values in order; by default those that suit the model. Models of your own
             need it.
         params: Parameters that all trials share; they are not searched.
-        journal: File to which trials are written. A search that was stopped goes on from there: the same call gives
+        journal: File to which trials are written. A search that was stopped resumes from there: the same call gives
             the result it would have given. The budget counts what was spent before.
         seed: Of the held-out part, of the proposals, and of a model that is given by its name.
         threads: 0 means all cores.
@@ -250,7 +250,7 @@ class _TrialRunner:
     """Fits the model with some parameters to one part and measures it on the other."""
 
     def __init__(
-        self, base: Recommender, rest: Interactions, held_out: Interactions, column: Column, threads: int
+        self, base: Recommender, rest: Interactions, held_out: Interactions, column: MetricColumn, threads: int
     ) -> None:
         self._base, self._rest, self._held_out = base, rest, held_out
         self._column, self._threads = column, threads
@@ -270,12 +270,13 @@ class _TrialRunner:
             )
             value, users = report[self._column.label], report.n_users[self._column.label]
             chosen = _differences(model.as_chosen(), self._base.get_params())
-        except (TrainingError, MemoryError, np.linalg.LinAlgError) as problem:  # diverged, too large: the others go on
+        except (TrainingError, MemoryError, np.linalg.LinAlgError) as problem:  # diverged, too large: others continue
             log.warning("%s was left out: %s", model, problem)
             self.problem = problem
         if value is not None and math.isnan(value):
             raise ParameterError(
-                f"metric={self._column.label!r}: no user of the held-out part counts for it. Choose another metric."
+                Argument("metric", self._column.label),
+                ": no user of the held-out part counts for it. Choose another metric.",
             )
         stopped = getattr(model, "stopped_", "")
         trial = {
@@ -343,23 +344,24 @@ def _check_arguments(minutes: float | None, trials: int | None, split: str | Seq
         require_whole("trials", trials)
     if split not in ("auto", "random", "time") if isinstance(split, str) else not is_pair(split):
         raise ParameterError(
-            f"split={split!r}: expected 'random', 'time', or 'auto' (by time where there are times); or a pair of "
-            "Interactions, (train, held out)."
+            Argument("split", split),
+            ": expected 'random', 'time', or 'auto' (by time where there are times); or a pair of "
+            "Interactions, (train, held out).",
         )
     require_seed(seed)
 
 
 def _checked_model(model: Any) -> Recommender:
     if not isinstance(model, Recommender):
-        raise ParameterError(f"model={model!r}: expected the name of a model, such as 'ease', or a model.")
+        raise ParameterError(Argument("model", model), ": expected the name of a model, such as 'ease', or a model.")
     return model
 
 
-def _column(metric: str, n_items: int) -> Column:
+def _column(metric: str, n_items: int) -> MetricColumn:
     """The one metric to judge by; its list is no longer than the catalog."""
     columns = columns_for([metric], (10,)) if isinstance(metric, str) else []
     if [column.label for column in columns] != [metric]:
-        raise ParameterError(f"metric={metric!r}: expected one metric, such as 'NDCG@10', 'R@20' or 'MAP'.")
+        raise ParameterError(Argument("metric", metric), ": expected one metric, such as 'NDCG@10', 'R@20' or 'MAP'.")
     (column,) = columns
     if column.metric.at_k and int(column.parameter or 0) > n_items:
         (column,) = columns_for([f"{column.metric.name}@{n_items}"], (10,))
@@ -388,7 +390,7 @@ def _with_numbers(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _monitoring(base: Recommender, column: Column) -> Recommender:
+def _monitoring(base: Recommender, column: MetricColumn) -> Recommender:
     """The model with this metric as the one that chooses the epoch, where it can and nothing else was asked for."""
     usable = column.metric.is_accuracy and not column.metric.needs and not column.metric.lower_is_better
     model = base.clone()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.models import Blend, Recommender, name_of
 from tastespace.models.blend.members import named_members
 from tastespace.training.samplers import find_sampler
@@ -116,9 +116,21 @@ OTHERS: dict[str, Space] = {
         "regularization": (5.0, 10.0, 20.0, 50.0, 100.0, 200.0),
         "n_neighbors": (50, 100, 200),
         "dropout": (0.0, 0.33, 0.5, 0.67),
-        "user_power": (0.0, -0.25),
+        "user_power": (0.0, -0.15, -0.25),
+        "item_power": (0.0, 0.1, 0.2, 0.3),
     },
-    "ease": {"regularization": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
+    "ease": {
+        "regularization": (20.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0),
+        "dropout": (0.0, 0.33, 0.5, 0.67),
+        "user_power": (0.0, -0.15, -0.25, -0.35),
+        "item_power": (0.0, 0.1, 0.2, 0.3),
+    },
+    "spectral": {
+        "dim": (64, 128, 256, 512),
+        "low_pass_weight": (0.03, 0.1, 0.3, 1.0),
+        "low_pass_power": (0.3, 0.4, 0.5, 0.6, 0.7),
+        "linear_power": (0.4, 0.5, 0.6, 0.7),
+    },
     "gmf": _FACTORS,
     "mlp": _TOWER,
     "neumf": _TOWER,
@@ -243,8 +255,8 @@ def space_of_model(model: Recommender) -> Space:
     """Return the space of a model of the registry; of a blend the spaces of its members, as ``cml__margin``.
 
     >>> from tastespace.models import create
-    >>> list(space_of_model(create("ease"))), list(space_of_model(create("blend:ease+popular")))
-    (['regularization'], ['ease__regularization'])
+    >>> list(space_of_model(create("contentknn"))), list(space_of_model(create("blend:contentknn+popular")))
+    (['n_neighbors'], ['contentknn__n_neighbors'])
     """
     if isinstance(model, Blend):
         members = named_members(model._templates())
@@ -277,7 +289,9 @@ def _space_of_metric_learning(given: Mapping[str, Any], several: bool) -> Space:
 def checked_space(space: Any, model: Recommender) -> Space:
     """A space given by the caller, its values as tuples; an error unless the model has these parameters."""
     if not isinstance(space, Mapping):
-        raise ParameterError(f"space={space!r}: expected names of parameters with their values, {{'dim': (32, 64)}}.")
+        raise ParameterError(
+            Argument("space", space), ": expected names of parameters with their values, {'dim': (32, 64)}."
+        )
     found: Space = {}
     for name, values in space.items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):

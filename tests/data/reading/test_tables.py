@@ -1,9 +1,9 @@
 import gzip
 from decimal import Decimal
 
-import pandas as pd
 import polars as pl
 import pytest
+from tests.required_services import optional_package
 
 from tastespace import EASE, Interactions
 from tastespace.cli.arguments import TextFlags, read_attributes
@@ -169,6 +169,7 @@ def test_headers_that_repeat_and_folders(tmp_path):
 
 
 def test_pandas_times_in_seconds_are_ids_too():
+    pd = optional_package("pandas")
     days = pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-01"]).astype("datetime64[s]")
     data = Interactions.from_frame(pd.DataFrame({"user": days, "item": ["a", "b", "b"]}))
     assert data.n_users == 2
@@ -187,6 +188,7 @@ def test_long_values_and_unnamed_columns_in_messages(tmp_path):
 
 @pytest.mark.parametrize("ids", [[2**70, 2**70 + 1], [Decimal("1.50"), Decimal("2.25")]])
 def test_lists_for_pandas_hold_ids_that_numpy_has_no_type_for(ids):
+    pd = optional_package("pandas")
     frame = pd.DataFrame({"user": pd.Series([*ids, ids[0]], dtype=object), "item": [1, 2, 2]})
     found = EASE(threads=1).fit(Interactions.from_frame(frame)).recommend(ids[1], k=1)
     assert found["user"].tolist() == [ids[1]]

@@ -425,7 +425,7 @@ def test_new_users_see_items_as_they_were(split):
         ({"weight": float("nan")}, "weight=nan"),
         ({"weight": "much"}, "weight='much'"),
         ({"weight": True}, "weight=True"),
-        ({"k": 0}, "k=0: expected how many items to recommend, 1 or more"),
+        ({"k": 0}, "k=0: expected a number of items from 1 to 2,147,483,647"),
         ({"k": 2.5}, "k=2.5"),
         ({"column": "genres"}, "mmr has no option 'column'; it has none"),
         ({"how": "calibrated", "colum": "x"}, r"calibrated has no option 'colum'; .* Did you mean column"),
@@ -445,7 +445,7 @@ def test_bad_frames_are_explained(ease, split):
     frame = ease.recommend([1, 2], k=5)
     with pytest.raises(DataError, match=r"no column 'score'; its columns are 'user', .*'Score', expected"):
         rerank(frame.rename({"score": "Score"}), ease)
-    with pytest.raises(DataError, match=r"expected a frame such as model\.recommend gives, given list"):
+    with pytest.raises(DataError, match=r"expected a frame such as model\.recommend returns, given list"):
         rerank([1, 2], ease)
     with pytest.raises(UnknownIdError, match=r"users that are not in the model: 5 of 10.*99999.*leave these"):
         rerank(frame.with_columns(pl.col("user").replace(2, 99999)), ease)
@@ -485,7 +485,7 @@ def test_calibration_without_categories_says_what_is_missing(split):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"pool": 0}, "pool=0: expected how many items to re-order"),
+        ({"pool": 0}, "pool=0: expected a number of items to re-order"),
         ({"how": "ddd"}, "Did you mean dd"),
         ({"weight": 7}, "weight=7"),
         ({"column": "genres"}, "mmr has no option 'column'"),

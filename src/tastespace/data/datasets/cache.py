@@ -143,7 +143,7 @@ def _download_once(url: str, target: Path, timeout: float, progress: bool) -> No
 
 @contextmanager
 def _bar(label: str, total: int | None, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr; gives the function that moves it."""
+    """A progress bar on stderr; returns the function that moves it."""
     if not wanted:
         yield lambda size: None
         return

@@ -38,7 +38,7 @@ from tastespace.data.reading.build import (
 )
 from tastespace.data.reading.options import ReadOptions
 from tastespace.data.reading.tables import Table
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Drop users and items with few interactions from a table in mapped files; the same as in memory (`drop_rare`).
@@ -148,7 +148,7 @@ _MOST_RANGES = 1024
 
 
 def build_spilled(files: FileChunks, options: ReadOptions, rows_at_once: int | None = None) -> Interactions:
-    """`Interactions` in mapped files in the folder ``options.spill``, the same as `build` gives of the same files.
+    """`Interactions` in mapped files in the folder ``options.spill``, the same as `build` returns for the same files.
 
     ``rows_at_once`` overrides what follows from ``options.memory``, for tests.
     """
@@ -156,7 +156,7 @@ def build_spilled(files: FileChunks, options: ReadOptions, rows_at_once: int | N
     assert options.spill is not None
     limit = bytes_of(options.memory)
     if limit < LEAST_MEMORY:
-        raise ParameterError(f"memory={options.memory!r}: expected at least {LEAST_MEMORY // 10**6}MB.")
+        raise ParameterError(Argument("memory", options.memory), f": expected at least {LEAST_MEMORY // 10**6}MB.")
     if rows_at_once is None:
         rows_at_once = max(1000, int(limit / (3 * (files.bytes_per_row() + _OVERHEAD))))
     if not files.n_rows:
@@ -171,7 +171,9 @@ def build_spilled(files: FileChunks, options: ReadOptions, rows_at_once: int | N
         shutil.rmtree(ranges)
         if data.cleaning.duplicates and options.duplicates == "error":
             repeats = data.cleaning.duplicates
-            raise DataError(f"{files.name}: {repeats:,} rows repeat a pair of user and item; duplicates='error'.")
+            raise DataError(
+                f"{files.name}: {repeats:,} rows repeat a pair of user and item; ", Argument("duplicates", "error"), "."
+            )
         cleaning = replace(data.cleaning, rows=files.n_rows, below_min_rating=files.n_rows - found.kept)
         data = drop_rare_spilled(replace(data, cleaning=cleaning), options, table)
         require_size(data, 1 if options.part else 2)
@@ -214,8 +216,9 @@ def _first_pass(files: FileChunks, options: ReadOptions, rows_at_once: int) -> _
         known = items.unique() if known is None else pl.concat([known, items.unique()]).unique()
     if not found.kept:
         raise DataError(
-            f"min_rating={options.min_rating} drops everything: the largest of {files.n_rows:,} ratings in column "
-            f"{options.rating!r} is {largest:g}. Lower it."
+            Argument("min_rating", options.min_rating),
+            f" drops everything: the largest of {files.n_rows:,} ratings in column {options.rating!r} is {largest:g}. "
+            "Lower it.",
         )
     assert known is not None
     found.items = IdMap(known.sort(), "item")
@@ -236,7 +239,11 @@ def _times(options: ReadOptions) -> Any:
         if options.date_format is None and chunk.read(column).dtype == pl.String:
             raise ParameterError(
                 f"{chunk.name}: column {column!r} holds times as text, whose order of day and month cannot be seen in "
-                "a part of the rows. With spill= give date_format=, such as '%Y-%m-%d %H:%M:%S'."
+                "a part of the rows. With ",
+                Argument("spill"),
+                " give ",
+                Argument("date_format"),
+                ", such as '%Y-%m-%d %H:%M:%S'.",
             )
         return read_times(chunk, column, options.date_format)
 

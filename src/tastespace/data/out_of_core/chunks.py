@@ -13,10 +13,8 @@ from tastespace.data.reading.tables import (
     ParquetTable,
     Table,
     common_type,
-    of_all,
     open_each,
     raise_all,
-    require_columns,
 )
 from tastespace.errors import DataError
 
@@ -53,8 +51,7 @@ class FileChunks:
     def __init__(
         self, paths: Sequence[str | Path], columns: Mapping[str, str | None], layout: FileLayout = ANY_LAYOUT
     ) -> None:
-        self._tables = open_each(paths, layout)
-        of_all(lambda table: require_columns(table, columns), self._tables)
+        self._tables = open_each(paths, columns, layout)
         self._columns = list(dict.fromkeys(column for column in columns.values() if column is not None))
         self.name = self._tables[0].name + (f" and {len(self._tables) - 1} more" if len(self._tables) > 1 else "")
         self._lengths = [self._length(table) for table in self._tables]

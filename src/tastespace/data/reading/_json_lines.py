@@ -107,7 +107,7 @@ class JsonLinesTable:
 
 
 def _first_bad_line(content: bytes) -> tuple[int, Exception] | None:
-    """The number of the first line that is no JSON object, and what is wrong with it."""
+    """The number of the first line that is not a JSON object, and what is wrong with it."""
     for number, line in enumerate(io.BytesIO(content), 1):
         if line.strip():
             try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from tastespace._util.memory import available_gb
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 
 # ---------------------------------------------------------------------------------------------------------------------
 # In which encoding a text file is written: recognized by its first bytes, guessed for messages, looked up by name.
@@ -37,11 +37,14 @@ def find_encoding(name: str) -> str:
         found = codecs.lookup(name)
     except (LookupError, TypeError, ValueError) as problem:
         raise ParameterError(
-            f"encoding={name!r} is unknown; expected one that Python has, such as utf-8, utf-16, cp1252, iso8859-1, "
-            "cp1251, shift_jis or gb18030."
+            Argument("encoding", name),
+            " is unknown; expected one that Python has, such as utf-8, utf-16, cp1252, iso8859-1, cp1251, shift_jis or "
+            "gb18030.",
         ) from problem
     if not found._is_text_encoding or found.name in ("idna", "punycode", "undefined"):
-        raise ParameterError(f"encoding={name!r} is no encoding of text files; expected one such as utf-8 or cp1252.")
+        raise ParameterError(
+            Argument("encoding", name), " is not an encoding of text files; expected one such as utf-8 or cp1252."
+        )
     return UTF_8 if found.name in ("utf-8", UTF_8) else found.name
 
 

@@ -27,7 +27,7 @@ from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.data.reading.dates import parse_times
 from tastespace.data.reading.options import ReadOptions
 from tastespace.data.reading.tables import Table, open_files, require_columns
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 def read_files(paths: Sequence[str | Path], options: ReadOptions) -> Interactions:
     """`Interactions` from one or more files."""
     if options.spill is None:
-        return build(open_files(paths, options.layout()), options)
+        return build(open_files(paths, options.columns(), options.layout()), options)
     from tastespace.data.out_of_core.build import build_spilled
     from tastespace.data.out_of_core.chunks import FileChunks
 
@@ -73,7 +73,7 @@ def build(table: Table, options: ReadOptions) -> Interactions:
 def build_from_scipy(matrix: Any, users: Any, items: Any, weight: bool) -> Interactions:
     """`Interactions.from_scipy`."""
     if not isinstance(weight, bool):
-        raise ParameterError(f"weight={weight!r}: expected True (the values are weights) or False.")
+        raise ParameterError(Argument("weight", weight), ": expected True (the values are weights) or False.")
     if not sp.issparse(matrix):
         raise DataError(f"expected a SciPy sparse matrix, given {type(matrix).__name__}.")
     coo = sp.coo_array(matrix)
@@ -137,8 +137,9 @@ def drop_rare(data: Interactions, min_user: int, min_item: int, core: bool, keep
 def drops_everything(name: str, minimum: int, n_left: int, most: int, core: bool) -> DataError:
     """The error of a filter, ``by_min_user`` or ``by_min_item``, that leaves nothing of ``n_left`` interactions."""
     return DataError(
-        f"{name.removeprefix('by_')}={minimum} drops everything: {n_left:,} interactions were left and no "
-        f"{name.removeprefix('by_min_')} has more than {most:,} of them{' (k-core)' if core else ''}. Lower it."
+        Argument(name.removeprefix("by_"), minimum),
+        f" drops everything: {n_left:,} interactions were left and no {name.removeprefix('by_min_')} has more than "
+        f"{most:,} of them{' (k-core)' if core else ''}. Lower it.",
     )
 
 
@@ -152,8 +153,9 @@ def _rows_above(table: Table, options: ReadOptions) -> NDArray[np.bool_] | None:
     keep = ratings >= options.min_rating
     if len(ratings) and not keep.any():
         raise DataError(
-            f"min_rating={options.min_rating} drops everything: the largest of {len(ratings):,} ratings in column "
-            f"{options.rating!r} is {ratings.max():g}. Lower it."
+            Argument("min_rating", options.min_rating),
+            f" drops everything: the largest of {len(ratings):,} ratings in column {options.rating!r} is "
+            f"{ratings.max():g}. Lower it.",
         )
     return keep
 
@@ -320,5 +322,9 @@ def require_size(data: Interactions, least: int) -> None:
             why = f", since recommendations come from comparing {kind}s" if least > 1 else ""
             raise DataError(
                 f"the data holds {n} {kind}{'' if n else 's'}; at least {least} {'is' if least == 1 else 'are'} "
-                f"needed{why} ({data.cleaning}). Loosen the filters, or check that user= and item= are not swapped."
+                f"needed{why} ({data.cleaning}). Loosen the filters, or check that ",
+                Argument("user"),
+                " and ",
+                Argument("item"),
+                " are not swapped.",
             )

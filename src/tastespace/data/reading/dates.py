@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Dates written as text: which order of day and month they have, and their times.
@@ -63,19 +63,23 @@ def parse_times(texts: pl.Series, where: str, date_format: str | None = None) ->
 
 def _by_format(texts: pl.Series, where: str, date_format: str) -> pl.Series:
     if not isinstance(date_format, str) or "%" not in date_format:
-        raise ParameterError(f"date_format={date_format!r}: expected a format such as '%d/%m/%Y' or '%m/%d/%Y %H:%M'.")
+        raise ParameterError(
+            Argument("date_format", date_format), ": expected a format such as '%d/%m/%Y' or '%m/%d/%Y %H:%M'."
+        )
     try:
         found = texts.str.to_datetime(date_format, strict=False, time_unit="us")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as problem:
         raise ParameterError(
-            f"date_format={date_format!r} cannot be used ({next(iter(str(problem).splitlines()), '')}); expected a "
-            "format such as '%d/%m/%Y' or '%m/%d/%Y %H:%M'."
+            Argument("date_format", date_format),
+            f" cannot be used ({next(iter(str(problem).splitlines()), '')}); expected a format such as '%d/%m/%Y' or "
+            "'%m/%d/%Y %H:%M'.",
         ) from problem
     if found.null_count():
         bad = found.is_null()
         raise DataError(
-            f"{where}: {texts.filter(bad)[0]!r} does not have the form date_format={date_format!r} "
-            f"({int(bad.sum()):,} such rows of {len(texts):,})."
+            f"{where}: {texts.filter(bad)[0]!r} does not have the form ",
+            Argument("date_format", date_format),
+            f" ({int(bad.sum()):,} such rows of {len(texts):,}).",
         )
     return found
 
@@ -127,14 +131,14 @@ def seconds_of(duration: Duration, name: str) -> float:
     elif isinstance(duration, str):
         found = _TEXT.match(duration.lower())
         if found is None or (found[2] or "d") not in _SECONDS:
-            raise ParameterError(f"{name}={duration!r}: {expected} (units: {', '.join(_SECONDS)}).")
+            raise ParameterError(Argument(name, duration), f": {expected} (units: {', '.join(_SECONDS)}).")
         seconds = float(found[1]) * _SECONDS[found[2] or "d"]
     elif isinstance(duration, (int, float, np.integer, np.floating)) and not isinstance(duration, bool):
         seconds = float(duration) * _SECONDS["d"]
     else:
-        raise ParameterError(f"{name}={duration!r}: {expected}.")
+        raise ParameterError(Argument(name, duration), f": {expected}.")
     if not (math.isfinite(seconds) and seconds > 0):
-        raise ParameterError(f"{name}={duration!r}: expected a length of time above 0.")
+        raise ParameterError(Argument(name, duration), ": expected a length of time above 0.")
     return seconds
 
 
@@ -151,7 +155,7 @@ def size_unit(times: NDArray[Any]) -> str | None:
 def _unit_of(times: NDArray[Any], name: str, unit: str) -> str:
     if unit != "auto":
         if unit not in _PER_SECOND:
-            raise ParameterError(f"unit={unit!r}: expected auto, {', '.join(_PER_SECOND)}.")
+            raise ParameterError(Argument("unit", unit), f": expected auto, {', '.join(_PER_SECOND)}.")
         return unit
     found = size_unit(times)
     if found is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from tastespace._util.checks import is_whole, require_whole
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, ParameterError, nearest
 
 if TYPE_CHECKING:
     import polars as pl
@@ -160,17 +160,27 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if self.duplicates not in _MERGES:
-            raise ParameterError(f"duplicates={self.duplicates!r}: expected one of {', '.join(_MERGES)}.")
+            raise ParameterError(Argument("duplicates", self.duplicates), f": expected one of {', '.join(_MERGES)}.")
         if self.min_rating is not None and (
             isinstance(self.min_rating, (bool, str)) or not np.isfinite(self.min_rating)
         ):
-            raise ParameterError(f"min_rating={self.min_rating!r}: expected a number.")
+            raise ParameterError(Argument("min_rating", self.min_rating), ": expected a number.")
         if self.min_rating is not None and self.rating is None:
-            raise ParameterError(f"min_rating={self.min_rating} needs rating=, the name of the rating column.")
+            raise ParameterError(
+                Argument("min_rating", self.min_rating),
+                " needs ",
+                Argument("rating"),
+                ", the name of the rating column.",
+            )
         if self.user == self.item:
             raise ParameterError(f"user and item are the same column, {self.user!r}.")
         if self.date_format is not None and self.timestamp is None:
-            raise ParameterError(f"date_format={self.date_format!r} needs timestamp=, the name of the column of times.")
+            raise ParameterError(
+                Argument("date_format", self.date_format),
+                " needs ",
+                Argument("timestamp"),
+                ", the name of the column of times.",
+            )
         require_whole("min_user", self.min_user, 0)
         require_whole("min_item", self.min_item, 0)
 

@@ -20,12 +20,7 @@ from tastespace.data.ids import plain_series
 from tastespace.data.reading._json_lines import JsonLinesTable, is_json_lines
 from tastespace.data.reading.options import ANY_LAYOUT, FileLayout
 from tastespace.data.reading.text_tables import TextTable, shown_names
-from tastespace.errors import (
-    DataError,
-    ParameterError,
-    nearest,
-    require_path,
-)
+from tastespace.errors import Argument, DataError, ParameterError, nearest, require_path
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -201,21 +196,23 @@ class JoinedTable:
         return f"row {position}"
 
 
-def open_files(paths: Sequence[str | Path], layout: FileLayout = ANY_LAYOUT) -> Table:
-    """Return the tables of one or more files as one."""
-    tables = open_each(paths, layout)
+def open_files(paths: Sequence[str | Path], columns: Mapping[str, str | None], layout: FileLayout) -> Table:
+    """Return the tables of one or more files as one; see `open_each`."""
+    tables = open_each(paths, columns, layout)
     return tables[0] if len(tables) == 1 else JoinedTable(tables)
 
 
-def open_each(paths: Sequence[str | Path], layout: FileLayout = ANY_LAYOUT) -> list[Table]:
-    """Return the tables of one or more files; the error names all files that cannot be read."""
+def open_each(paths: Sequence[str | Path], columns: Mapping[str, str | None], layout: FileLayout) -> list[Table]:
+    """Return the tables of one or more files that have these columns, given by their roles.
+
+    The error names all files that cannot be read or that lack a column.
+    """
     if isinstance(paths, (str, Path)) or not isinstance(paths, Sequence) or not paths:
         raise ParameterError(f"expected a list of one or more files, given {paths!r}.")
 
     def opened(path: str | Path) -> Table:
         table = open_file(path, layout)
-        if len(paths) > 1:
-            require_columns(table, {name: name for name in (*layout.ids, *layout.others)})
+        require_columns(table, columns)
         return table
 
     return of_all(opened, paths)
@@ -239,9 +236,9 @@ def raise_all(problems: Sequence[DataError]) -> None:
     if len(problems) == 1:
         raise problems[0]
     if problems:
-        shown = "\n".join(f"  {problem}" for problem in problems[:_MOST_NAMED])
+        shown = [part for problem in problems[:_MOST_NAMED] for part in ("\n  ", *problem.args)]
         more = f"\n  and {len(problems) - _MOST_NAMED:,} more" if len(problems) > _MOST_NAMED else ""
-        raise DataError(f"{len(problems):,} files cannot be read:\n{shown}{more}")
+        raise DataError(f"{len(problems):,} files cannot be read:", *shown, more)
 
 
 def common_type(column: str, types: Sequence[pl.DataType], names: Sequence[str]) -> pl.DataType:
@@ -328,11 +325,12 @@ def require_columns(table: Table, wanted: Mapping[str, str | None]) -> None:
     """Check that each role's column is there; the message says which columns exist."""
     for role, column in wanted.items():
         if column is not None and not isinstance(column, str):
-            raise ParameterError(f"{role}={column!r}: expected the name of a column, as text.")
+            raise ParameterError(Argument(role, column), ": expected the name of a column, as text.")
         if column is not None and column not in table.columns:
             raise DataError(
-                f"{table.name} has no column {column!r} (given as {role}=); its columns are "
-                f"{shown_names(table.columns)}.{nearest(column, table.columns)}"
+                f"{table.name} has no column {column!r} (given as ",
+                Argument(role),
+                f"); its columns are {shown_names(table.columns)}.{nearest(column, table.columns)}",
             )
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from tastespace.data.reading._text_files import TextFile
 from tastespace.data.reading.options import ANY_LAYOUT, FileLayout
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError
 
 log = logging.getLogger(__name__)
 
@@ -112,8 +112,11 @@ class TextTable:
         reason = next(iter(str(problem).splitlines()), type(problem).__name__)[:300]  # it may quote a whole field
         raise DataError(
             f"{self._path}{self._first_long_line()}: cannot be read as text with delimiter {self._delimiter!r} "
-            f"({reason}). Correct the file, or give its delimiter and say whether it has a header (delimiter= and "
-            "header=; on the command line --delimiter and --no-header)."
+            f"({reason}). Correct the file, or give its delimiter (",
+            Argument("delimiter"),
+            ") and, if its first line is not a header, ",
+            Argument("header", False),
+            ".",
         ) from problem
 
     def _parse_long_delimiter(self) -> pl.DataFrame:
@@ -215,11 +218,11 @@ def _require_delimiter(delimiter: str | None) -> None:
         return
     if not isinstance(delimiter, str) or not delimiter or set(delimiter) & set('"\r\n\0'):
         raise ParameterError(
-            f"delimiter={delimiter!r}: expected the character between two fields, such as ',' or '\\t', or several "
-            "such as '::'."
+            Argument("delimiter", delimiter),
+            ": expected the character between two fields, such as ',' or '\\t', or several such as '::'.",
         )
     if len(delimiter) == 1 and not delimiter.isascii():
-        raise ParameterError(f"delimiter={delimiter!r}: expected an ASCII character, or several characters.")
+        raise ParameterError(Argument("delimiter", delimiter), ": expected an ASCII character, or several characters.")
 
 
 def _fields(line: str, delimiter: str) -> list[str]:

@@ -163,8 +163,8 @@ class Blend(Recommender):
     def partial_fit(self, new: Interactions, progress: bool | None = None) -> Blend:
         """Learn from more interactions, which may hold new users and items; the weights of the members stay.
 
-        Members with `partial_fit` go on at the cost of the new interactions (DPCML, CML, BPR, ALS). The others, such as
-        EASE and SparseEASE, whose closed form has no cheaper way, are fitted again to old and new interactions.
+        Members with `partial_fit` continue at the cost of the new interactions (DPCML, CML, BPR, ALS). The others, such
+        as EASE and SparseEASE, whose closed form has no cheaper way, are fitted again to old and new interactions.
         Interactions that are all known leave the model as it is, with a warning. On an error nothing has changed.
         """
         found = begin_update(self, new)
@@ -180,7 +180,7 @@ class Blend(Recommender):
                 members.append(update(member, new if member.uses_weights else new.without_weights(), progress))
         source = self._with_interests()
         if source is not None and not source.supports_partial_fit:
-            self._drop_profiles()  # its interests were learned anew
+            self._drop_profiles()  # its interests were learned again
         self.members_, self.train_, self.valid_ = members, found.data, None
         vars(self).pop("_balance", None)
         return self

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace.training.samplers import UNIFORM
 
 CLUSTER_ITERATIONS = 10  # of Lloyd's algorithm, for clusters that are not refreshed later
 
@@ -37,6 +38,26 @@ def bare_state(
         user_optimizer=optimizer,
         item_optimizer=optimizer,
         anchors=anchors,
+    )
+
+
+def clustering_data(
+    offsets: NDArray[np.int64], positives: NDArray[np.int32], vector_offsets: NDArray[np.int64]
+) -> _native.DpcmlData:
+    """Return histories as `cluster_means` takes them: without what the loss needs.
+
+    User ``u`` has the items ``positives[offsets[u]:offsets[u + 1]]`` and the vectors of these rows of the others.
+    """
+    ones = np.ones(len(offsets) - 1, dtype=np.float32)
+    return _native.DpcmlData(
+        offsets=offsets,
+        positives=positives,
+        alias_keep=UNIFORM[0],
+        alias_other=UNIFORM[1],
+        vector_offsets=vector_offsets,
+        loss_weight=ones,
+        dcrs_weight=ones,
+        n_beta=np.empty(0, dtype=np.int32),
     )
 
 

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
-from tastespace.models.dpcml._clusters import cluster_means, new_anchors
-from tastespace.models.dpcml.kernel import interests_per_user, kernel_settings, vector_offsets
+from tastespace.models.dpcml._clusters import cluster_means, clustering_data, new_anchors
+from tastespace.models.dpcml.kernel import interests_per_user, kernel_settings
 from tastespace.models.vector_space import VectorSpace
 from tastespace.training.native_trainer import project
-from tastespace.training.samplers import UNIFORM
 
 if TYPE_CHECKING:
     from tastespace.models.dpcml.model import DPCML
@@ -122,16 +121,6 @@ def _centres(
     threads: int,
 ) -> NDArray[np.float32]:
     """Return the centres of so many clusters of each user's items, shape ``(n_users * number, dim)``."""
-    n_users = len(offsets) - 1
-    ones = np.ones(n_users, dtype=np.float32)
-    data = _native.DpcmlData(
-        offsets=offsets,
-        positives=np.ascontiguousarray(taken),
-        alias_keep=UNIFORM[0],
-        alias_other=UNIFORM[1],
-        vector_offsets=vector_offsets(np.full(n_users, number)),
-        loss_weight=ones,
-        dcrs_weight=ones,
-        n_beta=np.empty(0, dtype=np.int32),
-    )
-    return cluster_means(data, settings, items, new_anchors(len(taken), n_users * number, items), threads)
+    n_vectors = (len(offsets) - 1) * number
+    data = clustering_data(offsets, np.ascontiguousarray(taken), np.arange(0, n_vectors + 1, number))
+    return cluster_means(data, settings, items, new_anchors(len(taken), n_vectors, items), threads)

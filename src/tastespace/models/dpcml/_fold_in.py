@@ -34,7 +34,8 @@ def fold_in(
 
     New vectors start at items of the history, far from each other, so that each has something to learn from: the
     minimum is not smoothed, also where that of training was. ``n_vectors`` are their numbers of vectors, by default
-    those of the model's rule. With ``anchor`` above 0 they start at the means of clusters of the history, which stay as they are.
+    those of the model's rule. With ``anchor`` above 0 they start at the means of clusters of the history, which stay as
+    they are.
     """
     model._check()
     region = user_region(model)

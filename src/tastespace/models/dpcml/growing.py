@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace.data.interactions import Interactions
-from tastespace.models.dpcml._clusters import cluster_means, new_anchors
+from tastespace.models.dpcml._clusters import cluster_means, clustering_data, new_anchors
 from tastespace.training.loop import Arrays
 from tastespace.training.native_trainer import DpcmlTrainer, TrainingSettings, optimizer_arrays, project
 from tastespace.training.phases import Phases
-from tastespace.training.samplers import UNIFORM
 
 # Shares of the clusters' centres in the vectors after the split: where all vectors learn from every item 0.03 to 0.3
 # give the same figures; where only the nearest does, they must differ more from the start.
@@ -111,17 +110,8 @@ class GrowingTrainer(DpcmlTrainer):
         _, state, settings = self._arguments
         positives = self._train.offsets[first : last + 1]
         offsets = self._vector_offsets[first : last + 1]
-        ones = np.ones(last - first, dtype=np.float32)
-        data = _native.DpcmlData(
-            offsets=positives - positives[0],
-            positives=self._train.indices[positives[0] : positives[-1]],
-            alias_keep=UNIFORM[0],
-            alias_other=UNIFORM[1],
-            vector_offsets=offsets - offsets[0],
-            loss_weight=ones,
-            dcrs_weight=ones,
-            n_beta=np.empty(0, dtype=np.int32),
-        )
+        own = self._train.indices[positives[0] : positives[-1]]
+        data = clustering_data(positives - positives[0], own, offsets - offsets[0])
         anchors = new_anchors(int(positives[-1] - positives[0]), int(offsets[-1] - offsets[0]), state.item_vectors)
         centres = cluster_means(data, settings, state.item_vectors, anchors, self._run.threads)
         if state.anchors is not None:

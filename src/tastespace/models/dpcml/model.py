@@ -261,7 +261,6 @@ class DPCML(PartitionTrained):
         callbacks: Sequence[Callback] = (),
         cluster: Any = None,
     ) -> None:
-        self._check()
         if cluster is not None:
             self._fit_on_cluster(train, valid, cluster, progress, callbacks)
             return

@@ -196,7 +196,7 @@ class FusionRecommender(FusionParameters, NeuralRecommender):
         return self._project(side, network.fuse(weights, preference, extracted, normalize))
 
     def _compute_vectors(self, train: Interactions, dropped: tuple[str, ...] = ()) -> Tensors:
-        """Set the vectors of all users and items; gives the statistics of batch normalization.
+        """Set the vectors of all users and items; returns the statistics of batch normalization.
 
         The preference of the sides in ``dropped`` is ignored: their vectors come from content alone.
         """

@@ -128,7 +128,6 @@ class DropoutNet(FusionRecommender):
         latent: Any = None,
     ) -> None:
         require_torch(type(self).__name__)
-        self._check()
         for name in ("user_vectors_", "item_vectors_"):
             vars(self).pop(name, None)  # of an earlier fit
         self.encoders_, self._content = {}, {}

@@ -1,1 +1,1 @@
-"""Linear item-item models in closed form: EASE and SparseEASE."""
+"""Linear item-item models in closed form: EASE, SparseEASE and Spectral."""

@@ -15,8 +15,9 @@ from tastespace._util.checks import require_number, require_whole
 from tastespace._util.memory import available_gb
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ParameterError
+from tastespace.errors import DataError
 from tastespace.models.base import Recommender
+from tastespace.models.linear._exponents import count_powers, require_dropout, require_power
 from tastespace.models.stored_values import Declared, Sparse
 
 _BYTES_PER_ENTRY = 8  # of a row of the Gram matrix: an item and a number
@@ -33,14 +34,17 @@ class SparseEASE(Recommender):
     (Steck, WWW 2019). The second term of D is what training with dropout of the inputs gives (Steck, "Autoencoders
     that don't overfit towards the Identity", NeurIPS 2020); the choice of neighbors is that of fsSLIM (Ning and
     Karypis, ICDM 2011), whose regression has an L1 penalty besides. The score of item j is the sum of its coefficients
-    over the user's items.
+    over the user's items. The two powers are those of `EASE`.
 
     Args:
         n_neighbors: Items from which an item is predicted, at most.
         regularization: lambda > 0; larger means smoother.
         dropout: Share of the inputs that training leaves out, in [0, 1).
-        user_power: Interactions of a user with n of them have the weight ``(n / mean n) ** user_power`` in training:
-            negative values give users with long histories less influence.
+        user_power: Interactions of a user with n of them have the weight ``(n / mean n) ** user_power`` in training,
+            from -2 to 2: negative values give users with long histories less influence. It applies to both factors
+            of X'X, so ``user_power=-b/2`` weights users by ``(n / mean n) ** -b``.
+        item_power: Multiply the coefficient of past item i for item j by ``(n_i / n_j) ** item_power``, with n their
+            numbers of interactions, from -2 to 2: positive values favor rare items.
         memory_limit_gb: Limit for what is held while learning, above the data itself; by default three quarters of the
             memory that is available. Where the Gram matrix does not fit, its smallest entries are left out.
         threads: 0 means all cores; the result is the same for every number.
@@ -63,6 +67,7 @@ class SparseEASE(Recommender):
         regularization: float = 30.0,
         dropout: float = 0.5,
         user_power: float = 0.0,
+        item_power: float = 0.0,
         memory_limit_gb: float | None = None,
         threads: int = 0,
     ) -> None:
@@ -70,6 +75,7 @@ class SparseEASE(Recommender):
         self.regularization = regularization
         self.dropout = dropout
         self.user_power = user_power
+        self.item_power = item_power
         self.memory_limit_gb = memory_limit_gb
         self.threads = threads
 
@@ -77,8 +83,7 @@ class SparseEASE(Recommender):
         self._check()
         by_user = sp.csr_array(train.matrix, dtype=np.float32)
         if self.user_power:
-            counts = np.maximum(train.user_counts, 1).astype(np.float64)
-            scale = (counts / counts.mean()) ** self.user_power
+            scale = count_powers(train.user_counts, self.user_power)
             by_user = sp.csr_array(sp.diags_array(scale) @ by_user, dtype=np.float32)
         by_item = by_user.tocsc()
         try:
@@ -97,6 +102,10 @@ class SparseEASE(Recommender):
             )
         except ValueError as problem:  # weights whose products are beyond the numbers of 32 bits
             raise DataError(f"SparseEASE cannot learn from {train!r}: {problem}") from problem
+        if self.item_power:
+            item_scale = count_powers(train.item_counts, self.item_power)
+            targets = np.repeat(np.arange(train.n_items), np.diff(offsets))
+            values = (values * (item_scale[sources] / item_scale[targets])).astype(np.float32)
         by_target = sp.csc_array((values, sources, offsets), shape=(train.n_items, train.n_items))
         self.coefficients_ = by_target.tocsr()
 
@@ -104,11 +113,9 @@ class SparseEASE(Recommender):
         super()._check()
         require_whole("n_neighbors", self.n_neighbors)
         require_number("regularization", self.regularization, above=0.0)
-        require_number("dropout", self.dropout, least=0.0)
-        if self.dropout >= 1:
-            raise ParameterError(f"dropout={self.dropout!r}: expected a share from 0 to below 1.")
-        if not isinstance(self.user_power, (int, float)) or not np.isfinite(self.user_power):
-            raise ParameterError(f"user_power={self.user_power!r}: expected a finite number, such as 0 or -0.25.")
+        require_dropout(self.dropout)
+        require_power("user_power", self.user_power, -0.25)
+        require_power("item_power", self.item_power, 0.2)
         if self.memory_limit_gb is not None:
             require_number("memory_limit_gb", self.memory_limit_gb, above=0.0)
 

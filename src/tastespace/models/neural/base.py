@@ -94,7 +94,7 @@ class NeuralRecommender(_Weights):
     batch_size: int = 2048
     """Positives (for autoencoders: users) per step."""
     n_negatives: int = 1
-    """Negatives drawn uniformly for each positive, anew in every epoch."""
+    """Negatives drawn uniformly for each positive, again in every epoch."""
     device: str = "cpu"
     """``"cpu"``, ``"cuda"`` or another device of torch."""
     deterministic: bool = True
@@ -190,7 +190,6 @@ class NeuralRecommender(_Weights):
         callbacks: Sequence[Callback] = (),
     ) -> None:
         torch = require_torch(type(self).__name__)
-        self._check()
         self._check_device(torch)
         with self._on_threads(torch):
             initial = self._initial_weights(train, np.random.default_rng(self.seed))

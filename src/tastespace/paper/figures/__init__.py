@@ -1,4 +1,4 @@
-"""The paper's figures and two of our own: each is declared beside the function that draws it."""
+"""The paper's figures and two of our own: each is declared next to the function that draws it."""
 
 from tastespace.errors import ParameterError, nearest
 from tastespace.paper.figures.ablation import ABLATION_FIGURES

@@ -142,7 +142,7 @@ def _group(label: str) -> str:
 
 
 def _front(axes: Any, points: list[tuple[float, float]]) -> NDArray[np.float64]:
-    """A line along the methods that no other one beats in both; gives points along it, which names had better avoid."""
+    """A line along the methods that no other one beats in both; returns points along it, which names should avoid."""
     best, steps = -np.inf, []
     for seconds, value in sorted(points):
         if value > best:
@@ -168,7 +168,7 @@ def _names(axes: Any, points: dict[str, tuple[float, float]], front: NDArray[np.
 
 
 def draw_training(data: FigureData) -> Any:
-    """Seconds of each epoch, a box per method, the mean written beside it."""
+    """Seconds of each epoch, a box per method, the mean written next to it."""
     runs = data.runs.get("results1", {})
     seconds = {
         label: [row["seconds"] for run in runs[label] for row in run.result["history"]]

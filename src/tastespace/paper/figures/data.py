@@ -211,7 +211,7 @@ def _draw_user(axes: Any, trained: _TwoModels, model: str, user: int) -> None:
 
 
 def _write_category(axes: Any, name: str, points: NDArray[np.float32], shade: str) -> None:
-    """The category's name outside the circle, beside the middle of its items; above it where that is the center."""
+    """The category's name outside the circle, next to the middle of its items; above it where that is the center."""
     middle = np.median(points, axis=0).astype(float)
     length = float(np.linalg.norm(middle))
     x, y = middle / length * 1.1 if length > 0.4 else middle + (0.0, 0.12)

@@ -21,7 +21,7 @@ from tastespace import _native
 Values = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-# Values that differ by less are equal but for rounding.
+# Values that differ by less are equal up to rounding.
 _SAME = 1e-12
 # Chen et al. stop where the volume that an item adds is lost in rounding.
 _FLAT = 1e-10
@@ -109,7 +109,7 @@ def determinantal(relevance: Values, similarity: Values, weight: float, k: int) 
         log det L_I = (1 - weight) sum of relevance_i + weight log det S_I
 
     (their theta is 1 - weight). Each step takes the item that raises it most. The determinant grows
-    by the square of the new diagonal entry of the Cholesky factor, which is updated instead of computed anew: O(k^2 P)
+    by the square of the new diagonal entry of the Cholesky factor, which is updated instead of computed again: O(k^2 P)
     per user. As the qualities leave the determinant as plain factors, only S is factorized; that is the same choice and
     does not overflow. ``similarity`` is S: positive semi-definite, ones on the diagonal, shape ``(n, P, P)``. Once
     every item left lies in the span of the chosen ones (they stop there), the rest follows by relevance.

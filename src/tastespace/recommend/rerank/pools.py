@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tastespace._util.threads import resolve_threads
 from tastespace.data.attributes import item_categories, require_category_column
 from tastespace.data.interactions import Interactions
-from tastespace.errors import ParameterError, nearest
+from tastespace.errors import Argument, ParameterError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.recommend.rerank import _algorithms
@@ -36,11 +36,12 @@ _NEAREST = 1e-6  # smaller distances count as this one, so that 1/d stays finite
 def check_method(how: Any, weight: Any, options: dict[str, Any]) -> None:
     """Raise unless this is the name of a re-ranking algorithm."""
     if how not in METHODS:
-        raise ParameterError(f"how={how!r}: expected one of {', '.join(METHODS)}.{nearest(how, METHODS)}")
+        raise ParameterError(Argument("how", how), f": expected one of {', '.join(METHODS)}.{nearest(how, METHODS)}")
     number = isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool)
     if not number or not 0 <= weight <= 1:
         raise ParameterError(
-            f"weight={weight!r}: expected the share of diversity from 0 (the order that came) to 1 (diversity only)."
+            Argument("weight", weight),
+            ": expected the share of diversity from 0 (the original order) to 1 (diversity only).",
         )
     known = _OPTIONS.get(how, ())
     for name in options:
@@ -50,7 +51,7 @@ def check_method(how: Any, weight: Any, options: dict[str, Any]) -> None:
             )
     smoothing = options.get("smoothing", 0.01)
     if not isinstance(smoothing, (int, float, np.floating)) or not 0 < smoothing < 1:
-        raise ParameterError(f"smoothing={smoothing!r}: expected a number between 0 and 1, such as 0.01.")
+        raise ParameterError(Argument("smoothing", smoothing), ": expected a number between 0 and 1, such as 0.01.")
 
 
 def category_shares(train: Interactions, column: str | None = None) -> Values:
@@ -62,7 +63,7 @@ def category_shares(train: Interactions, column: str | None = None) -> Values:
     found = require_category_column(train.item_attributes, column, purpose="how='calibrated'", argument="column")
     member = item_categories(found).membership.toarray()
     if not member.any():
-        raise ParameterError(f"column={found.name!r}: no item has a value in it. Name another with column=.")
+        raise ParameterError(Argument("column", found.name), ": no item has a value in it. Name another column.")
     return member / np.maximum(member.sum(axis=1, keepdims=True), 1.0)
 
 

@@ -17,12 +17,7 @@ from tastespace._util.checks import is_whole, require_k, require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import FrameTable
-from tastespace.errors import (
-    DataError,
-    ParameterError,
-    UnknownIdError,
-    nearest,
-)
+from tastespace.errors import Argument, DataError, ParameterError, UnknownIdError, nearest
 from tastespace.models.base import Recommender
 from tastespace.models.list_options import ListOptions
 from tastespace.ranking.blocks import Block
@@ -40,10 +35,10 @@ def rerank(
 ) -> Any:
     """Choose k of each user's recommendations for diversity.
 
-    ``recommendations`` is what `Recommender.recommend` gives for a k much larger than the one wanted here (a pool), or
-    any frame with the columns user, item, rank and score. Returns a frame of the same library, up to k rows per user:
-    ``rank`` is new, all other columns are kept. ``rank`` gives the order at the start, ``score`` the distance between
-    neighbors; a score above that of a better rank counts as equal to it.
+    ``recommendations`` is what `Recommender.recommend` returns for a k much larger than the one wanted here (a pool),
+    or any frame with the columns user, item, rank and score. Returns a frame of the same library, up to k rows per
+    user: ``rank`` is new, all other columns are kept. ``rank`` gives the order at the start, ``score`` the distance
+    between neighbors; a score above that of a better rank counts as equal to it.
 
     ``weight`` in [0, 1] is the share of diversity: 0 keeps the given order, 1 ignores relevance.
 
@@ -82,7 +77,7 @@ def rerank(
     ([1, 2, 3], False)
     """
     if not isinstance(model, Recommender):
-        raise ParameterError(f"model={model!r}: expected the fitted model that made the recommendations.")
+        raise ParameterError(Argument("model", model), ": expected the fitted model that made the recommendations.")
     model.require_fitted()
     k = require_k(k)
     reranker = PoolReranker(model, how, weight, options)
@@ -101,14 +96,15 @@ def _frame(recommendations: Any) -> nw.DataFrame[Any]:
         frame = nw.from_native(recommendations)
     except TypeError as problem:
         raise DataError(
-            f"recommendations: expected a frame such as model.recommend gives, given {type(recommendations).__name__}."
+            f"recommendations: expected a frame such as model.recommend returns, given "
+            f"{type(recommendations).__name__}."
         ) from problem
     whole: nw.DataFrame[Any] = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
     for name in _COLUMNS:
         if name not in whole.columns:
             raise DataError(
                 f"recommendations has no column {name!r}; its columns are {', '.join(map(repr, whole.columns))}, "
-                f"expected {', '.join(_COLUMNS)} as model.recommend gives them.{nearest(name, whole.columns)}"
+                f"expected {', '.join(_COLUMNS)} as model.recommend returns them.{nearest(name, whole.columns)}"
             )
     return whole
 
@@ -204,7 +200,7 @@ class Reranked(TwoStage):
     def _check(self) -> None:
         super()._check()
         if not is_whole(self.pool):
-            raise ParameterError(f"pool={self.pool!r}: expected how many items to re-order, 1 or more.")
+            raise ParameterError(Argument("pool", self.pool), ": expected a number of items to re-order, 1 or more.")
         require_whole("pool", self.pool)
         check_method(self.how, self.weight, self._options())
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import from_polars
-from tastespace.errors import ParameterError
+from tastespace.errors import Argument, ParameterError
 from tastespace.evaluation import Protocol, evaluate
 from tastespace.models.base import Recommender
 from tastespace.recommend.rerank.two_stage import Mixed
@@ -59,7 +59,7 @@ def tradeoff(
     [0.0, 1.0]
     """
     if not isinstance(model, Recommender):
-        raise ParameterError(f"model={model!r}: expected a fitted model.")
+        raise ParameterError(Argument("model", model), ": expected a fitted model.")
     model.require_fitted()
     degrees: list[Any] = [diversities] if isinstance(diversities, Real) else list(diversities)
     for degree in degrees:

@@ -39,7 +39,7 @@ class TwoStage(Recommender):
     def _check(self) -> None:
         super()._check()
         if not isinstance(self.model, Recommender):
-            raise ParameterError(f"model={self.model!r}: expected a recommender, such as EASE().")
+            raise ParameterError(Argument("model", self.model), ": expected a recommender, such as EASE().")
 
     def _check_with(self, train: Interactions) -> None:
         """Raise unless the parameters are usable with this training data."""
@@ -132,10 +132,10 @@ def _put_in_front(scores: NDArray[np.float32], query: NDArray[np.int64], rows: N
 class Mixed(TwoStage):
     """Another model with mixed lists, as one recommender: to evaluate a mix, or to use it everywhere.
 
-    The ranking of a user is what ``model.recommend(user, k, mix=mix, diversity=diversity, column=column)`` gives, then
-    all other items as the model orders them. A score says no more than that order. The shares of a proportional list
-    hold in every prefix, so one ``k`` serves all shorter lists; a calibrated list chooses from a pool that grows with
-    k.
+    The ranking of a user is what ``model.recommend(user, k, mix=mix, diversity=diversity, column=column)`` returns,
+    then all other items as the model orders them. A score says no more than that order. The shares of a proportional
+    list hold in every prefix, so one ``k`` serves all shorter lists; a calibrated list chooses from a pool that grows
+    with k.
 
     A fitted model is taken as it is; otherwise `fit` fits a clone of it, ``model_``.
 

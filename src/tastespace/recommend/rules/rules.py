@@ -30,7 +30,7 @@ class Rules:
     """Rules that every list of a request obeys; all of them are optional.
 
     ``exclude``, ``include``, ``in_stock`` and ``max_age_days`` say which items may be in a list. Of these, lists hold
-    the best in their usual order, but for ``pinned`` and new items that ``min_new_share`` moves up. In every prefix of
+    the best in their usual order, except ``pinned`` and new items that ``min_new_share`` moves up. In every prefix of
     a list the limits of ``max_per`` hold, and n places have ``floor(min_new_share * n)`` new items or more (all k
     places ``ceil(min_new_share * k)``), as far as pinned items leave places. Where the rules leave fewer items, lists
     are shorter: a list ends before the first place that would break a rule. On shelves the rules hold for each shelf.

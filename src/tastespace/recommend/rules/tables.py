@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tastespace._util.threads import require_polars
 from tastespace.data.attributes import item_categories
 from tastespace.data.interactions import Interactions
-from tastespace.errors import DataError, ParameterError, nearest
+from tastespace.errors import Argument, DataError, ParameterError, nearest
 from tastespace.recommend.rules.rules import Rules, seconds
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,8 @@ def rule_tables(train: Interactions, rules: Any, k: int) -> RuleTables | None:
         return None
     if not isinstance(rules, Rules):
         raise ParameterError(
-            f"rules={rules!r}: expected tastespace.Rules(...), or Rules.from_file(path) for rules in a TOML file."
+            Argument("rules", rules),
+            ": expected tastespace.Rules(...), or Rules.from_file(path) for rules in a TOML file.",
         )
     require_polars("rules=")
     unknown: dict[str, list[Any]] = {}
@@ -222,8 +223,8 @@ def _require_possible(train: Interactions, rules: Rules, tables: RuleTables, k: 
     contradict = "the rules contradict each other:"
     if len(tables.places) and tables.places[-1] > k:
         raise ParameterError(
-            f"{contradict} pinned names the place {tables.places[-1]}, and lists have k={k} places. Pin fewer items, "
-            "or ask for longer lists."
+            f"{contradict} pinned names the place {tables.places[-1]}, and lists have only {k} places. Pin fewer "
+            "items, or ask for longer lists."
         )
     if len(tables.most) and len(tables.pins):
         held = np.concatenate([_groups_of(tables, row) for row in tables.pins])
@@ -240,7 +241,7 @@ def _require_possible(train: Interactions, rules: Rules, tables: RuleTables, k: 
         old = int((tables.is_new[tables.pins] == 0).sum())
         if needed > k - old:
             raise ParameterError(
-                f"{contradict} min_new_share={tables.share:g} asks for {needed} new items among k={k}, and {old} "
+                f"{contradict} min_new_share={tables.share:g} asks for {needed} new items among {k}, and {old} "
                 "places have pinned items that are not new. Pin fewer of them, or lower the share."
             )
 

@@ -12,8 +12,8 @@ from tastespace.errors import ParameterError, nearest, require_path
 ENGINES = {
     "qdrant": "_qdrant.QdrantStore",
     "lance": "_lance.LanceStore",
-    "pgvector": "_pgvector.PgvectorStore",
-    "duckdb": "_duckdb.DuckDBStore",
+    "pgvector": "_sql.PgvectorStore",
+    "duckdb": "_sql.DuckDBStore",
     "sqlite": "_sqlite_vec.SqliteVecStore",
     "faiss": "_index_files.FaissStore",
     "usearch": "_index_files.UsearchStore",
