@@ -29,8 +29,9 @@ for name in ("popular", "itemknn"):
 for name in ("ease", "sparse-ease", "als"):
     found[f"scores of {name}"] = models.create(name).fit(train).score_block(np.arange(120))
 sgd = {"optimizer": "sgd", "learning_rate": 0.02}
-for title, given in {"sgd": sgd, "adagrad": {}, "hard": {"sampler": "hard"}}.items():
-    model = ts.DPCML(dim=20, epochs=1, n_interests=3, threads=1, **given).fit(train)
+hard, slow = {"sampler": "hard", "temperature": 0.0}, {"learning_rate": 0.05}
+for title, given in {"sgd": sgd, "adagrad": {"temperature": 0.0}, "hard": hard, "smooth": slow}.items():
+    model = ts.DPCML(dim=20, epochs=1, n_interests=3, threads=1, **{"learning_rate": 0.1, **given}).fit(train)
     found[f"vectors of dpcml after one epoch, {title}"] = model.item_vectors_
 model = ts.DPCML(dim=20, epochs=30, n_interests=3, threads=1).fit(train)
 found["quality"] = np.array([ts.evaluate(model, test, seen=[train, valid], metrics=["NDCG@10"])["NDCG@10"]])

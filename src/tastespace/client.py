@@ -55,7 +55,7 @@ class ServedProfile:
     mute: list[int]
     boost: dict[int, float]
     dropped: list[int] = field(default_factory=list)
-    """Numbers, as they were stored, of interests that the user has no more."""
+    """Numbers, as they were stored, of interests that the user no longer has."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections."""
         self._http.close()
 
     # ---- lists ---------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Client:
         return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
     def shelves_for(self, history: Iterable[Id], k: int = 8, **options: Unpack[RequestKeywords]) -> list[ShelfAnswer]:
-        """The same for somebody who is not in the model."""
+        """The same for a user who is not in the model."""
         answer = self._ask("POST", "/v1/shelves", **_split({"history": list(history), "k": k}, options))
         return [_read(ShelfAnswer, one) for one in answer["shelves"]]
 
@@ -189,7 +189,7 @@ class Client:
         return [_read(Interest, one) for one in answer["interests"]]
 
     def interests_for(self, history: Iterable[Id], **options: Unpack[RequestKeywords]) -> list[Interest]:
-        """The same for somebody who is not in the model."""
+        """The same for a user who is not in the model."""
         answer = self._ask("POST", "/v1/interests", **_split({"history": list(history)}, options))
         return [_read(Interest, one) for one in answer["interests"]]
 
@@ -250,7 +250,7 @@ class Client:
         return dict(self._ask("GET", "/v1/model"))
 
     def reload(self, path: str | None = None) -> dict[str, Any]:
-        """Serve another model beside the served one, or the same path again."""
+        """Serve another model next to the served one, or the same path again."""
         return dict(self._ask("POST", "/v1/model/reload", body={} if path is None else {"path": path}))
 
     def is_ready(self) -> bool:

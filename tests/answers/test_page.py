@@ -25,7 +25,7 @@ def test_lists_are_those_of_the_model(answers, page_model):
     for name in ("item", "rank", "score", "interest", "title"):
         assert [one[name] for one in items] == frame[name].to_list()
     few = frame["item"].to_list()[2:6]
-    assert {one["item"] for one in answers.recommendations(7, include=few)["items"]} == set(few)
+    assert {one["item"] for one in answers.recommendations(7, items=few)["items"]} == set(few)
     assert few[0] not in [one["item"] for one in answers.recommendations(7, k=50, exclude=few)["items"]]
     new = page_model.recommend_for([[3, 17]], 5)
     assert [one["item"] for one in answers.recommendations(history=[3, 17], k=5)["items"]] == new["item"].to_list()

@@ -133,6 +133,34 @@ def questions(faces):
         yield f"/v1/users/{nobody}/recommendations", None, None
         yield f"{person}/explanations/{nobody}", None, None
     yield "/v1/explanations", None, {"history": [past[0], 10**6], "item": item}
+    for wrong in (
+        *({"k": text} for text in ("abc", "0", "1.5", "1_0", "10000000")),
+        *({"because": text} for text in ("no", "False", "0", "null")),
+        *({"boost": text} for text in ("x", "0", "0:x", "0:0", "0:nan", "1:2:3")),
+        *({"diversity": text} for text in ("2", "-0.1", "nan", "x")),
+        *({name: "x"} for name in ("mute", "mix", "on_unknown", "model")),
+        *({name: "true"} for name in ("foo", "titles", "profile", "rules_key", "divercity")),
+        {"model": "compare"},
+        {"filter": "nothing = 1"},
+    ):
+        for what in ("recommendations", "shelves", f"explanations/{item}"):
+            yield f"{person}/{what}", wrong, None
+    yield f"/v1/items/{item}/similar", {"k": "x"}, None
+    yield "/v1/users", {"limit": "0"}, None
+    yield "/v1/items/search", {"k": "3"}, None
+    yield "/v1/map", {"k": "3"}, None
+    yield "/v1/model", {"q": "3"}, None
+    yield "/v1/nothing", None, None
+    for wrong in ({"k": "5"}, {"k": 0}, {"because": 1}, {"mix": "all"}, {"diversity": True}, {"on_unknown": "skip"}):
+        yield "/v1/recommendations", None, {"users": [user], **wrong}
+    for wrong in (
+        *({"mute": value} for value in ("x", ["x"], [0, -1], [1.5], [True])),
+        *({"boost": value} for value in ([1], {"0": 0}, {"0": "2"}, {"x": 2}, {"-1": 2})),
+        *({name: 5} for name in ("include", "exclude")),
+    ):
+        yield "/v1/recommendations", None, {"users": [user], **wrong}
+    for wrong in ({"users": 5}, {"histories": 5}):
+        yield "/v1/recommendations", None, wrong
 
 
 def test_the_widget_says_what_the_server_says(faces):

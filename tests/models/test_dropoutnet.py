@@ -320,7 +320,8 @@ def test_extractors_are_learned_and_kept(town, tmp_path):
 
 
 def test_pretrained_vectors_are_fixed(town, tmp_path):
-    plain = ts.DPCML(dim=8, n_interests=2, epochs=10, sampler="unis", threads=1).fit(town.train)
+    of_paper = {**ts.DPCML.paper_form(), "learning_rate": 0.1}
+    plain = ts.DPCML(dim=8, n_interests=2, epochs=10, sampler="unis", threads=1, **of_paper).fit(town.train)
     plain.save(tmp_path / "plain")
     setting = {**SMALL, "n_interests": 2, "training": "pretrained"}
     from_path = fit(DPCMLDN(**setting), town, latent=tmp_path / "plain")
@@ -332,7 +333,7 @@ def test_pretrained_vectors_are_fixed(town, tmp_path):
 
 
 def test_warm_vectors_may_be_those_of_the_pretrained_model(town, tmp_path):
-    plain = ts.CML(dim=8, epochs=10, sampler="unis", threads=1).fit(town.train)
+    plain = ts.CML(dim=8, epochs=10, sampler="unis", threads=1, **ts.CML.paper_form()).fit(town.train)
     model = fit(CMLDN(**SMALL, training="pretrained", warm_vectors="preference"), town, latent=plain)
     np.testing.assert_allclose(model.user_vectors_, plain.user_vectors_, atol=1e-5)
     np.testing.assert_allclose(model.item_vectors_, plain.item_vectors_, atol=1e-5)

@@ -99,6 +99,7 @@ def test_fold_in_is_nearly_as_good_as_training_on_ml_100k(dataset_dir):
         {"sampler": "dihars", "weighting": "user"},
         {"sampler": "2sts"},
         {"geometry": "ball", "radius": 2.0},
+        {"geometry": "sphere-ball"},
         {"geometry": "sphere"},
         {"average": 1},
     ],
@@ -110,7 +111,7 @@ def test_every_way_of_learning_has_a_fold_in(shop, parameters):
     vectors = new.vectors()
     norms = np.linalg.norm(vectors.user_vectors, axis=1)
     radius = parameters.get("radius", 1.0)
-    if parameters.get("geometry") == "ball":
+    if model.geometry == "ball":
         assert (norms <= radius * (1 + 1e-5)).all()
     else:
         np.testing.assert_allclose(norms, radius, rtol=1e-5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import unquote
@@ -12,13 +11,26 @@ from urllib.parse import unquote
 import numpy as np
 
 from tastespace._util.checks import require_choice
+from tastespace._util.lru import LruCache
 from tastespace.answers.catalog import Catalog, model_facts
 from tastespace.answers.ids import id_from_text, id_in_type, ids_in_type, json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.people import People, Person
+from tastespace.answers.requests import (
+    LimitQuery,
+    ListQuery,
+    ModelQuery,
+    NeighborQuery,
+    Query,
+    as_field,
+    factors_by_number,
+    query_options,
+    read_body,
+    read_query,
+)
 from tastespace.answers.tastes import TasteAnswers
-from tastespace.answers.types import AnswerError, Recommendations, as_field
-from tastespace.errors import ParameterError, TastespaceError, UnknownIdError
+from tastespace.answers.types import AnswerError, Recommendations, UnknownAnswerError
+from tastespace.errors import TastespaceError, UnknownIdError
 from tastespace.models.base import Recommender
 
 Json = dict[str, Any]
@@ -42,7 +54,7 @@ class PageAnswers:
         self.people = People(self.catalog)
         self.lists = ListAnswers(self.people)
         self.tastes = TasteAnswers(self.lists)
-        self._folded = lru_cache(_FOLDED)(self.people.with_history)
+        self._folded: LruCache[Any, Person] = LruCache(_FOLDED)
 
     # ---- the model and its catalog ---------------------------------------------------------------------------
 
@@ -64,17 +76,17 @@ class PageAnswers:
 
     def search(self, q: str = "", limit: int = 20) -> Json:
         """Items by words of their title or by id, the most popular first."""
-        return {"items": plain(self.catalog.search_items(q, limit))}
+        return {"items": as_json(self.catalog.search_items(q, limit))}
 
     def similar(self, item: Any, k: int = 10) -> Json:
         """Items like an item."""
         row = self.catalog.item_row(item)
         (named,) = self.catalog.named(np.array([row]))
-        return {**asdict(named), "items": plain(self.catalog.similar(row, k))}
+        return {**asdict(named), "items": as_json(self.catalog.similar(row, k))}
 
     def users(self, q: str = "", limit: int = 20) -> Json:
         """Users by id or name; without a query some who have several interests."""
-        return {"users": plain(self.catalog.search_users(q, limit))}
+        return {"users": as_json(self.catalog.search_users(q, limit))}
 
     def person(self, user: Any) -> Json:
         """Id, name and number of past items of one user."""
@@ -83,8 +95,8 @@ class PageAnswers:
     # ---- answers about one person ----------------------------------------------------------------------------
 
     def recommendations(self, user: Any = None, *, history: Sequence[Any] | None = None, **options: Any) -> Json:
-        """One list; ``options`` as in `AnswerOptions`, ids of items as JSON has them."""
-        asked = self._options(options)
+        """One list; ``options`` as in `AnswerOptions`, past items as JSON has their ids."""
+        asked = _options(options)
         found: Recommendations | AnswerError
         if history is None:
             (found,) = self.lists.for_users([user], asked)
@@ -99,55 +111,52 @@ class PageAnswers:
 
     def shelves(self, user: Any = None, *, history: Sequence[Any] | None = None, **options: Any) -> Json:
         """A row of items for each interest."""
-        asked = self._options({"k": _SHELF_K, **options})
+        asked = _options({"k": _SHELF_K, **options})
         person = self._person(user, history, asked)
-        return {**self._asked(person), "shelves": plain(self.tastes.shelves(person, asked))}
+        return {**self._asked(person), "shelves": as_json(self.tastes.shelves(person, asked))}
 
     def interests(self, user: Any = None, *, history: Sequence[Any] | None = None, **options: Any) -> Json:
         """The interests with their places on the map, and the interest of each past item."""
-        asked = self._options(options)
+        asked = _options(options)
         person = self._person(user, history, asked)
         found, past = self.tastes.interests(person, asked)
-        return {**self._asked(person), "interests": plain(found), "history": plain(past)}
+        return {**self._asked(person), "interests": as_json(found), "history": as_json(past)}
 
     def explanation(
         self, user: Any = None, item: Any = None, *, history: Sequence[Any] | None = None, **options: Any
     ) -> Json:
         """Reasons for an item, in a sentence and in numbers."""
-        asked = self._options(options)
-        row = self.catalog.item_row(id_in_type(self.catalog.train.items, item, "item"))
+        asked = _options(options)
+        row = self.catalog.item_row(item)
         return asdict(self.tastes.explanation(self._person(user, history, asked), row, asked))
 
     def _person(self, user: Any, history: Sequence[Any] | None, asked: AnswerOptions) -> Person:
-        return (
-            self.people.require(user) if history is None else self._folded(tuple(history), asked.on_unknown != "error")
-        )
+        if history is None:
+            return self.people.require(user)
+        past, skip_unknown = tuple(history), asked.on_unknown != "error"
+        return self._folded.get_or_make((past, skip_unknown), lambda: self.people.with_history(past, skip_unknown))
 
     def _asked(self, person: Person) -> Json:
         return {"user": json_id(person.user), "model": self.catalog.generation}
 
-    def _options(self, given: Mapping[str, Any]) -> AnswerOptions:
-        found = dict(given)
-        require_choice("on_unknown", found.get("on_unknown", "error"), ("error", "popular"))
-        for name, field in (("items", "include"), ("exclude", "exclude")):
-            found[name] = tuple(ids_in_type(self.catalog.train.items, found.pop(field, None) or (), "item"))
-        if found.get("mute") is not None:
-            found["mute"] = tuple(int(x) for x in found["mute"])
-        if found.get("boost") is not None:
-            found["boost"] = {int(x): float(factor) for x, factor in found["boost"].items()}
-        return AnswerOptions(**found)
+
+def _options(given: Mapping[str, Any]) -> AnswerOptions:
+    require_choice("on_unknown", given.get("on_unknown", "error"), ("error", "popular"))
+    found = {**given, **{name: tuple(given[name]) for name in ("items", "exclude") if name in given}}
+    if found.get("mute") is not None:
+        found["mute"] = tuple(int(x) for x in found["mute"])
+    if found.get("boost") is not None:
+        found["boost"] = factors_by_number(found["boost"])
+    return AnswerOptions(**found)
 
 
-def plain(found: Iterable[Any]) -> list[Json]:
-    """Answers as JSON has them."""
+def as_json(found: Iterable[Any]) -> list[Json]:
+    """Return answers as JSON has them."""
     return [asdict(one) for one in found]
 
 
-_NUMBERS = {"k": int, "limit": int, "diversity": float}
-
-
 class PageRequests:
-    """Answers of a model, and of a second one beside it, to the requests that the page sends to a server.
+    """Answers of a model, and of a second one to compare with, to the requests that the page sends to a server.
 
     >>> from tastespace import EASE, synthetic
     >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -177,70 +186,72 @@ class PageRequests:
         try:
             return 200, self._found(method, path, dict(query or {}), dict(body or {}))
         except (TastespaceError, ValueError, TypeError) as problem:
-            code, advice = getattr(problem, "code", "invalid_request"), getattr(problem, "advice", "")
+            is_unknown = isinstance(problem, UnknownIdError)
+            code = getattr(problem, "code", "unknown_id" if is_unknown else "invalid_request")
             message = problem.worded(as_field) if isinstance(problem, TastespaceError) else str(problem)
-            error = {"code": code, "message": message, "advice": advice}
-            return 404 if isinstance(problem, UnknownIdError) else 422, {"error": error}
+            error = {"code": code, "message": message, "advice": getattr(problem, "advice", "")}
+            return 404 if is_unknown else 422, {"error": error}
 
     def about(self) -> Json:
         """`PageAnswers.about` of the model, with that of the second in it."""
         return {**self.main.about(), "compare": None if self.compare is None else self.compare.about()}
 
-    def _found(self, method: str, path: str, query: dict[str, str], body: Json) -> Json:
-        answers = self.main
-        if query.pop("model", "main") == "compare":
-            if self.compare is None:
-                raise ParameterError("there is no second model to compare with.")
-            answers = self.compare
-        train = answers.catalog.train
+    def _found(self, method: str, path: str, query: Mapping[str, str], body: Json) -> Json:
         match method, [unquote(part) for part in path.strip("/").split("/")]:
             case "GET", ["v1", "model"]:
+                self._read(ModelQuery, query)
                 return self.about()
             case "GET", ["v1", "map"]:
-                return answers.map()
+                return self._read(ModelQuery, query)[0].map()
             case "GET", ["v1", "users"]:
-                return answers.users(**_values(answers, query))
+                answers, search = self._read(LimitQuery, query)
+                return answers.users(search.q, search.limit)
             case "GET", ["v1", "items", "search"]:
-                return answers.search(**_values(answers, query))
+                answers, search = self._read(LimitQuery, query)
+                return answers.search(search.q, search.limit)
             case "GET", ["v1", "items", item, "similar"]:
-                return answers.similar(id_from_text(train.items, item, "item"), **_values(answers, query))
+                answers, near = self._read(NeighborQuery, query)
+                return answers.similar(id_from_text(answers.catalog.train.items, item, "item"), near.k or 10)
             case "GET", ["v1", "users", user, "recommendations" | "shelves" | "interests" as what]:
-                ask = getattr(answers, what)
-                found: Json = ask(id_from_text(train.users, user, "user"), **_values(answers, query))
+                answers, asked = self._read(ListQuery, query)
+                user_id = id_from_text(answers.catalog.train.users, user, "user")
+                found: Json = getattr(answers, what)(user_id, **query_options(asked, answers.catalog.train.items))
                 return found
             case "GET", ["v1", "users", user, "explanations", item]:
+                answers, asked = self._read(ListQuery, query)
+                train = answers.catalog.train
                 named = id_from_text(train.users, user, "user"), id_from_text(train.items, item, "item")
-                return answers.explanation(*named, **_values(answers, query))
+                return answers.explanation(*named, **query_options(asked, train.items))
             case "POST", ["v1", "recommendations"]:
-                users, histories = body.pop("users", None), body.pop("histories", None)
+                answers, given = self._with_body(query, body, "users", "histories")
+                users, histories = given.pop("users", None), given.pop("histories", None)
                 if histories is not None:
-                    return {"lists": [answers.recommendations(history=one, **body) for one in histories]}
-                typed = ids_in_type(train.users, users or (), "user")
-                return {"lists": [answers.recommendations(user, **body) for user in typed]}
-            case "POST", ["v1", "shelves"]:
-                return answers.shelves(**body)
-            case "POST", ["v1", "interests"]:
-                return answers.interests(**body)
+                    return {"lists": [answers.recommendations(history=one, **given) for one in histories]}
+                typed = ids_in_type(answers.catalog.train.users, users or (), "user")
+                return {"lists": [answers.recommendations(user, **given) for user in typed]}
+            case "POST", ["v1", "shelves" | "interests" as what]:
+                answers, given = self._with_body(query, body, "history")
+                answered: Json = getattr(answers, what)(**given)
+                return answered
             case "POST", ["v1", "explanations"]:
-                return answers.explanation(**body)
-        raise UnknownIdError(f"{method} {path}: there is no such address.")
+                answers, given = self._with_body(query, body, "history", "item")
+                given["item"] = id_in_type(answers.catalog.train.items, given.get("item"), "item")
+                return answers.explanation(**given)
+        raise UnknownAnswerError("not_found", "there is nothing at this path.")
 
+    def _read(self, kind: type[Query], query: Mapping[str, str]) -> tuple[PageAnswers, Query]:
+        """Return the answers of the chosen model, and the query."""
+        found = read_query(kind, query.items())
+        if found.model == "main":
+            return self.main, found
+        if self.compare is None:
+            raise UnknownAnswerError("no_second_model", "there is no second model.", "Give a second model to compare.")
+        return self.compare, found
 
-def _values(answers: PageAnswers, query: Mapping[str, str]) -> Json:
-    """Values of a query in the types that a body has them in; blank ones say nothing, but for ``mute``, ``boost``."""
-    found: Json = {}
-    for name, text in query.items():
-        if not text and name not in ("mute", "boost"):
-            continue
-        parts = [one for one in text.split(",") if one]
-        if name in ("include", "exclude"):
-            found[name] = [id_from_text(answers.catalog.train.items, one, "item") for one in parts]
-        elif name == "mute":
-            found[name] = [int(one) for one in parts]
-        elif name == "boost":
-            found[name] = dict(one.split(":") for one in parts)
-        elif name == "because":
-            found[name] = text != "false"
-        else:
-            found[name] = _NUMBERS[name](text) if name in _NUMBERS else text
-    return found
+    def _with_body(self, query: Mapping[str, str], body: Json, *own: str) -> tuple[PageAnswers, Json]:
+        """Return the answers of the chosen model, and the body by the names of `AnswerOptions`."""
+        answers, _ = self._read(ModelQuery, query)
+        given, items = read_body(body, ("exclude", "include", "mute", "boost", *own)), answers.catalog.train.items
+        given["items"] = ids_in_type(items, given.pop("include", None) or (), "item")
+        given["exclude"] = ids_in_type(items, given.get("exclude") or (), "item")
+        return answers, given

@@ -26,7 +26,7 @@ from tastespace.recommend.rules.rules import Rules
 
 BECAUSE = 3
 """Past items named with an item."""
-_PLAIN_K = 100  # the longest list that may be plain
+_SHORT = 100  # items in a list that is still short
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,9 @@ class AnswerOptions(ListOptions):
         return hash((*compared.values(), None if self.boost is None else frozenset(self.boost.items())))
 
     @cached_property
-    def is_plain(self) -> bool:
-        """True where nothing but the length is given, and the list is not long."""
-        plain = AnswerOptions(k=self.k, on_unknown=self.on_unknown, because=self.because)
-        return self.k <= _PLAIN_K and self == plain
+    def is_length_only(self) -> bool:
+        """True where the list is short and only its length, ``on_unknown`` and ``because`` are chosen."""
+        return self.k <= _SHORT and self == AnswerOptions(k=self.k, on_unknown=self.on_unknown, because=self.because)
 
     def for_ranking(self, allowed: NDArray[np.bool_] | None, **changes: Any) -> ListOptions:
         """Return the options of `TopKLists`; ``allowed`` are the items that `ListAnswers.allowed` leaves."""
@@ -103,7 +102,7 @@ class ListAnswers:
     def for_histories(self, histories: Sequence[ItemRows], options: AnswerOptions) -> list[Recommendations]:
         """A list for each history, given as ascending rows; an empty one may get the most popular items."""
         if options.on_unknown == "error" and any(not len(one) for one in histories):
-            raise AnswerError("empty_history", "a history is empty.", "on_unknown=popular gives popular items for it.")
+            raise AnswerError("empty_history", "a history is empty.", "on_unknown=popular returns popular items.")
         given, generation = [one for one in histories if len(one)], self.catalog.generation
         lists = iter(self.for_people(self.people.with_histories(given), options) if given else [])
         return [

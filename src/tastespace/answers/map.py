@@ -17,7 +17,7 @@ from tastespace.models.base import Recommender
 from tastespace.ranking.scoring import ScoringIndex
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Places in the plane for vectors of many dimensions: t-SNE of some of them, the others beside their nearest ones.
+# Places in the plane for vectors of many dimensions: t-SNE of some of them, the others next to their nearest ones.
 #
 # The exact method (van der Maaten and Hinton 2008) compares every point with every other, so it is used for at most
 # `LANDMARKS` points: the first ones given, and an even sample of the rest. What remains is placed by its nearest

@@ -35,7 +35,7 @@ class Person:
     also_seen: ItemRows | None = None
     """Items of feedback that the model cannot fold in; they are left out of lists."""
     n_feedback: int = 0
-    """Items of feedback that were folded in: interests that are made anew may have other numbers with each."""
+    """Items of feedback that were folded in: interests that are computed again may have other numbers with each."""
 
     @property
     def n_interests(self) -> int:

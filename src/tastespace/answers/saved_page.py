@@ -14,8 +14,9 @@ import numpy as np
 
 from tastespace._util.atomic import atomic_write
 from tastespace._util.checks import is_whole
-from tastespace.answers._page import Json, PageAnswers, plain
+from tastespace.answers._page import Json, PageAnswers, as_json
 from tastespace.answers.catalog import example_users
+from tastespace.answers.ids import id_in_type
 from tastespace.errors import ParameterError, UnknownIdError, require_path
 from tastespace.models.base import Recommender
 
@@ -123,7 +124,7 @@ def _person(answers: PageAnswers, user: Any, has_interests: bool, explains: bool
     for one in pool if explains else ():
         rank = by_interest[one["interest"]] = by_interest.get(one["interest"], 0) + 1
         if rank <= _EXPLAINED:
-            explained.append(answers.explanation(user, one["item"]))
+            explained.append(_explanation(answers, user, one["item"]))
     listed = None if other is None else other.recommendations(user, k=_LIST)["items"]
     return {
         **found,
@@ -134,6 +135,10 @@ def _person(answers: PageAnswers, user: Any, has_interests: bool, explains: bool
         "other": listed,
         "second": None if other is None or listed is None else _second(other, user, listed),
     }
+
+
+def _explanation(answers: PageAnswers, user: Any, item: Any) -> Json:
+    return answers.explanation(user, id_in_type(answers.catalog.train.items, item, "item"))
 
 
 def _interests(answers: PageAnswers, user: Any, has_interests: bool) -> Json:
@@ -150,7 +155,7 @@ def _names_of_shelves(answers: PageAnswers, user: Any, has_interests: bool) -> l
 def _second(other: PageAnswers, user: Any, listed: list[Json]) -> Json:
     """Answers about the list of the second model: its interests, and an explanation of each item."""
     can = other.about()["can"]
-    explained = [other.explanation(user, one["item"]) for one in listed if can["explain"]]
+    explained = [_explanation(other, user, one["item"]) for one in listed if can["explain"]]
     return {
         "interests": _interests(other, user, can["shelves"]),
         "shelves": _names_of_shelves(other, user, can["shelves"]),
@@ -167,6 +172,6 @@ def _pool(answers: PageAnswers, user: Any) -> list[Json]:
         closeness, _ = index.pair_interests(np.full(len(rows), row, dtype=np.int32), rows)
         distances = (-closeness).tolist() if index.has_distances else None
         behind = answers.lists.past_behind(index, row, rows)
-        found += plain(answers.catalog.listed(rows, scores.tolist(), [x] * len(rows), distances, behind))
+        found += as_json(answers.catalog.listed(rows, scores.tolist(), [x] * len(rows), distances, behind))
     order = np.argsort([-one["score"] for one in found], kind="stable")
     return [{**found[at], "rank": rank} for rank, at in enumerate(order, 1)]

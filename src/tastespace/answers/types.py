@@ -1,12 +1,11 @@
-"""Answers as plain types: what the server sends, the client gives, and the page shows."""
+"""Types of answers: the server sends them, the client returns them, and the page shows them."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tastespace.errors import Argument, Call, TastespaceError, UnknownIdError
+from tastespace.errors import TastespaceError, UnknownIdError
 
 Id: TypeAlias = int | float | str | bool
 """An id as JSON has it: a number, text, true or false; dates and ids of other types are text."""
@@ -27,32 +26,6 @@ class AnswerError(TastespaceError):
 
 class UnknownAnswerError(AnswerError, UnknownIdError):
     """A question about a user or an item that the model does not have."""
-
-
-FIELD_NAMES = {"items": "include"}
-"""Options of lists that have another name in queries and bodies than in Python."""
-_REQUESTS = {
-    "model.interests(user)": "GET /v1/users/{user}/interests",
-    "model.unmute": "PUT /v1/users/{user}/profile",
-    "recommend(on_unknown='popular')": "on_unknown=popular",
-    "recommend_for": "POST /v1/recommendations",
-}
-_MOST_SHOWN = 80
-
-
-def as_field(part: Argument | Call) -> str:
-    """Return an argument or a call of a message as a user of the HTTP interface knows it.
-
-    >>> as_field(Argument("mix", "scaled")), as_field(Argument("items")), as_field(Argument("boost", {2: 1.5}))
-    ('mix=scaled', 'include', 'boost={"2": 1.5}')
-    """
-    if isinstance(part, Call):
-        return _REQUESTS.get(part, part)
-    name = FIELD_NAMES.get(part.name, part.name)
-    if not part.is_given:
-        return name
-    text = part.value if isinstance(part.value, str) else json.dumps(part.value, default=str)
-    return f"{name}={text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 4] + ' ...'}"
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""`tastespace serve` and `tastespace serve-token`: a model over HTTP, and who may ask it."""
+"""`tastespace serve` and `tastespace serve-token`: a model over HTTP, and its access tokens."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def serve(
     workers: Annotated[int, typer.Option(help="Processes, which share the mapped model.", min=1, max=256)] = 1,
     store: Annotated[
         str | None,
-        typer.Option(help="Where feedback goes: a file of SQLite, or postgresql://...; by default beside the model."),
+        typer.Option(help="Feedback store: an SQLite file or postgresql://...; default: a file next to the model."),
     ] = None,
-    compare: Annotated[Path | None, typer.Option(help="A second model, to be seen beside the first.")] = None,
+    compare: Annotated[Path | None, typer.Option(help="A second model to compare with.")] = None,
     rules: Annotated[Path | None, typer.Option(help="TOML file of rules for all lists; may change.")] = None,
     tokens: Annotated[
         Path | None, typer.Option(help="JSON file of tokens (tastespace serve-token); may change.")
     ] = None,
     anonymous: Annotated[
-        bool, typer.Option("--anonymous", help="Let everybody ask who reaches a --host that is not this machine's own.")
+        bool, typer.Option("--anonymous", help="Allow unauthenticated requests on a public --host.")
     ] = False,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(help="Accept this name in the Host header; by default any but for loopback.")
+        list[str] | None, typer.Option(help="Accept this name in the Host header; default: any, except on loopback.")
     ] = None,
-    cors: Annotated[list[str] | None, typer.Option(help="Let pages of this origin ask: https://shop.example.")] = None,
+    cors: Annotated[list[str] | None, typer.Option(help="Allow pages of this origin: https://shop.example.")] = None,
     rate: Annotated[float, typer.Option(help="Requests a second for each token; 0: no limit.", min=0.0)] = 0.0,
     max_k: Annotated[int, typer.Option(help="Most items in a list.", min=1)] = 1_000,
     max_batch: Annotated[int, typer.Option(help="Most users or events in a request.", min=1)] = 1_000,
     max_body: Annotated[int, typer.Option(help="Most bytes in the body of a request.", min=1_000)] = 1 << 20,
     timeout: Annotated[float, typer.Option(help="Seconds for an answer, and for a request to arrive.", min=0.1)] = 10.0,
-    watch: Annotated[float, typer.Option(help="Seconds between looks for changed files; 0: never.", min=0.0)] = 1.0,
+    watch: Annotated[float, typer.Option(help="Seconds between checks for changed files; 0: never.", min=0.0)] = 1.0,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log a line of JSON for each request.")] = False,
     keep_answers: Annotated[int, typer.Option(help="Plain lists that each worker remembers.", min=0)] = 10_000,
     demo: Annotated[
@@ -55,8 +55,8 @@ def serve(
     """Serve a saved model over HTTP: lists, shelves, explanations, feedback, and a page at /.
 
     Requests and answers are JSON; GET /openapi.json describes them. Feedback is stored before it is acknowledged and
-    folded in at once. When the model is saved again, or POST /v1/model/reload names another one beside it, the server
-    goes over to it without a pause. See docs/serving.md.
+    folded in at once. When the model is saved again, or POST /v1/model/reload names another one next to it, the server
+    switches to it without a pause. See docs/serving.md.
     """
     try:
         from tastespace.serve.feedback.store import shown_address
@@ -74,7 +74,7 @@ def serve(
     if not is_loopback(host) and tokens is None and not anonymous:
         raise ParameterError(
             f"--host {host} lets other machines connect: give --tokens (tastespace serve-token makes them), or "
-            "--anonymous if everybody may ask."
+            "--anonymous to allow unauthenticated requests."
         )
     messages = Console(stderr=True, soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="tastespace-demo-") as folder:
@@ -109,12 +109,12 @@ def serve(
 
 
 def serve_token(
-    name: Annotated[str, typer.Argument(help="Who gets the token; a token of this name is replaced.")],
-    tokens: Annotated[Path, typer.Option(help="JSON file of tokens, made if it is not there.")] = Path("tokens.json"),
+    name: Annotated[str, typer.Argument(help="Name of the token's holder; a token of this name is replaced.")],
+    tokens: Annotated[Path, typer.Option(help="JSON file of tokens, created if missing.")] = Path("tokens.json"),
     scope: Annotated[list[str] | None, typer.Option(help="read, feedback or admin; several may be given.")] = None,
     rate: Annotated[float | None, typer.Option(help="Requests a second for this token.", min=0.001)] = None,
 ) -> None:
-    """Make a token for the server and print it; the file keeps only its hash.
+    """Create a token for the server and print it; the file stores only its hash.
 
     A running server reads the file again. Without --scope the token may read.
     """

@@ -1,4 +1,4 @@
-"""The ASGI application: routing, who may ask, limits, errors as JSON, the page, start and stop."""
+"""The ASGI application: routing, authentication, limits, errors as JSON, the page, start and stop."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tastespace.answers.saved_page import PAGE
 from tastespace.answers.types import AnswerError
 from tastespace.serve.endpoint_table import (
     Answer,
-    Call,
     Endpoint,
+    RequestContext,
     Routes,
 )
 from tastespace.serve.endpoints import ENDPOINTS, JSON
@@ -110,7 +110,7 @@ class Application:
         try:
             if state.counts.in_flight > self.settings.limits.in_flight:
                 raise HttpError(
-                    503, "overloaded", "too many requests at once.", "Wait and ask again.", {"Retry-After": "1"}
+                    503, "overloaded", "too many requests at once.", "Wait and try again.", {"Retry-After": "1"}
                 )
             headers = dict(scope["headers"])
             self._require_host(headers)
@@ -145,7 +145,7 @@ class Application:
         await _send(send, answer, scope["method"] == "HEAD")
 
     def _failed(self, problem: Exception, route: str) -> Answer:
-        """An error as an answer; one that is no error of ours goes to the log, without what was asked."""
+        """Return an error as an answer; unexpected ones are logged, without the content of the request."""
         found = as_http_error(problem)
         if found.status >= 500 and found.code == "internal_error":
             log.error("%s failed", route, exc_info=problem)
@@ -185,7 +185,7 @@ class Application:
     ) -> Answer:
         limits = self.settings.limits
         query = scope["query_string"]
-        call = Call(self.state, path, endpoint.read_query(query), None, headers, query)
+        call = RequestContext(self.state, path, endpoint.read_query(query), None, headers, query)
         if endpoint.body is not None:
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             is_json = kind == b"application/json"

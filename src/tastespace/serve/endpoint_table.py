@@ -11,15 +11,14 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import msgspec
 
 from tastespace._util.lru import LruCache
+from tastespace.answers.requests import ModelQuery, read_query
 from tastespace.serve.errors import HttpError, refused
-from tastespace.serve.schemas import ModelQuery
 from tastespace.serve.state import ServerState, Slot
 
 MOST_QUERY = 16_384
 _MOST_FIELDS = 200
 _MOST_KEPT_QUERY = 100
 _MOST_READ = 500
-_SAID_BY_BLANK = ("mute", "boost")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class Answer:
 
 
 @dataclass(eq=False, slots=True)
-class Call:
+class RequestContext:
     """One request, read and checked."""
 
     state: ServerState
@@ -47,7 +46,7 @@ class Call:
 
     @property
     def slot(self) -> Slot:
-        """The model that is asked, the same one for the whole request, unless it is forgotten."""
+        """The model that serves this request; fixed until `forget_slot`."""
         if self._slot is None:
             found = self.state.slot(self.query.model)
             found.served.model.require_fitted()  # its files are as they were
@@ -56,15 +55,15 @@ class Call:
 
     @property
     def is_without_feedback(self) -> bool:
-        """True where a model was asked whose feedback cannot be read at the moment."""
+        """True where the feedback of the model of this request cannot be read at the moment."""
         return self._slot is not None and self._slot.people.problem is not None
 
     def forget_slot(self) -> None:
-        """Ask the model that is served from now on: another one was opened."""
+        """Use the newly opened model for the rest of the request."""
         self._slot = None
 
 
-Handler = Callable[[Call], Awaitable[Any]]
+Handler = Callable[[RequestContext], Awaitable[Any]]
 
 
 @dataclass(eq=False)
@@ -76,7 +75,7 @@ class Endpoint:
     handler: Handler
     answer: Any
     scope: str | None = "read"
-    query: type[msgspec.Struct] = ModelQuery
+    query: type[ModelQuery] = ModelQuery
     body: type[msgspec.Struct] | None = None
     errors: tuple[int, ...] = ()
     is_body_optional: bool = False
@@ -96,16 +95,8 @@ class Endpoint:
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         return msgspec.json.Decoder(self.body)
 
-    @cached_property
-    def _lists(self) -> frozenset[str]:
-        """Fields of the query that may be given several times."""
-        return frozenset(one.name for one in msgspec.structs.fields(self.query) if one.type == list[str])
-
     def read_query(self, text: bytes) -> Any:
-        """Return the query as a value; blank fields count as missing ones, except ``mute`` and ``boost``.
-
-        Blank, these two mean that nothing is muted or boosted, whatever the profile says.
-        """
+        """Return the query as a value, see `tastespace.answers.requests.read_query`."""
         found = self._read.get(text)
         if found is None:
             found = self._read_query(text)
@@ -115,7 +106,7 @@ class Endpoint:
 
     @cached_property
     def _read(self) -> LruCache[bytes, Any]:
-        """Short queries that were read before, as values that are never changed: most requests are like many others."""
+        """Short queries that were read before, as immutable values: most requests repeat."""
         return LruCache(_MOST_READ)
 
     def _read_query(self, text: bytes) -> Any:
@@ -123,26 +114,11 @@ class Endpoint:
             return self.query()
         if len(text) > MOST_QUERY:
             raise HttpError(414, "query_too_long", f"the query has more than {MOST_QUERY:,} characters.", "Use POST.")
-        given: dict[str, Any] = {}
         try:
             pairs = parse_qsl(text.decode("latin-1"), True, max_num_fields=_MOST_FIELDS, errors="strict")
         except (ValueError, UnicodeDecodeError) as problem:
             raise HttpError(400, "bad_query", f"the query cannot be read: {problem}.") from problem
-        for name, value in pairs:
-            if not value and name not in _SAID_BY_BLANK:
-                continue
-            if name in self._lists:
-                given.setdefault(name, []).extend(one for one in value.split(",") if one)
-            elif name in given:
-                raise HttpError(
-                    422, "invalid_request", f"{name[:40]!r} is given more than once in the query.", "Give it once."
-                )
-            else:
-                given[name] = value
-        try:
-            return msgspec.convert(given, self.query, strict=False)
-        except msgspec.ValidationError as problem:
-            raise refused(problem, given, self.query, "query") from problem
+        return read_query(self.query, pairs)
 
     def read_body(self, content: bytes) -> Any:
         """The body as a value."""
@@ -153,7 +129,7 @@ class Endpoint:
         except msgspec.ValidationError as problem:
             raise refused(problem, _json_or_none(content), self.body, "body") from problem
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            raise HttpError(400, "bad_json", f"the body is no JSON: {problem}.") from problem
+            raise HttpError(400, "bad_json", f"the body is not valid JSON: {problem}.") from problem
 
 
 class Routes:
@@ -214,4 +190,4 @@ def _text(part: bytes) -> str:
     try:
         return (unquote_to_bytes(part) if b"%" in part else part).decode()
     except UnicodeDecodeError:
-        raise HttpError(422, "wrong_id_type", "an id in the path is no UTF-8.", "Encode it as UTF-8.") from None
+        raise HttpError(422, "wrong_id_type", "an id in the path is not valid UTF-8.", "Encode it as UTF-8.") from None

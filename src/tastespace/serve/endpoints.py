@@ -1,4 +1,4 @@
-"""The endpoints of the API: what each reads, computes and answers."""
+"""The endpoints of the API."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import polars as pl
 from tastespace.answers.ids import id_in_type, ids_in_type, json_id, new_id_in_type
 from tastespace.answers.lists import AnswerOptions
 from tastespace.answers.people import Person
+from tastespace.answers.requests import LimitQuery, ListQuery, NeighborQuery, factors_by_number
 from tastespace.answers.types import (
     AnswerError,
     ExplanationAnswer,
@@ -24,11 +25,10 @@ from tastespace.answers.types import (
 )
 from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
-from tastespace.serve.endpoint_table import Answer, Call, Endpoint
+from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
 from tastespace.serve.errors import HttpError, StoreError
 from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile
 from tastespace.serve.options import (
-    boosts_by_number,
     history_rows,
     limited_k,
     newcomer,
@@ -39,7 +39,7 @@ from tastespace.serve.options import (
 from tastespace.serve.people import checked_profile
 from tastespace.serve.schemas import (
     AudienceAnswer,
-    Batch,
+    BatchAnswer,
     BatchBody,
     ExplanationBody,
     FeedbackBody,
@@ -48,10 +48,7 @@ from tastespace.serve.schemas import (
     Health,
     HistoryBody,
     InterestsAnswer,
-    LimitQuery,
-    ListQuery,
     ModelAnswer,
-    NeighborQuery,
     ProfileAnswer,
     ProfileBody,
     ReloadBody,
@@ -65,7 +62,7 @@ JSON = msgspec.json.Encoder()
 # ---- lists -------------------------------------------------------------------------------------------------------
 
 
-async def recommendations(call: Call) -> Any:
+async def recommendations(call: RequestContext) -> Any:
     """The best items for one user."""
     slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
     text = slot.lists.kept_answer(user, options)
@@ -76,7 +73,7 @@ async def recommendations(call: Call) -> Any:
     return Answer(text)
 
 
-async def batch(call: Call) -> Any:
+async def batch(call: RequestContext) -> Any:
     """The best items for several users, histories or rows of features."""
     body: BatchBody = call.body
     given = [one for one in (body.users, body.histories, body.features) if one is not None]
@@ -86,11 +83,11 @@ async def batch(call: Call) -> Any:
     slot, options = call.slot, options_of_body(call)
     if body.users is not None:
         users = ids_in_type(slot.served.train.users, body.users, "user")
-        return Batch(await call.state.compute(_lists_of_users, slot, users, options))
+        return BatchAnswer(await call.state.compute(_lists_of_users, slot, users, options))
     if body.histories is not None:
         histories = [history_rows(call, one) for one in body.histories]
-        return Batch(await call.state.compute(slot.lists.for_histories, histories, options))
-    return Batch(await call.state.compute(_with_features, slot, body.features or [], options))
+        return BatchAnswer(await call.state.compute(slot.lists.for_histories, histories, options))
+    return BatchAnswer(await call.state.compute(_with_features, slot, body.features or [], options))
 
 
 def _lists_of_users(slot: Slot, users: Sequence[Any], options: AnswerOptions) -> list[Recommendations]:
@@ -114,7 +111,7 @@ def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOp
         raise HttpError(
             422,
             "invalid_request",
-            "the features are no table: expected objects in which a name has values of one kind, numbers or text.",
+            "the features do not form a table: expected objects whose values of one name are all numbers or all text.",
             'Give features such as [{"age": 31, "country": "de"}], a row for each person.',
         ) from problem
     lists = slot.lists.for_people([Person(model, row, None, True) for row in range(len(frame))], options)
@@ -124,12 +121,12 @@ def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOp
 # ---- tastes of one person ----------------------------------------------------------------------------------------
 
 
-async def shelves(call: Call) -> Any:
+async def shelves(call: RequestContext) -> Any:
     """A row of items for each interest of a user."""
     return await call.state.compute(_shelves, call.slot, _user_of(call), options_of_query(call, 8))
 
 
-async def shelves_for(call: Call) -> Any:
+async def shelves_for(call: RequestContext) -> Any:
     """The same for a cold-start user with a history."""
     return await call.state.compute(_shelves, call.slot, lambda: newcomer(call), options_of_body(call, 8))
 
@@ -139,12 +136,12 @@ def _shelves(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions
     return ShelvesAnswer(json_id(person.user), slot.served.generation, slot.tastes.shelves(person, options))
 
 
-async def interests(call: Call) -> Any:
+async def interests(call: RequestContext) -> Any:
     """The interests of a user, with their places on the map, and the history."""
     return await call.state.compute(_interests, call.slot, _user_of(call), options_of_query(call))
 
 
-async def interests_for(call: Call) -> Any:
+async def interests_for(call: RequestContext) -> Any:
     """The same for a cold-start user with a history."""
     return await call.state.compute(_interests, call.slot, lambda: newcomer(call), options_of_body(call))
 
@@ -154,13 +151,13 @@ def _interests(slot: Slot, person_of: Callable[[], Person], options: AnswerOptio
     return InterestsAnswer(json_id(person.user), slot.served.generation, *slot.tastes.interests(person, options))
 
 
-async def explanation(call: Call) -> Any:
+async def explanation(call: RequestContext) -> Any:
     """Reasons for the rank of an item for a user."""
     item = call.slot.served.item_id(call.path["item"])
     return await call.state.compute(_explanation, call.slot, _user_of(call), item, options_of_query(call))
 
 
-async def explanation_for(call: Call) -> Any:
+async def explanation_for(call: RequestContext) -> Any:
     """The same for a cold-start user with a history."""
     item, options = id_in_type(call.slot.served.train.items, call.body.item, "item"), options_of_body(call)
     return await call.state.compute(_explanation, call.slot, lambda: newcomer(call), item, options)
@@ -171,8 +168,8 @@ def _explanation(slot: Slot, person_of: Callable[[], Person], item: Any, options
     return slot.tastes.explanation(person, slot.served.item_row(item), options)
 
 
-def _user_of(call: Call) -> Callable[[], Person]:
-    """The user of the path; who that is by now is found where it is called, in another thread."""
+def _user_of(call: RequestContext) -> Callable[[], Person]:
+    """Return a function that looks up the user of the path with the latest feedback; it runs in a worker thread."""
     slot, user = call.slot, call.slot.served.user_id(call.path["user"])
     return lambda: slot.people.require(user)
 
@@ -180,17 +177,17 @@ def _user_of(call: Call) -> Callable[[], Person]:
 # ---- catalog -----------------------------------------------------------------------------------------------------
 
 
-async def users(call: Call) -> Any:
+async def users(call: RequestContext) -> Any:
     """Users by id or name."""
     return FoundUsers(await call.state.compute(call.slot.served.search_users, call.query.q, call.query.limit))
 
 
-async def search(call: Call) -> Any:
+async def search(call: RequestContext) -> Any:
     """Items by words of their titles, or by id."""
     return FoundItems(await call.state.compute(call.slot.served.search_items, call.query.q, call.query.limit))
 
 
-async def similar(call: Call) -> Any:
+async def similar(call: RequestContext) -> Any:
     """Items like an item."""
     served, k = call.slot.served, limited_k(call, call.query.k)
     row = served.item_row(served.item_id(call.path["item"]))
@@ -198,7 +195,7 @@ async def similar(call: Call) -> Any:
     return SimilarAnswer(named.item, named.title, await call.state.compute(served.similar, row, k))
 
 
-async def audience(call: Call) -> Any:
+async def audience(call: RequestContext) -> Any:
     """Users whose interests are nearest to an item."""
     served, k = call.slot.served, limited_k(call, call.query.k, 20)
     row = served.item_row(served.item_id(call.path["item"]))
@@ -206,18 +203,18 @@ async def audience(call: Call) -> Any:
     return AudienceAnswer(served.ids_at(np.array([row]))[0], *found)
 
 
-async def catalog_map(call: Call) -> Answer:
-    """All items in the plane, in columns; compressed where the client takes that, the same until the model changes."""
+async def catalog_map(call: RequestContext) -> Answer:
+    """All items in the plane, in columns; compressed if the client accepts it, and cached until the model changes."""
     slot = call.slot
     tag = f'"{slot.served.generation}-{slot.served.checksum}"'.encode()
     headers = ((b"etag", tag), (b"vary", b"Accept-Encoding"), (b"cache-control", b"private, no-cache"))
     if call.headers.get(b"if-none-match") == tag:
         return Answer(b"", 304, headers=headers)
-    plain = await call.state.finish(lambda: slot.served.kept.get_or_make("map", lambda: JSON.encode(slot.served.map())))
+    text = await call.state.finish(lambda: slot.served.kept.get_or_make("map", lambda: JSON.encode(slot.served.map())))
     if b"gzip" not in call.headers.get(b"accept-encoding", b""):
-        return Answer(plain, headers=headers)
+        return Answer(text, headers=headers)
     packed = await call.state.finish(
-        lambda: slot.served.kept.get_or_make("map gzip", lambda: gzip.compress(plain, 5, mtime=0))
+        lambda: slot.served.kept.get_or_make("map gzip", lambda: gzip.compress(text, 5, mtime=0))
     )
     return Answer(packed, headers=(*headers, (b"content-encoding", b"gzip")))
 
@@ -225,7 +222,7 @@ async def catalog_map(call: Call) -> Answer:
 # ---- feedback ----------------------------------------------------------------------------------------------------
 
 
-async def feedback(call: Call) -> Any:
+async def feedback(call: RequestContext) -> Any:
     """Store new interactions and a profile durably; they count for the next list."""
     body: FeedbackBody = call.body
     require_few(call, len(body.events), call.state.settings.limits.batch, "events")
@@ -257,8 +254,10 @@ async def feedback(call: Call) -> Any:
     return answer
 
 
-async def _written(call: Call, events: Sequence[FeedbackEvent], profiles: Sequence[StoredProfile]) -> list[bool]:
-    """Store durably, and say what is not known where that takes too long: it goes on waiting for the store."""
+async def _written(
+    call: RequestContext, events: Sequence[FeedbackEvent], profiles: Sequence[StoredProfile]
+) -> list[bool]:
+    """Store durably; after the time limit answer 503, while the write goes on and may still succeed."""
     try:
         return await call.state.in_time(call.state.writer.write(events, profiles))
     except TimeoutError:
@@ -285,8 +284,8 @@ def _time(given: str | None) -> str:
         ) from None
 
 
-async def _checked(call: Call, user: Any, body: ProfileBody) -> StoredProfile:
-    boost = boosts_by_number(body.boost)
+async def _checked(call: RequestContext, user: Any, body: ProfileBody) -> StoredProfile:
+    boost = factors_by_number(body.boost)
 
     def check() -> StoredProfile:
         return checked_profile(call.slot.people.require(user), body.mute, boost, call.slot.served.checksum)
@@ -294,7 +293,7 @@ async def _checked(call: Call, user: Any, body: ProfileBody) -> StoredProfile:
     return await call.state.compute(check)
 
 
-async def get_profile(call: Call) -> Any:
+async def get_profile(call: RequestContext) -> Any:
     """Interests that a user has muted and boosted."""
     user = call.slot.served.user_id(call.path["user"])
     found = await call.state.compute(call.slot.people.choice_of, user)
@@ -304,7 +303,7 @@ async def get_profile(call: Call) -> Any:
     )
 
 
-async def put_profile(call: Call) -> Any:
+async def put_profile(call: RequestContext) -> Any:
     """Replace the interests that a user has muted and boosted."""
     user = call.slot.served.user_id(call.path["user"])
     profile = await _checked(call, user, call.body)
@@ -315,15 +314,15 @@ async def put_profile(call: Call) -> Any:
 # ---- the server itself -------------------------------------------------------------------------------------------
 
 
-async def model(call: Call) -> Any:
+async def model(call: RequestContext) -> Any:
     """The model that is served: class, parameters, sizes, abilities."""
     state = call.state
     other = None if state.compare is None else state.compare.slot.served.info
     return msgspec.structs.replace(call.slot.served.info, compare=other if call.query.model == "main" else None)
 
 
-async def reload(call: Call) -> Any:
-    """Serve another model, or the same path as it is now; the old one answers until the new one is ready."""
+async def reload(call: RequestContext) -> Any:
+    """Serve another model, or the same path read again; the old model serves until the new one is ready."""
     state = call.state
     call.state.slot(call.query.model)  # 404 where there is no second model
     holder = state.main if call.query.model == "main" or state.compare is None else state.compare
@@ -341,13 +340,13 @@ async def reload(call: Call) -> Any:
     return await model(call)
 
 
-async def live(call: Call) -> Any:
+async def live(call: RequestContext) -> Any:
     """Say that the process answers."""
     return Health("ok")
 
 
-async def ready(call: Call) -> Any:
-    """Say that requests may be sent here; problems with files and the store are listed while it goes on."""
+async def ready(call: RequestContext) -> Any:
+    """Say that the server accepts requests; problems with files and the store are listed."""
     state = call.state
     others = (one.problem for one in (state.main, state.compare, state.writer, state.main.slot.people) if one)
     problems = [*state.problems.values(), *(one for one in others if one)]
@@ -355,7 +354,7 @@ async def ready(call: Call) -> Any:
     return Answer(JSON.encode(answer), 503 if state.is_closing else 200)
 
 
-async def metrics(call: Call) -> Answer:
+async def metrics(call: RequestContext) -> Answer:
     """Counts in the text format of Prometheus."""
     state = call.state
     values = [
@@ -372,7 +371,7 @@ _USER = "/v1/users/{user}"
 _ITEM = "/v1/items/{item}"
 ENDPOINTS = [
     Endpoint("GET", f"{_USER}/recommendations", recommendations, Recommendations, query=ListQuery, errors=(404,)),
-    Endpoint("POST", "/v1/recommendations", batch, Batch, body=BatchBody, errors=(404, 413)),
+    Endpoint("POST", "/v1/recommendations", batch, BatchAnswer, body=BatchBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/shelves", shelves, ShelvesAnswer, query=ListQuery, errors=(404,)),
     Endpoint("POST", "/v1/shelves", shelves_for, ShelvesAnswer, body=HistoryBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/interests", interests, InterestsAnswer, query=ListQuery, errors=(404,)),

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tastespace.answers.types import AnswerError, as_field
+from tastespace.answers.requests import as_field
+from tastespace.answers.types import AnswerError
 from tastespace.errors import (
     ModelChangedError,
     ModelFileError,
@@ -19,8 +20,8 @@ from tastespace.errors import (
 
 _ADVICE = {
     "unknown_item": "GET /v1/items/search finds items.",
-    "unknown_user": "on_unknown=popular gives the most popular items; POST /v1/recommendations takes the history "
-    "of anybody; POST /v1/feedback makes a user known.",
+    "unknown_user": "on_unknown=popular returns the most popular items; POST /v1/recommendations accepts "
+    "arbitrary histories; POST /v1/feedback makes a user known.",
     "unknown_interest": "GET /v1/users/{user}/interests lists them.",
 }
 """Advice for errors that do not say which request helps."""
@@ -64,7 +65,7 @@ class StoreError(TastespaceError):
 
 
 def as_http_error(problem: BaseException) -> HttpError:
-    """An error of the library as an answer; anything that is no error of ours is a 500 without details.
+    """Return an error as an answer; anything but an error of this library is a 500 without details.
 
     >>> as_http_error(ZeroDivisionError("secret")).to_dict()["error"]["code"]
     'internal_error'
@@ -97,12 +98,12 @@ def as_http_error(problem: BaseException) -> HttpError:
 
 def _shown(text: str) -> str:
     """Text without control characters or lone surrogates, not too long."""
-    plain = "".join(one if one.isprintable() else " " for one in text[:MOST_MESSAGE])
-    return plain if len(text) <= MOST_MESSAGE else plain[: MOST_MESSAGE - 4] + " ..."
+    shown = "".join(one if one.isprintable() else " " for one in text[:MOST_MESSAGE])
+    return shown if len(text) <= MOST_MESSAGE else shown[: MOST_MESSAGE - 4] + " ..."
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is wrong with a query or a body, in words: the given value, what is allowed, and what to do.
+# Errors of bodies in words: the given value, what is allowed, and what to do.
 
 _AT = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<row>\d+|\.\.\.)\]")
@@ -115,11 +116,11 @@ _MOST_SHOWN = 60
 def refused(problem: msgspec.ValidationError, given: Any, expected: type[msgspec.Struct], where: str) -> HttpError:
     """The 422 for a value that msgspec has refused. ``where``: ``"query"`` or ``"body"``.
 
-    >>> from tastespace.serve.schemas import ListQuery
+    >>> from tastespace.serve.schemas import ListBody
     >>> try:
-    ...     msgspec.convert({"k": 0}, ListQuery)
+    ...     msgspec.convert({"k": 0}, ListBody)
     ... except msgspec.ValidationError as problem:
-    ...     found = refused(problem, {"k": 0}, ListQuery, "query")
+    ...     found = refused(problem, {"k": 0}, ListBody, "body")
     >>> found.message, found.advice
     ('k=0: expected an integer from 1 to 1,000,000.', 'Change k, or leave it out.')
     """
@@ -152,29 +153,29 @@ def _wrong_fields(field: re.Match[str], schema: Mapping[str, Any], place: str) -
 
 def _resolved(path: str, value: Any, root: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any, bool]:
     """The schema and the value at a path such as ``.events[0].weight``, and whether it may be left out."""
-    schema, is_optional = _plain(root, root), False
+    schema, is_optional = _dereferenced(root, root), False
     for step in _STEP.finditer(path):
         key: Any = step["name"]
         if key is not None:
             is_optional = key not in schema.get("required", ())
-            schema = _plain(schema.get("properties", {}).get(key, {}), root)
+            schema = _dereferenced(schema.get("properties", {}).get(key, {}), root)
             value = value.get(key, _UNRESOLVED) if isinstance(value, dict) else _UNRESOLVED
             continue
         is_optional = False
         inner = schema.get("items", schema.get("additionalProperties"))
-        schema = _plain(inner if isinstance(inner, dict) else {}, root)
+        schema = _dereferenced(inner if isinstance(inner, dict) else {}, root)
         row = int(step["row"]) if step["row"] != "..." else None
         fits = isinstance(value, list) and row is not None and row < len(value)
         value = value[row] if fits else _UNRESOLVED
     return schema, value, is_optional
 
 
-def _plain(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+def _dereferenced(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
     """A schema without references, and without null where something else is possible."""
     if "$ref" in schema:
-        return _plain(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+        return _dereferenced(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
     others = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
-    return _plain(others[0], root) if len(others) == 1 else schema
+    return _dereferenced(others[0], root) if len(others) == 1 else schema
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:

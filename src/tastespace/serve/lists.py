@@ -1,10 +1,10 @@
-"""Lists over HTTP: plain ones as JSON straight from arrays, answers that are kept, and many requests in one batch."""
+"""Lists over HTTP: simple ones written as JSON from arrays, cached answers, and many requests in one batch."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from tastespace._util.lru import LruCache
 from tastespace.answers.ids import json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.types import AnswerError
-from tastespace.ranking.scoring import Lists, TopK
+from tastespace.ranking.scoring import TopK
 from tastespace.recommend.explanations import list_reasons
 from tastespace.serve.people import PeopleWithFeedback
 
@@ -37,7 +37,6 @@ class ServedLists(ListAnswers):
         self.people: PeopleWithFeedback = people
         self.served, self._keep_answers = people.served, keep_answers
         self._answers: LruCache[tuple[Any, AnswerOptions], bytes] = LruCache(keep_answers)
-        self._plain: dict[AnswerOptions, Callable[[NDArray[np.int32]], Lists]] = {}
         self.known_options: LruCache[Any, AnswerOptions] = LruCache(_MOST_READ)
         """Options of earlier queries, by the text of the query."""
         self._is_quick = self.served.is_small and people.is_local
@@ -47,7 +46,7 @@ class ServedLists(ListAnswers):
             _ = self._item_texts
 
     def kept_answer(self, user: Any, options: AnswerOptions) -> bytes | None:
-        """Return the JSON that this question has had before, if nothing was stored about the user since."""
+        """Return the cached JSON of this request, unless feedback or a profile of the user was stored since."""
         found = self._answers.get((user, options))
         if found is None:
             return None
@@ -55,11 +54,11 @@ class ServedLists(ListAnswers):
         return found if self.people.is_unchanged(user) else None
 
     def is_quick(self, options: AnswerOptions) -> bool:
-        """True where `quick_texts` takes so little time that another thread would cost more."""
-        return self._is_quick and options.is_plain
+        """True where `quick_texts` is faster than handing the work to another thread."""
+        return self._is_quick and options.is_length_only
 
     def quick_texts(self, users: Sequence[Any], options: AnswerOptions) -> list[bytes | None]:
-        """Plain lists as JSON, and keep them; None for users of whom more is known than the model knows, or nothing."""
+        """Return lists as JSON and cache them; None for users who are unknown or have feedback or a profile."""
         self.people.refresh()
         found: list[bytes | None] = [None] * len(users)
         row_of, is_unchanged = self.served.user_row, self.people.is_unchanged
@@ -85,10 +84,7 @@ class ServedLists(ListAnswers):
     def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[bytes | None]:
         """Lists of users with these ids, at these rows of the model, without an object for each item."""
         made: list[bytes | None] = []
-        lists = self._plain.get(options)
-        if lists is None:
-            lists = self._plain[options] = self._usual_lists(self.served.model, options, None).plain
-        for block, some in lists(rows):
+        for block, some in self._usual_lists(self.served.model, options, None).plain(rows):
             made += self._block_texts(
                 users[len(made) : len(made) + len(block.users)], block.users, some, options.because
             )
@@ -97,7 +93,7 @@ class ServedLists(ListAnswers):
     def _block_texts(
         self, users: Sequence[Any], rows: NDArray[np.int32], found: TopK, because: bool
     ) -> list[bytes | None]:
-        """The lists of a block; None where a number is not finite, for which JSON has no word."""
+        """The lists of a block; None where a number is not finite, which JSON cannot express."""
         ends = np.searchsorted(found.query, np.arange(len(users) + 1))
         reasons, weights = None, None
         if because:
@@ -140,14 +136,14 @@ class ServedLists(ListAnswers):
 # ---------------------------------------------------------------------------------------------------------------------
 # Micro-batches: requests that arrive while others are computed are computed together as the next batch.
 #
-# Nothing waits for a batch to fill. Plain lists of small models are made where requests are read, together for all
-# requests that were read at once: to hand them to a thread and back costs more than to make them. All others go to one
-# thread, and what arrives while it works is its next batch. Under load, lists of many users take one call of the
+# Nothing waits for a batch to fill. Simple lists of small models are made on the event loop, together for all requests
+# that were read at once: handing them to a thread and back costs more than making them. All others go to one thread,
+# and requests that arrive while it works are its next batch. Under load, lists of many users take one call of the
 # kernels, which costs far less than one call for each.
 
 MOST_TOGETHER = 64
 MOST_INLINE = 64
-"""Lists made at once where requests are read: other requests wait meanwhile."""
+"""Lists made at once on the event loop; other requests wait meanwhile."""
 
 
 @dataclass(eq=False, slots=True)

@@ -9,7 +9,7 @@ import msgspec
 
 import tastespace
 from tastespace.serve.endpoint_table import Endpoint
-from tastespace.serve.schemas import ErrorAnswer
+from tastespace.serve.schemas import ErrorAnswer, struct_of
 
 _REFERENCE = "#/components/schemas/{name}"
 _EXPLAINED = {
@@ -21,7 +21,7 @@ _EXPLAINED = {
     409: "Not possible at the moment.",
     413: "Too much in one request.",
     414: "The query is too long.",
-    415: "The body is no JSON.",
+    415: "The body is not valid JSON.",
     421: "Another host name.",
     422: "A value that does not fit.",
     429: "Too many requests.",
@@ -110,7 +110,7 @@ def _path_parameters(one: Endpoint) -> list[dict[str, Any]]:
 
 
 def _query_parameters(one: Endpoint) -> list[dict[str, Any]]:
-    _, components = msgspec.json.schema_components([one.query], ref_template=_REFERENCE)
+    _, components = msgspec.json.schema_components([struct_of(one.query)], ref_template=_REFERENCE)
     found = []
     for name, schema in components[one.query.__name__]["properties"].items():
         parameter = {"name": name, "in": "query", "required": False, "schema": schema}

@@ -1,4 +1,4 @@
-"""The people a model answers: users of the training data, and everybody with feedback since, who is folded in."""
+"""Users of a served model: those of the training data, and those with later feedback, who are folded in."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ MOST_ITEMS = 100
 
 @dataclass(frozen=True, eq=False)
 class CurrentChoice:
-    """Interests that a user has muted and boosted, by the numbers that they have now."""
+    """Interests that a user has muted and boosted, by their current numbers."""
 
     profile: Profile = field(default_factory=Profile)
     dropped: tuple[int, ...] = ()
-    """Numbers, as they were stored, of interests that the user has no more: nothing is muted or boosted for them.
+    """Numbers, as they were stored, of interests that the user no longer has: nothing is muted or boosted for them.
 
     Muted ones, too, where no other interest is left."""
 
 
 def same_interests(before: Mapping[int, Sequence[int]], now: Mapping[int, int], n_interests: int) -> dict[int, int]:
-    """The number that each earlier interest has now; those that are no longer there are left out.
+    """Return the current number of each earlier interest; interests that no longer exist are left out.
 
     An interest is the same where more than half of its past items are in it now, and more than half of the known items
     that are in it now were in it. One that never had items keeps its number while no known item is assigned to it.
 
     Args:
-        before: Rows of past items by the earlier number; -1 for those that are in the catalog no more.
+        before: Rows of past items by the earlier number; -1 for those that the catalog no longer has.
         now: The present interest of each past item, by its row.
-        n_interests: How many there are now.
+        n_interests: Current number of interests.
 
     >>> same_interests({0: [1, 2, 3], 1: [4, 5]}, {1: 1, 2: 1, 3: 0, 4: 0, 5: 0, 6: 0}, 2)
     {0: 1, 1: 0}
@@ -85,13 +85,13 @@ def same_interests(before: Mapping[int, Sequence[int]], now: Mapping[int, int], 
 def current_choice(
     stored: StoredProfile, before: Mapping[int, Sequence[int]] | None, now: Mapping[int, int], n_interests: int
 ) -> CurrentChoice:
-    """Return a stored profile by the numbers that interests have now.
+    """Return a stored profile by the current numbers of the interests.
 
     Args:
-        stored: What was muted and boosted, by the numbers of then.
-        before: Rows of past items by the number of then; None: numbers are the same.
+        stored: Muted and boosted interests, by their numbers when stored.
+        before: Rows of past items by the number when stored; None: numbers are the same.
         now: The present interest of each past item, by its row.
-        n_interests: How many there are now.
+        n_interests: Current number of interests.
     """
     named = {*stored.mute, *stored.boost}
     same = {x: x for x in named if x < n_interests} if before is None else same_interests(before, now, n_interests)
@@ -138,7 +138,7 @@ class PeopleWithFeedback(People):
         self._pending: dict[Any, list[int]] = {}
         self._choices: dict[Any, StoredProfile] = {}
         self._with_profile = frozenset(served.model.profiles)
-        self._current: dict[Any, tuple[StoredProfile, int, CurrentChoice]] = {}
+        self._current: LruCache[Any, tuple[StoredProfile, int, CurrentChoice]] = LruCache(_MOST_FOLDED)
         self._folded: LruCache[Any, Person] = LruCache(_MOST_FOLDED)
         self._cursor = Cursor()
         self._lock = threading.RLock()
@@ -195,7 +195,7 @@ class PeopleWithFeedback(People):
                 continue
             self._choices[user] = one
 
-    # ---- who somebody is -----------------------------------------------------------------------------------
+    # ---- users ---------------------------------------------------------------------------------------------
 
     def find(self, users: Sequence[Any]) -> list[Person | None]:
         """Return each of these users with the feedback so far; None for unknown ones."""
@@ -272,7 +272,7 @@ class PeopleWithFeedback(People):
         return CurrentChoice() if person is None else self.choice(person)
 
     def profile(self, person: Person) -> Profile:
-        """Interests that a person has muted and boosted, by their numbers of now."""
+        """Interests that a person has muted and boosted, by their current numbers."""
         return self.choice(person).profile
 
     def choice(self, person: Person) -> CurrentChoice:
@@ -292,8 +292,7 @@ class PeopleWithFeedback(People):
         if kept is not None and kept[0] is stored and kept[1] == person.n_feedback:
             return kept[2]
         found = self._current_choice(person, stored)
-        with self._lock:
-            self._current[user] = stored, person.n_feedback, found
+        self._current.put(user, (stored, person.n_feedback, found))
         return found
 
     def _current_choice(self, person: Person, stored: StoredProfile) -> CurrentChoice:
@@ -313,7 +312,7 @@ class PeopleWithFeedback(People):
 
 
 def checked_profile(person: Person, mute: list[int], boost: dict[int, float], model: str) -> StoredProfile:
-    """Return what a user wants to mute and boost, checked, with the past items of all interests of now.
+    """Return the profile to store for a user, checked, with the past items of all current interests.
 
     ``model``: the checksum of the model whose interests these are.
     """

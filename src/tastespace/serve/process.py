@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _BACKLOG = 2_048
 _GRACE_SECONDS = 20
 _OBJECTS = 50_000
-"""New objects after which Python looks for cycles among them."""
+"""Number of new objects that starts a collection of reference cycles."""
 _IDLE_SECONDS = 75
 _ACCEPTED_AT_ONCE, _ACCEPTED_BY_ONE_OF_SEVERAL = 1_024, 32
 """New connections that a worker takes at once; where there are several, others get a share of them."""
@@ -51,7 +51,7 @@ class TimedProtocol(HttpToolsProtocol):
     _has_head = False
 
     def connection_made(self, transport: Any) -> None:
-        """A client has connected: it has some seconds to ask."""
+        """Start the time limit of a new connection for its first request."""
         super().connection_made(transport)
         self._expect()
         if self._looks_for_others and self.listening is not None:
@@ -227,7 +227,7 @@ def checked(settings: ServerSettings) -> ServerSettings:
     Raises before the server is there what would otherwise end each worker.
     """
     if not is_loopback(settings.host) and settings.tokens is None:
-        log.warning("everybody who reaches %s may ask: no tokens are configured", settings.host)
+        log.warning("anyone who can reach %s can send requests: no tokens are configured", settings.host)
     state = ServerState(settings)
     state.close()
     if is_loopback(settings.host):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
 
+from tastespace.answers.requests import ListFields, field_types
 from tastespace.answers.types import (
     AudienceUser,
     FoundItem,
@@ -21,52 +23,32 @@ from tastespace.answers.types import (
 
 Positive = Annotated[int, Meta(ge=1, le=1_000_000)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-MixName = Literal["nearest", "scaled", "proportional", "calibrated"]
-OnUnknown = Literal["error", "popular"]
 Factor = Annotated[float, Meta(gt=0, le=1e6)]
 Days = Annotated[float, Meta(gt=0, le=1e6)]
 InterestNumber = Annotated[int, Meta(ge=0, le=100_000)]
 
 
-class ModelQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Choice between two models."""
-
-    model: Literal["main", "compare"] = "main"
-
-
-class ListFields(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Options of lists that a query and a body write in the same way; see `tastespace.models.list_options`."""
-
-    k: Positive | None = None
-    mix: MixName | None = None
-    diversity: Share | None = None
-    column: str | None = None
-    filter: str | None = None
-    on_unknown: OnUnknown = "error"
-    because: bool = True
+def struct_of(kind: type) -> Any:
+    """Return a dataclass of `tastespace.answers.requests` as a type of msgspec: the same names, types and bounds."""
+    types = field_types(kind)
+    made = []
+    for one in fields(kind):
+        hint = types[one.name]
+        if get_origin(hint) is Annotated:
+            base, bounds = get_args(hint)
+            hint = Annotated[base, Meta(ge=bounds.lowest, le=bounds.highest)]
+        made.append((one.name, hint | None if one.default is None else hint, one.default))
+    namespace = {"__doc__": kind.__doc__}
+    return msgspec.defstruct(kind.__name__, made, kw_only=True, forbid_unknown_fields=True, namespace=namespace)
 
 
-class ListQuery(ListFields, kw_only=True, forbid_unknown_fields=True):
-    """Query of lists, shelves, interests and explanations of a user."""
+if TYPE_CHECKING:
 
-    model: Literal["main", "compare"] = "main"
-    exclude: list[str] = []
-    include: list[str] = []
-    mute: str | None = None
-    boost: str | None = None
+    class _ListFields(Struct, kw_only=True, forbid_unknown_fields=True):
+        """Fields of `ListFields`."""
 
-
-class LimitQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
-    """A search."""
-
-    q: str = ""
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 20
-
-
-class NeighborQuery(ModelQuery, kw_only=True, forbid_unknown_fields=True):
-    """Number of neighbors."""
-
-    k: Positive | None = None
+else:
+    _ListFields = struct_of(ListFields)
 
 
 class RulesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -85,11 +67,11 @@ class RulesBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=
     now: str | float | None = None
 
 
-class ListBody(ListFields, kw_only=True, forbid_unknown_fields=True):
+class ListBody(_ListFields, kw_only=True, forbid_unknown_fields=True):
     """Options of lists in the body of a request."""
 
-    exclude: list[Id] = []
-    include: list[Id] = []
+    exclude: list[Id] = msgspec.field(default_factory=list)
+    include: list[Id] = msgspec.field(default_factory=list)
     mute: list[InterestNumber] | None = None
     boost: dict[str, Factor] | None = None
     rules: RulesBody | None = None
@@ -156,7 +138,7 @@ class ReloadBody(Struct, kw_only=True, forbid_unknown_fields=True):
 # ---- answers ---------------------------------------------------------------------------------------------------
 
 
-class Batch(Struct):
+class BatchAnswer(Struct):
     """Lists in the order in which they were asked for."""
 
     lists: list[Recommendations]

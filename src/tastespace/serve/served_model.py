@@ -69,7 +69,7 @@ class ServedModel(Catalog):
 
     @cached_property
     def is_small(self) -> bool:
-        """True where a plain list takes about a tenth of a millisecond: made from vectors, not too many of them."""
+        """True where a list takes about a tenth of a millisecond: made from vectors, not too many of them."""
         space = self.index.space
         if space is None:
             return False
@@ -78,7 +78,7 @@ class ServedModel(Catalog):
 
     @cached_property
     def info(self) -> ModelAnswer:
-        """Answer of `GET /v1/model`, but for the generation."""
+        """Answer of `GET /v1/model`."""
         try:
             stored = inspect(self.path)
         except ModelFileError:  # replaced while it was opened; the watcher opens the new one

@@ -39,18 +39,18 @@ class ServerSettings:
     model: Path
     compare: Path | None = None
     store: str | None = None
-    """A file of SQLite, or ``postgresql://...``; by default a file beside the model."""
+    """An SQLite file or ``postgresql://...``; by default a file next to the model."""
     rules: Path | None = None
     """TOML file of `tastespace.Rules`, read again when it changes."""
     tokens: Path | None = None
-    """JSON file of token hashes, see `tastespace.serve.tokens`; None: everybody may ask everything."""
+    """JSON file of token hashes, see `tastespace.serve.tokens`; None: every request is allowed."""
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
     allowed_hosts: tuple[str, ...] = ()
     """Names in the Host header that are accepted; empty: any. Guards a loopback server against DNS rebinding."""
     cors: tuple[str, ...] = ()
-    """Origins of other sites whose pages may ask; empty: none."""
+    """Origins of other sites whose pages may send requests; empty: none."""
     watch_seconds: float = 1.0
     """Seconds between two looks at model directory, rules and tokens; 0: never."""
     access_log: bool = False

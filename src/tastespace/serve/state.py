@@ -55,7 +55,7 @@ class ReloadInProgressError(HttpError):
     """Another model is being opened."""
 
     def __init__(self) -> None:
-        super().__init__(409, "reload_in_progress", "another model is being opened.", "Wait and ask again.")
+        super().__init__(409, "reload_in_progress", "another model is being opened.", "Wait and try again.")
 
 
 class ModelHolder:
@@ -119,7 +119,7 @@ class ModelHolder:
         return self._slot(probe)
 
     def _allowed(self, path: str) -> Path:
-        """A path of a request: the name of a model beside the served one, or its full path."""
+        """A path of a request: the name of a model next to the served one, or its full path."""
         folder = Path(self._server).parent
         try:
             target = (folder / path).resolve()
@@ -128,7 +128,7 @@ class ModelHolder:
         if target.parent != folder:
             raise HttpError(
                 422, "path_not_allowed", "the path does not name a model in the folder of the served one.",
-                "Save the new model beside the one that is served and give its name.",
+                "Save the new model next to the served one and give its name.",
             )  # fmt: skip
         return target
 
@@ -174,7 +174,7 @@ class ModelHolder:
 
 
 class ServerState:
-    """Everything that answers need. Made before the first request; `close` gives all of it back."""
+    """Everything that answers need. Made before the first request; `close` releases it."""
 
     def __init__(self, settings: ServerSettings, follow: bool = False) -> None:
         """``follow``: take the model that other workers of this server have announced."""

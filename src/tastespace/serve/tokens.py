@@ -26,7 +26,7 @@ _MOST_BUCKETS = 10_000
 
 @dataclass(frozen=True)
 class Token:
-    """Name, hash and rights of a token; the token itself is kept nowhere."""
+    """Name, hash and rights of a token; the token itself is not stored."""
 
     name: str
     sha256: str
@@ -72,7 +72,7 @@ def _token(entry: Any) -> Token:
     _require_scopes(sorted(scopes))
     digest = str(entry["sha256"]).lower()
     if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-        raise ValueError("sha256 is no SHA-256")
+        raise ValueError("sha256 is not a SHA-256 hash")
     return Token(str(entry["name"]), digest, scopes, None if rate is None else float(rate))
 
 
@@ -83,7 +83,7 @@ def _require_scopes(scopes: Sequence[str]) -> None:
 
 
 def add_token(path: str | Path, name: str, scopes: Sequence[str], rate: float | None = None) -> str:
-    """Make a token, add its hash to a file (in place of one with this name) and give the token, which is kept nowhere.
+    """Make a token, add its hash to a file (in place of one with this name) and return the token, which is not stored.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +116,7 @@ def add_token(path: str | Path, name: str, scopes: Sequence[str], rate: float | 
 
 
 def authenticated(tokens: dict[str, Token], header: str | None, scope: str | None) -> Token:
-    """The token of a request, which must grant ``scope``; a scope of None is granted to everybody."""
+    """The token of a request, which must grant ``scope``; a scope of None needs no token."""
     kind, _, given = (header or "").partition(" ")
     token = tokens.get(hashed(given.strip())) if kind.lower() == "bearer" and given else None
     if scope is None:
@@ -135,7 +135,7 @@ def authenticated(tokens: dict[str, Token], header: str | None, scope: str | Non
 
 
 class RateLimit:
-    """Token buckets: each key may ask ``rate`` times a second, and save up as many as for one second."""
+    """Token buckets: each key may send ``rate`` requests a second, with a burst of one second's worth."""
 
     def __init__(self) -> None:
         self._buckets: LruCache[str, tuple[float, float]] = LruCache(_MOST_BUCKETS)

@@ -2,7 +2,7 @@
 
 What was appended is on disk before `append` returns, as a whole or not at all; an event whose id is known already
 for its user changes nothing. Several processes may share a store:
-`changes` gives each of them what the others have appended.
+`changes` returns what the others have appended.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class FeedbackStore(ABC):
         """Give back files and connections."""
 
     def append(self, events: Sequence[FeedbackEvent], profiles: Sequence[StoredProfile] = ()) -> list[bool]:
-        """Store all of these durably, or nothing; gives for each event whether it is new."""
+        """Store all of these durably, or nothing; return for each event whether it is new."""
         now, is_new = datetime.now(timezone.utc).isoformat(), []
         with self._transaction() as connection:
             for one in events:
@@ -164,7 +164,7 @@ class FeedbackStore(ABC):
         )
 
     def announce_model(self, server: str, path: str, checksum: str) -> int:
-        """Note that a server serves a model from now on, unless it does already; gives the model's generation."""
+        """Note that a server serves a model from now on, unless it does already; return the model's generation."""
         with self._transaction() as connection:
             last = connection.execute(self._sql["last model"], (server,)).fetchone()
             if last is not None and tuple(last[1:]) == (path, checksum):

@@ -36,7 +36,7 @@ class Feedback:
 def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_items: bool = False) -> Feedback:
     """The events that the model with this checksum has not learned, as interactions with the model's kind of data.
 
-    ``new_items``: with events on items that are not in the model's catalog, which anybody with a token may name.
+    ``new_items``: with events on items that are not in the model's catalog, which anyone with a token can name.
 
     >>> import tempfile
     >>> from tastespace import EASE, synthetic

@@ -33,7 +33,7 @@ class FeedbackWriter:
         self._thread.start()
 
     async def write(self, events: Sequence[FeedbackEvent], profiles: Sequence[StoredProfile] = ()) -> list[bool]:
-        """Store durably; gives for each event whether it is new."""
+        """Store durably; return for each event whether it is new."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[bool]] = loop.create_future()
         try:
