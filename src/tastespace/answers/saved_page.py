@@ -147,8 +147,8 @@ def _interests(answers: PageAnswers, user: Any, has_interests: bool) -> Json:
 
 
 def _names_of_shelves(answers: PageAnswers, user: Any, has_interests: bool) -> list[Json]:
-    """Shelves without their items."""
-    found = answers.shelves(user, k=1, because=False)["shelves"] if has_interests else []
+    """Shelves of all interests, whatever the profile mutes, without their items."""
+    found = answers.shelves(user, k=1, because=False, mute=(), boost={})["shelves"] if has_interests else []
     return [{**shelf, "items": []} for shelf in found]
 
 
