@@ -7,7 +7,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*/*.cpp native/*/*.hpp
 # Tests of the core, with its own dependencies, pytest and hypothesis alone. Single tests that need an optional package
 # skip there; all tests of approximate search need faiss.
 CHECK := tests/test_imports.py tests/data tests/training tests/ranking tests/evaluation tests/recommend/rules
-NOT_CORE := $(addprefix --ignore=tests/ranking/,test_ann_index.py test_ann_lists.py)
+NOT_CORE := $(addprefix --ignore=tests/,ranking/test_ann_index.py ranking/test_ann_lists.py)
 
 .PHONY: demo check test test-slow services lint bench docs page peers sdist wheels sanitize fuzz torture clean
 

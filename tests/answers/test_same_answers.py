@@ -153,6 +153,14 @@ def questions(faces):
     yield "/v1/nothing", None, None
     for wrong in ({"k": "5"}, {"k": 0}, {"because": 1}, {"mix": "all"}, {"diversity": True}, {"on_unknown": "skip"}):
         yield "/v1/recommendations", None, {"users": [user], **wrong}
+    for wrong in (
+        *({"mute": value} for value in ("x", ["x"], [0, -1], [1.5], [True])),
+        *({"boost": value} for value in ([1], {"0": 0}, {"0": "2"}, {"x": 2}, {"-1": 2})),
+        *({name: 5} for name in ("include", "exclude")),
+    ):
+        yield "/v1/recommendations", None, {"users": [user], **wrong}
+    for wrong in ({"users": 5}, {"histories": 5}):
+        yield "/v1/recommendations", None, wrong
 
 
 def test_the_widget_says_what_the_server_says(faces):

@@ -71,7 +71,7 @@ def test_ids_of_a_later_file_may_look_like_another_type(run, stdout_of, tmp_path
         (("--metric", "NDGC"), "Did you mean NDCG"),
         (("--protocol", "papre"), "Did you mean paper"),
         (("-k", "0"), "-k 0: expected a length of list"),
-        (("--on-unknown", "ignore"), "on_unknown='ignore'"),
+        (("--on-unknown", "ignore"), "--on-unknown ignore"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_in_one_line(error_of, shop, flags, message):

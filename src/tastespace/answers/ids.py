@@ -125,10 +125,10 @@ def shown_id(given: Any) -> str:
 
 
 def _wrong_type(ids: IdMap, given: Any, kind: str) -> AnswerError:
-    own = type_name(ids)
+    own, given_type = type_name(ids), _WORDS.get(type(given), "another type")
     expected = {"integer": "an integer", "text": "text"}.get(own, f"a {own}")
     return AnswerError(
         "wrong_id_type",
-        f"the {kind} id {shown_id(given)} ({_WORDS[type(given)]}) is not of the type of the model's {kind} ids.",
+        f"the {kind} id {shown_id(given)} ({given_type}) is not of the type of the model's {kind} ids.",
         f"Give {expected} such as {shown_id(ids[0])}." if len(ids) else "",
     )

@@ -38,6 +38,7 @@ class Range:
     highest: float
 
 
+InterestNumber = Annotated[int, Range(0, 100_000)]
 Length = Annotated[int, Range(1, 1_000_000)]
 
 
@@ -115,15 +116,37 @@ def read_query(kind: type[Query], pairs: Iterable[tuple[str, str]]) -> Query:
 
 
 def read_body(body: Mapping[str, Any], others: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a body after a check of names and of `ListFields`; ``others`` are further names."""
-    hints = field_types(ListFields)
-    for name in body:
+    """Return the fields of a body, checked; ``others`` are the names that it may have besides `ListFields`.
+
+    The server decodes bodies with types derived from the same declarations, which is faster.
+    """
+    hints, found = field_types(ListFields), dict[str, Any]()
+    for name, value in body.items():
         if name not in hints and name not in others:
             raise _unknown_field(name, "body", [*hints, *others])
-    return {
-        name: _checked(name, hints[name], value, _from_json) if name in hints and value is not None else value
-        for name, value in body.items()
-    }
+        if value is None or name == "item":
+            found[name] = value
+        elif name in hints:
+            found[name] = _checked(name, hints[name], value, _from_json)
+        elif name == "boost":
+            found[name] = _factors(value)
+        elif not isinstance(value, list):
+            raise _invalid(name, value, "a list")
+        elif name == "mute":
+            found[name] = [_checked(f"mute[{at}]", InterestNumber, x, _from_json) for at, x in enumerate(value)]
+        else:
+            found[name] = value
+    return found
+
+
+def _factors(given: Any) -> dict[str, float]:
+    if not isinstance(given, dict):
+        raise _invalid("boost", given, "an object")
+    for one in given.values():
+        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0 < one <= MOST_BOOST:
+            message = f"boost[...]: expected a number above 0 up to {MOST_BOOST:,.0f}."
+            raise AnswerError("invalid_request", message, "Change boost[...].")
+    return given
 
 
 def query_options(query: ListQuery, items: IdMap) -> dict[str, Any]:
@@ -194,10 +217,13 @@ def _checked(name: str, hint: Any, given: Any, read: Any) -> Any:
     is_allowed = not choices or found in choices
     if found is not None and is_allowed and all(one.lowest <= found <= one.highest for one in bounds):
         return found
-    expected = _expected(kind, choices, bounds)
+    raise _invalid(name, given, _expected(kind, choices, bounds))
+
+
+def _invalid(name: str, given: Any, expected: str) -> AnswerError:
     shown = given if isinstance(given, str) else json.dumps(given, default=str)
     shown = shown if len(shown) < _MOST_SHOWN else shown[: _MOST_SHOWN - 5] + " ..."
-    raise AnswerError("invalid_request", f"{name}={shown}: expected {expected}.", f"Change {name}, or leave it out.")
+    return AnswerError("invalid_request", f"{name}={shown}: expected {expected}.", f"Change {name}, or leave it out.")
 
 
 def _from_text(kind: type, text: str) -> Any:
