@@ -206,7 +206,7 @@ def test_ids_that_are_numbers_are_typed_as_text(stdout_of, error_of, numbered):
         (("u03", "--on-unknown", "ignore"), "--on-unknown ignore: expected"),
         (("u03", "--threads", "-1"), "--threads -1: expected 0 (all cores)"),
         (("u03", "--rerank", "mrm"), "Did you mean mmr?"),
-        (("u03", "--rerank", "mmr", "--weight", "2"), "weight=2.0: expected"),
+        (("u03", "--rerank", "mmr", "--weight", "2"), "--weight 2.0: expected"),
         (("u03", "--mix", "proportinal"), "Did you mean proportional?"),
         (("u03", "--diversity", "2"), "--diversity 2.0: expected a number from 0"),
         (("u03", "u05", "--mute", "1"), "--mute and --boost concern one user: give one user id or one --history."),
