@@ -25,7 +25,8 @@ def test_a_run_reports_what_it_did():
     assert result["unit"] == "%"
     # The metrics are those of the model fitted by hand, in percent.
     parts = load_parts("town", 0)
-    model = ts.DPCML(sampler="hars", n_interests=5, monitor="P@3", monitor_protocol="paper", **SMALL)
+    of_paper = {**ts.DPCML.paper_form(), "learning_rate": 0.1}
+    model = ts.DPCML(sampler="hars", n_interests=5, monitor="P@3", monitor_protocol="paper", **{**of_paper, **SMALL})
     by_hand = ts.evaluate(model.fit(parts.train, parts.valid), parts.test, seen=parts.train, protocol="paper")
     assert result["metrics"] == by_hand.in_percent().metrics
 

@@ -111,7 +111,7 @@ def test_every_way_of_learning_has_a_fold_in(shop, parameters):
     vectors = new.vectors()
     norms = np.linalg.norm(vectors.user_vectors, axis=1)
     radius = parameters.get("radius", 1.0)
-    if model.geometry == "ball":
+    if model.geometry in (None, "ball"):
         assert (norms <= radius * (1 + 1e-5)).all()
     else:
         np.testing.assert_allclose(norms, radius, rtol=1e-5)

@@ -34,7 +34,7 @@ from tastespace.training.samplers import SAMPLERS
 # As the paper selects epochs: best validation P@3 under its own protocol.
 SELECTION: dict[str, Any] = {"monitor": "P@3", "monitor_protocol": "paper"}
 # What the methods of the paper take where no parameters are stored, whatever the models' own defaults are.
-_TRAINING: dict[str, Any] = {**SELECTION, "learning_rate": 0.1, "epochs": 50}
+_TRAINING: dict[str, Any] = {"learning_rate": 0.1, "epochs": 50}
 _ALIASES = {"2st": "2sts", "bpa+2st": "bpa+2sts", "dpcml1": "bpa+unis", "dpcml2": "bpa+hars", "graphdiv": "gcn-accdiv"}
 
 
@@ -124,9 +124,9 @@ def _methods() -> dict[str, Method]:
             ("apa", "dpcml", {"n_interests": "adaptive"}, DPCML.paper_form()),
         ):
             name = f"{family}+{sampler}"
-            found[name] = Method(name, model, {**fixed, "sampler": kind.name}, {**_TRAINING, **defaults})
+            found[name] = Method(name, model, {**fixed, "sampler": kind.name}, {**SELECTION, **_TRAINING, **defaults})
     sphere = {"geometry": "sphere"}
-    common = {**_TRAINING, **DPCML.paper_form(), "n_interests": 5, "sampler": "uniform"}
+    common = {**SELECTION, **_TRAINING, **DPCML.paper_form(), "n_interests": 5, "sampler": "uniform"}
     found["gfja"] = Method("gfja", "dpcml", {**sphere, "dcrs": None}, common)
     found["gfja+dcrs"] = Method("gfja+dcrs", "dpcml", {**sphere, "dcrs": "mean"}, common)
     found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, SELECTION)

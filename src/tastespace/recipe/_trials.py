@@ -34,7 +34,17 @@ from tastespace.models.trained import TrainedRecommender
 # ---------------------------------------------------------------------------------------------------------------------
 # Models of the recipe as short text: class and the parameters that its searches vary.
 
-_SAME_IN_ALL_TRIALS = ("epochs", "patience", "validate_every", "max_minutes", "seed", "threads", "frequency_power")
+_SAME_IN_ALL_TRIALS = (
+    "epochs",
+    "patience",
+    "validate_every",
+    "max_minutes",
+    "seed",
+    "threads",
+    "frequency_power",
+    "learning_rate",
+    *DPCML.paper_form(),
+)
 
 
 def short_name(model: Recommender, others: Iterable[Recommender] = ()) -> str:

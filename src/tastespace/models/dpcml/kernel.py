@@ -83,9 +83,16 @@ def interests_per_user(
     return np.maximum(least, floor_log).astype(np.int64)
 
 
+def _regions(model: DPCML) -> tuple[_native.Region, _native.Region]:
+    """The regions of user and item vectors."""
+    if model.geometry is None:
+        return REGIONS["sphere-ball" if model.anchor > 0 else "ball"]
+    return REGIONS[model.geometry]
+
+
 def user_region(model: DPCML) -> _native.Region:
     """The region of user vectors."""
-    return REGIONS[model.geometry][0]
+    return _regions(model)[0]
 
 
 def vector_offsets(n_vectors: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -108,7 +115,7 @@ def random_vectors(
     scale = np.sqrt(model.dim)
     users = filled(spill, (n_user_vectors, model.dim), lambda shape: 0.01 * rng.standard_normal(shape))
     items = filled(None, (n_items, model.dim), lambda shape: rng.standard_normal(shape) * model.radius / scale)
-    of_users, of_items = REGIONS[model.geometry]
+    of_users, of_items = _regions(model)
     return project(users, of_users, model.radius), project(items, of_items, model.radius)
 
 
@@ -208,7 +215,7 @@ def dcrs_form(model: DPCML) -> _native.DcrsForm:
 def kernel_settings(model: DPCML) -> _native.DpcmlSettings:
     """The model's parameters as the kernels take them."""
     kind = model._sampler()
-    of_users, of_items = REGIONS[model.geometry]
+    of_users, of_items = _regions(model)
     return _native.DpcmlSettings(
         sampler=kind.rule,
         n_negatives=model._current_negatives(),

@@ -133,10 +133,11 @@ class DPCML(PartitionTrained):
     """C_1 of APA: minimum number of vectors per user."""
     log_base: float = 3.0
     """a of APA, above 1: the larger, the fewer vectors."""
-    geometry: Literal["sphere-ball", "ball", "sphere"] = "ball"
-    """Regions of the vectors: users on the sphere and items in the ball, as in the paper; both in the ball, which is
-    better at every dimension that was tried; or both on the sphere, which is GFJA, the joint-accessibility form: there
-    d = 1 - cos (Eq. 18), and `margin` is in that unit."""
+    geometry: Literal["sphere-ball", "ball", "sphere"] | None = None
+    """Regions of the vectors: users on the sphere and items in the ball, as in the paper; both in the ball; or both on
+    the sphere, which is GFJA, the joint-accessibility form: there d = 1 - cos (Eq. 18), and `margin` is in that unit.
+    None: both in the ball, which is better at every dimension that was tried, but with `anchor` above 0, where the
+    sphere is better for users, ``"sphere-ball"``."""
     radius: float = 1.0
     """r of the sphere and the ball."""
 
@@ -522,7 +523,7 @@ class DPCML(PartitionTrained):
         self._check_user_blocks(checkpoint=self.checkpoint, anchor=self.anchor)
         self._sampler()
         for name, choices in (
-            ("geometry", REGIONS),
+            ("geometry", (*REGIONS, None)),
             ("optimizer", OPTIMIZERS),
             ("dcrs", (*DCRS_FORMS, "auto")),
             ("gamma", GAMMA_RULES),
