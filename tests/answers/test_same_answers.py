@@ -44,8 +44,16 @@ def data_of(town, as_floats=False):
 
 def fitted(kind, town):
     data = data_of(town, kind == "floats")
-    # Vectors that start at random stand apart after four epochs: each interest has a shelf of its own.
-    small = {"dim": 8, "n_interests": 3, "epochs": 4, "seed": 1, "threads": 1, "start": "random", "temperature": 0}
+    # In the paper's form vectors stand apart after four epochs: each interest has a shelf of its own.
+    small = {
+        **ts.DPCML.paper_form(),
+        "dim": 8,
+        "n_interests": 3,
+        "epochs": 4,
+        "learning_rate": 0.1,
+        "seed": 1,
+        "threads": 1,
+    }
     if kind == "ease":
         return ts.EASE().fit(data)
     if kind == "blend":

@@ -158,7 +158,8 @@ def test_the_final_model_learns_for_as_long_as_the_first_was_best(fit, monkeypat
 
     monkeypatch.setattr(ts.CML, "fit", watch)
     # A learning rate at which later epochs are worse, so that the best one is not the last.
-    model, _ = fit("--model", "cml", "--set", "dim=4", "--set", "epochs=12", "--set", "learning_rate=6.0")
+    settings = ("dim=4", "epochs=12", "learning_rate=6.0", "geometry=sphere-ball")
+    model, _ = fit("--model", "cml", *(word for one in settings for word in ("--set", one)))
     first, last = fitted
     assert first.best_epoch_ < 12
     assert last.epochs == model.epochs == first.best_epoch_

@@ -51,8 +51,10 @@ def saved_models(town_data: ts.Interactions, tmp_path_factory: pytest.TempPathFa
         )
     )
     models = {
-        # Three epochs: vectors that start at random stand apart, so that each has a shelf of its own.
-        "dpcml": ts.DPCML(dim=8, n_interests=3, epochs=3, seed=1, start="random", temperature=0).fit(town_data),
+        # In the paper's form vectors stand apart after three epochs: each interest has a shelf of its own.
+        "dpcml": ts.DPCML(**ts.DPCML.paper_form(), dim=8, n_interests=3, epochs=3, learning_rate=0.1, seed=1).fit(
+            town_data
+        ),
         "anchored": ts.DPCML(dim=8, n_interests=3, epochs=3, anchor=0.5, seed=1).fit(town_data),
         "ease": ts.EASE().fit(town_data),
         "popular": ts.MostPopular().fit(town_data),
