@@ -51,7 +51,8 @@ def page_model(town: SyntheticData) -> ts.DPCML:
     popular = int(data.item_counts.argmax())
     titles = data.item_attributes["title"].to_list()
     titles[popular] = EVIL
-    model = ts.DPCML(dim=16, n_interests=3, epochs=12, seed=0, threads=1).fit(data, progress=False)
+    apart = {**ts.DPCML.paper_form(), "learning_rate": 0.1}  # vectors that stand apart: a shelf for each
+    model = ts.DPCML(**apart, dim=16, n_interests=3, epochs=12, seed=0, threads=1).fit(data, progress=False)
     return model.set_item_attributes(data.item_attributes.with_columns(pl.Series("title", titles)))
 
 

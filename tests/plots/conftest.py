@@ -33,7 +33,9 @@ def fans():
 
 @pytest.fixture(scope="session")
 def dpcml(fans):
-    return ts.DPCML(dim=8, epochs=15, n_interests=4, threads=1, seed=1).fit(fans)
+    return ts.DPCML(**ts.DPCML.paper_form(), learning_rate=0.1, dim=8, epochs=15, n_interests=4, threads=1, seed=1).fit(
+        fans
+    )
 
 
 @pytest.fixture(scope="session")

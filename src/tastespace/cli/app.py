@@ -202,7 +202,7 @@ COMMANDS = [
     ),
     LazyCommand(
         "serve:serve_token", "serve-token shop --scope read --scope feedback --tokens tokens.json",
-        "Make a token for the server and print it; the file keeps only its hash.",
+        "Create a token for the server and print it; the file stores only its hash.",
     ),
     LazyCommand(
         "saved_model:profile", "profile shop.model ann --mute 2 --boost 1=2",

@@ -139,15 +139,19 @@ def about(shop_frames):
     ).with_columns(pl.col("added").cast(pl.Datetime("us")))
 
 
+APART = {**ts.DPCML.paper_form(), "learning_rate": 0.1}
+"""Parameters with which vectors stand apart after a few epochs: a shelf for each."""
+
+
 @pytest.fixture(scope="module")
 def blend(shop):
-    members = [ts.DPCML(dim=8, n_interests=3, epochs=10, threads=1, seed=1), ts.EASE(regularization=20.0)]
+    members = [ts.DPCML(**APART, dim=8, n_interests=3, epochs=10, threads=1, seed=1), ts.EASE(regularization=20.0)]
     return ts.Blend(members, weights=[0.5, 0.5], threads=1).fit(shop)
 
 
 @pytest.fixture(scope="module")
 def models(shop, blend, about):
-    dpcml = ts.DPCML(dim=8, log_base=2.0, epochs=30, threads=1, seed=1).fit(shop)
+    dpcml = ts.DPCML(**APART, dim=8, log_base=2.0, epochs=30, threads=1, seed=1).fit(shop)
     ease = ts.EASE(regularization=20.0, threads=1).fit(shop)
     return {
         name: model.set_item_attributes(about) for name, model in (("dpcml", dpcml), ("blend", blend), ("ease", ease))

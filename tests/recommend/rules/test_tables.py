@@ -101,8 +101,12 @@ def test_unknown_ids_are_counted_in_one_note(data, caplog):
         ({"time": "stock", "max_age_days": 1}, ParameterError, "holds Boolean: expected dates"),
         ({"include": [70, 71]}, DataError, "the rules leave none of the 5 items; each alone leaves: include 0"),
         ({"include": [2], "in_stock": "stock"}, DataError, "include 1, in_stock 3"),
-        ({"pinned": {4: 1}}, ParameterError, "contradict each other: pinned names the place 4, and lists have k=3"),
-        ({"pinned": [1, 2, 3, 4]}, ParameterError, "the place 4, and lists have k=3"),
+        (
+            {"pinned": {4: 1}},
+            ParameterError,
+            "contradict each other: pinned names the place 4, and lists have only 3 places",
+        ),
+        ({"pinned": [1, 2, 3, 4]}, ParameterError, "the place 4, and lists have only 3 places"),
         (
             {"pinned": [1, 2], "max_per": {"brand": 1}},
             ParameterError,
@@ -111,7 +115,7 @@ def test_unknown_ids_are_counted_in_one_note(data, caplog):
         (
             {"pinned": [1, 2], "min_new_share": 0.5, "new": [3, 4]},
             ParameterError,
-            "min_new_share=0.5 asks for 2 new items among k=3, and 2 places have pinned items that are not new",
+            "min_new_share=0.5 asks for 2 new items among 3, and 2 places have pinned items that are not new",
         ),
         ({"min_new_share": 0.5, "new": [77]}, DataError, "no item of the model is new by new"),
         (
