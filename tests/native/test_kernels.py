@@ -8,7 +8,10 @@ import pytest
 from tests.required_services import skip_without_service
 
 NATIVE = Path(__file__).parents[2] / "native"
-SOURCES = ["tests/unit_tests", "crc32", "csr", "list_order", "negatives", "row_positions", "row_ranking"]
+SOURCES = [
+    "tests/unit_tests", "core/crc32", "core/csr", "core/row_positions", "rank/list_order", "rank/row_ranking",
+    "train/negatives",
+]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -16,7 +19,15 @@ def test_unit_tests_under_sanitizers(tmp_path):
     compiler = shutil.which("g++")
     if compiler is None:  # the library can be built with another compiler
         skip_without_service("g++ is not there")
-    flags = ["-std=c++20", "-O1", "-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Wall"]
+    flags = [
+        f"-I{NATIVE}",
+        "-std=c++20",
+        "-O1",
+        "-fopenmp",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        "-Wall",
+    ]
     sources = [str(NATIVE / f"{name}.cpp") for name in SOURCES]
     subprocess.run([compiler, *flags, "-Werror", "-o", str(tmp_path / "tests"), *sources], check=True, timeout=600)
     done = subprocess.run([str(tmp_path / "tests")], capture_output=True, text=True, timeout=120)
