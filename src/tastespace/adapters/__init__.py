@@ -1,5 +1,5 @@
 """Adapters to other libraries: models for their tools, and their data as `Interactions`.
 
-One module for each: `lenskit`, `rectools`, `sklearn`, `mlflow`, `surprise`, `implicit`. Each needs the package that it is
-for, and says so where that is missing.
+One module for each: `lenskit`, `rectools`, `sklearn`, `mlflow`, `surprise`, `implicit`. Each needs the package that it
+is for, and says so where that is missing.
 """
