@@ -31,7 +31,7 @@ RECIPE = "tastespace.fit"
 DATASETS = ("ml-100k", "ml-1m", "steam-200k", "lastfm-2k", "anime", "citeulike-a", "amazon-cds")
 TRAINING = {"patience": 5, "validate_every": 2}
 COMPETITORS = {
-    "EASE": [("ease", {"regularization": value}) for value in (30.0, 100.0, 300.0, 1000.0)],
+    "EASE": [("ease", {"regularization": value, **ts.EASE.paper_form()}) for value in (30.0, 100.0, 300.0, 1000.0)],
     "ALS": [
         ("als", {"alpha": a, "regularization": r, "dim": 128}) for a, r in ((2.0, 30.0), (8.0, 30.0), (32.0, 100.0))
     ],
@@ -107,10 +107,10 @@ def chosen_setting(settings, train, valid):
 
 def large_ease(train, valid, both):
     """EASE with the regularization that does best with few neighbors per item."""
-    sparse = {"n_neighbors": 200, "dropout": 0.0}
+    sparse = {"n_neighbors": 200}
     settings = [("sparse-ease", {**sparse, **parameters}) for _, parameters in COMPETITORS["EASE"]]
     regularization = chosen_setting(settings, train, valid).regularization
-    return create("ease", regularization=regularization).fit(both, progress=False)
+    return create("ease", regularization=regularization, **ts.EASE.paper_form()).fit(both, progress=False)
 
 
 def read(path):

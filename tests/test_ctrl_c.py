@@ -6,12 +6,20 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import tastespace as ts
-from tastespace._util.interrupts import interrupt_ends_task, interruptible, interrupts_end_task
+from tastespace._util.interrupts import (
+    check_time,
+    interrupt_ends_task,
+    interruptible,
+    interrupts_end_task,
+    time_limit,
+)
+from tastespace.errors import TimeLimitError
 
 LIMIT = 6.0  # seconds of processor time from SIGINT to the end; below 1 on a machine with nothing else to do
 
@@ -128,7 +136,8 @@ def test_fit_ends_without_a_second_training(tmp_path: Path, existing: bool) -> N
     message = " ".join(err.split())
     assert ("is the model from before" if existing else "was not written") in message
     assert f"resumes from the checkpoint {checkpoint}" in message
-    assert "saved" not in message
+    assert f"is saved to {out}.interrupted" in message
+    assert ts.load(f"{out}.interrupted").stopped_ == "interrupted"
     assert out.exists() == existing
     assert not (tmp_path / "run-final.safetensors").exists()
     if existing:
@@ -164,3 +173,25 @@ def test_interruptible_gives_results_errors_and_works_in_other_threads() -> None
     thread.start()
     thread.join()
     assert seen == [thread.name]
+
+
+def test_limits_of_time_stop_kernels_loops_and_threads_that_nobody_waits_for() -> None:
+    data = ts.synthetic.multi_interest(n_users=3000, n_items=6000, n_interactions=300_000).interactions
+    for model in (ts.models.SparseEASE(), ts.models.RP3beta(), ts.models.ALS(dim=256, iterations=1000)):
+        began = time.monotonic()
+        with pytest.raises(TimeLimitError), time_limit(0.3):
+            model.fit(data, progress=False)
+        assert not model.is_fitted
+        assert time.monotonic() - began < LIMIT
+    deadline = time.monotonic() + LIMIT
+    while any(one.name == "tastespace" for one in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert all(one.name != "tastespace" for one in threading.enumerate())
+    small = data.subset(data.row_of_each() < 200)
+    with time_limit(1.0):
+        trained = ts.CML(dim=8, epochs=100_000, patience=0).fit(small, progress=False)
+    assert trained.stopped_ == "time"
+    assert len(trained.history_) >= 1
+    with time_limit(60.0), time_limit(None), pytest.raises(TimeLimitError), time_limit(0.0):
+        check_time()
+    check_time()

@@ -19,6 +19,7 @@ LAYERS = [
     ("ranking",),
     ("models",),
     ("training",),
+    ("tastes",),
     ("data",),
     ("_util",),
     ("errors",),

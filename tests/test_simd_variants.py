@@ -11,7 +11,7 @@ from tastespace import _native
 
 pytestmark = pytest.mark.slow  # a process for each variant
 
-VARIANTS = _native._VARIANTS[: _native._VARIANTS.index(_native._best) + 1]
+VARIANTS = _native.VARIANTS
 CODE = """
 import sys
 import numpy as np
@@ -38,6 +38,8 @@ found["quality"] = np.array([ts.evaluate(model, test, seen=[train, valid], metri
 found["vectors of dpcml after 30 epochs"] = model.item_vectors_
 bpr = models.create("bpr", dim=20, epochs=1, threads=1).fit(train)
 found["vectors of bpr after one epoch"] = bpr.item_vectors_
+softmax = models.create("softmax-mf", dim=20, epochs=2, threads=1).fit(train)
+found["vectors of softmax-mf after two epochs"] = softmax.item_vectors_
 np.savez(sys.argv[2], **found)
 """
 

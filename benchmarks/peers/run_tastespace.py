@@ -7,15 +7,15 @@ from tastespace.models import ALS, SparseEASE
 
 DEFAULTS = {"fit": {"minutes": 2.0}, "dpcml": {}, "ease": {}}
 GRID = [
-    ("ease", {"regularization": 200.0}),
+    ("ease", {"regularization": 200.0, **ts.EASE.paper_form()}),
     ("dpcml", {}),
-    ("ease", {"regularization": 500.0}),
+    ("ease", {"regularization": 500.0, **ts.EASE.paper_form()}),
     ("sparse-ease", {"n_neighbors": 100, "regularization": 30.0}),
-    ("ease", {"regularization": 50.0}),
+    ("ease", {"regularization": 50.0, **ts.EASE.paper_form()}),
     ("als", {"dim": 64, "alpha": 8.0, "regularization": 30.0, "frequency_power": 1.0}),
-    ("ease", {"regularization": 100.0}),
+    ("ease", {"regularization": 100.0, **ts.EASE.paper_form()}),
     ("dpcml", {"n_negatives": 10, "n_interests": 3}),
-    ("ease", {"regularization": 1000.0}),
+    ("ease", {"regularization": 1000.0, **ts.EASE.paper_form()}),
     ("sparse-ease", {"n_neighbors": 300, "regularization": 100.0}),
 ]
 CLASSES = {"dpcml": ts.DPCML, "ease": ts.EASE, "sparse-ease": SparseEASE, "als": ALS}

@@ -55,7 +55,9 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                     "by_column", "cold_users", "cold_items",
                 )
             ],
-            "Synthetic data": ["tastespace.synthetic.multi_interest", "tastespace.synthetic.SyntheticData"],
+            "Synthetic data": [
+                f"tastespace.synthetic.{name}" for name in ("multi_interest", "shop", "SyntheticData", "ShopData")
+            ],
             "Named data sets": [
                 f"tastespace.datasets.{name}"
                 for name in (
@@ -99,7 +101,8 @@ _PAGES: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 f"tastespace.evaluation.{name}" for name in ("Report", "Comparison", "CrossValidation", "Protocol")
             ],
             "For several interests": [
-                f"tastespace.evaluation.{name}" for name in ("interest_coverage", "preference_diversity")
+                f"tastespace.evaluation.{name}"
+                for name in ("interest_coverage", "taste_recovery", "preference_diversity")
             ],
             "Cold start": ["tastespace.evaluation.cold_start.evaluate_cold"],
             "Theory": [

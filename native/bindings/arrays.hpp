@@ -19,13 +19,21 @@ namespace tastespace::bindings {
 namespace nb = nanobind;
 using namespace nb::literals;
 
+// Function of Python that kernels call a few times a second; what it raises ends them. Null: none.
+inline PyObject* interrupt_check = nullptr;
+
 // Run a kernel without the GIL. Ctrl-C while it runs: Python's signal handlers are called, the kernel stops within a
-// fraction of a second, and what the handler raised (KeyboardInterrupt) is raised here.
+// fraction of a second, and what the handler raised (KeyboardInterrupt) is raised here. The same goes for what
+// `interrupt_check` raises, where a limit of time is over.
 template <class Run>
 auto run_interruptibly(Run run) {
   tastespace::Interrupt interrupt([] {
     nb::gil_scoped_acquire gil;
-    return PyErr_CheckSignals() != 0;
+    if (PyErr_CheckSignals() != 0) return true;
+    if (interrupt_check == nullptr) return false;
+    PyObject* nothing = PyObject_CallNoArgs(interrupt_check);
+    Py_XDECREF(nothing);
+    return nothing == nullptr;
   });
   const auto without_gil = [&] {
     nb::gil_scoped_release free;

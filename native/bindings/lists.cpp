@@ -15,6 +15,7 @@
 #include "lists/list_columns.hpp"
 #include "lists/list_texts.hpp"
 #include "lists/past_reasons.hpp"
+#include "lists/taste_groups.hpp"
 #include "ranking_arrays.hpp"
 
 namespace tastespace::bindings {
@@ -292,6 +293,26 @@ void bind_lists(nb::module_& m) {
                                give_matrix<float>(std::move(out.closeness), listed.size(), k));
       },
       "vectors"_a, "by_distance"_a, "offsets"_a, "past"_a, "users"_a, "listed"_a, "k"_a);
+
+  m.def(
+      "taste_groups",
+      [](Matrix<float> vectors, Array<std::int64_t> offsets, Array<std::int32_t> past, std::int64_t most,
+         std::int64_t items_per_taste, double least_gain, int threads) {
+        require_offsets("offsets", view(offsets), past.size());
+        require_indices("past", view(past), static_cast<std::int64_t>(vectors.shape(0)));
+        require_least("most", most, 1);
+        require_least("items_per_taste", items_per_taste, 1);
+        require_numbers("least_gain", std::span<const double>(&least_gain, 1));
+        require_least("threads", threads, 1);
+        std::vector<std::int32_t> out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::taste_groups(view(vectors), static_cast<std::int64_t>(vectors.shape(1)), view(offsets),
+                                         view(past), {most, items_per_taste, least_gain}, threads);
+        }
+        return give(std::move(out));
+      },
+      "vectors"_a, "offsets"_a, "past"_a, "most"_a, "items_per_taste"_a, "least_gain"_a, "threads"_a);
 
   nb::class_<ItemTextArrays>(m, "ItemTexts")
       .def(

@@ -25,14 +25,13 @@ auto give_mixed(tastespace::MixedLists&& lists, std::size_t n_users, std::int64_
                          give_matrix<std::int32_t>(std::move(lists.interests), n_users, k), lists.nan_user);
 }
 
-// A weight for each vector of the users, and how to mix.
-void require_mix(const Array<double>& weights, const ScoringArrays& space, const Array<std::int32_t>& users,
-                 const tastespace::MixSettings& settings) {
-  require_size("weights", weights.size(), space.users.n_vectors(view(users)), "one per vector of the users");
+// Weights of interests, and how to mix.
+void require_mix(const Array<double>& weights, const tastespace::MixSettings& settings, int threads) {
   require_numbers("weights", view(weights));
   require_numbers("diversity", std::span<const double>(&settings.diversity, 1));
   require_least("depth", settings.depth, 0);
   require_least("k", settings.k, 0);
+  require_least("threads", threads, 1);
 }
 
 }  // namespace
@@ -141,7 +140,8 @@ void bind_ranking(nb::module_& m) {
          const tastespace::MixSettings& settings, int threads) {
         space.require(view(users), threads);
         excluded.require("excluded", view(users), space.n_items());
-        require_mix(weights, space, users, settings);
+        require_size("weights", weights.size(), space.users.n_vectors(view(users)), "one per vector of the users");
+        require_mix(weights, settings, threads);
         tastespace::MixedLists out;
         {
           nb::gil_scoped_release free;
@@ -154,22 +154,29 @@ void bind_ranking(nb::module_& m) {
 
   m.def(
       "mix_with_scores",
-      [](const ScoringArrays& space, Matrix<float> scores, Array<std::int32_t> users, Array<double> weights,
-         const ItemListArrays& excluded, const tastespace::MixSettings& settings, int threads) {
-        space.require(view(users), threads);
+      [](Matrix<float> scores, Matrix<std::int32_t> interests, Array<std::int32_t> users, Array<double> weights,
+         Array<std::int64_t> first_weights, const ItemListArrays& excluded, const tastespace::MixSettings& settings,
+         int threads) {
+        const auto n_items = static_cast<std::int64_t>(scores.shape(1));
         require_size("scores", scores.shape(0), users.size(), "a row per user");
-        require_size("scores", scores.shape(1), static_cast<std::size_t>(space.n_items()), "a column per item");
-        excluded.require("excluded", view(users), space.n_items());
-        require_mix(weights, space, users, settings);
+        require_size("interests", interests.shape(0), users.size(), "a row per user");
+        require_size("interests", interests.shape(1), scores.shape(1), "a column per item");
+        require_size("first_weights", first_weights.size(), users.size() + 1, "one per user and one more");
+        require_offsets("first_weights", view(first_weights), weights.size());
+        for (std::size_t at = 0; at < users.size(); ++at)
+          require_indices("interests", view(interests).subspan(at * n_items, n_items),
+                          first_weights.data()[at + 1] - first_weights.data()[at]);
+        excluded.require("excluded", view(users), n_items);
+        require_mix(weights, settings, threads);
         tastespace::MixedLists out;
         {
           nb::gil_scoped_release free;
-          out = tastespace::mix_with_scores(space.views(), view(scores), view(users), view(weights), excluded.views(),
-                                            settings, threads);
+          out = tastespace::mix_with_scores(view(scores), view(interests), view(users), view(weights),
+                                            view(first_weights), excluded.views(), settings, threads);
         }
         return give_mixed(std::move(out), users.size(), settings.k);
       },
-      "space"_a, "scores"_a, "users"_a, "weights"_a, "excluded"_a, "settings"_a, "threads"_a);
+      "scores"_a, "interests"_a, "users"_a, "weights"_a, "first_weights"_a, "excluded"_a, "settings"_a, "threads"_a);
 
   m.def(
       "pair_scores",

@@ -1,9 +1,13 @@
-// Training of DPCML and BPR, and draws of negatives.
+// Training of DPCML, BPR and SoftmaxMF, and draws of negatives.
+#include <nanobind/stl/tuple.h>
+
+#include <tuple>
 
 #include "train/anchors.hpp"
 #include "bindings.hpp"
 #include "train/dpcml_fold_in.hpp"
 #include "train/negatives.hpp"
+#include "train/softmax_mf.hpp"
 #include "training_arrays.hpp"
 
 namespace tastespace::bindings {
@@ -126,6 +130,68 @@ void bind_training(nb::module_& m) {
       },
       "data"_a, "state"_a, "settings"_a, nb::kw_only(), "mean_user_vectors"_a, "seed"_a, "epochs"_a, "average"_a,
       "threads"_a);
+
+  m.def(
+      "train_softmax_mf",
+      [](Array<std::int64_t> offsets, Array<std::int32_t> positives, nb::object user_rows, nb::object user_first,
+         nb::object user_second, nb::object item_rows, nb::object item_first, nb::object item_second,
+         Array<std::int32_t> users, Matrix<std::int32_t> pools, std::int64_t batch_size, float temperature,
+         float learning_rate, std::int64_t first_step, int threads) {
+        const auto row = [](const char* name, nb::object& array, std::size_t n_dims) {
+          return hold<float>(name, std::move(array), n_dims);
+        };
+        const Held<float> u = row("user_rows", user_rows, 2), u1 = row("user_first", user_first, 2);
+        const Held<float> i = row("item_rows", item_rows, 2), i1 = row("item_first", item_first, 2);
+        const Held<float> u2 = row("user_second", user_second, 1), i2 = row("item_second", item_second, 1);
+        require_size("offsets", offsets.size(), u.rows() + 1, "one per user and one more");
+        require_offsets("offsets", view(offsets), positives.size());
+        require_indices("positives", view(positives), i.rows());
+        require_size("user_rows", u, u.rows() * i.shape[1], "rows as long as those of items");
+        require_size("user_first", u1, static_cast<std::int64_t>(u.size()), "one per coordinate");
+        require_size("item_first", i1, static_cast<std::int64_t>(i.size()), "one per coordinate");
+        require_size("user_second", u2, u.rows(), "one per row");
+        require_size("item_second", i2, i.rows(), "one per row");
+        require_least("batch_size", batch_size, 1);
+        require_least("first_step", first_step, 0);
+        require_least("threads", threads, 1);
+        require_least("negatives", static_cast<std::int64_t>(pools.shape(1)), 1);
+        require_indices("users", view(users), u.rows());
+        require_indices("pools", view(pools), i.rows());
+        const auto n_batches = (static_cast<std::int64_t>(users.size()) + batch_size - 1) / batch_size;
+        require_size("pools", pools.shape(0), n_batches, "a row per batch");
+        tastespace::SoftmaxState state{{u.span(), u1.span(), u2.span()}, {i.span(), i1.span(), i2.span()}, i.shape[1]};
+        const auto totals = run_interruptibly([&](tastespace::Interrupt& interrupt) {
+          return tastespace::train_softmax_mf({view(offsets), view(positives)}, state,
+                                              {temperature, learning_rate, batch_size}, view(users), view(pools),
+                                              static_cast<std::int64_t>(pools.shape(1)), first_step, threads,
+                                              interrupt);
+        });
+        return std::make_tuple(totals.loss, totals.n_positives);
+      },
+      nb::kw_only(), "offsets"_a, "positives"_a, "user_rows"_a, "user_first"_a, "user_second"_a, "item_rows"_a,
+      "item_first"_a, "item_second"_a, "users"_a, "pools"_a, "batch_size"_a, "temperature"_a, "learning_rate"_a,
+      "first_step"_a, "threads"_a);
+
+  m.def(
+      "fold_in_softmax_mf",
+      [](Array<std::int64_t> offsets, Array<std::int32_t> positives, nb::object vectors, Matrix<float> item_vectors,
+         Array<std::int32_t> pool, float temperature, int n_steps, int threads) {
+        const Held<float> users = hold<float>("vectors", std::move(vectors), 2);
+        const auto n_items = static_cast<std::int64_t>(item_vectors.shape(0));
+        require_size("offsets", offsets.size(), users.rows() + 1, "one per row of vectors and one more");
+        require_size("item_vectors", item_vectors.shape(1), users.shape[1], "coordinates of a vector");
+        require_offsets("offsets", view(offsets), positives.size());
+        require_indices("positives", view(positives), n_items);
+        require_indices("pool", view(pool), n_items);
+        require_least("pool", static_cast<std::int64_t>(pool.size()), 1);
+        require_least("threads", threads, 1);
+        run_interruptibly([&](tastespace::Interrupt& interrupt) {
+          tastespace::fold_in_softmax_mf({view(offsets), view(positives)}, view(item_vectors), users.shape[1],
+                                         view(pool), temperature, n_steps, users.span(), threads, interrupt);
+        });
+      },
+      nb::kw_only(), "offsets"_a, "positives"_a, "vectors"_a, "item_vectors"_a, "pool"_a, "temperature"_a,
+      "n_steps"_a, "threads"_a);
 }
 
 void bind_negatives(nb::module_& m) {

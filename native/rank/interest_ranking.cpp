@@ -98,16 +98,14 @@ class ListMaker {
   TopBuffer buffer_;
 };
 
-MixedLists mix(const ScoringVectors& space, std::span<const float> given,
-               std::span<const std::int32_t> users, std::span<const double> weights, const Lists& excluded,
-               const MixSettings& settings, int threads) {
-  const PackedItems& items = *space.items;
+// Lists of a block of users. `fill(first, last, scores, interests)` writes the rows of users first ... last - 1 of the
+// block, each of `stride` numbers of which n_items count.
+template <class MakeFill>
+MixedLists mix(std::int64_t stride, std::int64_t n_items, std::span<const std::int32_t> users,
+               std::span<const double> weights, std::span<const std::int64_t> first_weights, const Lists& excluded,
+               const MixSettings& settings, int threads, MakeFill make_fill) {
   const auto n = static_cast<std::int64_t>(users.size());
-  const std::int64_t stride = items.padded_items(), n_items = items.n_items(), k = settings.k;
-  const std::int64_t tile = std::clamp<std::int64_t>(kTileBytes / (8 * stride), 1, kTileUsers);
-  std::vector<std::int64_t> first_weight(n + 1, 0);
-  for (std::int64_t b = 0; b < n; ++b)
-    first_weight[b + 1] = first_weight[b] + space.users.offsets[users[b] + 1] - space.users.offsets[users[b]];
+  const std::int64_t k = settings.k, tile = std::clamp<std::int64_t>(kTileBytes / (8 * stride), 1, kTileUsers);
   MixedLists out{std::vector<std::int32_t>(n * k, -1), std::vector<std::int32_t>(n * k, -1), -1};
   std::vector<std::uint8_t> nan(n, 0);
   ParallelErrors errors;
@@ -115,7 +113,7 @@ MixedLists mix(const ScoringVectors& space, std::span<const float> given,
   {
     std::vector<float> scores;
     std::vector<std::int32_t> interests;
-    GatheredRows gathered;
+    auto fill = make_fill();
     ListMaker maker(settings);
     errors.run([&] {
       scores.resize(tile * stride);
@@ -125,17 +123,15 @@ MixedLists mix(const ScoringVectors& space, std::span<const float> given,
     for (std::int64_t first = 0; first < n; first += tile)
       errors.run([&] {
         const std::int64_t last = std::min(n, first + tile);
-        gathered.gather(space.users, users.subspan(first, last - first), items.dim());
-        score_block(items, gathered, space.scale, last - first, scores, interests);
+        fill(first, last, scores, interests);
         for (std::int64_t b = first; b < last; ++b) {
           const auto row = std::span(scores).subspan((b - first) * stride, stride);
-          if (!given.empty()) std::copy_n(given.begin() + b * n_items, n_items, row.begin());
           if (!prepare_row(row, n_items, excluded.of(users[b]))) {
             nan[b] = 1;
             continue;
           }
           maker.make(row, std::span(interests).subspan((b - first) * stride, stride),
-                     weights.subspan(first_weight[b], first_weight[b + 1] - first_weight[b]),
+                     weights.subspan(first_weights[b], first_weights[b + 1] - first_weights[b]),
                      std::span(out.top).subspan(b * k, k), std::span(out.interests).subspan(b * k, k));
         }
       });
@@ -151,14 +147,37 @@ MixedLists mix(const ScoringVectors& space, std::span<const float> given,
 MixedLists mix_with_vectors(const ScoringVectors& space,
                             std::span<const std::int32_t> users, std::span<const double> weights,
                             const Lists& excluded, const MixSettings& settings, int threads) {
-  return mix(space, {}, users, weights, excluded, settings, threads);
+  const PackedItems& items = *space.items;
+  std::vector<std::int64_t> first_weights(users.size() + 1, 0);
+  for (std::size_t b = 0; b < users.size(); ++b)
+    first_weights[b + 1] = first_weights[b] + space.users.offsets[users[b] + 1] - space.users.offsets[users[b]];
+  const auto make_fill = [&] {
+    return [&, gathered = GatheredRows()](std::int64_t first, std::int64_t last, std::vector<float>& scores,
+                                          std::vector<std::int32_t>& interests) mutable {
+      gathered.gather(space.users, users.subspan(first, last - first), items.dim());
+      score_block(items, gathered, space.scale, last - first, scores, interests);
+    };
+  };
+  return mix(items.padded_items(), items.n_items(), users, weights, first_weights, excluded, settings, threads,
+             make_fill);
 }
 
-MixedLists mix_with_scores(const ScoringVectors& space,
-                           std::span<const float> scores, std::span<const std::int32_t> users,
-                           std::span<const double> weights, const Lists& excluded, const MixSettings& settings,
-                           int threads) {
-  return mix(space, scores, users, weights, excluded, settings, threads);
+MixedLists mix_with_scores(std::span<const float> scores, std::span<const std::int32_t> interests,
+                           std::span<const std::int32_t> users, std::span<const double> weights,
+                           std::span<const std::int64_t> first_weights, const Lists& excluded,
+                           const MixSettings& settings, int threads) {
+  if (users.empty()) return {};
+  const auto n_items = static_cast<std::int64_t>(scores.size() / users.size());
+  const std::int64_t stride = std::max<std::int64_t>((n_items + 15) / 16 * 16, 16);
+  const auto make_fill = [&] {
+    return [&](std::int64_t first, std::int64_t last, std::vector<float>& to, std::vector<std::int32_t>& matched) {
+      for (std::int64_t b = first; b < last; ++b) {
+        std::copy_n(scores.begin() + b * n_items, n_items, to.begin() + (b - first) * stride);
+        std::copy_n(interests.begin() + b * n_items, n_items, matched.begin() + (b - first) * stride);
+      }
+    };
+  };
+  return mix(stride, n_items, users, weights, first_weights, excluded, settings, threads, make_fill);
 }
 
 }  // namespace tastespace

@@ -30,10 +30,11 @@ MixedLists mix_with_vectors(const ScoringVectors& space,
                             std::span<const std::int32_t> users, std::span<const double> weights,
                             const Lists& excluded, const MixSettings& settings, int threads);
 
-// Ranked by a finished block of scores (n_users_of_block x n_items, larger is better); vectors only tell the interests.
-MixedLists mix_with_scores(const ScoringVectors& space,
-                           std::span<const float> scores, std::span<const std::int32_t> users,
-                           std::span<const double> weights, const Lists& excluded, const MixSettings& settings,
-                           int threads);
+// Ranked by a finished block of scores, larger is better, with the interest of each item: n_users_of_block x n_items
+// both. The interests of user b of the block have weights[first_weights[b]] ... weights[first_weights[b + 1] - 1].
+MixedLists mix_with_scores(std::span<const float> scores, std::span<const std::int32_t> interests,
+                           std::span<const std::int32_t> users, std::span<const double> weights,
+                           std::span<const std::int64_t> first_weights, const Lists& excluded,
+                           const MixSettings& settings, int threads);
 
 }  // namespace tastespace

@@ -6,40 +6,12 @@
 #include <optional>
 
 #include "core/parallel_errors.hpp"
+#include "rank/moments.hpp"
 
 namespace tastespace {
 namespace {
 
 constexpr std::int64_t kTileUsers = 16;
-constexpr std::int64_t kSums = 16;  // partial sums side by side, which the compiler keeps in registers
-
-struct Moments {
-  double mean, deviation;
-};
-
-// In double precision and from the first score on, so that large scores with small differences lose no digits.
-Moments moments_of(const float* row, std::int64_t n) {
-  double sums[kSums] = {}, squares[kSums] = {};
-  const double origin = row[0];
-  std::int64_t k = 0;
-  for (; k + kSums <= n; k += kSums)
-    for (std::int64_t lane = 0; lane < kSums; ++lane) {
-      const double value = row[k + lane] - origin;
-      sums[lane] += value;
-      squares[lane] += value * value;
-    }
-  for (; k < n; ++k) {
-    const double value = row[k] - origin;
-    sums[0] += value;
-    squares[0] += value * value;
-  }
-  double sum = 0.0, square = 0.0;
-  for (std::int64_t lane = 0; lane < kSums; ++lane) sum += sums[lane], square += squares[lane];
-  const double mean = sum / static_cast<double>(n);
-  const double variance = square / static_cast<double>(n) - mean * mean;
-  return {origin + mean, std::isnan(variance) ? variance : std::sqrt(std::max(variance, 0.0))};
-}
-
 // Working memory of one thread for a few users.
 struct Tile {
   explicit Tile(const PackedItems& items)
@@ -107,7 +79,7 @@ std::int64_t add_standardized(std::span<float> total, std::span<const float> sco
     const float* from = scores.data() + row * n_columns;
     float* to = total.data() + row * n_columns;
     const Moments moments = moments_of(from, n_columns);
-    if (!std::isfinite(moments.mean) || !std::isfinite(moments.deviation)) {
+    if (!moments.is_finite()) {
       bad = std::min(bad, row);
       continue;
     }

@@ -25,6 +25,7 @@ KERNELS = sorted(path for name in ("core", "train", "rank", "lists") for path in
 TESTS = [
     "tests/training/test_native_dpcml.py",
     "tests/training/test_native_bpr.py",
+    "tests/training/test_native_softmax_mf.py",
     "tests/training/test_native_trainer.py",
     "tests/training/test_anchored_dpcml.py",
     "tests/training/test_extreme_sizes.py",
@@ -182,7 +183,7 @@ def main() -> None:
     require_tools(given.only)
     began = time.monotonic()
     if given.only != "threads":
-        code = "import tastespace._native as n; print(*n._VARIANTS[: n._VARIANTS.index(n._best) + 1])"
+        code = "import tastespace._native as n; print(*n.VARIANTS)"
         found = subprocess.run([given.python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
         address(given.variants or found, given.python, given.tests)
     if given.only != "address":

@@ -13,6 +13,7 @@
 #include "core/random.hpp"
 #include "core/row_positions.hpp"
 #include "rank/score_matrix.hpp"
+#include "train/softmax_mf.hpp"
 #include "rank/user_ranking.hpp"
 #include "check.hpp"
 
@@ -114,6 +115,21 @@ std::vector<float> bpr(const Town& town, int threads) {
   return users;
 }
 
+std::vector<float> softmax_mf(const Town& town, int threads) {
+  auto users = numbers(kUsers * kDim, 1), items = numbers(kItems * kDim, 2);
+  std::vector<float> user_first(users.size()), user_second(kUsers), item_first(items.size()), item_second(kItems);
+  SoftmaxState state{{users, user_first, user_second}, {items, item_first, item_second}, kDim};
+  std::vector<std::int32_t> rows(kUsers), pools(2 * 30);
+  std::iota(rows.begin(), rows.end(), 0);
+  for (std::size_t j = 0; j < pools.size(); ++j) pools[j] = static_cast<std::int32_t>(mix64(j) % kItems);
+  const SoftmaxData data{town.offsets, town.items};
+  Interrupt interrupt;
+  train_softmax_mf(data, state, {0.1f, 0.03f, 40}, rows, pools, 30, 0, threads, interrupt);
+  fold_in_softmax_mf(data, items, kDim, pools, 0.1f, 4, users, threads, interrupt);
+  users.insert(users.end(), items.begin(), items.end());
+  return users;
+}
+
 std::vector<std::int32_t> lists(const Town& town, int threads) {
   const auto items = numbers(kItems * kDim, 2), users = numbers(kUsers * kVectors * kDim, 1);
   const std::vector<float> item_terms(kItems), vector_terms(kUsers * kVectors);
@@ -156,6 +172,7 @@ int main(int argc, char** argv) {
         ++n_settings;
       }
   CHECK(bpr(town, kThreads) == bpr(town, 1));
+  CHECK(softmax_mf(town, kThreads) == softmax_mf(town, 1));
   CHECK(lists(town, kThreads) == lists(town, 1));
-  std::printf("%d settings of 3 kernels: the same results with 1 and %d threads\n", n_settings + 2, kThreads);
+  std::printf("%d settings of 4 kernels: the same results with 1 and %d threads\n", n_settings + 3, kThreads);
 }

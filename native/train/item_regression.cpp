@@ -83,7 +83,8 @@ class RowSums {
   std::vector<std::int32_t> touched_;
 };
 
-GramRows gram_rows(const ItemRegressionData& data, const ItemRegressionSettings& settings, int threads) {
+GramRows gram_rows(const ItemRegressionData& data, const ItemRegressionSettings& settings, int threads,
+                   Interrupt& interrupt) {
   const std::int64_t n_items = n_items_of(data);
   GramRows out;
   out.diagonal.assign(n_items, 0.0);
@@ -125,7 +126,8 @@ GramRows gram_rows(const ItemRegressionData& data, const ItemRegressionSettings&
       out.neighbors[i] = nearest;
     };
 #pragma omp for schedule(dynamic, 16)
-    for (std::int64_t i = 0; i < n_items; ++i) errors.run([&] { add_row(i); });
+    for (std::int64_t i = 0; i < n_items; ++i)
+      if (!interrupt.requested()) errors.run([&] { add_row(i); });
   }
   errors.rethrow();
   return out;
@@ -223,9 +225,10 @@ class Regression {
 
 }  // namespace
 
-ItemRegression fit_item_regression(const ItemRegressionData& data, const ItemRegressionSettings& settings, int threads) {
+ItemRegression fit_item_regression(const ItemRegressionData& data, const ItemRegressionSettings& settings, int threads,
+                                   Interrupt& interrupt) {
   const std::int64_t n_items = n_items_of(data);
-  const GramRows matrix = gram_rows(data, settings, threads);
+  const GramRows matrix = gram_rows(data, settings, threads, interrupt);
   ItemRegression out;
   out.offsets.assign(n_items + 1, 0);
   for (std::int64_t j = 0; j < n_items; ++j)
@@ -238,12 +241,14 @@ ItemRegression fit_item_regression(const ItemRegressionData& data, const ItemReg
     std::optional<Regression> regression;
     errors.run([&] { regression.emplace(matrix, settings); });
 #pragma omp for schedule(dynamic, 16)
-    for (std::int64_t j = 0; j < n_items; ++j)
+    for (std::int64_t j = 0; j < n_items; ++j) {
+      if (interrupt.requested()) continue;
       errors.run([&] {
         const std::vector<double>& coefficients = regression->fit(j);
         std::copy(matrix.neighbors[j].begin(), matrix.neighbors[j].end(), out.sources.begin() + out.offsets[j]);
         std::copy(coefficients.begin(), coefficients.end(), out.coefficients.begin() + out.offsets[j]);
       });
+    }
   }
   errors.rethrow();
   return out;

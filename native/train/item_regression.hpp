@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "core/interrupt.hpp"
+
 namespace tastespace {
 
 struct ItemRegressionSettings {
@@ -35,7 +37,8 @@ struct ItemRegression {
   std::vector<float> coefficients;
 };
 
-// The same bits for every number of threads.
-ItemRegression fit_item_regression(const ItemRegressionData& data, const ItemRegressionSettings& settings, int threads);
+// The same bits for every number of threads. After an interrupt some items have no coefficients.
+ItemRegression fit_item_regression(const ItemRegressionData& data, const ItemRegressionSettings& settings, int threads,
+                                   Interrupt& interrupt);
 
 }  // namespace tastespace

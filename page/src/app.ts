@@ -39,7 +39,7 @@ export class App {
   private model: ModelInfo | null = null;
   private who: Person | null = null;
   private interests: Interests = { interests: [], history: [] };
-  private state: Tuning = { tastes: [], diversity: null };
+  private state: Tuning = { tastes: [], diversity: null, diversityWasMoved: false };
   private otherTastes: Taste[] | null = null; // those of the second model, once they were needed
   private view: ViewName = "shelves";
   private within: Id[] | null = null;
@@ -56,7 +56,8 @@ export class App {
     root.classList.add("tastespace");
     root.classList.toggle("widget", options.isWidget);
     useTheme(root);
-    this.keeper = new ProfileKeeper(source, (text) => this.say(text));
+    const put = source.keepProfile?.bind(source);
+    this.keeper = new ProfileKeeper(put ? (user, choices) => this.stored(() => put(user, choices)) : null);
     this.map = new MapView(root, { region: (items) => this.setRegion(items), open: (item) => void this.why(item) });
   }
 
@@ -118,7 +119,7 @@ export class App {
     this.who = null;
     this.at = address();
     this.interests = { interests: [], history: [] };
-    this.state = { tastes: [], diversity: null };
+    this.state = { tastes: [], diversity: null, diversityWasMoved: false };
     this.within = null;
     this.map.clearRegion();
     this.showOnMap([]);
@@ -163,9 +164,7 @@ export class App {
         const past = person.kind === "new" ? person.history.map((one) => ({ ...one, interest: null })) : [];
         return { interests: { interests: [], history: past }, shelves: [] };
       }
-      await this.keeper.flush();
-      const stored = await this.source.interests(person);
-      const interests = person.kind === "user" ? this.keeper.applied(person.user, stored) : stored;
+      const interests = await this.source.interests(person);
       return { interests, shelves: await this.source.shelves(person, SHELF, { mute: [], boost: {} }) };
     }));
     if (mine !== this.chosen) return;
@@ -179,8 +178,8 @@ export class App {
     this.within = null;
     this.map.clearRegion();
     this.interests = found.interests;
-    const mixes = this.model?.can.mix ?? [];
-    this.state = { tastes: tastesOf(found.interests, found.shelves), diversity: mixes.length > 1 ? 0.5 : null };
+    this.state = { tastes: tastesOf(found.interests, found.shelves), diversity: this.usualDiversity(), diversityWasMoved: false };
+    this.keeper.forget();
     this.view = this.model?.can.shelves ? (this.view === "list" ? "list" : "shelves") : "list";
     this.main.classList.remove("empty");
     if (!this.options.isWidget) {
@@ -189,13 +188,71 @@ export class App {
     }
     this.drawPerson(person);
     this.drawTabs();
-    drawTuning(this.tuning, this.state, (taste) => {
-      const choices = this.choices();
-      const isUsable = choices.mute.length < this.interests.interests.length; // a profile leaves something to recommend
-      if (taste && person.kind === "user" && isUsable) this.keeper.changed(person.user, choices);
+    this.drawTuning(person);
+    await this.refresh();
+  }
+
+  // Why something could not be stored; null where it was.
+  private async stored(put: () => Promise<void>): Promise<string | null> {
+    let problem: string | null = null;
+    await this.trying(() =>
+      put().catch((found: unknown) => {
+        if (found instanceof AnswerError && found.status === 401) throw found; // a token is asked for
+        problem = found instanceof Error ? found.message : String(found);
+      }),
+    );
+    return problem;
+  }
+
+  private usualDiversity(): number | null {
+    return (this.model?.can.mix ?? []).length > 1 ? (this.model?.diversity ?? 0) : null;
+  }
+
+  private drawTuning(person: Person): void {
+    drawTuning(this.tuning, this.state, this.keeper.element, () => {
+      this.drawKeeping(person);
       this.later();
     });
-    await this.refresh();
+    this.drawKeeping(person);
+  }
+
+  private drawKeeping(person: Person): void {
+    const chosen = this.choices();
+    const { state } = this;
+    const again = (): void => {
+      state.diversity = this.usualDiversity();
+      state.diversityWasMoved = false;
+      this.drawTuning(person);
+      this.tuning.querySelector("input")?.focus(); // the button that was pressed is gone
+      void this.refresh();
+    };
+    this.keeper.draw({
+      user: person.kind === "user" ? person.user : null,
+      name: person.kind === "user" ? (person.name ?? `Person ${person.user}`) : "you",
+      stored: this.choices(true),
+      chosen,
+      isUsable: chosen.mute.length < this.interests.interests.length,
+      isMoved: state.diversityWasMoved || chosen.mute.length > 0 || Object.keys(chosen.boost).length > 0,
+      reset: () => {
+        for (const taste of state.tastes) {
+          taste.level = NORMAL;
+          taste.wasMoved = true;
+        }
+        again();
+      },
+      show: ({ mute, boost }) => {
+        for (const one of this.interests.interests) {
+          one.muted = mute.includes(one.interest);
+          one.boost = boost[one.interest] ?? 1;
+        }
+        for (const taste of state.tastes) {
+          const first = this.interests.interests.find((one) => one.interest === taste.interests[0]);
+          taste.level = first ? levelOf(first.muted, first.boost) : NORMAL;
+          taste.wasMoved = false;
+        }
+        again();
+      },
+    });
   }
 
   private async orNobody<T>(person: Person, call: () => Promise<T>): Promise<T | typeof NOBODY> {
@@ -274,12 +331,13 @@ export class App {
 
   // ---- lists ------------------------------------------------------------------------------------------------
 
-  private choices(): Choices {
+  // As the sliders are; `stored`: as the server has it.
+  private choices(stored = false): Choices {
     const mute: number[] = [];
     const boost: Record<number, number> = {};
     for (const one of this.interests.interests) {
       const taste = this.state.tastes.find(({ interests }) => interests.includes(one.interest));
-      const factor = taste?.wasMoved ? LEVELS[taste.level]!.factor : one.muted ? 0 : one.boost;
+      const factor = taste?.wasMoved && !stored ? LEVELS[taste.level]!.factor : one.muted ? 0 : one.boost;
       if (factor === 0) mute.push(one.interest);
       else if (factor !== 1) boost[one.interest] = factor;
     }
@@ -312,7 +370,9 @@ export class App {
   }
 
   private async ask(who: Person, choices: Choices): Promise<{ items: Item[]; shelves?: Shelf[]; other?: Item[] }> {
-    const diversity = this.state.diversity === null ? {} : { diversity: this.state.diversity };
+    // Unless it is moved, the list is the one that anybody gets who asks without a diversity.
+    const { diversityWasMoved, diversity: moved } = this.state;
+    const diversity = diversityWasMoved && moved !== null ? { diversity: moved } : {};
     const within = this.within ? { include: this.within } : {};
     if (this.view === "shelves" && this.within) {
       const items = await this.source.recommendations(who, IN_REGION, { ...choices, ...diversity, ...within });
@@ -347,7 +407,7 @@ export class App {
     this.map.setPerson({
       interests: this.interests.interests.filter((one) => one.share > 0).map((one) => {
         const taste = this.state.tastes.find((other) => other.interests.includes(one.interest));
-        return { x: one.x, y: one.y, name: taste?.short ?? one.name, share: one.share, color: taste?.color ?? -1, muted: taste?.level === 0 };
+        return { x: one.x, y: one.y, name: taste?.name ?? one.name, share: one.share, color: taste?.color ?? -1, muted: taste?.level === 0 };
       }),
       history: this.interests.history.map((one) => ({ item: one.item, color: this.colorOf(one.interest) })),
       recommended: items.map((one) => ({ item: one.item, color: this.colorOf(one.interest) })),
@@ -373,7 +433,7 @@ export class App {
     const found = await this.trying(() => this.source.explanation(who, item, which));
     if (!found) return;
     const taste = this.tastes(which).find((one) => found.interest !== null && one.interests.includes(found.interest));
-    openWhy(this.root, found, taste ? { name: taste.short, color: colorOf(taste.color) } : null, () => {
+    openWhy(this.root, found, taste ? { name: taste.name, color: colorOf(taste.color) } : null, (interest) => colorOf(this.colorOf(interest, which)), () => {
       this.map.element.scrollIntoView({ block: "nearest" });
       this.map.show(item);
     });
@@ -444,8 +504,7 @@ function tastesOf(found: Interests, shelves: Shelf[]): Taste[] {
   const add = (interests: number[], name: string, share: number): void => {
     const first = stored.get(interests[0] ?? -1);
     const level = first ? levelOf(first.muted, first.boost) : NORMAL;
-    const short = name.replace(/^because you took /, "");
-    tastes.push({ interests, name, short, share, color: tastes.length, level });
+    tastes.push({ interests, name, share, color: tastes.length, level });
     interests.forEach((x) => seen.add(x));
   };
   for (const shelf of shelves) add(shelf.interests ?? [shelf.interest], shelf.name, shelf.share);

@@ -1,8 +1,10 @@
 // The windows of the page: why an item, items to begin with, the token of the server.
 
-import { debounce, fill, h, icon, ICONS, isolated } from "./dom";
+import { debounce, fill, h, icon, ICONS, isolated, percent } from "./dom";
 import type { Source } from "./source";
-import { titleOf, type Explanation, type FoundItem, type NamedItem } from "./types";
+import { plain, titleOf, type Explanation, type FoundItem, type NamedItem } from "./types";
+
+const SHOWN_SHARE = 0.005; // of a taste, from which it is shown
 
 export function openDialog(root: HTMLElement, name: string, label: string, ...content: (Node | string)[]): HTMLDialogElement {
   const dialog = h("dialog", { class: `dialog ${name}`, "aria-label": label });
@@ -21,17 +23,16 @@ export function openWhy(
   root: HTMLElement,
   found: Explanation,
   interest: { name: string; color: string } | null,
+  colorOf: (interest: number) => string,
   showOnMap: () => void,
 ): void {
-  const most = Math.max(1e-9, ...found.because.map((one) => one.weight));
-  const bars = found.because.map((one) =>
-    h(
-      "li",
-      { color: interest?.color ?? "var(--accent)" },
-      h("bdi", {}, titleOf(one)),
-      bar(one.weight / most),
-    ),
-  );
+  // Shares of the score are drawn as such; closeness of past items has no whole, and the closest is the longest bar.
+  const areShares = found.tastes.length > 0;
+  const whole = areShares ? 1 : Math.max(1e-9, ...found.because.map((one) => one.weight));
+  const row = (name: string, weight: number, color: string): HTMLElement =>
+    h("li", { color }, h("bdi", {}, name), bar(weight / whole), areShares && h("span", { class: "share" }, percent(weight)));
+  const tastes = found.tastes.filter((one) => one.share >= SHOWN_SHARE).map((one) => row(plain(one.name), one.share, colorOf(one.interest)));
+  const bars = found.because.map((one) => row(titleOf(one), one.weight, interest?.color ?? "var(--accent)"));
   const dialog = openDialog(
     root,
     "why",
@@ -40,9 +41,12 @@ export function openWhy(
     h("h2", {}, isolated(titleOf(found))),
     h("p", { class: "lead" }, found.text),
     ...(interest
-      ? [h("p", { class: "matches", color: interest.color }, "It matches the taste ", h("strong", {}, isolated(interest.name)), ".")]
+      ? [h("p", { class: "matches", color: interest.color }, "It matches the taste: ", h("strong", {}, isolated(interest.name)), ".")]
       : []),
-    ...(bars.length ? [h("h3", {}, "Past items that matter most"), h("ul", { class: "bars" }, ...bars)] : []),
+    ...(tastes.length ? [h("h3", {}, "Tastes that speak for it"), h("ul", { class: "bars tastes" }, ...tastes)] : []),
+    ...(bars.length
+      ? [h("h3", {}, areShares ? "Past items of this taste" : "Past items that matter most"), h("ul", { class: "bars past" }, ...bars)]
+      : []),
     h("div", { class: "actions" }, h("button", { type: "button", class: "quiet", onclick: () => (dialog.close(), showOnMap()) }, "Show on the map")),
   );
 }

@@ -2,7 +2,7 @@
 
 import { fill, h, icon, ICONS, isolated, listed, percent } from "./dom";
 import { colorOf, type Taste } from "./tuning_view";
-import { titleOf, type Id, type Item, type Shelf } from "./types";
+import { plain, titleOf, type Id, type Item, type Shelf } from "./types";
 
 export interface ItemActions {
   why: ((item: Item) => void) | null;
@@ -52,7 +52,7 @@ export function drawShelves(parent: HTMLElement, shelves: Shelf[], tastes: Taste
     const taste = tastes.find((one) => one.interests.includes(shelf.interest));
     const reasons = shelf.reasons.map((one) => (typeof one === "string" ? one : titleOf(one)));
     const name = taste?.name ?? shelf.name;
-    const named = reasons.length > 0 && !name.startsWith("because");
+    const named = reasons.length > 0 && !plain(name).includes(reasons[0]!);
     const items = h("ul", { class: "cards", tabindex: "0", "aria-label": name }, ...shelf.items.map((item) => card(item, acts)));
     return h(
       "section",
@@ -72,7 +72,7 @@ export function drawShelves(parent: HTMLElement, shelves: Shelf[], tastes: Taste
     parent,
     ...rows,
     !rows.length && h("p", { class: "nothing" }, "Nothing is left to recommend here."),
-    quiet.length > 0 && h("p", { class: "quiet-tastes" }, `Muted: ${quiet.map((taste) => taste.short).join("; ")}.`),
+    quiet.length > 0 && h("p", { class: "quiet-tastes" }, `Muted: ${quiet.map((taste) => taste.name).join("; ")}.`),
   );
 }
 

@@ -14,15 +14,25 @@ import {
   type Item,
   type ModelInfo,
   type Person,
+  type Reason,
   type Shelf,
   type UserEntry,
   type Which,
 } from "./types";
 
+// An item with what each taste says for it, for models with tastes.
+interface PoolItem extends Item {
+  parts?: number[];
+  added?: number; // to its score, not from the past
+  shelf?: boolean; // true where it is on the shelf of its taste
+  reasons?: Record<string, Reason[]>; // past items of other tastes that speak for it
+}
+
 export interface SnapshotPerson extends UserEntry {
   interests: Interests;
   shelves: Shelf[]; // as they are without choices: names, shares, reasons
-  pool: Item[]; // best items of each interest, best score first; without interests the list
+  pool: PoolItem[]; // best items of each interest, best score first; without interests the list
+  focus: number | null; // of the scores of a model with tastes, as in the library's Blend; null for the others
   other: Item[] | null; // the list of the second model
   second: { interests: Interests; shelves: Shelf[]; explanations: Explanation[] } | null; // its other answers
   explanations: Explanation[];
@@ -73,7 +83,7 @@ export class SnapshotSource implements Source {
     return which === "compare" && one.second ? one.second.interests : one.interests;
   }
 
-  private allowed(person: SnapshotPerson, choices: Choices): Item[] {
+  private allowed(person: SnapshotPerson, choices: Choices): PoolItem[] {
     const region = choices.include && new Set(choices.include);
     const muted = new Set(choices.mute);
     return person.pool.filter((one) => !muted.has(one.interest ?? -1) && (!region || region.has(one.item)));
@@ -89,7 +99,8 @@ export class SnapshotSource implements Source {
       .map((shelf) => {
         const mine = pool.filter((item) => all(shelf).includes(item.interest ?? -1));
         const length = Math.max(1, Math.round(k * boost(shelf)));
-        return { ...shelf, items: mine.slice(0, length).map((item, i) => ({ ...item, rank: i + 1 })) };
+        const items = one.focus === null ? mine : byOwnTaste(mine);
+        return { ...shelf, items: items.slice(0, length).map((item, i) => ({ ...plainItem(item), rank: i + 1 })) };
       })
       .filter((shelf) => shelf.items.length)
       .sort((a, b) => weight(b) - weight(a));
@@ -98,12 +109,14 @@ export class SnapshotSource implements Source {
   async recommendations(person: Person, k: number, choices: Choices, which: Which = "main"): Promise<Item[]> {
     const one = this.of(person);
     if (which === "compare") return (one.other ?? []).filter((item) => !choices.include || choices.include.includes(item.item));
-    const pool = this.allowed(one, choices);
+    const pool = one.focus === null ? this.allowed(one, choices) : this.allowed(one, choices).map(scoredAgain(one.focus, choices));
     const counts = new Map<number, number>();
     for (const past of one.interests.history)
       if (past.interest !== null) counts.set(past.interest, (counts.get(past.interest) ?? 0) + 1);
     const weights = new Map([...counts].map(([x, n]) => [x, n * (choices.boost[x] ?? 1)]));
-    return sharePlaces(pool, weights, k, choices.diversity ?? 0).map((item, i) => ({ ...item, rank: i + 1 }));
+    // As the server has it: without a diversity, boosts ask for shares, unless they are part of the scores.
+    const usual = this.data.model.diversity || (one.focus === null && Object.keys(choices.boost).length ? 1 : 0);
+    return sharePlaces(pool, weights, k, choices.diversity ?? usual).map((item, i) => ({ ...plainItem(item), rank: i + 1 }));
   }
 
   async popular(k: number): Promise<Item[]> {
@@ -128,8 +141,34 @@ export class SnapshotSource implements Source {
     const because = listed.because ?? [];
     const names = because.slice(0, 2).map(titleOf);
     const text = names.length ? `Because you took ${names.join(" and ")}.` : "No past item explains it.";
-    return { ...listed, text, interest_name: null, because, distance: null };
+    return { ...plainItem(listed), text, interest_name: null, because, tastes: [], distance: null };
   }
 }
+
+// The item as a server gives it.
+function plainItem({ parts: _parts, added: _added, shelf: _shelf, reasons: _reasons, ...item }: PoolItem): Item {
+  return item;
+}
+
+// Items of the shelf of a taste, by what the taste itself says for them.
+function byOwnTaste(items: PoolItem[]): PoolItem[] {
+  return items
+    .filter((item) => item.shelf)
+    .map((item) => ({ ...item, score: item.parts?.[item.interest ?? 0] ?? item.score }))
+    .sort((a, b) => (b.score ?? 0) - (a.score ?? 0));
+}
+
+// The item with its score and taste where tastes are muted (a factor of 0) or boosted: as the library's TasteParts.
+const scoredAgain =
+  (focus: number, choices: Choices) =>
+  (item: PoolItem): PoolItem => {
+    if (!item.parts || (!choices.mute.length && !Object.keys(choices.boost).length)) return item;
+    const said = item.parts.map((part, x) => (choices.mute.includes(x) ? -Infinity : Math.fround(part * (choices.boost[x] ?? 1))));
+    const sum = said.reduce((a, b) => (b === -Infinity ? a : Math.fround(a + b)), 0);
+    const total = focus ? Math.fround(Math.fround((1 - focus) * sum) + Math.fround(focus * Math.max(...said))) : sum;
+    const interest = said.indexOf(Math.max(...said));
+    const because = interest === item.interest ? (item.because ?? []) : (item.reasons?.[interest] ?? []);
+    return { ...item, score: Math.fround(total + (item.added ?? 0)), interest, because };
+  };
 
 const all = (shelf: Shelf): number[] => shelf.interests ?? [shelf.interest];

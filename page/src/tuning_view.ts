@@ -5,7 +5,6 @@ import { fill, h, percent } from "./dom";
 export interface Taste {
   interests: number[]; // numbers of the interests that share it
   name: string;
-  short: string; // where there is little room
   share: number;
   color: number;
   level: number; // place in LEVELS
@@ -32,9 +31,10 @@ export const colorOf = (n: number): string => (n < 0 ? "var(--accent)" : `var(--
 export interface Tuning {
   tastes: Taste[];
   diversity: number | null; // null: this model has no such lists
+  diversityWasMoved: boolean; // before that lists are those that anybody gets who asks without a diversity
 }
 
-export function drawTuning(parent: HTMLElement, state: Tuning, changed: (taste?: Taste) => void): void {
+export function drawTuning(parent: HTMLElement, state: Tuning, keeping: HTMLElement, changed: () => void): void {
   const rows = state.tastes.map((taste, i) => {
     const said = h("output", { class: "level" }, LEVELS[taste.level]!.label);
     const slider = h("input", {
@@ -53,13 +53,13 @@ export function drawTuning(parent: HTMLElement, state: Tuning, changed: (taste?:
         slider.setAttribute("aria-valuetext", label);
         row.classList.toggle("muted", taste.level === 0);
         taste.wasMoved = true;
-        changed(taste);
+        changed();
       },
     });
     const row = h(
       "li",
       { class: taste.level === 0 ? "taste muted" : "taste", color: colorOf(taste.color) },
-      h("bdi", { class: "name", title: taste.name }, taste.short),
+      h("bdi", { class: "name", title: taste.name }, taste.name),
       h("span", { class: "share" }, percent(taste.share)),
       slider,
       said,
@@ -71,11 +71,13 @@ export function drawTuning(parent: HTMLElement, state: Tuning, changed: (taste?:
     state.tastes.length > 0 && h("h2", {}, "Tastes"),
     state.tastes.length > 0 && h("ul", { class: "tastes" }, ...rows),
     state.diversity !== null && diversitySlider(state, changed),
+    keeping,
   );
 }
 
 function diversitySlider(state: Tuning, changed: () => void): HTMLElement {
-  const said = h("output", { class: "level" }, percent(state.diversity ?? 0));
+  const level = (): string => (state.diversityWasMoved ? percent(state.diversity ?? 0) : "as it is");
+  const said = h("output", { class: "level" }, level());
   const slider = h("input", {
     type: "range",
     min: "0",
@@ -83,12 +85,13 @@ function diversitySlider(state: Tuning, changed: () => void): HTMLElement {
     step: "0.05",
     value: String(state.diversity),
     "aria-label": "Diversity of the list",
-    "aria-valuetext": percent(state.diversity ?? 0),
+    "aria-valuetext": level(),
     class: "diversity",
     oninput: () => {
       state.diversity = Number(slider.value);
-      said.textContent = percent(state.diversity);
-      slider.setAttribute("aria-valuetext", percent(state.diversity));
+      state.diversityWasMoved = true;
+      said.textContent = level();
+      slider.setAttribute("aria-valuetext", level());
       changed();
     },
   });

@@ -22,6 +22,7 @@ export interface Item extends NamedItem {
 export interface ModelInfo {
   name: string;
   class: string;
+  diversity: number; // of lists that are asked for without one
   n_users: number;
   n_items: number;
   n_interactions: number;
@@ -68,11 +69,18 @@ export interface Interests {
   history: (NamedItem & { interest: number | null })[];
 }
 
+export interface TasteShare {
+  interest: number;
+  name: string;
+  share: number; // of the score; all together are 1
+}
+
 export interface Explanation extends NamedItem {
   text: string;
   interest: number | null;
   interest_name: string | null;
-  because: Reason[];
+  because: Reason[]; // of models with tastes shares of the score, from past items of the item's own taste
+  tastes: TasteShare[]; // empty for models without tastes
   distance: number | null;
 }
 

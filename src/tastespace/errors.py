@@ -110,6 +110,10 @@ class TrainingError(TastespaceError, RuntimeError):
     """Training cannot continue: it diverged, or its checkpoint does not fit."""
 
 
+class TimeLimitError(TastespaceError, TimeoutError):
+    """A computation was stopped because its limit of time was over."""
+
+
 class ClusterError(TastespaceError, RuntimeError):
     """A cluster cannot be reached or used, or a run on it cannot continue."""
 

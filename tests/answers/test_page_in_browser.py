@@ -1,5 +1,7 @@
 """The page in a real browser: what a visitor does, with mouse and keyboard, in light and dark, on a phone."""
 
+import contextlib
+import copy
 import json
 import re
 
@@ -117,30 +119,93 @@ def test_sliders_change_the_lists_at_once(visit, server, someone):
     page.wait_for_selector("text=All tastes are muted")
 
 
-def test_sliders_that_a_server_refuses_hold_for_the_visit(visit, requests):
+def test_the_list_of_the_page_is_the_one_that_the_api_serves(visit, requests, page_model):
+    """Of a person, whatever diversity the model is served with; the page asks for none of its own."""
+    model = copy.copy(page_model)
+    for served in (0.0, 0.6):
+        model.set_served_diversity(served)
+        lists = []
+        with serving(PageRequests(model)) as running:
+            for user in (7, 11):
+                found = visit(f"{running.url}#user={user}").ready().settled()
+                page = found.page
+                page.get_by_role("button", name="One list").click()
+                found.settled()
+                status, api = running.requests.answer("GET", f"/v1/users/{user}/recommendations", {"k": "20"})
+                assert status == 200
+                lists.append([one["title"] for one in api["items"]])
+                assert page.locator(".row .title").all_text_contents() == [*map(plainly, lists[-1])]
+                assert page.locator(".diversity").input_value() == f"{served:g}"
+            assert not [one for one in running.asked if "diversity" in one[2]]
+        expected = [
+            page_model.recommend(user, 20, diversity=served, titles=True)["title"].to_list() for user in (7, 11)
+        ]
+        assert lists == expected
+
+
+def test_moving_sliders_stores_nothing_and_storing_can_be_undone(visit, requests):
     first, second = (one["user"] for one in requests.main.users(limit=2)["users"])
-    with serving(requests) as closed:
-        closed.keeps_profiles = False
-        found = visit(f"{closed.url}#user={first}").ready().settled()
+    with serving(requests) as running:
+
+        def puts():
+            return [one[1:] for one in running.asked if one[0] == "PUT"]
+
+        def levels():
+            return [one.input_value() for one in page.locator(".tastes input").all()[:2]]
+
+        found = visit(f"{running.url}#user={first}").ready().settled()
         page = found.page
-        page.locator(".diversity").fill("0.2")  # belongs to no profile
-        page.evaluate(MOVE_TWO)  # at once: the page waits a moment for further moves, and a busy machine longer
-        page.wait_for_selector("text=hold for this visit")
-        chosen = [one["interests"] for one in requests.main.shelves(first)["shelves"]]
-        (asked,) = [one for one in closed.asked if one[0] == "PUT"]  # one request for all moves
-        boost = {str(x): 2 for x in sorted(chosen[1])}
-        assert asked == ("PUT", f"/v1/users/{first}/profile", {}, {"mute": sorted(chosen[0]), "boost": boost})
-        page.get_by_role("button", name="Close").click()
+        before = shelf_items(found)
+        button = {
+            name: page.get_by_role("button", name=name)
+            for name in (f"Store for Person {first}", "Reset to as it is", "Undo", "Back to what is stored")
+        }
+        store, reset, undo, back = button.values()
+        assert [one.count() for one in button.values()] == [0, 0, 0, 0]
+        page.evaluate(MOVE_TWO)
+        found.settled()
+        assert shelf_items(found) != before
+        assert [one.count() for one in button.values()] == [1, 1, 0, 0]
         page.evaluate("user => { location.hash = `#user=${user}` }", second)
         page.wait_for_selector(f"text=Person {second}")
-        page.locator(".tastes input").nth(0).fill("0")
         page.go_back()
         page.wait_for_selector(f"text=Person {first}")
-        assert [one.input_value() for one in page.locator(".tastes input").all()[:2]] == ["0", "3"]
-        assert page.locator("[role=alert]").count() == 0  # said once
-        assert [one[0] for one in closed.asked].count("PUT") == 1  # and not asked again
-        assert len(found.errors) == 1  # the browser itself reports the 403
-        found.errors.clear()
+        found.settled()
+        assert (levels(), puts()) == (["2", "2"], [])  # moved, left, and nothing was stored
+        page.evaluate(MOVE_TWO)
+        page.locator(".diversity").fill("0.4")
+        reset.click()
+        found.settled()
+        assert (levels(), shelf_items(found), page.locator(".diversity").input_value()) == (["2", "2"], before, "0")
+        page.evaluate(MOVE_TWO)
+        assert "Storing changes all lists of this person" in page.locator(".keeping").inner_text()
+        store.click()
+        undo.wait_for()
+        chosen = [one["interests"] for one in requests.main.shelves(first)["shelves"]]
+        profile = {"mute": sorted(chosen[0]), "boost": {str(x): 2 for x in sorted(chosen[1])}}
+        path = f"/v1/users/{first}/profile"
+        assert puts() == [(path, {}, profile)]
+        assert levels() == ["0", "3"]
+        assert [one.count() for one in button.values()] == [0, 1, 1, 0]
+        reset.click()  # of the view: what is stored stays
+        found.settled()
+        assert (levels(), len(puts())) == (["2", "2"], 1)
+        back.click()
+        found.settled()
+        assert levels() == ["0", "3"]
+        undo.click()
+        undo.wait_for(state="detached")
+        assert puts()[1:] == [(path, {}, {"mute": [], "boost": {}})]
+        assert (levels(), shelf_items(found.settled())) == (["2", "2"], before)
+        for one in page.locator(".tastes input").all():
+            one.fill("0")
+        assert store.is_disabled()  # a profile that mutes everything
+        running.keeps_profiles = False
+        page.locator(".tastes input").first.fill("4")
+        store.click()
+        page.wait_for_selector("[role=alert]:has-text('Not stored')")
+        assert (levels()[0], undo.count(), store.count()) == ("4", 0, 1)
+        found.errors.clear()  # the browser itself reports the 403
 
 
 def test_a_newcomer_picks_items(visit, server):
@@ -172,6 +237,41 @@ def test_a_newcomer_picks_items(visit, server):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["served", "saved"])
+def test_why_this_of_a_blend_shows_shares_of_tastes_and_of_past_items(visit, blend, someone, tmp_path, kind):
+    """Percent of the whole score: the bar of half of it is half as long, and past items add up to their taste."""
+    requests = PageRequests(blend, name="blend")
+    with contextlib.ExitStack() as running:
+        if kind == "served":
+            url = running.enter_context(serving(requests)).url
+        else:
+            url = blend.save_page(tmp_path / "blend.html", [someone]).as_uri()
+        page = visit(f"{url}#user={someone}").ready().settled().page
+        shelves = requests.main.shelves(someone)["shelves"]
+        names = page.locator(".shelf h3").all_inner_texts()
+        assert [one.casefold() for one in names] == [plainly(one["name"]).casefold() for one in shelves]
+        for place in (0, len(shelves[0]["items"])):  # the first item of two shelves
+            card = page.locator(".card").nth(place)
+            shelf = shelves[0] if place == 0 else shelves[1]
+            expected = requests.main.explanation(someone, shelf["items"][0]["item"])
+            card.locator(".why-button").click()
+            assert page.locator(".why .matches strong").inner_text() == plainly(expected["interest_name"])
+            assert expected["interest_name"] == shelf["name"]
+            for kind_of_bar, rows in (("tastes", expected["tastes"]), ("past", expected["because"])):
+                shares = [row.get("share", row.get("weight")) for row in rows]
+                kept = [share for share in shares if kind_of_bar == "past" or share >= 0.005]
+                found = page.locator(f".bars.{kind_of_bar} li")
+                assert found.locator(".share").all_inner_texts() == [f"{round(100 * one)} %" for one in kept]
+                bars = found.locator(".bar").evaluate_all(
+                    "all => all.map((one) => one.style.getPropertyValue('--share'))"
+                )
+                assert [float(one.removesuffix("%")) for one in bars] == pytest.approx([100 * one for one in kept])
+            assert sum(one["share"] for one in expected["tastes"]) == pytest.approx(1.0)
+            assert sum(one["weight"] for one in expected["because"]) <= expected["tastes"][0]["share"] + 1e-9
+            page.keyboard.press("Escape")
+
+
+@pytest.mark.slow
 def test_why_this_explains_every_item(visit, server, someone):
     found = visit(f"{server.url}#user={someone}").ready().settled()
     page = found.page
@@ -182,6 +282,7 @@ def test_why_this_explains_every_item(visit, server, someone):
     assert page.locator(".why h2").inner_text() == plainly(item["title"])
     assert page.locator(".why .lead").inner_text() == plainly(expected["text"])
     assert page.locator(".bars li").count() == len(expected["because"])
+    assert page.locator(".bars .share").count() == 0  # nearness has no whole
     page.keyboard.press("Escape")
     page.wait_for_selector(".why", state="detached")
 
@@ -243,7 +344,7 @@ def test_two_models_side_by_side(visit, server, someone):
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector(".column")
     left, right = page.locator(".column").all()
-    ours = server.requests.main.recommendations(someone, k=20, diversity=0.5)["items"]
+    ours = server.requests.main.recommendations(someone, k=20)["items"]
     theirs = server.requests.compare.recommendations(someone, k=20)["items"]
     assert left.locator(".title").all_inner_texts() == [plainly(one["title"]) for one in ours]
     assert right.locator(".title").all_inner_texts() == [plainly(one["title"]) for one in theirs]
@@ -391,7 +492,7 @@ def test_unknown_people_and_models_without_interests(visit, server, ease, tmp_pa
         for url in (plain.url, saved):
             is_nobody(visit(f"{url}#user=nobody").ready(), plain.requests.main)
         without = visit(f"{plain.url}#user=7").ready().settled()
-        expected = plain.requests.main.recommendations(7, k=20, diversity=0.5)["items"]
+        expected = plain.requests.main.recommendations(7, k=20)["items"]
         assert without.page.locator(".row .title").all_inner_texts() == [plainly(one["title"]) for one in expected]
         assert without.page.locator(".tastes").count() == 0
 
@@ -433,13 +534,21 @@ def test_a_saved_page_works_without_a_server(visit, page_model, ease, tmp_path, 
     found = visit(path.as_uri()).ready().settled()
     page = found.page
     assert [one for one in found.requests if not one.startswith(("GET file:", "GET data:"))] == []
-    frame = page_model.recommend(someone, 20, diversity=0.5, titles=True)
+    frame = page_model.recommend(someone, 20, titles=True)
     page.get_by_role("button", name="One list").click()
     found.settled()
     assert page.locator(".row .title").all_text_contents() == [*map(plainly, frame["title"])]
     shelf = page_model.shelves(someone, 8)[0]
-    for one in page.locator(".tastes input").all()[:1]:
-        one.fill("4")
+    page.locator(".tastes input").first.fill("4")
+    found.settled()
+    factors = dict.fromkeys(shelf.interests, 4.0)
+    usual = page_model.recommend(someone, 20, boost=factors, titles=True)
+    assert page.locator(".row .title").all_text_contents() == [*map(plainly, usual["title"])]
+    assert page.get_by_role("button", name="Store for").count() == 0  # nothing to store it in
+    page.get_by_role("button", name="Reset to as it is").click()
+    found.settled()
+    assert page.locator(".row .title").all_text_contents() == [*map(plainly, frame["title"])]
+    page.locator(".tastes input").first.fill("4")
     page.locator(".diversity").fill("0.8")
     found.settled()
     factors = dict.fromkeys(shelf.interests, 4.0)

@@ -33,8 +33,8 @@ def command(*arguments, **options):
 
 COMMANDS = [
     "demo", "fit", "update", "recommend", "shelves", "interests", "map", "explore", "explain", "similar", "serve",
-    "serve-token", "profile", "attributes", "index", "evaluate", "export", "inspect", "run", "tune", "compare",
-    "models", "datasets", "doctor",
+    "serve-token", "profile", "diversity", "attributes", "index", "evaluate", "export", "inspect", "run", "tune",
+    "compare", "models", "datasets", "doctor",
 ]  # fmt: skip
 
 
@@ -79,20 +79,6 @@ def test_datasets_as_a_table_and_as_rows():
     frame = pl.read_csv(text_of("datasets", "--format", "csv").encode())
     assert frame.filter(pl.col("name") == "steam-200k")["interactions"].item() == 115_139
     assert "publisher" in text_of("datasets", "ml-1m")
-
-
-def test_demo_trains_compares_and_recommends(one_core):
-    output = text_of("demo", "--user", "12", "--trials", "6")
-    for word in ("synthetic data", "most popular", "minority", "fractions from 0 to 1", "user 12", "planted", "EASE"):
-        assert word in output
-    assert "tastespace is what `tastespace fit` chooses by itself. Chosen: " in " ".join(output.split())
-
-
-def test_demo_on_a_named_data_set(dataset_dir):
-    dataset_dir("ml-100k")
-    output = text_of("demo", "--dataset", "ml-100k", "--trials", "3")
-    assert "938 users" in output
-    assert "Drama" in output
 
 
 @pytest.mark.parametrize(
@@ -147,17 +133,3 @@ def test_what_the_library_does_is_logged_on_request(run, shop):
 def test_broken_simd_choice_is_named():
     done = command("doctor", env={**os.environ, "TASTESPACE_SIMD": "v9"})
     assert "TASTESPACE_SIMD='v9'" in done.stderr
-
-
-def test_the_demo_shows_a_user_with_several_tastes():
-    """Of three users with histories of the same length the one whose items are spread over the categories."""
-    from tastespace.cli.demo import _find
-
-    rows = [(user, item) for user, items in {"a": "pqrs", "b": "ptuv", "c": "qrst"}.items() for item in items]
-    genres = dict(zip("pqrstuv", ("Drama", "Drama", "Drama", "Drama", "Comedy", "War", "Horror"), strict=True))
-    data = tastespace.Interactions.from_frame(
-        pl.DataFrame(rows, schema=["user", "item"], orient="row"),
-        item_attributes=pl.DataFrame({"item": list(genres), "genres": list(genres.values())}),
-    )
-    assert _find(data, None) == "b"
-    assert _find(data, "c") == "c"

@@ -38,6 +38,7 @@ COMMANDS = {
     ),
     "serve-token": ("shop", "--tokens", "t.json", "--scope", "read", "--scope", "feedback", "--rate", "5.0"),
     "profile": ("a.model", "ann", "--mute", "2", "--unmute", "1", "--boost", "0=1.5", "--clear", "--out", "b.model"),
+    "diversity": ("a.model", "0.3", "--out", "b.model"),
     "attributes": ("a.model", "items.csv", "--id", "sku", "--out", "b.model"),
     "index": ("a.model", "--kind", "ann", "--out", "b.model", "--threads", "2"),
     "evaluate": ("a.model", "later.csv", "--metric", "P", "--metric", "NDCG@5", "-k", "5", "-k", "10"),

@@ -1,6 +1,9 @@
 """`tastespace fit`."""
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 
 import tastespace as ts
 from tastespace import load
+from tastespace.training.loop import Loop
 
 COLUMNS = ("--user", "who", "--item", "what")
 DPCML = ("--model", "dpcml")
@@ -439,3 +443,103 @@ def test_files_of_recbole_are_fitted_with_a_card(run, error_of, shop, tmp_path):
     assert f"| NDCG@10 | {ts.store.inspect('a.model')['metrics']['NDCG@10']:.4f} | fraction |" in card
     message = error_of("fit", "shop.inter", "--model", "ease", "--out", "b.model", "--delimiter", ",")
     assert "--delimiter with shop.inter: atomic files of RecBole say themselves what they hold" in message
+
+
+def press_in_epoch(monkeypatch, number, signal_of):
+    """Send this process a signal at the end of the epoch with this number."""
+    one_epoch = Loop._one_epoch
+
+    def train(self, epoch, bar):
+        go_on = one_epoch(self, epoch, bar)
+        if epoch + 1 == number:
+            os.kill(os.getpid(), signal_of)
+            time.sleep(1)  # the signal comes here
+        return go_on
+
+    monkeypatch.setattr(Loop, "_one_epoch", train)
+
+
+@pytest.mark.parametrize("signal_of", [signal.SIGINT, signal.SIGTERM])
+def test_a_training_that_is_stopped_saves_what_it_has_learned_elsewhere(fit, run, shop, monkeypatch, signal_of):
+    fit("--model", "ease")
+    press_in_epoch(monkeypatch, 2, signal_of)
+    flags = (*DPCML, "--set", "dim=4", "--set", "epochs=9", "--set", "patience=0", "--out", "a.model")
+    done = run("fit", shop.clicks, *COLUMNS, *flags)
+    assert done.code == 130
+    said = " ".join(done.err.split())
+    assert "a.model is the model from before. What was learned in 2 epochs, of the data without" in said
+    assert "is saved to a.model.interrupted" in said
+    assert isinstance(ts.load("a.model"), ts.EASE)
+    kept = ts.load("a.model.interrupted")
+    assert isinstance(kept, ts.DPCML)
+    assert kept.stopped_ == "interrupted"
+    assert len(kept.history_) == 2
+    assert len(kept.recommend("u03", k=3)) == 3
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_training_resumes_from_the_checkpoint_which_is_deleted_at_the_end(fit, run, shop, monkeypatch):
+    flags = (*SHORT, "--set", "checkpoint_epochs=1", "--checkpoint", "work")
+    with monkeypatch.context() as patch:
+        press_in_epoch(patch, 2, signal.SIGINT)
+        done = run("fit", shop.clicks, *COLUMNS, "--out", "a.model", *flags)
+    assert done.code == 130
+    assert "The same command resumes from the checkpoint work/training.safetensors" in " ".join(done.err.split())
+    model, _ = fit(*flags, "--resume")
+    assert model.checkpoint is None
+    assert not Path("work").exists()
+    assert np.array_equal(model.vectors().item_vectors, fit(*SHORT, out="b.model")[0].vectors().item_vectors)
+
+
+def test_the_recipe_resumes_from_its_checkpoint(fit, run, shop, monkeypatch):
+    flags = ("--trials", "3", "--checkpoint", "work")
+    with monkeypatch.context() as patch:
+        press_in_epoch(patch, 2, signal.SIGTERM)
+        done = run("fit", shop.clicks, *COLUMNS, "--out", "a.model", *flags)
+    assert done.code == 130
+    said = " ".join(done.err.split())
+    assert "a.model was not written. Kept in work: 2 models that were tried. Do the same again to resume there." in said
+    model, _ = fit(*flags, "--resume")
+    assert not Path("work").exists()
+    expected, _ = fit("--trials", "3", out="b.model")
+    users = np.arange(expected.train_.n_users)
+    np.testing.assert_array_equal(model.score_block(users), expected.score_block(users))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--resume",), "--resume without --checkpoint"),
+        (("--checkpoint", "none", "--resume"), "--resume: none holds no run. Begin one"),
+        (("--model", "ease", "--checkpoint", "w"), "--checkpoint with --model ease: it does not train by epochs"),
+        ((*DPCML, "--checkpoint", "w", "--set", "checkpoint=a"), "--checkpoint and --set checkpoint=... are the same"),
+        ((*DPCML, "--checkpoint", "mine"), "--checkpoint mine: it holds other files"),
+    ],
+)
+def test_flags_of_the_checkpoint(error_of, shop, flags, message):
+    Path("mine").mkdir()
+    Path("mine/notes.txt").touch()
+    assert message in error_of("fit", shop.clicks, *COLUMNS, "--out", "a.model", *flags)
+
+
+def test_a_folder_of_other_files_is_no_checkpoint(run, shop):
+    Path("mine").mkdir()
+    Path("mine/notes.txt").touch()
+    done = run("fit", shop.clicks, *COLUMNS, "--out", "a.model", "--checkpoint", "mine")
+    assert done.code == 2
+    assert "error: --checkpoint mine is there already, and no checkpoint of a recipe" in " ".join(done.err.split())
+    assert Path("mine/notes.txt").exists()
+
+
+def test_the_number_of_models_is_the_same_everywhere(fit):
+    model, output = fit("--trials", "4")
+    report = ts.recipe.RecipeReport(**model.recipe_)
+    beside = sum(model.weights_ == 0)
+    n = len(model.members_) - beside
+    said = " ".join(output.split())
+    assert f"saved a blend of {n} model" in said
+    assert ("beside that groups past items" in said) == (beside > 0)
+    assert (f"the blend of {n} models" in report.reason) == (n > 1)
+    rows = [row for row in report.trials if row["best"]]
+    alone = report.blend["best_member"]
+    assert any(abs(row["NDCG@10"] - alone["ndcg"]) < 1e-6 and row["model"] == alone["model"] for row in rows)

@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import tastespace as ts
+from tastespace.answers._page import PageRequests
 
 
 @pytest.fixture
@@ -23,7 +26,7 @@ def rows_of(text):
 def test_a_profile_is_stored_in_the_model_and_applied(stdout_of, path):
     weakest = ts.load(path).interests("u03")["interest"].to_list()[-1]
     shown = rows_of(stdout_of("profile", path, "u03", "--mute", weakest, "--boost", "0=2"))
-    assert shown.columns == ["interest", "weight", "label", "past", "muted", "boost"]
+    assert shown.columns == ["interest", "weight", "name", "past", "muted", "boost"]
     assert " no. " in shown["past"][0]  # titles, by which a person tells the interests apart
     assert shown.filter("muted")["interest"].to_list() == [weakest]
     assert shown.filter(pl.col("boost") != 1).select("interest", "boost").rows() == [(0, 2.0)]
@@ -120,6 +123,32 @@ def test_errors_of_attributes_leave_the_model_as_it_is(error_of, path, frame, fl
     assert "no such directory" in error_of("attributes", path, "bad.parquet")
 
 
+def test_the_served_diversity_is_stored_with_the_model(stdout_of, error_of, path):
+    assert stdout_of("diversity", path) == "0\n"
+    assert stdout_of("diversity", path, "0.3") == "0.3\n"
+    assert stdout_of("diversity", path) == "0.3\n"
+    found = ts.store.inspect(path)
+    assert (found["served_diversity"], found["metrics"]) == (0.3, {"NDCG@10": 0.5})
+    model = ts.load(path)
+    assert model.served_diversity == 0.3
+    plain = ts.load(path).set_served_diversity(0)
+    assert model.recommend(k=5).equals(plain.recommend(k=5))  # of what is served only
+    status, api = PageRequests(model).answer("GET", "/v1/users/u03/recommendations", {"k": "8"})
+    assert [one["item"] for one in api["items"]] == plain.recommend("u03", 8, diversity=0.3)["item"].to_list()
+    for query in ({"diversity": "0"}, {"mix": "nearest"}):
+        _, api = PageRequests(model).answer("GET", "/v1/users/u03/recommendations", {"k": "8", **query})
+        assert [one["item"] for one in api["items"]] == plain.recommend("u03", 8)["item"].to_list()
+    _, about = PageRequests(model).answer("GET", "/v1/model")
+    assert (status, about["diversity"]) == (200, 0.3)
+    assert ts.update(model, pl.DataFrame({"user": ["new"], "item": ["i01"]})).served_diversity == 0.3
+    assert stdout_of("diversity", path, "0", "--out", "other.model") == "0\n"
+    assert "served_diversity" not in json.loads(Path("other.model/model.json").read_text())
+    assert "expected a number from 0 (the plain list) to 1" in error_of("diversity", path, "1.5")
+    assert "nothing is changed" in error_of("diversity", path, "--out", "x.model")
+    manifest = json.loads((path / "model.json").read_text())
+    assert manifest["served_diversity"] == 0.3
+
+
 def test_an_index_is_stored_with_the_model_and_searched(run, stdout_of, path):
     said = stdout_of("index", path, "--kind", "ann", "--threads", 1)
     assert "index of 50 items" in said
@@ -135,6 +164,31 @@ def test_an_index_is_stored_with_the_model_and_searched(run, stdout_of, path):
     again = run("recommend", path, "u03", "--index", "ann")
     assert again.out == stdout_of("recommend", path, "u03")
     assert "A new index is built" in " ".join(again.err.split())
+
+
+def test_a_blend_is_exported_and_indexed_by_its_member_with_vectors(run, error_of, shop):
+    parts = [ts.load(shop.model), ts.EASE()]
+    parts[1].fit(parts[0].train_)
+    blend = ts.Blend.of(parts, [0.4, 0.6])
+    blend.save("blend.model", metrics={"NDCG@10": 0.25})
+    done = run("export", "blend.model", "vectors.npz")
+    assert done.out.split() == ["vectors.npz"]
+    assert "these are the vectors of dpcml, which ranks alone there" in " ".join(done.err.split())
+    with np.load("vectors.npz") as arrays:
+        assert np.array_equal(arrays["item_vectors"], parts[0].vectors().item_vectors)
+    named = run("export", "blend.model", "named.npz", "--member", "dpcml")
+    assert "ranks alone" not in named.err
+    assert Path("named.npz").read_bytes() == Path("vectors.npz").read_bytes()
+    for member in ("ease", "bpr"):
+        said = error_of("export", "blend.model", "no.npz", "--member", member)
+        assert "its members are dpcml, ease, with vectors dpcml" in said
+    assert "it is no blend" in error_of("export", shop.model, "no.npz", "--member", "dpcml")
+    assert "Give --out DIRECTORY" in error_of("index", "blend.model")
+    assert "index of 50 items" in run("index", "blend.model", "--out", "member.model").out
+    alone = ts.load("member.model")
+    assert alone.recommend(k=5, index="ann").equals(parts[0].recommend(k=5))
+    assert ts.store.inspect("member.model")["metrics"] in ({}, None)  # those of the blend are not its own
+    assert ts.load("blend.model").recommend(k=5).equals(blend.recommend(k=5))
 
 
 def test_other_indexes_are_refused(error_of, path, shop):

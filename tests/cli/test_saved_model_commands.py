@@ -119,10 +119,11 @@ def kinds_of(shop):
     return path
 
 
-def test_tastes_adds_the_metrics_for_several_tastes(stdout_of, shop):
+def test_tastes_adds_the_metrics_for_several_tastes(run, shop):
     by_kind = ("--tastes", "--metric", "R@5", "--column", "kind", "--items", kinds_of(shop))
-    rows = pl.read_csv(stdout_of("evaluate", shop.model, shop.later, *COLUMNS, *by_kind).encode())
-    assert rows["metric"].to_list() == ["R@5", *CATEGORY_METRICS, "InterestCoverage@20", *USE_METRICS]
+    rows = pl.read_csv(run("evaluate", shop.model, shop.later, *COLUMNS, *by_kind).raw)
+    by_interest = ["TasteAlphaNDCG@20", "InterestCoverage@20", *USE_METRICS, "StableNames"]
+    assert rows["metric"].to_list() == ["R@5", *CATEGORY_METRICS, *by_interest]
     held_out = ts.Interactions.from_file(shop.later, user="who", item="what", threads=1)
     about = pl.read_csv(kinds_of(shop)).rename({"what": "item"})
     expected = ts.evaluate(
@@ -131,14 +132,14 @@ def test_tastes_adds_the_metrics_for_several_tastes(stdout_of, shop):
     assert not any(map(math.isnan, expected.metrics.values()))
     assert dict(rows.select("metric", "value").rows()) == pytest.approx(dict(expected.metrics))
     assert dict(rows.select("metric", "unit").rows()) == expected.units
-    table = stdout_of("evaluate", shop.model, shop.later, *COLUMNS, "--tastes", "--format", "table")
+    table = run("evaluate", shop.model, shop.later, *COLUMNS, "--tastes", "--format", "table").out
     assert "nats" in table
     assert "share of the interests" in table
     assert "NDCG@10" in table  # besides the usual ones
 
 
-def test_tastes_at_other_lengths(stdout_of, shop):
-    rows = pl.read_csv(stdout_of("evaluate", shop.model, shop.later, *COLUMNS, "--tastes", "-k", 3, "-k", 4).encode())
+def test_tastes_at_other_lengths(run, shop):
+    rows = pl.read_csv(run("evaluate", shop.model, shop.later, *COLUMNS, "--tastes", "-k", 3, "-k", 4).raw)
     assert {"AlphaNDCG@3", "AlphaNDCG@4", "InterestCoverage@4", *USE_METRICS} < set(rows["metric"])
     assert not any(name.endswith("@20") for name in rows["metric"])
 
@@ -152,11 +153,27 @@ def test_tastes_says_what_is_left_out_and_why(run, shop, plain_models):
         f"left out: {', '.join(name.removesuffix('@20') for name in CATEGORY_METRICS)}: the model has no item "
         "attributes; give them with --items FILE."
     )
-    of_interests = ", ".join(["InterestCoverage", *USE_METRICS])
+    of_interests = ", ".join(["TasteAlphaNDCG", "InterestCoverage", *USE_METRICS, "TruthOfReasons", "StableNames"])
     assert by_interest == f"left out: {of_interests}: users have no interests, because EASE has no vectors."
     done = run("evaluate", plain_models["cml"], shop.later, *COLUMNS, "--tastes", "--items", shop.items)
     assert set(CATEGORY_METRICS) < set(pl.read_csv(done.raw)["metric"])
     assert done.err == f"left out: {of_interests}: CML has one vector per user, which every item is nearest to.\n"
+
+
+def test_tastes_checks_what_shelves_say_where_the_model_gives_reasons(run, shop):
+    """DPCML does not say how much past items add; a blend with EASE does."""
+    done = run("evaluate", shop.model, shop.later, *COLUMNS, "--tastes", "--metric", "P@5")
+    assert done.err == "left out: TruthOfReasons: DPCML does not say how much each past item adds to a score.\n"
+    clicks = ts.Interactions.from_file(shop.clicks, user="who", item="what", threads=1)
+    members = [ts.CML(dim=8, epochs=2, threads=1).fit(clicks), ts.EASE(threads=1).fit(clicks)]
+    ts.Blend.of(members, [0.3, 0.7], n_tastes=3, threads=1).save(shop.folder / "blend.model")
+    done = run(
+        "evaluate", shop.folder / "blend.model", shop.later, *COLUMNS, "--tastes", "-k", 5, "--items", shop.items
+    )
+    assert done.err == ""
+    found = dict(pl.read_csv(done.raw).select("metric", "value").rows())
+    assert found["TruthOfReasons@5"] == found["StableNames"] == 1.0
+    assert 1 < found["EffectiveInterests"] <= 3
 
 
 def test_items_gives_the_attributes_that_the_model_lacks(run, stdout_of, shop, plain_models):

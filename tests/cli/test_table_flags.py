@@ -9,9 +9,10 @@ WRITTEN_OTHERWISE = {
     "items": "item_attributes",  # files instead of frames
     "users": "user_attributes",
     "no_header": "header",
+    "all_items": "catalog",
 }
 ONLY_FLAGS = {"half_life", "items_id"}
-ONLY_OPTIONS = {"core", "duplicates", "catalog"}
+ONLY_OPTIONS = {"core", "duplicates"}
 OF_COMMANDS = {"part", "threads", "spill", "memory"}  # flags of some commands, or what a command is about
 
 

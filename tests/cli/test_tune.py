@@ -7,6 +7,7 @@ import shlex
 
 import polars as pl
 import pytest
+from tests.models.formulas import plain_ease
 
 import tastespace as ts
 
@@ -74,6 +75,6 @@ def test_run_takes_a_file(run, shop, error_of):
     assert done.code == 0, done.err
     whole = ts.Interactions.from_file(shop.clicks, user="who", item="what")
     train, valid, test = ts.split.per_user(whole, (0.6, 0.2, 0.2), seed=0)
-    report = ts.evaluate(ts.EASE().fit(train), test, seen=[train, valid], metrics="P@3").in_percent()
+    report = ts.evaluate(plain_ease().fit(train), test, seen=[train, valid], metrics="P@3").in_percent()
     assert json.loads(done.out)["metrics"] == {"P@3": pytest.approx(report["P@3"])}
     assert "--method NAME" in error_of("run", shop.clicks, *COLUMNS)

@@ -12,7 +12,7 @@ from tests.cluster.same_models import same
 import tastespace as ts
 from tastespace.cluster import ClusterOptions, fit_on_cluster, lists_on_cluster
 from tastespace.cluster.fit import begin
-from tastespace.cluster.partitions import partition_of
+from tastespace.cluster.partitions import partition_of, read_ids
 from tastespace.cluster.storage import DamagedFileError, Storage
 from tastespace.errors import ClusterError, ParameterError, TrainingError
 from tastespace.models.bpr import BPR
@@ -150,6 +150,30 @@ def test_rows_that_are_cut_off_are_named_and_nothing_learned_is_lost(parts, tmp_
     with pytest.raises(ClusterError, match=r"partition 2 cannot be read .*data/00002 is damaged.*restore the file"):
         DPCML.clone().fit(train, cluster=inline(tmp_path), callbacks=[cut])
     (tmp_path / "data" / "00002").write_bytes(content[0])
+    same(DPCML.clone().fit(train, cluster=inline(tmp_path)), whole)
+
+
+@pytest.mark.parametrize("name", ["users/00001", "item-ids"])
+def test_one_changed_bit_among_the_ids_is_found(parts, tmp_path, name):
+    train, _, _ = parts
+    whole = DPCML.clone().fit(train, cluster=inline())
+
+    def stop(row):
+        raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        DPCML.clone().fit(train, cluster=inline(tmp_path), callbacks=[stop])
+    content = (tmp_path / name).read_bytes()
+    for at in range(0, len(content), 37):
+        changed = bytearray(content)
+        changed[at] ^= 1 << at % 8
+        (tmp_path / name).write_bytes(changed)
+        with pytest.raises(DamagedFileError, match="damaged"):
+            read_ids(Storage(str(tmp_path)), name)
+    if name != "item-ids":  # which lists need, and training does not
+        with pytest.raises(ClusterError, match="damaged"):
+            DPCML.clone().fit(train, cluster=inline(tmp_path))
+    (tmp_path / name).write_bytes(content)
     same(DPCML.clone().fit(train, cluster=inline(tmp_path)), whole)
 
 
@@ -304,7 +328,7 @@ def test_what_cannot_be_is_refused(parts, tmp_path):
         ts.DPCML(dim=4, anchor=0.5).fit(train, cluster=inline())
     with pytest.raises(ParameterError, match="spill="):
         ts.DPCML(dim=4, spill=str(tmp_path)).fit(train, cluster=inline())
-    with pytest.raises(TypeError, match="cluster"):
+    with pytest.raises(ParameterError, match="cluster="):
         ts.EASE().fit(train, cluster=inline())
     for name in ("partitions", "rounds_per_epoch", "item_shards"):
         with pytest.raises(ParameterError, match=f"{name}=0"):

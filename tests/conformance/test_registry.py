@@ -51,12 +51,12 @@ class TestSpectralWithVectors(RecommenderConformance):
         return Spectral(dim=8, linear=False)
 
 
-class TestBlendWithBalance(RecommenderConformance):
+class TestBlendByTastes(RecommenderConformance):
     def make(self):
-        return Blend([DPCML(**SMALL), EASE(regularization=20.0)], [0.6, 0.4], balance=0.4)
+        return Blend([DPCML(**SMALL), EASE(regularization=20.0)], [0.6, 0.4], focus=0.4, lift=0.2)
 
 
-class TestBlendWithoutInterests(RecommenderConformance):
+class TestBlendWithOneVector(RecommenderConformance):
     def make(self):
         return Blend([CML(**SMALL), EASE(regularization=20.0)])
 

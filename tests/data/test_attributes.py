@@ -151,3 +151,13 @@ def test_a_frame_of_pandas_gives_the_same():
     )
     found = item_categories(data.item_attributes["genres"])
     assert found.of([0, 1, 2]) == [["Drama", "War"], [], ["Drama"]]
+
+
+@pytest.mark.parametrize("column", ["title", "name"])
+@pytest.mark.parametrize("titles", [[["a"], ["b"]], [b"a", b"\xff"], [{"a": 1}, {"a": 2}]])
+def test_titles_that_are_no_text_are_refused_when_they_are_read(column, titles):
+    frame = pl.DataFrame({"user": [1, 2], "item": [1, 2]})
+    with pytest.raises(DataError, match=f"the item attribute '{column}' has type .*: expected text"):
+        Interactions.from_frame(frame, item_attributes=pl.DataFrame({"item": [1, 2], column: titles}))
+    tags = Interactions.from_frame(frame, item_attributes=pl.DataFrame({"item": [1, 2], "tags": titles}))
+    assert tags.item_attributes is not None

@@ -298,6 +298,68 @@ def test_bad_weights_and_times(more, arguments, message):
         Interactions.from_frame(given, **arguments)
 
 
+STARS = {"user": [1, 1, 2, 2, 3], "item": [1, 2, 1, 3, 2], "stars": [5, 1, 2, 4, 1]}
+
+
+def test_ratings_that_select_nothing_are_named(caplog, tmp_path):
+    """All rows count as liked without a threshold: a warning says how many have low ratings, from memory and files."""
+    given = pl.DataFrame(STARS)
+    given.write_parquet(tmp_path / "stars.parquet")
+    for read in (
+        lambda **more: Interactions.from_frame(given, rating="stars", **more),
+        lambda **more: Interactions.from_file(
+            tmp_path / "stars.parquet",
+            rating="stars",
+            spill=tmp_path / f"spill{len(caplog.records)}{len(more)}",
+            **more,
+        ),
+    ):
+        caplog.clear()
+        assert read().n_interactions == 5
+        (record,) = [one for one in caplog.records if one.levelname == "WARNING"]
+        said = record.getMessage()
+        assert "rating='stars' without min_rating= (--min-rating): all 5 rows count as liked, 60 % of them" in said
+        assert "a rating below 3, the middle of 1 to 5" in said
+        assert "min_rating=1 keeps all" in said
+        caplog.clear()
+        assert read(min_rating=1).n_interactions == 5
+        assert not caplog.records or caplog.records[-1].levelname != "WARNING"
+
+
+def test_items_without_clicks_are_reported_and_may_be_kept(caplog, tmp_path):
+    clicks = pl.DataFrame(STARS).drop("stars").cast({"item": pl.Int32})
+    about = pl.DataFrame({"item": [2, 3, 4, 5], "title": ["b", "c", "d", "e"]})
+    clicks.write_parquet(tmp_path / "clicks.parquet")
+
+    def read(at, **more):
+        more["item_attributes"] = about
+        if at is None:
+            return Interactions.from_frame(clicks, **more)
+        return Interactions.from_file(tmp_path / "clicks.parquet", spill=tmp_path / at, **more)
+
+    for at in (None, "spilled"):
+        caplog.clear()
+        data = read(at)
+        assert data.items.series.to_list() == [1, 2, 3]
+        assert str(data.cleaning).endswith("; 2 items with attributes have no row")
+        assert "2 of 4 items with attributes have no interactions" in caplog.text
+        assert "catalog='attributes' (--all-items) keeps them" in caplog.text
+        caplog.clear()
+        data = read(at and f"{at} all", catalog="attributes", min_item=2)
+        assert data.items.series.to_list() == [1, 2, 3, 4, 5]
+        assert data.item_attributes["title"].to_list() == [None, "b", "c", "d", "e"]
+        assert data.item_counts.tolist() == [2, 2, 0, 0, 0]
+        assert "no interactions" not in caplog.text
+        read(at and f"{at} part", part=True)  # of an update: titles of the whole catalog are as it should be
+        assert "no interactions" not in caplog.text
+    with pytest.raises(ParameterError, match="catalog='attributes' needs item_attributes"):
+        Interactions.from_frame(clicks, catalog="attributes")
+    with pytest.raises(ParameterError, match="catalog='all': expected item ids, or 'attributes'"):
+        Interactions.from_frame(clicks, catalog="all", item_attributes=about)
+    with pytest.raises(DataError, match="Give both the same type"):
+        Interactions.from_frame(clicks, catalog="attributes", item_attributes=about.cast({"item": pl.String}))
+
+
 def test_min_rating_must_be_a_number():
     with pytest.raises(ParameterError, match="min_rating='4'"):
         Interactions.from_frame(frame([(1, 1), (2, 2)], stars=[1, 2]), rating="stars", min_rating="4")

@@ -3,6 +3,7 @@
 import gzip
 import zipfile
 
+import polars as pl
 import pytest
 
 from tastespace import Interactions
@@ -28,10 +29,10 @@ def test_archives_have_limits(tmp_path, monkeypatch):
         archive.writestr("big.csv", bytes(5_000_000))
         archive.writestr("../../small.csv", b"1")
     assert Archive(path).read("small.csv") == b"1"  # read, and never written anywhere
-    monkeypatch.setattr(file_sources, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(file_sources, "ARCHIVE_BYTES", 1_000_000)
     with pytest.raises(DataError, match="would be 0 GB, at most"):
         Archive(path).read("big.csv")
-    monkeypatch.setattr(file_sources, "MOST_MEMBERS", 1)
+    monkeypatch.setattr(file_sources, "ARCHIVE_FILES", 1)
     with pytest.raises(DataError, match="more than 1 files"):
         Archive(path).read("small.csv")
 
@@ -51,3 +52,16 @@ def test_downloads_are_encrypted():
         fetch._KeepsTls().redirect_request(request, None, 302, "", {}, "http://example.org/a.zip")
     follow = fetch._KeepsTls().redirect_request(request, None, 302, "", {}, "https://example.org/b.zip")
     assert follow.full_url == "https://example.org/b.zip"
+
+
+@pytest.mark.parametrize("n_rows", [2, 100])
+def test_ids_have_a_length(tmp_path, n_rows):
+    path = tmp_path / "clicks.csv"
+    rows = [f"ann,{n}" for n in range(n_rows)]
+    path.write_text("user,item\n" + "\n".join([*rows, "ü" * 500 + ",2"]))
+    assert Interactions.from_file(path).n_users == 2
+    path.write_text("user,item\n" + "\n".join([*rows, "ü" * 501 + ",2"]))
+    with pytest.raises(DataError, match="longest id has 1,002 bytes, at most 1,000"):
+        Interactions.from_file(path)
+    with pytest.raises(DataError, match="longest id has 1,001 bytes"):
+        Interactions.from_frame(pl.DataFrame({"user": ["x" * 1_001], "item": ["tea"]}))

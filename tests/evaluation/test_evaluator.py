@@ -66,8 +66,25 @@ def test_an_empty_test_set(small, taken):
     model, train, _ = small
     with pytest.raises(DataError, match=r"the test set Interactions\(3 users x 5 items, 0 interactions.*is empty"):
         evaluate(model, train.subset(np.zeros(train.n_interactions, bool)))
-    with pytest.raises(DataError, match="expects the test set as Interactions, given DataFrame"):
-        evaluate(model, train.to_frame())
+    with pytest.raises(DataError, match=r"evaluate expects test to be Interactions, a frame .*given list"):
+        evaluate(model, [1, 2])
+
+
+def test_frames_are_measured_like_interactions(small):
+    model, train, test = small
+    expected = evaluate(model, test, seen=train, k=2, metrics=ALL).metrics
+    names = {"user": "who", "item": "sku", "rating": "stars", "min_rating": 3}
+    frames = [
+        pl.DataFrame(one.to_frame()).select(who="user", sku="item", stars=pl.lit(5)).to_pandas()
+        for one in (test, train)
+    ]
+    frames[0].loc[len(frames[0])] = [*frames[0].iloc[0, :1], train.items[0], 1]  # not liked: no test item
+    assert evaluate(model, frames[0], seen=frames[1], k=2, metrics=ALL, **names).metrics == expected
+    assert evaluate(model, frames[0], seen=[train, frames[1]], k=2, metrics=ALL, **names).metrics == expected
+    with pytest.raises(ParameterError, match="evaluate has no argument 'min_user'; of a frame it takes user, item"):
+        evaluate(model, frames[0], min_user=2)
+    with pytest.raises(ParameterError, match="user= is for a frame, but test is Interactions already"):
+        evaluate(model, test, user="who")
 
 
 def test_users_without_a_test_item_do_not_count(small):
@@ -102,10 +119,10 @@ def test_the_papers_protocol_warns_of_overlap_with_training_only(taken, scored):
         evaluate(model, test, seen=[train, valid], protocol="full", k=1)
 
 
-def test_what_was_seen_must_be_interactions(small):
+def test_what_was_seen_must_be_data(small):
     model, train, test = small
-    with pytest.raises(ParameterError, match="seen holds DataFrame, expected Interactions"):
-        evaluate(model, test, seen=[train, train.to_frame()])
+    with pytest.raises(DataError, match=r"evaluate expects seen to be Interactions, a frame .*given str"):
+        evaluate(model, test, seen=[train, "train.csv"])
 
 
 def test_nan_scores_name_the_user(small, taken, scored):

@@ -1,4 +1,4 @@
-"""`interest_coverage`: lists against the planted interests of synthetic data."""
+"""`interest_coverage` and `taste_recovery`: lists and tastes against the planted interests of synthetic data."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from tastespace import (
     MostPopular,
     compare,
     split,
+    synthetic,
 )
 from tastespace.data.synthetic import SyntheticData
 from tastespace.errors import DataError, ParameterError
-from tastespace.evaluation import interest_coverage
+from tastespace.evaluation import interest_coverage, taste_recovery
+from tastespace.evaluation._planted_interests import _adjusted_rand
+from tastespace.tastes import Tastes
 
 
 def planted_town(taken, rows, item_category, interests):
@@ -114,3 +117,64 @@ def test_what_makes_no_sense(town, taken, scored):
     other = scored(taken([[0], [1]], 3, users=[7, 9_999]), np.zeros((2, 3)))
     with pytest.raises(DataError, match=r"1 of the model's 2 users, such as 9999, are not in the synthetic data"):
         interest_coverage(other, town, k=2)
+
+
+def test_the_adjusted_rand_index_by_hand():
+    groups = {
+        # Hubert and Arabie's index of scikit-learn's documentation: 4 / 7 and 0.24...
+        0: ([0, 0, 1, 1], [0, 0, 1, 2], 4 / 7),
+        1: ([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2], 8 / 33),
+        2: ([1, 1, 0, 0], [0, 0, 1, 1], 1.0),  # the same groups by other names
+        3: ([0, 0, 1, 1], [0, 1, 0, 1], -0.5),
+        4: ([0, 0, 0], [1, 1, 1], 1.0),
+        5: ([0, 0, 0], [0, 1, 2], 0.0),
+        6: ([0], [0], math.nan),
+    }
+    owner = np.repeat(list(groups), [len(one) for one, _, _ in groups.values()])
+    one, other = (np.concatenate([group[at] for group in groups.values()]) for at in (0, 1))
+    shuffled = np.random.default_rng(0).permutation(len(owner))
+    values = _adjusted_rand(owner[shuffled], one[shuffled], other[shuffled], 8)
+    assert values.tolist() == pytest.approx([*(value for _, _, value in groups.values()), math.nan], nan_ok=True)
+
+
+class Grouped(EASE):
+    """A model whose tastes are given: one number for each past item."""
+
+    def tastes(self):
+        return Tastes.of(self.given, self.train_.offsets)
+
+
+def test_recovery_compares_with_the_taste_behind_each_past_item():
+    shop = synthetic.shop(n_users=60, n_items=120, n_interactions=1_200, seed=1)
+    part = shop.interactions.subset(np.random.default_rng(0).random(shop.interactions.n_interactions) < 0.7)
+    model = Grouped().fit(part)
+    behind = dict(
+        zip(
+            zip(shop.interactions.row_of_each().tolist(), shop.interactions.indices.tolist(), strict=True),
+            shop.interaction_category.tolist(),
+            strict=True,
+        )
+    )
+    pairs = zip(part.row_of_each().tolist(), part.indices.tolist(), strict=True)
+    planted = np.array([behind[pair] for pair in pairs], np.int32)
+    model.given = np.where(planted < 0, 3, planted).astype(np.int32)  # those without a taste do not count
+    report = taste_recovery(model, shop)
+    assert report["TasteRecovery"] == 1.0
+    assert report.units == {"TasteRecovery": "adjusted Rand index"}
+    model.given = np.random.default_rng(0).permutation(planted.clip(0)).astype(np.int32)
+    assert abs(taste_recovery(model, shop)["TasteRecovery"]) < 0.1
+    vectors = DPCML(dim=8, epochs=2, threads=1).fit(part)
+    assert np.array_equal(
+        *(taste_recovery(vectors, shop, threads=n).per_user["TasteRecovery"] for n in (1, 2)), equal_nan=True
+    )
+
+
+def test_recovery_refuses_what_makes_no_sense(town):
+    shop = synthetic.shop(n_users=60, n_items=120, n_interactions=1_200, seed=1)
+    with pytest.raises(ParameterError, match="EASE has no interests, so it groups no past items"):
+        taste_recovery(EASE().fit(shop.interactions), shop)
+    with pytest.raises(ParameterError, match=r"shop is SyntheticData, expected what synthetic\.shop\(\) gives"):
+        taste_recovery(EASE().fit(town.interactions), town)
+    other = synthetic.shop(n_users=60, n_items=120, n_interactions=1_200, seed=2).interactions
+    with pytest.raises(DataError, match="interactions that are not in the synthetic data"):
+        taste_recovery(DPCML(dim=4, epochs=1, threads=1).fit(other), shop)

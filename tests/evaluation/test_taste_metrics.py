@@ -11,7 +11,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy
 from tests.required_services import optional_package
 
-from tastespace import DPCML, evaluate, split
+from tastespace import CML, DPCML, EASE, Blend, evaluate, split
 from tastespace.errors import ParameterError
 from tastespace.evaluation import _taste_metrics as taste_metrics
 from tastespace.models import Recommender, VectorSpace
@@ -309,6 +309,47 @@ def test_interest_coverage_needs_interests(taken, scored):
     with pytest.raises(ParameterError, match=r"InterestCoverage@2 needs a model whose users have interests, and Given"):
         evaluate(model, test, metrics=["P@2", "InterestCoverage@2"])
     assert model.blocks == []
+
+
+# ---- the tastes of a model ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def with_tastes(town):
+    train, _, test = split.per_user(town.interactions, seed=0)
+    members = [CML(dim=8, epochs=5, threads=1).fit(train), EASE(threads=1).fit(train)]
+    return Blend.of(members, [0.3, 0.7], n_tastes=4, lift=0.2, threads=1), test
+
+
+def test_coverage_and_use_of_tastes_are_those_of_the_lists(with_tastes):
+    model, test = with_tastes
+    names = ["InterestCoverage@2", "InterestCoverage@9", "EffectiveInterests", "DeadInterests"]
+    report = evaluate(model, test, metrics=names)
+    several = 0
+    for at, user in enumerate(report.users):
+        tastes = model.tastes().of_user(user)
+        n = np.bincount(tastes)
+        several += len(n) > 1
+        for k in (2, 9):
+            listed = model.recommend(user, k=k)["interest"]
+            assert report.per_user[f"InterestCoverage@{k}"][at] == pytest.approx(listed.n_unique() / len(n))
+        assert report.per_user["EffectiveInterests"][at] == pytest.approx(math.exp(entropy(n)))
+        assert report.per_user["DeadInterests"][at] == 0.0
+    assert several > 20
+
+
+def test_alpha_ndcg_by_tastes_is_that_of_items_whose_category_is_the_taste(with_tastes):
+    model, test = with_tastes
+    report = evaluate(model, test, metrics="TasteAlphaNDCG@6")
+    some = [user for user in report.users if model.tastes().counts[user] > 1][:12]
+    for user in some:
+        parts = model.taste_parts(np.array([user])).values
+        about = pl.DataFrame({"item": model.train_.items.series, "kind": [f"taste {x}" for x in parts.argmax(axis=0)]})
+        own = test.subset(test.row_of_each() == user)
+        expected = evaluate(model, own, metrics="AlphaNDCG@6", item_attributes=about, categories="kind")["AlphaNDCG@6"]
+        at = report.users.to_list().index(user)
+        assert report.per_user["TasteAlphaNDCG@6"][at] == pytest.approx(expected)
+    assert len(some) == 12
 
 
 # ---- attributes given at evaluation time -------------------------------------------------------------------

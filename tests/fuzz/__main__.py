@@ -29,8 +29,9 @@ KINDS = {
     "model-files": 15_000,
     "checkpoints": 12_000,
     "filters": 25_000,
+    "http": 4_000,
 }
-"""Cases of a whole run, together 100,000; tables are files, frames, attribute files and archives."""
+"""Cases of a whole run, together 104,000; tables are files, frames, attribute files and archives."""
 N_PARTS = 4
 """Of a whole run of a kind."""
 
@@ -40,6 +41,7 @@ def cases_of(kind: str, folder: Path, seed: int) -> Any:
     from tests.fuzz.checkpoints import Checkpoints
     from tests.fuzz.command_lines import Commands
     from tests.fuzz.filters_and_rules import FiltersAndRules
+    from tests.fuzz.http_requests import HttpRequests
     from tests.fuzz.model_files import ModelFiles
     from tests.fuzz.tables import Tables
 
@@ -49,6 +51,7 @@ def cases_of(kind: str, folder: Path, seed: int) -> Any:
         "model-files": ModelFiles,
         "checkpoints": Checkpoints,
         "filters": FiltersAndRules,
+        "http": HttpRequests,
     }
     folder.mkdir(parents=True, exist_ok=True)
     return makers[kind](folder, seed)
@@ -149,7 +152,7 @@ def main() -> int:
     """Run all kinds, or one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--share", type=float, default=1.0, help="share of the 100,000 cases")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the 104,000 cases")
     parser.add_argument("--minutes", type=float, default=20.0, help="of all kinds together")
     parser.add_argument("--only", choices=KINDS, nargs="*", default=list(KINDS))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")

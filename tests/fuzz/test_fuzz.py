@@ -9,6 +9,7 @@ import pytest
 from tests.fuzz.checkpoints import Checkpoints
 from tests.fuzz.command_lines import Commands
 from tests.fuzz.filters_and_rules import FiltersAndRules
+from tests.fuzz.http_requests import HttpRequests
 from tests.fuzz.tables import Tables
 
 
@@ -43,6 +44,17 @@ def test_filters_and_rules_end_in_our_own_errors(tmp_path):
     outcomes = [filters.run(number) for number in range(200)]
     assert raw(outcomes) == []
     assert {"read", "DataError", "ParameterError"} <= {one.kind for one in outcomes}
+
+
+@pytest.mark.usefixtures("one_core")
+def test_requests_end_without_an_error_of_the_server(tmp_path):
+    requests = HttpRequests(tmp_path)
+    try:
+        outcomes = [requests.run(number) for number in range(150)]
+    finally:
+        requests.close()
+    assert raw(outcomes) == []
+    assert {"200", "422", "431"} <= {one.kind for one in outcomes}
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tastespace import EASE
+
 
 def softmax(logits: Any) -> np.ndarray:
     powers = np.exp(logits - np.max(logits))
@@ -25,3 +27,8 @@ def slopes(loss: Callable[[], Any], numbers: Any) -> np.ndarray:
             values[at] -= sign * step
         found[at] = (sides[0] - sides[1]) / (2 * step)
     return found
+
+
+def plain_ease(regularization: float = 100.0, memory_limit_gb: float | None = None, **parameters: Any) -> EASE:
+    """EASE as published, but for these parameters."""
+    return EASE(regularization, memory_limit_gb, **{**EASE.paper_form(), **parameters})

@@ -42,7 +42,7 @@ class Recorder(Recommender):
 
 def test_parameters_are_stored_listed_changed_and_cloned():
     model = EASE(regularization=7.0)
-    powers = {"dropout": 0.0, "user_power": 0.0, "item_power": 0.0}
+    powers = {"dropout": 0.5, "user_power": -0.25, "item_power": 0.2}
     others = {"memory_limit_gb": None, "threads": 0, "side": "auto"}
     assert model.get_params() == {"regularization": 7.0, **powers, **others}
     clone = model.clone()
@@ -79,7 +79,7 @@ def test_parameters_of_a_nested_model():
     assert model.get_params(deep=False) == {
         "model": model.model, "how": "mmr", "weight": 0.2, "pool": 100, "column": None,
     }  # fmt: skip
-    nested = {f"model__{name}": 0.0 for name in ("dropout", "user_power", "item_power")}
+    nested = {"model__dropout": 0.5, "model__user_power": -0.25, "model__item_power": 0.2}
     nested |= {"model__regularization": 7.0, "model__memory_limit_gb": None, "model__threads": 0, "model__side": "auto"}
     assert model.get_params() == model.get_params(deep=True) == {**model.get_params(deep=False), **nested}
     assert model.set_params(model__regularization=3.0, model=EASE(threads=1)) is model  # in any order
@@ -92,7 +92,7 @@ def test_parameters_of_a_nested_model():
 
 
 def test_cloning_copies_what_the_parameters_hold():
-    model = Reranked(Reranked(EASE()))
+    model = Reranked(Reranked(EASE(100.0)))
     clone = model.clone()
     clone.set_params(model__model__regularization=1.0)
     assert model.get_params()["model__model__regularization"] == 100.0
@@ -108,7 +108,7 @@ def test_scikit_learn_goes_through_a_grid(town):
         one = sklearn_clone(model).set_params(**values).fit(town.interactions)
         assert (one.model.regularization, one.weight) == (values["model__regularization"], 0.1)
     assert not model.is_fitted
-    assert model.model.regularization == 100.0
+    assert model.model.regularization is None
 
 
 def test_what_is_shown_is_what_scikit_learn_shows():
@@ -188,8 +188,24 @@ def test_a_frame_without_the_columns_is_refused():
     )
     with pytest.raises(DataError, match=message):
         MostPopular().fit(wrong)
-    with pytest.raises(DataError, match=r"given valid as a frame without the column 'user'.*Interactions\.from_frame"):
+    with pytest.raises(DataError, match=r"given valid as a frame without the column 'user'.*user=\.\.\., item=\.\.\."):
         MostPopular().fit(pl.DataFrame(FRAME), valid=wrong)
+
+
+def test_columns_of_a_frame_are_named_as_in_the_function_fit():
+    frame = pd.DataFrame({"who": ["a", "a", "b", "c", "c"], "sku": [3, 1, 3, 2, 1], "stars": [5, 1, 4, 5, 2]})
+    held_out = frame.assign(sku=[1, 1, 2, 3, 1])
+    names = {"user": "who", "item": "sku", "rating": "stars", "min_rating": 4}
+    model = Recorder().fit(frame, held_out, catalog=[1, 2, 3, 4], **names)
+    assert pl.DataFrame(model.train_.to_frame()).rows() == [("a", 3), ("b", 3), ("c", 2)]
+    assert pl.DataFrame(model.valid_.to_frame()).rows() == [("a", 1), ("b", 2), ("c", 3)]
+    assert model.train_.items.series.to_list() == model.valid_.items.series.to_list() == [1, 2, 3, 4]
+    with pytest.raises(ParameterError, match=r"fit has no argument 'usr'; of a frame it takes user, .*mean user"):
+        Recorder().fit(frame, usr="who")
+    with pytest.raises(ParameterError, match="user= is for a frame, but train is Interactions already"):
+        Recorder().fit(model.train_, user="who")
+    with pytest.raises(ParameterError, match="min_user= is for a frame, but train is a sparse matrix already"):
+        EASE().fit(model.train_.matrix, min_user=2)
 
 
 @pytest.mark.parametrize("make", [sp.csr_array, sp.csr_matrix, sp.coo_array])

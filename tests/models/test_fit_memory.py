@@ -16,6 +16,7 @@ SIZES = {
     "cml": ("dim", "n_negatives", "block_size"),
     "bpr": ("dim", "block_size"),
     "als": ("dim",),
+    "softmax-mf": ("dim",),
 }
 
 

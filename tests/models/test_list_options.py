@@ -3,6 +3,8 @@
 import functools
 import inspect
 import re
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, fields
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 import tastespace as ts
 from tastespace.cli.app import COMMANDS, in_flags
 from tastespace.errors import Argument, ParameterError
-from tastespace.models.list_options import IndexKeywords, ListKeywords, ListOptions
+from tastespace.models.list_options import Frame, IndexKeywords, ListKeywords, ListOptions
 
 NAMES = [one.name for one in fields(ListOptions)]
 
@@ -96,3 +98,45 @@ def test_files_hold_the_rows_of_the_frame_for_unknown_users(model, tmp_path, on_
     assert expected["user"].unique(maintain_order=True).to_list() == (
         [1, 2, 3, 4, 5, 7] if on_unknown == "skip" else [1, 999, 2, 3, 1000, 4, 5, 7]
     )
+
+
+_USE = """
+import narwhals as nw
+import polars as pl
+from tastespace.models import Recommender
+
+def use(model: Recommender) -> None:
+    found = model.recommend(["ann"], k=3)
+    reveal_type(found)
+    found["item"].to_list(), len(found), found.shape[0], found.groupby("user")  # of one library or another
+    pl.DataFrame(found).filter(pl.col("rank") == 1)
+    nw.from_native(found)
+    reveal_type(model.recommend_for([["tea"]]))
+    reveal_type(model.similar_items("tea"))
+    found + 1  # type error: no frame of numbers
+"""
+
+
+@pytest.mark.slow
+def test_type_checkers_see_what_all_frames_have(tmp_path):
+    """Lists have a type of their own, which frames of all libraries fit and functions that take frames accept."""
+    pytest.importorskip("mypy")
+    (tmp_path / "use.py").write_text(_USE)
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", "cache", "use.py"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600).stdout
+    assert said.count('Revealed type is "tastespace.models.list_options.Frame"') == 3, said
+    assert said.count("error:") == 1, said
+    assert 'Unsupported operand types for + ("Frame" and "int")' in said
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas", "pyarrow"])
+def test_frames_of_each_library_have_what_their_type_says(library):
+    rows = pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1]})
+    pytest.importorskip(library)
+    given = {"polars": lambda: rows, "pandas": rows.to_pandas, "pyarrow": rows.to_arrow}[library]()
+    found = ts.EASE().fit(given).recommend(k=1)
+    promised = [name for name, value in vars(Frame).items() if callable(value) or isinstance(value, property)]
+    shown = ("__len__", "__getitem__", "__arrow_c_stream__")
+    own = [name for name in promised if not name.startswith("_") or name in shown]
+    assert len(own) >= 7
+    assert all(hasattr(found, name) for name in own)

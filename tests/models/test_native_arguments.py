@@ -45,14 +45,12 @@ BAD_SPACES = [
 def test_vectors_of_every_kernel(change, message):
     users = change.get("users", USERS)
     mix = _native.MixSettings(diversity=0.5, depth=3, k=2)
-    scores = np.zeros((len(users), 4), np.float32)
     for kernel in (
         lambda space: _native.score_users(space, users, threads=1),
         lambda space: _native.nearest_interests(space, users, threads=1),
         lambda space: _native.rank_with_vectors(space, users, NONE, NONE, k=2, threads=1),
         lambda space: _native.list_with_vectors(space, exact_items(), users, NONE, k=2, threads=1),
         lambda space: _native.mix_with_vectors(space, users, np.ones(3), NONE, mix, threads=1),
-        lambda space: _native.mix_with_scores(space, scores, users, np.ones(3), NONE, mix, threads=1),
     ):
         with pytest.raises(ValueError, match=message):
             kernel(space_of(**change))
@@ -109,9 +107,8 @@ def test_arrays_live_as_long_as_what_holds_them():
 
 
 def test_a_user_without_vectors_has_an_empty_mix():
-    top, interests, _ = _native.mix_with_scores(
+    top, interests, _ = _native.mix_with_vectors(
         space_of(vector_offsets=np.array([0, 0, 3])),
-        np.zeros((2, 4), np.float32),
         USERS,
         np.ones(3),
         NONE,
@@ -120,6 +117,32 @@ def test_a_user_without_vectors_has_an_empty_mix():
     )
     assert top[0].tolist() == interests[0].tolist() == [-1, -1]
     assert (top[1] >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"interests": np.full((2, 4), 2, np.int32)}, "interests: expected indices within 0"),
+        ({"interests": np.zeros((2, 3), np.int32)}, "interests"),
+        ({"first_weights": np.array([0, 2, 1])}, "first_weights"),
+        ({"first_weights": np.array([0, 3])}, "first_weights"),
+        ({"scores": np.zeros((1, 4), np.float32)}, "scores"),
+    ],
+)
+def test_mixes_of_scores(change, message):
+    given = {
+        "scores": np.zeros((2, 4), np.float32),
+        "interests": np.zeros((2, 4), np.int32),
+        "users": USERS,
+        "weights": np.ones(3),
+        "first_weights": np.array([0, 2, 3]),
+        "excluded": NONE,
+        "settings": _native.MixSettings(diversity=0.5, depth=3, k=2),
+        "threads": 1,
+    }
+    assert (_native.mix_with_scores(**given)[0] >= 0).all()
+    with pytest.raises(ValueError, match=message):
+        _native.mix_with_scores(**{**given, **change})
 
 
 def test_pairs_lists_and_orders():

@@ -118,7 +118,7 @@ def test_bad_updates_are_refused_and_change_nothing(fitted, old_and_new, name):
     for bad, message in (
         (text, "user ids have type Int64 in one table and String"),
         (new.subset(np.zeros(new.n_interactions, dtype=bool)), "nothing to learn from"),
-        ([[1]], "expects Interactions, given list"),
+        ([[1]], "expects new to be Interactions, .* given list"),
     ):
         with pytest.raises(DataError, match=message):
             ts.update(model, bad)
@@ -128,6 +128,41 @@ def test_bad_updates_are_refused_and_change_nothing(fitted, old_and_new, name):
     assert vars(model) == before
     with pytest.raises(DataError, match="update expects a fitted model, given str"):
         ts.update("model", new)
+
+
+@pytest.mark.parametrize("name", ["dpcml", "bpr", "als", "ease", "blend"])
+def test_frames_with_named_columns_are_learned_like_interactions(old_and_new, name):
+    old, new = old_and_new
+    models = {
+        "dpcml": DPCML(dim=8, epochs=2, seed=1),
+        "bpr": BPR(dim=8, epochs=2, seed=1),
+        "als": ALS(dim=8),
+        "ease": EASE(),
+        "blend": Blend([EASE(), ALS(dim=8)], [0.5, 0.5]),
+    }
+    model, users = models[name].fit(old), np.arange(30)
+    expected = ts.update(model, new).score_block(users)
+    frame = pl.DataFrame(new.to_frame()).select(who="user", sku="item", stars=pl.lit(5))
+    bad = frame.head(3).with_columns(stars=pl.lit(1), sku=pl.lit(99_999, dtype=frame["sku"].dtype))
+    names = {"user": "who", "item": "sku", "rating": "stars", "min_rating": 4}
+    found = ts.update(model, pl.concat([frame, bad]).to_pandas(), **names)
+    np.testing.assert_array_equal(found.score_block(users), expected)
+    if model.supports_partial_fit:
+        again = copy.deepcopy(model).partial_fit(pl.concat([frame, bad]), **names)
+        np.testing.assert_array_equal(again.score_block(users), expected)
+    with pytest.raises(DataError, match=r"update was given new as a frame without the column 'user'"):
+        ts.update(model, frame)
+    one = ts.update(model, frame.head(1), user="who", item="sku")  # a single new interaction will do
+    assert one.train_.n_interactions == old.n_interactions + 1
+
+
+def test_weights_and_times_of_a_frame_are_read_where_the_model_has_them():
+    frame = pl.DataFrame({"user": [1, 1, 2, 2, 3], "item": [1, 2, 1, 3, 2], "weight": [1.0, 2, 3, 1, 1]})
+    more = pl.DataFrame({"user": [3], "item": [1], "weight": [4.0], "timestamp": [7]})
+    with_weights = ALS(dim=2).fit(frame)
+    assert ts.update(with_weights, more).train_.weights.max() == 4
+    plain = ALS(dim=2).fit(frame, weight=None)
+    assert ts.update(plain, more).train_.weights is None
 
 
 def test_a_failure_in_the_middle_changes_nothing(fitted, old_and_new, monkeypatch):

@@ -133,7 +133,9 @@ def test_ease_solves_the_weighted_problem(plays):
     inverse = np.linalg.inv(table.T @ table + 7.0 * np.eye(3))
     b = -inverse / np.diag(inverse)
     np.fill_diagonal(b, 0.0)
-    np.testing.assert_allclose(scores(ts.EASE(regularization=7.0).fit(data), 3), table @ b, rtol=1e-5)
+    np.testing.assert_allclose(
+        scores(ts.EASE(regularization=7.0, **ts.EASE.paper_form()).fit(data), 3), table @ b, rtol=1e-5
+    )
 
 
 def test_item_neighbors_by_weighted_cosines(plays):

@@ -126,7 +126,7 @@ def test_items_without_titles_go_by_their_ids(placed, tmp_path, words):
     taste_map(placed([[2, 0], [-2, 0]], rng.normal(size=(40, 2)), past=range(10)), "ann", tmp_path / "a.svg")
     found = words(tmp_path / "a.svg")
     assert sum(text.startswith("i0") for text in found) >= 3
-    assert any(text.startswith("because you took i00") for text in found)
+    assert any(text.startswith("like i00") for text in found)
 
 
 def test_long_and_strange_titles_are_written_shortened(placed, tmp_path, words):

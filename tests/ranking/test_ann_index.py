@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
 import sys
 
 import numpy as np
@@ -143,6 +144,40 @@ def rewrite(folder, entry):
 def test_a_description_that_makes_no_sense_is_no_index(catalog, saved, entry):
     rewrite(saved, entry)
     assert ts.load(saved)._stored_index is None
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"recall": "x"}, {"recall": [1]}, {"recall": None}, {"recall": -1}, {"n_probe": 10**30}, {"largest": "x"},
+        {"largest": 1.0},
+    ],
+)  # fmt: skip
+def test_forged_facts_of_an_index_are_no_index(catalog, saved, caplog, about):
+    entry = parse(read_text(saved), saved)["index"]
+    rewrite(saved, {**entry, "about": {**entry["about"], **about}})
+    assert lists(ts.load(saved)).equals(lists(catalog))
+    assert "A new index is built" in caplog.text
+
+
+@pytest.mark.parametrize("number", [3e38, float("inf"), float("nan"), 1e20])
+def test_vectors_that_no_index_holds_are_an_error_and_do_not_end_the_process(number):
+    code = f"""
+import tastespace as ts
+from tastespace.errors import DataError
+town = ts.synthetic.multi_interest(n_users=60, n_items=400, n_interactions=2_000).interactions
+model = ts.models.create("als").fit(town)
+vectors = model.item_vectors_.copy()
+vectors[3, 2] = {"float('" + str(number) + "')"}
+model.item_vectors_ = vectors
+try:
+    model.build_index()
+except ts.errors.TastespaceError as problem:
+    print("refused", problem)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("refused"), done.stdout
 
 
 def test_a_model_that_learns_has_a_new_index(catalog, saved, caplog):

@@ -1,4 +1,4 @@
-"""The choice of the blend: members, weights, minority, balance."""
+"""The choice of the blend: members, weights, minority, tastes, balance."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from tastespace import (
 )
 from tastespace.data.attributes import category_column, item_categories
 from tastespace.models import SparseEASE
+from tastespace.models.blend.members import Balance
 from tastespace.models.blend.weights import CandidateScores, best_weights
 from tastespace.recipe import _choice as choice_module
 from tastespace.recipe._choice import choose
-from tastespace.recipe._trials import Budget, Family, run_trials
+from tastespace.recipe._trials import Budget, Family, Setting, run_trials
 
 
 def trials_of(train, held_out, *models):
     families = [Family(f"{at}", iter_once(model)) for at, model in enumerate(models)]
-    return run_trials(families, train, held_out, Budget(None, len(models), 0.0), lambda text: None)
+    return run_trials(families, Setting(train, held_out, Budget(None, len(models), 0.0), lambda text: None))
 
 
 def iter_once(model):
@@ -49,8 +50,7 @@ def test_the_figures_are_those_of_the_blend_that_is_built(chosen, halves):
     model = Blend.of(
         [trial.model for trial in chosen.trials],
         [float(weight) for weight in chosen.weights],
-        balance=chosen.balance,
-        balance_by=chosen.balance_by,
+        **chosen.parameters,
     )
     found = evaluate(model, held_out, seen=train, metrics=["NDCG@10", "R@20", "MinorityRecall@20"])
     assert list(chosen.figures) == pytest.approx(list(found.metrics.values()), abs=2e-3)
@@ -69,33 +69,73 @@ def test_the_model_with_several_vectors_is_a_member_even_without_weight(chosen, 
     assert any(trial.model.has_interests for trial in chosen.trials)
 
 
-def test_by_interests_where_items_have_no_categories(bare):
+def test_the_largest_taste_is_the_main_one_where_items_have_no_categories(bare):
     held_out, train = split.per_user(bare, (0.2, 0.8), seed=0)
-    found = choose(trials_of(train, held_out, EASE(), DPCML(dim=8, n_interests=3, epochs=5)), held_out, threads=1)
-    assert found.balance_by == "interests"
-    assert not np.isnan(found.figures.minority)
-    alone = choose(trials_of(train, held_out, EASE()), held_out, threads=1)
-    assert np.isnan(alone.figures.minority)  # nothing tells what an interest is
-    assert alone.balance == 0.0
+    for models in ([EASE(), DPCML(dim=8, n_interests=3, epochs=5)], [EASE()]):
+        tried = trials_of(train, held_out, *models)
+        found = choose(tried, held_out, threads=1)
+        assert not found.by_categories
+        assert found.parameters["category_balance"] == 0.0
+        assert 0 < found.figures.minority < 1
+        assert found.tastes_per_user > 1
+        assert 0 < found.several <= 1
 
 
-def test_minorities_are_outside_the_main_interest_or_category(trials, halves):
-    train, held_out = halves
-    scores = CandidateScores.of([trial.model for trial in trials], held_out)
-    by_category = choice_module._Minorities(scores, train, trials[2].model)
+@pytest.fixture(scope="module")
+def candidates(trials, halves):
+    """Scores of the trials, and what the tastes of a blend of two of them say."""
+    scores = CandidateScores.of([trial.model for trial in trials], halves[1])
+    blend = Blend.of([trials[0].model, trials[2].model], [0.7, 0.3], n_tastes=4)
+    return scores, blend, choice_module._Tastes.of(blend, scores)
+
+
+def test_minorities_are_outside_the_main_category_or_the_largest_taste(candidates, halves):
+    train, (scores, blend, tastes) = halves[0], candidates
+    by_category = choice_module._outside_category(scores, train)
+    by_taste = tastes.outside_largest(scores)
     table = item_categories(train.item_attributes[category_column(train.item_attributes)]).table()
-    space = trials[2].model.vectors()
-    outside = choice_module._Minorities._outside_interest(by_category, space)
     for at, user in enumerate(scores.users):
         past = train.indices[train.offsets[user] : train.offsets[user + 1]]
         main = table[past].sum(axis=0).argmax()
-        items = scores.items[at, scores.test_places[scores.test_offsets[at] : scores.test_offsets[at + 1]]]
-        mine = by_category.is_minority[scores.test_offsets[at] : scores.test_offsets[at + 1]]
-        np.testing.assert_array_equal(mine, table[items].any(axis=1) & ~table[items, main])
-        nearest = space.nearest_interests(np.array([user]))[0]
-        largest = np.bincount(nearest[past]).argmax()
-        valid = scores.items[at] >= 0
-        np.testing.assert_array_equal(outside[at, valid], nearest[scores.items[at, valid]] != largest)
+        mine = slice(scores.test_offsets[at], scores.test_offsets[at + 1])
+        items = scores.items[at, scores.test_places[mine]]
+        np.testing.assert_array_equal(by_category[mine], table[items].any(axis=1) & ~table[items, main])
+        strongest = blend.taste_parts(np.array([user])).strongest()[0]
+        largest = np.bincount(blend.tastes().of_user(user)).argmax()
+        np.testing.assert_array_equal(by_taste[mine], strongest[items] != largest)
+
+
+@pytest.mark.parametrize(("focus", "lift"), [(0.0, 0.0), (0.3, 0.0), (0.0, 0.2), (0.6, 0.1)])
+def test_scores_that_tastes_are_chosen_by_are_those_of_a_blend_but_for_a_constant(candidates, focus, lift):
+    scores, blend, tastes = candidates
+    model = Blend.of(blend.members_, [0.7, 0.3], n_tastes=4, focus=focus, lift=lift)
+    whole, found = model.score_block(scores.users), tastes.totals(focus, lift)
+    for at in range(len(scores.users)):
+        items = scores.items[at][scores.items[at] >= 0]
+        gap = whole[at, items] - found[at, : len(items)]
+        np.testing.assert_allclose(gap, gap[0], atol=1e-4)
+
+
+def test_tastes_are_the_best_that_cost_little_accuracy(candidates, halves):
+    scores, blend, tastes = candidates
+    fewer = choice_module._Tastes.of(Blend.of(blend.members_, [0.7, 0.3], n_tastes=2), scores)
+    for minority in (choice_module._outside_category(scores, halves[0]), tastes.outside_largest(scores)):
+        known = replace(scores, is_minority=minority)
+        plain = tastes.totals(0.0, 0.0)
+        before = known.accuracy(plain)
+        chosen = choice_module._best_tastes(known, [fewer, tastes], plain)
+        tried = {}
+        for one in (fewer, tastes):
+            for focus in choice_module._FOCUS:
+                for lift in choice_module._LIFTS:
+                    now = known.accuracy(one.totals(focus, lift))
+                    if now.ndcg >= 0.995 * before.ndcg and now.recall >= 0.995 * before.recall:
+                        tried[one, focus, lift] = now.objective
+        best = max(tried.values())
+        if best > before.objective * 1.001:
+            assert tried[chosen] == best
+        else:
+            assert chosen == (tastes, 0.0, 0.0)
 
 
 def test_blocks_of_users_and_threads_change_nothing(trials, halves, chosen, monkeypatch):
@@ -103,26 +143,28 @@ def test_blocks_of_users_and_threads_change_nothing(trials, halves, chosen, monk
     for threads in (1, 2):
         again = choose(trials, halves[1], threads)
         np.testing.assert_array_equal(again.weights, chosen.weights)
-        assert (again.balance, again.figures) == (chosen.balance, chosen.figures)
+        assert (again.parameters, again.figures) == (chosen.parameters, chosen.figures)
+        assert (again.tastes_per_user, again.several) == (chosen.tastes_per_user, chosen.several)
 
 
-def test_balance_is_the_best_for_minorities_that_costs_little_accuracy(trials, halves):
-    scores = CandidateScores.of([trial.model for trial in trials], halves[1])
-    minorities = choice_module._Minorities(scores, halves[0], trials[2].model)
-    scores = replace(scores, is_minority=minorities.is_minority)
+def test_balance_is_the_best_for_minorities_that_costs_little_accuracy(candidates, halves):
+    scores, _, _ = candidates
+    scores = replace(scores, is_minority=choice_module._outside_category(scores, halves[0]))
+    logs = np.take_along_axis(Balance(halves[0]).of_users(scores.users), np.maximum(scores.items, 0), axis=1)
     for total in scores.scores:
         plain = scores.accuracy(total)
-        found = {b: scores.accuracy(minorities.with_balance(total, b)) for b in choice_module._BALANCES}
+        found = {b: scores.accuracy(total + np.float32(b) * logs) for b in choice_module._BALANCES}
         for lead in (0.0, 0.02, 0.3):  # of NDCG@10 over the best member: half of it may be given, at most 2 %
             member = plain._replace(ndcg=(1 - lead) * plain.ndcg)
             least = 1 - min(max(0.005, lead / 2), 0.02)
             tried = {
                 balance: figures.minority
                 for balance, figures in found.items()
-                if figures.ndcg >= least * plain.ndcg and figures.recall >= 0.995 * plain.recall
+                if balance == 0 or (figures.ndcg >= least * plain.ndcg and figures.recall >= 0.995 * plain.recall)
             }
-            best = minorities.best_balance(scores, total, member)
+            balanced, best = choice_module._balanced(scores, total, total, halves[0], member)
             assert tried[best] == max(tried.values())
+            np.testing.assert_array_equal(balanced, total + np.float32(best) * logs)
 
 
 def test_small_weights_are_left_out_but_never_below_the_best_member(trials, halves):
@@ -148,10 +190,15 @@ def test_without_categories_weights_go_by_accuracy_alone(bare):
     assert any(np.allclose(found.weights, expected[members]) for expected in (plain, kept / kept.sum()))
 
 
-def test_one_vector_is_compared_with_the_same_help_by_categories(trials, halves):
-    found = choose([trial for trial in trials if not trial.model.has_interests], halves[1], threads=1)
-    assert found.balance_by == "categories"
-    assert found.one_vector == found.figures  # the same members, weights and balance
+def test_without_tastes_are_the_same_members_and_weights(chosen, trials, halves):
+    at = [next(n for n, one in enumerate(trials) if one is trial) for trial in chosen.trials]
+    scores = CandidateScores.of([trial.model for trial in trials], halves[1]).of_members(at)
+    plain = scores.accuracy(scores.mixed(chosen.weights))
+    assert chosen.without_tastes[:2] == pytest.approx(plain[:2])
+    assert chosen.by_categories
+    if not any(chosen.parameters[name] for name in ("focus", "lift", "category_balance")):
+        assert chosen.figures == chosen.without_tastes
+        assert chosen.minority_p is None
 
 
 def test_the_advantage_for_minorities_is_tested(trials, halves):
@@ -161,12 +208,14 @@ def test_the_advantage_for_minorities_is_tested(trials, halves):
     total, truth = scores.scores[0], scores.scores[0].copy()
     owner = np.repeat(np.arange(len(scores.users)), np.diff(scores.test_offsets))
     truth[owner, scores.test_places] += 100.0
-    assert choice_module._minority_p(scores, total, total) == 1.0
+    assert choice_module._minority_p(scores, total, total) is None
+    assert choice_module._minority_p(scores, total + 1, total) == 1.0
     assert choice_module._minority_p(scores, truth, total) < 1e-6
     assert choice_module._minority_p(plain, truth, total) is None
 
 
-def test_without_models_of_one_vector_there_is_nothing_to_compare_with(halves):
+def test_a_single_model_that_cannot_be_split(halves):
     found = choose(trials_of(*halves, DPCML(dim=8, n_interests=2, epochs=2)), halves[1], threads=1)
-    assert found.one_vector is None
     np.testing.assert_array_equal(found.weights, [1.0])
+    assert set(found.parameters) == {"n_tastes", "focus", "lift", "category_balance"}
+    assert found.without_tastes.ndcg > 0

@@ -12,7 +12,7 @@ METRICS = ["NDCG@10", "R@20", "MinorityRecall@20"]
 
 @pytest.mark.slow
 def test_the_recipe_is_ahead_of_ease_and_serves_minority_interests():
-    """On other data than the demo's: another seed."""
+    """With the planted categories, which the recipe reads; the demo's test has them hidden."""
     town = ts.synthetic.multi_interest(n_users=1_500, n_items=800, n_interactions=60_000, seed=11)
     test, known = ts.split.per_user(town.interactions, (0.2, 0.8), seed=11)
     model = ts.fit(known, trials=25)

@@ -13,7 +13,7 @@ from tastespace import evaluate, split
 from tastespace.models import EASE, MostPopular, SparseEASE
 from tastespace.models.blend.weights import Accuracy
 from tastespace.recipe import RecipeReport
-from tastespace.recipe._trials import Budget, Trial
+from tastespace.recipe._trials import Budget, Setting, Trial
 from tastespace.recipe.report import reference_rows
 
 
@@ -38,7 +38,7 @@ def test_without_time_for_ease_the_sparse_one_stands_for_it(halves):
     train, held_out = halves
     fitted = SparseEASE().fit(train)
     done = [Trial("linear", fitted, Accuracy(0.1, 0.2), 1.0)]
-    rows = reference_rows(done, train, held_out, Budget(1e-9, None, time.monotonic()), threads=1)
+    rows = reference_rows(done, Setting(train, held_out, Budget(1e-9, None, time.monotonic()), lambda text: None, 1))
     assert [row["label"] for row in rows] == ["most popular", "SparseEASE"]
     assert rows[0]["MinorityRecall@20"] > 0
 

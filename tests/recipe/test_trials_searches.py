@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from tastespace import CML, DPCML, EASE
-from tastespace.models import (
-    ALS,
-    CategoryPopular,
-    RP3beta,
-    SparseEASE,
-)
+from tastespace import CML, DPCML, EASE, Interactions
+from tastespace.models import ALS, CategoryPopular, RP3beta, SoftmaxMF, SparseEASE, Spectral
+from tastespace.models.linear.ease import usual_regularization
 from tastespace.recipe import _trials as searches
 from tastespace.recipe._trials import families
 
@@ -40,20 +37,34 @@ def run(search, figure):
 def test_a_line_is_followed_upwards_else_downwards_as_long_as_it_helps(data, best, expected):
     search = families(data, seed=0, threads=1)[0].search
     tried = run(search, lambda model: -abs(model.regularization - best))
-    assert [model.regularization for model in tried] == expected
+    line = tried[: len(expected)]
+    assert [model.regularization for model in line] == expected
+    assert {(model.item_power, model.user_power) for model in line} == {(0.2, -0.25)}
+    assert {model.regularization for model in tried[len(expected) :]} == {best}  # lines of the other parameters
 
 
 def test_families_and_their_first_models(data):
     found = {family.name: next(family.search) for family in families(data, seed=5, threads=1)}
-    kinds = [SparseEASE, DPCML, ALS, CML, RP3beta, SparseEASE, CategoryPopular, EASE]
+    kinds = [SparseEASE, EASE, DPCML, SoftmaxMF, ALS, CML, RP3beta, CategoryPopular]
     assert [type(model) for model in found.values()] == kinds
     assert found["several vectors"].n_interests == 3
-    assert found["linear, users alike"].user_power == -0.5
-    for name in ("factorization", "one vector", "several vectors"):
+    for name in ("factorization", "one vector", "several vectors", "softmax"):
         assert found[name].seed == 5
     assert all(model.get_params().get("threads", 1) == 1 for model in found.values())
     bare = replace(data, item_attributes=None)
     assert "popular by category" not in [family.name for family in families(bare, seed=5, threads=1)]
+
+
+def test_families_of_a_large_sparse_catalog():
+    """A matrix of 7,000 x 7,000 with three interactions: no model of all pairs, but the graph filter comes early."""
+    at = ([0, 1, 2], [0, 1, 6999])
+    large = Interactions.from_scipy(sp.csr_array((np.ones(3), at), shape=(7000, 7000)))
+    assert searches.is_large_and_sparse(large)
+    found = {family.name: next(family.search) for family in families(large, seed=5, threads=1)}
+    kinds = [SparseEASE, SoftmaxMF, DPCML, Spectral, ALS, RP3beta, CML]
+    assert [type(model) for model in found.values()] == kinds
+    assert (found["linear"].item_power, found["linear"].user_power) == (0.1, -0.25)
+    assert found["softmax"].dim == 256
 
 
 def test_the_closed_form_is_left_out_where_it_takes_too_long(data, monkeypatch):
@@ -95,11 +106,22 @@ def test_large_data_has_no_large_dimensions(data, monkeypatch):
 
 
 def test_the_closed_form_starts_where_sparse_data_needs_it(data):
-    """An item with few users needs little regularization."""
+    """What follows the density: an item with few users needs little regularization."""
 
     def first(users_per_item):
         some = data.subset(np.arange(data.n_interactions) < users_per_item * data.n_items)
         by_name = {family.name: family.search for family in families(some, 0, 1)}
-        return next(by_name["linear, all pairs"]).regularization
+        model = next(by_name["linear, all pairs"])
+        assert model.regularization == pytest.approx(usual_regularization(some), rel=5e-3)
+        return model.regularization
 
-    assert (first(5), first(20)) == (30.0, 100.0)
+    assert first(5) < 0.5 * first(20)
+
+
+def test_all_pairs_are_tried_again_with_other_regularization_where_a_power_helped(data):
+    search = next(family.search for family in families(data, 0, 1) if family.name == "linear, all pairs")
+    tried = run(search, lambda model: 1.0 + (model.item_power == 0.3))
+    assert len({repr(model) for model in tried}) == len(tried)
+    assert [(model.item_power, model.regularization) for model in tried[-2:]] == [
+        (0.3, pytest.approx(factor * tried[0].regularization, rel=5e-3)) for factor in (2.0, 0.5)
+    ]

@@ -75,9 +75,9 @@ def test_an_explanation_is_plain_values(dpcml):
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain == found.to_dict()
     assert set(plain) == {
-        *("user", "item", "title", "seen", "interest", "label", "score", "distance", "rank", "rank_without", "beside"),
-        "because",
-    }
+        *("user", "item", "title", "seen", "interest", "name", "score", "distance", "rank", "rank_without", "beside"),
+        "because", "tastes",
+    }  # fmt: skip
     assert [set(one) for one in plain["beside"]] == [{"item", "title", "distance"}] * 2
     assert plain["beside"][0] == dict(zip(("item", "title", "distance"), found.beside[0], strict=True))
 
@@ -90,8 +90,8 @@ def test_an_explanation_in_words(dpcml, shop):
     assert f"squared distance {found.distance:.3f}" in text
     assert f"Without that interest it would be rank {found.rank_without}." in text
     assert f"Beside it: {found.beside[0][1]}, " in text
-    labels = dict(dpcml.interests("u003").select("interest", "label").iter_rows())
-    assert found.label == labels[found.interest]
+    names = dict(dpcml.interests("u003").select("interest", "name").iter_rows())
+    assert found.name == names[found.interest]
 
 
 def test_the_only_interest_cannot_be_taken_away(cml):
@@ -143,7 +143,7 @@ def test_without_vectors_the_past_items_explain(ease, shop):
     for place, item in enumerate(ease.recommend("u003", k=90)["item"]):
         found = ease.explain("u003", item, k=3)
         assert (found.rank, found.seen, found.beside) == (place + 1, False, [])
-        assert (found.interest, found.label, found.distance, found.rank_without) == (None, None, None, None)
+        assert (found.interest, found.name, found.distance, found.rank_without) == (None, None, None, None)
         column = weights[:, shop.items.index_of([item])[0]]
         raising = {row: column[row] for row in past_rows(shop, 3) if column[row] > 0}
         expected = sorted(raising, key=raising.get, reverse=True)[:3]
@@ -177,8 +177,8 @@ def test_an_item_adds_nothing_to_its_own_score(ease, shop):
 
 def test_no_past_item_is_named_where_all_of_them_lower_the_score():
     class Lowering(Given):
-        def evidence(self, user, item):
-            return np.array([-1.0, 0.0], dtype=np.float32)
+        def evidence(self, user, items):
+            return np.array([[-1.0], [0.0]], dtype=np.float32)
 
     model = Lowering(scores=np.zeros((2, 3), dtype=np.float32), several=False).fit(
         taken({"ann": "ab", "bob": "c"}, "abc")
@@ -196,22 +196,50 @@ def test_a_user_without_a_past_has_no_explanations():
         model.explain("cid", "b")
 
 
-def test_a_blend_shows_interest_distance_and_past_items(dpcml, ease):
-    blend = RealBlend.of([dpcml, ease], [0.6, 0.4], threads=1)
-    item = blend.recommend("u003", k=1)["item"][0]
-    found, by_vectors, by_past = (model.explain("u003", item) for model in (blend, dpcml, ease))
-    assert found.rank == 1
-    assert (found.interest, found.distance, found.beside) == (
-        by_vectors.interest, by_vectors.distance, by_vectors.beside,
-    )  # fmt: skip
-    assert found.because
-    assert [one[:2] for one in found.because] == [one[:2] for one in by_past.because]
-    assert [share for _, _, share in found.because] == pytest.approx([share for _, _, share in by_past.because])
-    lines = str(found).splitlines()
-    assert "matches interest" in lines[0]
-    assert any(line.startswith("Because of ") for line in lines)
-    assert any(line.startswith("Beside it: ") for line in lines)
-    assert Mixed(blend).explain("u003", item).because == found.because
+@pytest.fixture(scope="module")
+def blend(dpcml, ease):
+    return RealBlend.of([dpcml, ease], [0.6, 0.4], threads=1)
+
+
+@pytest.mark.parametrize("user", ["u003", "u040"])
+def test_tastes_and_past_items_of_a_blend_add_up_to_100_percent(blend, ease, shop, user):
+    row, names = int(user[1:]), dict(blend.interests(user).select("interest", "name").iter_rows())
+    parts, taste_of = blend.taste_parts(np.array([row])), blend.tastes().of_user(row)
+    weights, past = ease.weights_.astype(np.float64), past_rows(shop, row)
+    listed = blend.recommend(user, k=90)
+    for item, rank, interest in listed.select("item", "rank", "interest").iter_rows():
+        found, at = blend.explain(user, item, k=90), int(shop.items.index_of([item])[0])
+        said = np.maximum(parts.values[:, at].astype(np.float64), 0)
+        assert (found.rank, found.interest, found.distance, found.beside) == (rank, interest, None, [])
+        assert found.interest == parts.values[:, at].argmax()
+        assert found.name == names[found.interest]
+        if not said.any():
+            assert [one[0] for one in found.tastes] == [found.interest]
+            continue
+        order = sorted(np.flatnonzero(said), key=lambda x: -said[x])
+        assert [(x, name) for x, name, _ in found.tastes] == [(x, names[x]) for x in order]
+        assert [share for _, _, share in found.tastes] == pytest.approx(said[order] / said.sum(), abs=1e-6)
+        assert sum(share for _, _, share in found.tastes) == pytest.approx(1.0)
+        own = {i: weights[i, at] for i, x in zip(past, taste_of, strict=True) if x == interest and weights[i, at] > 0}
+        expected = sorted(own, key=own.get, reverse=True)
+        assert [one for one, _, _ in found.because] == shop.items.take(np.array(expected, dtype=int)).to_list()
+        shares = [found.tastes[0][2] * own[i] / sum(own.values()) for i in expected]
+        assert [share for _, _, share in found.because] == pytest.approx(shares, abs=1e-5)
+
+
+def test_a_blend_in_words_and_as_plain_values(blend):
+    found = blend.explain("u003", blend.recommend("u003", k=1)["item"][0], k=2)
+    shown = ", ".join(f"{100 * share:.0f} % {name}" for _, name, share in found.tastes if share >= 0.005)
+    assert str(found) == (
+        f"{found.title} for u003: rank 1, tastes: {shown}, score {found.score:.3f}.\n"
+        f"Without the taste {found.name} it would be rank {found.rank_without}.\n"
+        f"Because of {', '.join(f'{title} ({100 * share:.0f} %)' for _, title, share in found.because)}."
+    )
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain == found.to_dict()
+    assert plain["tastes"][0] == dict(zip(("interest", "name", "share"), found.tastes[0], strict=True))
+    mixed = Mixed(blend).explain("u003", found.item, k=2)
+    assert (mixed.because, mixed.tastes, mixed.name) == (found.because, found.tastes, found.name)
 
 
 def test_new_users_have_past_items_too(ease):

@@ -121,4 +121,4 @@ def test_mistakes_are_refused(ease, popular):
     with pytest.raises(ParameterError, match="MostPopular has no explanations"):
         popular.explain("u003", "i41", words=True)
     with pytest.raises(ParameterError, match=re.escape("lacks the placeholder {first}")):
-        ease.explain("u003", "i41", words=True, wording={**ENGLISH, "shelf_one": "x"})
+        ease.explain("u003", "i41", words=True, wording={**ENGLISH, "name_one": "x"})

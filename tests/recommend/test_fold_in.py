@@ -265,9 +265,20 @@ def test_items_may_be_numbers():
 
 
 def test_unknown_items_are_an_error_that_offers_the_nearest(model):
-    for ask in (model.recommend_for, model.fold_in):
-        with pytest.raises(UnknownIdError, match=r"1 of 4 item ids are unknown, the first is 'I41'.*Did you mean i41"):
-            ask([[*OTHER, "I41"]])
+    with pytest.raises(UnknownIdError, match=r"1 of 4 item ids are unknown, the first is 'I41'.*Did you mean i41"):
+        model.fold_in([[*OTHER, "I41"]])
+    with pytest.raises(UnknownIdError, match=r"2 of 2 item ids are unknown, the first is 'I41'.*Did you mean i41"):
+        model.recommend_for([["I41", "new"]])
+
+
+def test_unknown_items_of_a_session_are_left_out_with_a_warning(model, caplog):
+    expected = model.recommend_for([OTHER, HISTORY], k=5)
+    assert not caplog.records
+    assert model.recommend_for([["new", *OTHER], [*HISTORY, "newer"]], k=5).equals(expected)
+    n = len(OTHER) + len(HISTORY) + 2
+    assert f"2 of {n} items of the histories are not in the model and are left out, the first is 'new'" in caplog.text
+    with pytest.raises(DataError, match=r"1 histories hold no item of the model, the first is that of 1"):
+        model.recommend_for([OTHER, ["new"]])
 
 
 def test_unknown_items_may_be_left_out(model):
@@ -311,7 +322,9 @@ def test_users_without_any_known_item_only(model, shop):
 
 
 def test_empty_histories_are_an_error_unless_told_otherwise(model):
-    with pytest.raises(DataError, match=r"1 histories are empty, the first is that of 'eve'.*on_unknown='popular'"):
+    with pytest.raises(
+        DataError, match=r"1 histories hold no item of the model, the first is that of 'eve'.*on_unknown='popular'"
+    ):
         model.recommend_for({"ann": HISTORY, "eve": []})
     with pytest.raises(DataError, match=r"1 histories hold no item of the model, the first is that of 'eve'"):
         model.fold_in({"ann": HISTORY, "eve": []})

@@ -18,7 +18,8 @@ def test_past_items_are_assigned_to_the_interest_that_scores_them_best(dpcml, us
     row = int(user[1:])
     scores = by_vector(dpcml.vectors(), row)
     assert view.past.tolist() == past_rows(dpcml.train_, row)
-    np.testing.assert_allclose(view.past_scores, scores[:, view.past], atol=1e-5)
+    np.testing.assert_allclose(view.index.interest_scores(row, view.past), scores[:, view.past], atol=1e-5)
+    np.testing.assert_allclose(view.past_strength, scores[:, view.past].max(axis=0), atol=1e-5)
     assert view.n_interests == len(scores) == np.diff(dpcml.user_offsets_)[row]
     assert view.assigned_interest.tolist() == [int(scores[:, item].argmax()) for item in view.past]
     assert view.weights.sum() == pytest.approx(1)
@@ -34,7 +35,8 @@ def test_inner_products_include_the_bias_of_the_items():
     space = space_of([[[1, 0], [0, 2]], [[1, 1]]], [[3, 0], [0, 1], [1, 1]], "dot", [0, 5, -1])
     model = Given(space).fit(taken({"ann": "ab", "bob": "c"}, "abc"))
     view = user_interests(model, "ann", "interests")
-    assert view.past_scores.tolist() == [[3, 5], [0, 7]]
+    assert view.index.interest_scores(0, view.past).tolist() == [[3, 5], [0, 7]]
+    assert view.past_strength.tolist() == [3, 7]
     assert view.index.interest_scores(0, np.arange(3)).tolist() == [[3, 5, 0], [0, 7, 1]]
     assert view.assigned_interest.tolist() == [0, 1]
     assert not view.index.has_distances

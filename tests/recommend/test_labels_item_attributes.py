@@ -44,9 +44,9 @@ def test_calibrated_lists_follow_the_new_attributes(shop, shop_frames):
 
 
 def test_a_blend_that_needs_categories_keeps_them(shop):
-    model = ts.Blend([ts.EASE()], weights=[1.0], balance=0.5, balance_by="categories").fit(shop)
+    model = ts.Blend([ts.EASE()], weights=[1.0], category_balance=0.5).fit(shop)
     before = model.recommend(k=5)
-    with pytest.raises(ParameterError, match="balance_by='categories' needs item categories"):
+    with pytest.raises(ParameterError, match="category_balance needs item categories"):
         model.set_item_attributes(pl.DataFrame({"item": ["i01", "i02"], "price": [1.5, 2.5]}))
     assert model.recommend(k=5).equals(before)
 

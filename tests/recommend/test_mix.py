@@ -343,8 +343,7 @@ def test_past_matches_are_the_weights_of_the_interests(dpcml):
         view = user_interests(dpcml, f"u{row:03d}", "interests")
         mine = slice(past.first[at], past.first[at + 1])
         np.testing.assert_allclose(past.counts[mine] / past.counts[mine].sum(), view.weights)
-        best = view.past_scores.max(axis=0)
-        sums = [best[view.assigned_interest == x].sum() for x in range(view.n_interests)]
+        sums = [view.past_strength[view.assigned_interest == x].sum() for x in range(view.n_interests)]
         np.testing.assert_allclose(past.closeness[mine], sums, atol=1e-4)
 
 

@@ -11,7 +11,7 @@ from tests.recommend.toy_models import Given, blend_of, by_vector, in_order, pas
 from tastespace import CML
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.models import VectorSpace
-from tastespace.recommend.wording import ENGLISH
+from tastespace.recommend.wording import ENGLISH, Wording
 
 pytestmark = pytest.mark.usefixtures("one_core")
 
@@ -20,6 +20,11 @@ USERS = [f"u{number:03d}" for number in range(0, 120, 8)]
 
 def rows_of(data, items):
     return data.items.index_of(items).tolist()
+
+
+def titles_of(data, items):
+    title = dict(data.item_attributes.select("item", "title").iter_rows())
+    return [title[item] for item in items]
 
 
 def unseen(data, row):
@@ -70,13 +75,13 @@ def test_without_attributes_a_shelf_is_named_after_what_it_grew_from(ann):
     shelves = ann.shelves("ann", k=2)
     assert [shelf.label for shelf in shelves] == [None, None, None]
     assert [shelf.name for shelf in shelves] == [
-        "because you took tea00 and tea01", "because you took book00 and book03", "because you took pub00",
+        "like tea00 and tea01", "like book00 and book03", "like pub00",
     ]  # fmt: skip
     assert str(shelves) == (
         "shelves of ann\n"
-        "  because you took tea00 and tea01 (60 %): tea06, tea07\n"
-        "  because you took book00 and book03 (30 %): book01, book02\n"
-        "  because you took pub00 (10 %): pub01, pub02"
+        "  like tea00 and tea01 (60 %): tea06, tea07\n"
+        "  like book00 and book03 (30 %): book01, book02\n"
+        "  like pub00 (10 %): pub01, pub02"
     )
 
 
@@ -93,21 +98,36 @@ def test_attributes_name_shelves(kinds):
     assert shelves[0].titles == ["The tea06", "The tea07"]
     assert shelves[0].because_titles[:2] == ["The tea00", "The tea01"]
     assert str(shelves[0]) == "teas (60 %): The tea06, The tea07"
-    assert model.interests("ann")["label"].to_list() == labels
+    assert model.interests("ann")["name"].to_list() == labels
     with pytest.raises(DataError, match=r"no attribute 'whta'.*Did you mean what"):
         model.shelves("ann", column="whta")
 
 
-def test_a_name_fits_the_items_shown_and_names_differ():
-    """Teas and pubs are drinks, which names one of them; three books of four are books, two of three are too few."""
+def test_a_name_fits_the_best_items_and_names_differ():
+    """Teas and pubs are drinks, which names one of them; all books but one are books."""
     words = {"book": ["books"], "pub": ["drinks"], "tea": ["drinks"]}
     column = [words[item[:-2]] if item != "book01" else ["maps"] for item in STREET]
     attributes = pl.DataFrame({"item": STREET, "what": column})
     shelves = street([0, 100, 200], item_attributes=attributes).shelves("ann", k=4)
     assert [shelf.label for shelf in shelves] == ["drinks", "books", None]  # book01, 02, 04, 05
-    assert [shelf.name for shelf in shelves] == ["drinks", "books", "because you took pub00"]
-    few = street([0, 100, 200], item_attributes=attributes).shelves("ann", k=3)
-    assert few[1].label is None
+    assert [shelf.name for shelf in shelves] == ["drinks", "books", "like pub00"]
+
+
+@pytest.mark.parametrize(("maps", "label"), [(2, "books"), (3, None)])
+def test_a_name_fits_the_heads_of_shelves_and_is_the_same_for_every_length(maps, label):
+    """Of the first five new books, 01, 02, 04, 05 and 07, more than half must be books."""
+    others = ["book01", "book02", "book04"][:maps]
+    words = {"book": ["books"], "pub": ["pints"], "tea": ["teas"]}
+    column = [["maps"] if item in others else words[item[:-2]] for item in STREET]
+    model = street([0, 100, 200], item_attributes=pl.DataFrame({"item": STREET, "what": column}))
+    name = label or "like book00 and book03"
+    for k in (1, 3, 5, 8, 20):
+        shelves = model.shelves("ann", k=k)
+        assert [shelf.label for shelf in shelves] == ["teas", label, "pints"]
+        assert [shelf.name for shelf in shelves] == ["teas", name, "pints"]
+    assert model.shelves("ann", filter="item LIKE '%1'")[1].name == name
+    assert model.interests("ann")["name"].to_list() == ["teas", name, "pints"]
+    assert model.explain("ann", "book05").name == name
 
 
 def test_shelves_from_past_items_of_the_same_titles_have_different_names():
@@ -115,16 +135,16 @@ def test_shelves_from_past_items_of_the_same_titles_have_different_names():
     model = street([0, 100, 200], past=["tea00", "book00", "pub00", "pub01"], item_attributes=attributes)
     names = [shelf.name for shelf in model.shelves("ann", k=3)]
     assert sorted(names) == [
-        "because you took Twin (book00)", "because you took Twin (tea00)", "because you took Twin and pub01",
+        "like Twin (book00)", "like Twin (tea00)", "like Twin and pub01",
     ]  # fmt: skip
 
 
 def test_names_from_past_items_in_other_words(ann):
-    wording = {**ENGLISH, "shelf_two": "wegen {first} und {second}", "shelf_one": "wegen {first}"}
+    wording = {**ENGLISH, "name_two": "wegen {first} und {second}", "name_one": "wegen {first}"}
     names = [shelf.name for shelf in ann.shelves("ann", wording=wording)]
     assert names == ["wegen tea00 und tea01", "wegen book00 und book03", "wegen pub00"]
     with pytest.raises(ParameterError, match=r"lacks the placeholder \{first\}"):
-        ann.shelves("ann", wording={**ENGLISH, "shelf_one": "wegen"})
+        ann.shelves("ann", wording={**ENGLISH, "name_one": "wegen"})
 
 
 def test_near_duplicates_share_a_shelf_unless_told_not_to():
@@ -252,11 +272,11 @@ def test_shelves_of_an_unknown_user(ann):
 
 def test_shelves_as_a_frame(ann):
     frame = ann.shelves("ann", k={0: 2, 1: 1, 2: 1}).to_frame()
-    assert frame.select("user", "shelf", "interest", "label", "item", "rank").rows() == [
-        ("ann", 1, 0, None, "tea06", 1),
-        ("ann", 1, 0, None, "tea07", 2),
-        ("ann", 2, 1, None, "book01", 1),
-        ("ann", 3, 2, None, "pub01", 1),
+    assert frame.select("user", "shelf", "interest", "name", "item", "rank").rows() == [
+        ("ann", 1, 0, "like tea00 and tea01", "tea06", 1),
+        ("ann", 1, 0, "like tea00 and tea01", "tea07", 2),
+        ("ann", 2, 1, "like book00 and book03", "book01", 1),
+        ("ann", 3, 2, "like pub00", "pub01", 1),
     ]
     assert frame["weight"].to_list() == pytest.approx([0.6, 0.6, 0.3, 0.1])
     assert frame["score"].to_list() == [-0.5625, -0.765625, -0.015625, -0.015625]
@@ -267,7 +287,7 @@ def test_shelves_of_inner_products_have_no_distance():
     space = space_of([[[1, 0], [0, 1]], [[1, 1]]], [[1, 0], [0, 1], [3, 1], [1, 2]], "dot", [0, 0, 0, 5])
     model = Given(space).fit(taken({"ann": "ab", "bob": "a"}, "abcd"))
     frame = model.shelves("ann", merge=1.5).to_frame()
-    assert frame.columns == ["user", "shelf", "interest", "weight", "label", "item", "rank", "score"]
+    assert frame.columns == ["user", "shelf", "interest", "weight", "name", "item", "rank", "score"]
     assert frame.select("interest", "item", "score").rows() == [(0, "c", 3), (1, "d", 7)]
 
 
@@ -358,9 +378,11 @@ def test_interests_tell_what_belongs_to_each_vector(dpcml):
 
 def test_interests_have_columns_and_labels(dpcml, shop):
     frame = dpcml.interests("u003")
-    assert frame.columns == ["interest", "weight", "label", "past", "nearest"]
+    assert frame.columns == ["interest", "weight", "name", "past", "nearest"]
     genres = set(shop.item_attributes["genres"].explode())
-    assert {word for label in frame["label"].drop_nulls() for word in label.split(", ")} <= genres
+    assert frame["name"].n_unique() == len(frame)
+    for name, past in frame.select("name", "past").iter_rows():
+        assert set(name.split(", ")) <= genres or name == Wording().interest_name(titles_of(shop, past[:2]))
     with pytest.raises(DataError, match=r"no attribute 'genre'.*Did you mean genres"):
         dpcml.interests("u003", column="genre")
     with pytest.raises(ParameterError, match="k=0"):
@@ -405,4 +427,4 @@ def test_shelves_of_a_blend_are_its_own_list_split_by_the_nearest_interest(dpcml
 
 def test_interests_of_a_blend_are_those_of_its_vectors(dpcml):
     for user in USERS[:4]:
-        assert blend_of(dpcml).interests(user).drop("label").equals(dpcml.interests(user).drop("label"))
+        assert blend_of(dpcml).interests(user).drop("name").equals(dpcml.interests(user).drop("name"))

@@ -29,7 +29,7 @@ def test_english():
         "Nobody else has taken this yet.", "One other took this.", "9 others took this.",
     ]  # fmt: skip
     assert words.already_has("I", "u") == "You have this already."
-    assert (words.shelf_name(["A", "B"]), words.shelf_name(["A"])) == ("because you took A and B", "because you took A")
+    assert (words.interest_name(["A", "B"]), words.interest_name(["A"])) == ("like A and B", "like A")
     assert words.templates == ENGLISH
 
 
@@ -68,8 +68,8 @@ def test_a_file(tmp_path):
     path.write_text(
         """
 seen = "Schon da."
-shelf_two = "wegen {first} und {second}"
-shelf_one = "wegen {first}"
+name_two = "wegen {first} und {second}"
+name_one = "wegen {first}"
 [two]
 zero = "Weil {first} und {second}."
 one = "Weil {first} und {second}, wie eine andere Person."
@@ -98,7 +98,7 @@ MISTAKES = [
         r"seen = '\{itme\}' has the unknown placeholder \{itme\}; known there are .*Did you mean item",
     ),
     ({"seen": "{first}"}, r"unknown placeholder \{first\}"),
-    ({"shelf_two": "{first}"}, r"shelf_two = '\{first\}' lacks the placeholder \{second\}"),
+    ({"name_two": "{first}"}, r"name_two = '\{first\}' lacks the placeholder \{second\}"),
     ({"one": {**ENGLISH["one"], "zero": "Because."}}, r"one.zero = 'Because.' lacks the placeholder \{first\}"),
     ({"none": {**ENGLISH["none"], "other": "Many."}}, r"none.other = 'Many.' stands for several numbers"),
     ({"none": {"zero": "x", "other": "{others}"}}, r"none, with the plural rule 'english', has no one: expected"),
@@ -124,7 +124,7 @@ def test_mistakes_are_refused(change, message):
 
 
 def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(ParameterError, match="the wording has no two, one, none, shelf_two, shelf_one: expected"):
+    with pytest.raises(ParameterError, match="the wording has no two, one, none, name_two, name_one: expected"):
         Wording({"seen": "x"})
     with pytest.raises(ParameterError, match="expected a Wording, a dict of templates or the name of a file"):
         Wording.of(3)

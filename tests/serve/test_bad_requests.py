@@ -6,16 +6,24 @@ import logging
 import signal
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import httpx
+import msgspec
+import polars as pl
 import pytest
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+import tastespace as ts
 from tastespace.cli.app import app
 from tastespace.errors import ParameterError
+from tastespace.serve import endpoints
+from tastespace.serve.app import create_app
 from tastespace.serve.process import bound_socket
-from tastespace.serve.settings import Limits
+from tastespace.serve.settings import Limits, ServerSettings
 
 
 def error_of(answer, status):
@@ -69,13 +77,20 @@ def test_paths_and_queries(shared_client, path, status, code):
         assert error_of(shared_client.get(path), status) == code
 
 
+def test_numbers_of_very_many_digits_are_read_in_linear_time(shared_client):
+    for query in ("diversity=" + "9" * 16_000 + "x", "boost=1:" + "9" * 16_000, "filter=year>" + "9" * 3_900):
+        start = time.monotonic()
+        error_of(shared_client.get(f"/v1/users/7/recommendations?{query}"), 422)
+        assert time.monotonic() - start < 5  # 35 seconds of the event loop for the first
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
         ("/v1/recommendations", b"{", 400),
         ("/v1/recommendations", b"", 400),
         ("/v1/recommendations", b"\xff\xfe", 400),
-        ("/v1/recommendations", b'{"features":[' + b'{"a":' * 100_000, 400),
+        ("/v1/recommendations", b'{"features":[' + b'{"a":' * 100_000, 422),
         ("/v1/recommendations", b"[]", 422),
         ("/v1/recommendations", b"null", 422),
         ("/v1/recommendations", b"{}", 422),
@@ -199,6 +214,46 @@ def test_messages_have_no_words_of_python_or_polars(shared_client, body, message
         assert word not in found
 
 
+@pytest.fixture(scope="module")
+def featured_client(town_data, tmp_path_factory):
+    """A server of a model that learns from features of users, without torch."""
+    path = tmp_path_factory.mktemp("featured") / "featured.model"
+    ages = pl.DataFrame({"user": town_data.users.series, "age": [20 + n % 50 for n in range(town_data.n_users)]})
+    ts.models.create("contentknn").fit(replace(town_data, user_attributes=ages)).save(path)
+    with TestClient(create_app(ServerSettings(path, watch_seconds=0.0))) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("features", "status"),
+    [
+        (b'[{"a":' + b"[" * 900 + b"1" + b"]" * 900 + b"}]", 422),
+        (b'[{"a":' + b'{"a":' * 900 + b"1" + b"}" * 900 + b"}]", 422),
+        (b'[{"age": [[1]]}]', 422),
+        (b'[{"%s": 1}]' % (b"x" * 201), 422),
+        (msgspec.json.encode([{f"{row}-{n}": 1 for n in range(60)} for row in range(1_000)]), 413),
+    ],
+    ids=["deep lists", "deep objects", "nested", "long name", "wide"],
+)
+@pytest.mark.parametrize("takes_features", [True, False])
+def test_features_are_refused_before_a_table_is_built(
+    shared_client, featured_client, features, status, takes_features, monkeypatch
+):
+    built = []
+    monkeypatch.setattr(endpoints.pl, "DataFrame", lambda *given, **_: built.append(given))
+    client = featured_client if takes_features else shared_client
+    answer = client.post(
+        "/v1/recommendations", content=b'{"features":' + features + b"}", headers={"content-type": "application/json"}
+    )
+    error_of(answer, status if takes_features else 422)
+    assert not built  # one of these froze the worker for 21 seconds
+
+
+def test_features_that_fit_are_answered(featured_client):
+    answer = featured_client.post("/v1/recommendations", json={"features": [{"age": 31}, {"age": None}], "k": 2})
+    assert [len(one["items"]) for one in answer.json()["lists"]] == [2, 2]
+
+
 def test_other_methods_and_types(shared_client):
     assert error_of(shared_client.post("/v1/recommendations", data={"users": "7"}), 415) == "not_json"
     assert error_of(shared_client.delete("/v1/feedback"), 405) == "method_not_allowed"
@@ -216,11 +271,17 @@ def test_too_much_at_once(client_of):
     assert error_of(client.post("/v1/feedback", json={"events": events}), 413) == "batch_too_large"
     assert error_of(client.post("/v1/feedback", json={"x": "y" * 6_000}), 413) == "body_too_large"
 
+    headers = {"content-type": "application/json"}
+    for length in ("0" * 5_000 + "6000", "9" * 5_000):  # Python reads no number of so many digits
+        answer = client.post("/v1/feedback", content=b"{}", headers={**headers, "content-length": length})
+        assert error_of(answer, 413) == "body_too_large"
+    answer = client.post("/v1/feedback", content=b"{}", headers={**headers, "content-length": "0" * 5_000 + "2"})
+    assert error_of(answer, 422) == "invalid_request"
+
     def pieces():
         for _ in range(10):
             yield b" " * 1_000
 
-    headers = {"content-type": "application/json"}
     assert error_of(client.post("/v1/feedback", content=pieces(), headers=headers), 413) == "body_too_large"
 
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from urllib.parse import quote
 
+import httpx
 import numpy as np
 import polars as pl
 import pytest
@@ -13,8 +14,10 @@ from starlette.testclient import TestClient
 
 import tastespace as ts
 from tastespace.answers.lists import AnswerOptions
+from tastespace.errors import ParameterError
 from tastespace.ranking.scoring import ScoringIndex
 from tastespace.serve.app import create_app
+from tastespace.serve.process import checked
 from tastespace.serve.settings import ServerSettings
 
 
@@ -244,6 +247,7 @@ def test_the_model_says_what_it_is(client_of):
     assert (found["class"], found["n_users"], found["n_items"], found["n_interests"]) == ("DPCML", 300, 200, 3)
     assert found["id_types"] == {"user": "integer", "item": "integer"}
     assert found["metrics"] == {"NDCG@10": 0.5}
+    assert found["diversity"] == 0
     assert found["can"]["shelves"]
     assert found["compare"] is None
     linear = client_of("ease").get("/v1/model").json()
@@ -282,3 +286,69 @@ def test_people_with_features(tmp_path, town_data):
     for at, one in enumerate(found["lists"]):
         assert rows_of(one) == frame_rows(expected.filter(pl.col("user") == at))
     assert refused.status_code == 422
+
+
+def test_lists_have_the_diversity_that_is_stored_with_the_model(client_of, model_at, saved_models):
+    model = ts.load(saved_models["dpcml"])
+    model.set_served_diversity(0.7).save(model_at("dpcml", "diverse"))
+    client = client_of("diverse")
+
+    def items(query, **body):
+        if body:
+            return [one["item"] for one in client.post("/v1/recommendations", json=body).json()["lists"][0]["items"]]
+        return [one["item"] for one in client.get(f"/v1/users/7/recommendations?{query}").json()["items"]]
+
+    diverse, plain = (model.recommend(7, 20, diversity=strength)["item"].to_list() for strength in (0.7, 0.0))
+    assert items("k=20") == items("", users=[7], k=20) == diverse != plain
+    assert items("k=20&diversity=0") == items("k=20&mix=nearest") == plain
+    assert client.get("/v1/model").json()["diversity"] == 0.7
+
+
+def test_unknown_items_of_a_session_are_left_out_and_reported(shared_client):
+    def asked(path, **body):
+        answer = shared_client.post(f"/v1/{path}", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    expected, found, plain = asked("recommendations", histories=[[3, 17], [10**6, 3, 17, 10**7], [5]])["lists"]
+    assert (expected["unknown_items"], found["unknown_items"], plain["unknown_items"]) == ([], [10**6, 10**7], [])
+    assert found["items"] == expected["items"]
+    for path in ("shelves", "interests"):
+        one, other = asked(path, history=[3, 17]), asked(path, history=[3, 10**6, 17])
+        assert (one.pop("unknown_items"), other.pop("unknown_items")) == ([], [10**6])
+        assert one == other
+    assert asked("explanations", history=[3, 10**6], item=20) == asked("explanations", history=[3], item=20)
+    (popular,) = asked("recommendations", histories=[[10**6]], on_unknown="popular")["lists"]
+    assert (popular["fallback"], popular["unknown_items"]) == ("popular", [10**6])
+    for path, body in (("recommendations", {"histories": [[10**6, 10**7]]}), ("shelves", {"history": [10**6]})):
+        answer = shared_client.post(f"/v1/{path}", json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown_item")
+
+
+def test_reasons_and_names_come_in_the_words_of_the_server(client_of, running, model_at, saved_models, tmp_path):
+    forms = '{ zero = "{first}{second} genommen.", one = "{first}{second}, wie {others}.", other = '
+    text = f"""two = {forms}"{{first}} und {{second}}, wie {{others}}." }}
+one = {{ zero = "{{first}} genommen.", one = "{{first}}, wie {{others}}.", other = "{{first}}, wie {{others}}." }}
+none = {{ zero = "Neu.", one = "Einmal genommen.", other = "{{others}} haben es." }}
+seen = "{{item}} ist schon da."
+name_two = "wegen {{first}} und {{second}}"
+name_one = "wegen {{first}}"
+"""
+    words = tmp_path / "german.toml"
+    words.write_text(text)
+    model = ts.load(saved_models["dpcml"])
+    bare = tmp_path / "models" / "bare.model"
+    model.set_item_attributes(model.train_.item_attributes.drop("genres")).save(bare)
+    client = client_of("bare", wording=words)
+    item = model.recommend(7, 1)["item"][0]
+    expected = model.explain(7, item, words=True, wording=words)
+    assert "wie" in expected
+    assert client.get(f"/v1/users/7/explanations/{item}").json()["text"] == expected
+    names = [one["name"] for one in client.get("/v1/users/7/shelves").json()["shelves"]]
+    assert names
+    assert all(one.startswith("wegen ") for one in names)
+    server = running(bare, "--wording", words, "--store", tmp_path / "own.sqlite")
+    assert httpx.get(f"{server.address}/v1/users/7/explanations/{item}").json()["text"] == expected
+    words.write_text("two = 1")
+    with pytest.raises(ParameterError, match=r"the wording has no|expected a template"):
+        checked(ServerSettings(bare, wording=words, store=str(tmp_path / "other.sqlite")))

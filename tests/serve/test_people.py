@@ -226,9 +226,9 @@ def test_models_without_interests_take_an_empty_profile_and_tell_what_they_drop(
 def test_an_answer_that_is_kept_is_the_same_and_is_dropped_with_feedback(client):
     state = client.app.state
     first = client.get("/v1/users/7/recommendations")
-    made = state.batches.requests
+    made = state.counts.value("tastespace_batched_requests_total")
     assert client.get("/v1/users/7/recommendations").content == first.content
-    assert state.batches.requests == made  # it was kept
+    assert state.counts.value("tastespace_batched_requests_total") == made  # it was kept
     assert client.get("/v1/users/7/recommendations?k=5").json()["items"] == first.json()["items"][:5]
     client.post("/v1/feedback", json={"events": [{"user": 7, "item": items_of(first)[0]}]})
     assert items_of(first)[0] not in items_of(client.get("/v1/users/7/recommendations"))
@@ -256,22 +256,38 @@ def test_a_taste_of_items_that_another_catalog_does_not_have_is_dropped(client):
     assert (found.profile.muted, found.dropped) == (frozenset(), (1,))
 
 
-def test_events_with_ids_that_the_models_type_does_not_hold_harm_nobody(client_of, model_at, tmp_path):
+def test_ids_beyond_the_width_of_the_models_column_are_new_ids(client_of, model_at, tmp_path):
     frame = pl.DataFrame({"user": [n // 6 for n in range(120)], "item": [n * 7 % 31 for n in range(120)]})
-    data = ts.Interactions.from_frame(frame.cast(pl.UInt8))
-    model = ts.DPCML(dim=4, n_interests=2, epochs=1, seed=1).fit(data)
+    model = ts.DPCML(dim=4, n_interests=2, epochs=1, seed=1).fit(ts.Interactions.from_frame(frame.cast(pl.UInt8)))
     model.save(model_at("dpcml", "narrow"))
     store = str(tmp_path / "feedback.sqlite")
-    opened = open_feedback_store(store)
-    opened.append(
-        [FeedbackEvent(300, 3, "a"), FeedbackEvent(-1, 3, "b"), FeedbackEvent(7, 999, "c"), FeedbackEvent(200, 3, "d")]
-    )
-    found = feedback_for(opened, model, "")
-    opened.close()
-    assert (found.n_events, found.n_other, found.data.users.series.to_list()) == (4, 3, [200])
     client = client_of("narrow", store=store)
-    assert client.get("/v1/users/200/recommendations").status_code == 200
-    for user in (300, -1):
-        answer = client.post("/v1/feedback", json={"events": [{"user": user, "item": 3}]})
+    newcomers = (300, -1, 2**40)
+    for user in newcomers:
+        path = f"/v1/users/{user}/recommendations"
+        assert client.get(path).status_code == 404
+        assert client.get(f"{path}?exclude={2**33}&on_unknown=popular").json()["fallback"] == "popular"
+        answer = client.post(
+            "/v1/feedback", json={"events": [{"user": user, "item": 3}, {"user": user, "item": 2**33}]}
+        )
+        assert (answer.status_code, answer.json()["unknown_items"]) == (200, 1), answer.text
+        found = client.get(path)
+        assert found.status_code == 200, found.text
+        assert 3 not in [one["item"] for one in found.json()["items"]]
+    together = client.post("/v1/recommendations", json={"users": [*newcomers, 7]})
+    assert [one["user"] for one in together.json()["lists"]] == [*newcomers, 7]
+    assert client.get("/v1/items/99999/similar").status_code == 404
+    for beyond in (2**63, 10**30):
+        answer = client.post("/v1/feedback", json={"events": [{"user": beyond, "item": 3}]})
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "wrong_id_type")
-        assert client.get(f"/v1/users/{user}/recommendations").status_code == 422
+    opened = open_feedback_store(store)
+    opened.append([FeedbackEvent(2**70, 3, "a")])
+    found = feedback_for(opened, model, "", new_items=True)
+    opened.close()
+    assert (found.n_events, found.n_other) == (7, 1)
+    later = ts.update(model, found.data)
+    assert set(newcomers) < set(later.train_.users.series.to_list())
+    assert later.train_.items.series.to_list()[-1] == 2**33
+    later.save(model_at("dpcml", "narrow"))  # served: the ids are as they were, and more
+    client.app.state.look()
+    assert client.get(f"/v1/users/{2**40}/recommendations").json()["model"] == 2

@@ -1,12 +1,16 @@
 """Reloading of models and rules: without a failed request, on every worker, never a broken model."""
 
+import gc
 import json
 import os
 import shutil
 import threading
 import time
+import weakref
+from dataclasses import replace
 
 import httpx
+import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
@@ -14,6 +18,7 @@ import tastespace as ts
 from tastespace.serve.app import create_app
 from tastespace.serve.errors import StoreError
 from tastespace.serve.settings import ServerSettings
+from tastespace.serve.tokens import add_token
 
 
 def test_a_model_that_is_saved_again_is_served(client_of, model_at, saved_models):
@@ -88,7 +93,10 @@ def test_a_broken_model_is_refused_and_the_old_one_goes_on(client_of, model_at):
     assert client.post("/v1/model/reload", json={"path": "text.model"}).status_code == 422
     model_at("text")
     other = client.post("/v1/model/reload", json={"path": "text.model"})
-    assert (other.status_code, other.json()["error"]["code"]) == (409, "other_id_types")
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "other_catalog")
+    ready = client.get("/health/ready")
+    assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+    assert "text.model: its ids are of the types" in ready.json()["problems"][0]
     assert client.get("/v1/users/7/recommendations").json() == before
     # The watched folder, too.
     manifest = model_at() / "model.json"
@@ -97,6 +105,82 @@ def test_a_broken_model_is_refused_and_the_old_one_goes_on(client_of, model_at):
     client.app.state.look()
     assert client.get("/v1/users/7/recommendations").json() == before
     assert "refused" in client.get("/health/ready").json()["problems"][0]
+
+
+def test_a_model_that_the_rules_do_not_fit_is_refused(client_of, model_at, saved_models, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text("max_per = {genres = 2}\n")
+    client = client_of("dpcml", rules=rules)
+    path = "/v1/users/7/recommendations"
+    before = client.get(path).json()
+    bare = ts.EASE().fit(replace(ts.load(saved_models["ease"]).train_, item_attributes=None))
+    bare.save(model_at())
+    for _ in range(2):  # refused once, and it stays refused
+        client.app.state.look()
+        assert client.get(path).json() == before
+        found = client.get("/health/ready").json()
+        assert (found["status"], found["generation"], len(found["problems"])) == ("degraded", 1, 1)
+        assert "lack the attributes" in found["problems"][0]
+    assert client.app.state.counts.value("tastespace_model_refusals_total") == 1
+    # Without that check of the catalog, the rules still refuse it, and accept it when they name nothing that it lacks.
+    free = client_of("popular", rules=rules, any_catalog=True, store=str(tmp_path / "free.sqlite"))
+    before = free.get(path).json()
+    bare.save(model_at("popular"))
+    free.app.state.look()
+    assert free.get(path).json() == before
+    assert "names the item attribute 'genres'" in free.get("/health/ready").json()["problems"][0]
+    rules.write_text(f"exclude = [{before['items'][0]['item']}]\n")
+    free.app.state.look()
+    assert free.get("/v1/model").json()["class"] == "EASE"
+    assert free.get("/health/ready").json() == {"status": "ok", "generation": 2, "problems": []}
+    # Rules for an attribute that only a later model has wait for it.
+    rules.write_text("max_per = {year = 1}\n")
+    free.app.state.look()
+    assert free.get("/health/ready").json()["status"] == "degraded"
+    ts.load(saved_models["ease"]).save(model_at("popular"))
+    free.app.state.look()
+    assert free.get("/health/ready").json()["status"] == "ok"
+    years = [1950 + one["item"] % 70 for one in free.get(path).json()["items"]]
+    assert len(set(years)) == len(years)
+
+
+def test_a_model_of_another_catalog_is_refused(client_of, model_at, town_data, tmp_path):
+    def another(seed, **changes):
+        made = ts.synthetic.multi_interest(
+            n_users=town_data.n_users, n_items=town_data.n_items, n_interactions=town_data.n_interactions, seed=seed
+        ).interactions
+        return replace(made, **{"item_attributes": None, **changes})
+
+    def offered(client, data):
+        target = tmp_path / "models" / "new.model"
+        ts.MostPopular().fit(data).save(target)
+        return client.post("/v1/model/reload", json={"path": "new.model"})
+
+    # The same numbers name other items: with titles these say so, without them the histories do.
+    titled = client_of("popular")
+    wrong = town_data.item_attributes.with_columns(title=pl.lit("Book ") + pl.col("item").cast(pl.String))
+    answer = offered(titled, another(5, item_attributes=wrong))
+    assert (answer.status_code, "0 have the same title" in answer.text) == (409, True), answer.text
+    ts.MostPopular().fit(replace(town_data, item_attributes=None)).save(tmp_path / "models" / "plain.model")
+    client = client_of("plain")
+    answer = offered(client, another(5))
+    assert (answer.status_code, "other items are popular" in answer.text) == (409, True), answer.text
+    # A catalog that has hardly any item of the served one, and people of whom it knows nobody.
+    frame = pl.DataFrame(town_data.to_frame())
+    for changed, said in (
+        (frame.with_columns(pl.col("item") + town_data.n_items - 20), "shares 20 of"),
+        (frame.with_columns(pl.col("user") + 10_000), "none of the"),
+    ):
+        answer = offered(client, ts.Interactions.from_frame(changed))
+        assert (answer.status_code, said in answer.text) == (409, True), answer.text
+    assert client.get("/v1/model").json()["generation"] == 1
+    assert "refused" in client.get("/health/ready").json()["problems"][0]
+    # The same catalog a while later: half of the interactions are gone, some are new, as are some users and items.
+    newer = pl.concat([frame.sample(fraction=0.5, seed=1), pl.DataFrame({"user": [7, 9_999], "item": [9_999, 9_999]})])
+    assert offered(client, ts.Interactions.from_frame(newer)).status_code == 200
+    assert client.get("/health/ready").json()["status"] == "ok"
+    free = client_of("plain", any_catalog=True, store=str(tmp_path / "free.sqlite"))
+    assert offered(free, another(5)).status_code == 200
 
 
 def test_a_model_directory_that_vanishes_is_no_end(client_of, model_at):
@@ -207,3 +291,40 @@ def test_reload_under_load_fails_no_request(running, model_at, saved_models, wor
     server.stop()
     assert failed == []
     assert server.process.returncode == 0
+
+
+def test_problems_that_anybody_may_see_name_no_folders(client_of, model_at, tmp_path, caplog):
+    tokens = tmp_path / "secret-place" / "tokens.json"
+    tokens.parent.mkdir()
+    token = add_token(tokens, "shop", ["read"])
+    client = client_of("dpcml", tokens=tokens)
+    for broken in ("{", None):
+        tokens.unlink() if broken is None else tokens.write_text(broken)
+        client.app.state.look()
+        (problem,) = client.get("/health/ready").json()["problems"]
+        assert "tokens as before" in problem
+        assert "secret-place" not in problem
+    assert "secret-place" in caplog.text  # the operator is told
+    assert client.get("/v1/model", headers={"authorization": f"Bearer {token}"}).status_code == 200
+    (model_at("dpcml") / "model.json").write_text("{")
+    client.app.state.look()
+    problems = client.get("/health/ready").json()["problems"]
+    assert any("a new model is refused" in one for one in problems)
+    assert str(tmp_path) not in str(problems)
+
+
+@pytest.mark.parametrize("watch", ["look", "follow"])
+def test_models_that_were_replaced_are_freed(client_of, watch):
+    client = client_of("dpcml")
+    state, before = client.app.state, []
+    gc.disable()  # as in a server, which collects after millions of new objects
+    try:
+        for _ in range(5):
+            client.get("/v1/users/7/recommendations")
+            before.append(weakref.ref(state.main.slot.served.model))
+            assert client.post("/v1/model/reload", json={}).status_code == 200
+            getattr(state, watch)()
+        getattr(state, watch)()
+        assert [one() for one in before] == [None] * 5  # 1,000 reloads of 7.5 MB took 3.9 GB
+    finally:
+        gc.enable()

@@ -142,3 +142,33 @@ def test_declared_weights_are_those_that_training_starts_from(parts, name):
     model = models.create(name)
     found = {key: array.shape for key, array in model._initial_weights(parts[0], np.random.default_rng(0)).items()}
     assert model._weight_shapes(parts[0]) == found
+
+
+@pytest.mark.parametrize("part", ["model.json", "learned", "seen", "users", "items"])
+def test_links_out_of_the_folder_are_not_followed(folder, tmp_path, part):
+    name = part if part == "model.json" else json.loads((folder / "model.json").read_text())["files"][part]["name"]
+    (folder / name).rename(tmp_path / "elsewhere")
+    (folder / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ModelFileError, match="is a symbolic link"):
+        load(folder)
+    (tmp_path / "link").symlink_to(folder)  # the folder itself may be one
+    (folder / name).unlink()
+    (tmp_path / "elsewhere").rename(folder / name)
+    assert load(tmp_path / "link").is_fitted
+
+
+@pytest.mark.parametrize("forge", ["turned", "one user", "twice"])
+def test_forged_histories_are_an_error_before_anything_uses_them(folder, forge):
+    content = json.loads((folder / "model.json").read_text())
+    path = folder / content["files"]["seen"]["name"]
+    seen = {name: np.array(array) for name, array in map_tensors(path, None)[0].items()}
+    if forge == "turned":
+        seen["indices"] = seen["indices"][::-1].copy()
+    elif forge == "one user":
+        seen["offsets"][1:] = seen["offsets"][-1]
+    else:
+        seen["indices"][1] = seen["indices"][0]
+    path.write_bytes(b"".join(map(bytes, safetensors_chunks(seen))))
+    seal(folder, content)
+    with pytest.raises(ModelFileError, match="not in ascending order"):
+        load(folder, verify=False)

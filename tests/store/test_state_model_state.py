@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.fuzz.model_files import seal
 from tests.store.model_equality import assert_same_model, assert_same_value
 
 from tastespace import (
@@ -133,9 +134,28 @@ def test_parameters_keep_their_types(tmp_path, parts, value):
     assert_same_value(inspect(tmp_path / "model")["parameters"], model.get_params())
 
 
-def test_paths_among_the_parameters(tmp_path, parts):
-    model = CML(dim=2, epochs=1, log_file=tmp_path / "log.csv", threads=1).fit(parts[0])
-    assert again(model, tmp_path / "model").log_file == tmp_path / "log.csv"
+def test_a_model_file_does_not_say_where_to_write(tmp_path, parts):
+    victim = tmp_path / "orders.csv"
+    victim.write_text("mine")
+    for model in (CML(dim=2, epochs=1, threads=1), Blend([CML(dim=2, epochs=1, threads=1)], weights=[1.0])):
+        folder = tmp_path / type(model).__name__
+        model.fit(parts[0]).save(folder)
+        content = json.loads((folder / "model.json").read_text())
+        paths = {"log_file": str(victim), "checkpoint": str(tmp_path / "run"), "spill": str(tmp_path / "run")}
+        holders = [content, *content["learned"].get("members_", []), *content["parameters"].get("members", [])]
+        for one in holders:
+            if one.get("class", one.get("$model")) == "cml":
+                one["parameters"].update(paths)
+        seal(folder, content)
+        forged = load(folder)
+        forged.partial_fit(parts[1])
+        forged.fit(parts[0])
+    assert victim.read_text() == "mine"
+    assert not (tmp_path / "run").exists()
+    own = CML(dim=2, epochs=1, log_file=tmp_path / "log.csv", checkpoint=tmp_path / "own", threads=1).fit(parts[0])
+    found = again(own, tmp_path / "model")
+    assert (found.log_file, found.checkpoint) == (None, None)
+    assert str(tmp_path) not in (tmp_path / "model" / "model.json").read_text()
 
 
 def test_classes_outside_the_registry_are_found_in_their_module(tmp_path, parts, monkeypatch):

@@ -48,7 +48,10 @@ def test_inspect_tells_what_is_there(tmp_path, old, verify):
     assert found == {
         "path": str(tmp_path / "model"),
         "class": "dpcml",
-        "parameters": old.get_params(),
+        "parameters": {
+            name: value for name, value in old.get_params().items() if name not in ("checkpoint", "log_file", "spill")
+        },
+        "served_diversity": 0.0,
         "metrics": {"P@3": 1.0},
         "evaluation": None,
         "users": 40,

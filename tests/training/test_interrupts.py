@@ -56,6 +56,28 @@ def test_training_of_bpr():
     assert seconds_until_stopped(lambda: [kernel.learn(epoch=epoch) for epoch in range(20)]) < SECONDS
 
 
+def test_training_of_softmax_mf():
+    train = random_interactions(4000, 3000, 50)
+    random = np.random.default_rng(0)
+    state = {}
+    for side, n in (("user", train.n_users), ("item", train.n_items)):
+        state[f"{side}_rows"] = random.normal(size=(n, 1000)).astype(np.float32)
+        state[f"{side}_first"], state[f"{side}_second"] = np.zeros((n, 1000), np.float32), np.zeros(n, np.float32)
+    kernel = {"offsets": train.offsets, "positives": train.indices, "temperature": 0.1, "learning_rate": 0.01, **state}
+
+    def run() -> None:
+        _native.train_softmax_mf(
+            **kernel,
+            users=np.arange(4000, dtype=np.int32),
+            pools=np.tile(np.arange(3000, dtype=np.int32), (2, 1)),
+            batch_size=2000,
+            first_step=0,
+            threads=1,
+        )
+
+    assert seconds_until_stopped(lambda: [run() for _ in range(20)]) < SECONDS
+
+
 def test_als():
     train = random_interactions(40_000, 2000, 5)
     random = np.random.default_rng(0)

@@ -1,5 +1,6 @@
 """Types of the compiled kernels. Arrays must be C-contiguous and of exactly the type given."""
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -9,11 +10,19 @@ from numpy.typing import NDArray
 SIMD: str
 """The SIMD variant in use: ``"generic"``, ``"v3"`` or ``"v4"``."""
 
+VARIANTS: tuple[str, ...]
+"""The SIMD variants that were built and that this processor runs, the narrowest first."""
+
 SOURCES: str
 """Hash of the sources that the kernels were built from."""
 
 def best_simd_variant() -> str:
     """The widest SIMD variant that this processor runs."""
+
+def set_interrupt_check(check: Callable[[], None]) -> None:
+    """Have kernels that learn call ``check`` a few times a second, in the thread that called them; what it raises ends
+    them.
+    """
 
 def crc32(bytes: NDArray[np.uint8], before: int = 0) -> int:
     """CRC-32 as in zlib, continued from ``before``."""
@@ -203,15 +212,19 @@ def mix_with_vectors(
     """
 
 def mix_with_scores(
-    space: ScoringVectors,
     scores: NDArray[np.float32],
+    interests: NDArray[np.int32],
     users: NDArray[np.int32],
     weights: NDArray[np.float64],
+    first_weights: NDArray[np.int64],
     excluded: ItemLists,
     settings: MixSettings,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """As `mix_with_vectors`, ranked by a block of scores of shape ``(len(users), n_items)``."""
+    """As `mix_with_vectors`, from a block of scores and the interest of each item, ``(len(users), n_items)`` both.
+
+    The interests of ``users[i]`` have ``weights[first_weights[i]:first_weights[i + 1]]``.
+    """
 
 def pair_scores(
     vectors: UserVectors,
@@ -235,6 +248,20 @@ def past_reasons(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """``(items, closeness)``, both of shape ``(len(listed), k)``: of the past items of ``users[i]`` those closest to
     ``listed[i]``, the closest first, with minus the squared distance or the inner product; -1 where there are fewer.
+    """
+
+def taste_groups(
+    vectors: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    past: NDArray[np.int32],
+    most: int,
+    items_per_taste: int,
+    least_gain: float,
+    threads: int,
+) -> NDArray[np.int32]:
+    """Group of each past item, ``(len(past),)``: user u has ``past[offsets[u]:offsets[u + 1]]``; the largest is 0.
+
+    ``vectors`` are the items' directions, ``(n_items, dim)``. See native/lists/taste_groups.hpp.
     """
 
 class ItemTexts:
@@ -746,6 +773,43 @@ def fold_in_bpr(
 ) -> None:
     """As `fold_in_dpcml`, for Bayesian personalized ranking."""
 
+def train_softmax_mf(
+    *,
+    offsets: NDArray[np.int64],
+    positives: NDArray[np.int32],
+    user_rows: NDArray[np.float32],
+    user_first: NDArray[np.float32],
+    user_second: NDArray[np.float32],
+    item_rows: NDArray[np.float32],
+    item_first: NDArray[np.float32],
+    item_second: NDArray[np.float32],
+    users: NDArray[np.int32],
+    pools: NDArray[np.int32],
+    batch_size: int,
+    temperature: float,
+    learning_rate: float,
+    first_step: int,
+    threads: int,
+) -> tuple[float, int]:
+    """One step for each batch of ``users``, in place; gives the sum of the losses and the number of positives.
+
+    ``pools`` has a row of items for each batch. ``_first`` are Adam's first moments, ``_second`` one number per row;
+    ``first_step`` is the number of steps that went before.
+    """
+
+def fold_in_softmax_mf(
+    *,
+    offsets: NDArray[np.int64],
+    positives: NDArray[np.int32],
+    vectors: NDArray[np.float32],
+    item_vectors: NDArray[np.float32],
+    pool: NDArray[np.int32],
+    temperature: float,
+    n_steps: int,
+    threads: int,
+) -> None:
+    """Move the unit vectors of users, in place, towards the least loss with the items fixed, by gradient descent."""
+
 def als_half_step(
     *,
     offsets: NDArray[np.int64],
@@ -768,6 +832,43 @@ def add_standardized(total: NDArray[np.float32], scores: NDArray[np.float32], we
     """``total += weight * (scores - mean) / standard deviation`` by rows, in place; rows of equal scores add nothing.
 
     Gives the first row with a score that is not finite, -1 where there is none.
+    """
+
+def add_taste_parts(
+    values: NDArray[np.float32],
+    parts: NDArray[np.float32],
+    first: NDArray[np.int64],
+    weight: float,
+    threads: int,
+) -> tuple[NDArray[np.float64], int]:
+    """``values += weight * parts / deviation`` in place, with that of each user's scores, the sums of the parts.
+
+    Gives what the mean of the scores takes from all of a user's, and the first user with a score that is not finite, -1
+    where there is none. User i has the rows ``first[i]:first[i + 1]``.
+    """
+
+def spread_over_tastes(
+    values: NDArray[np.float32],
+    rest: NDArray[np.float32],
+    first: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    threads: int,
+) -> None:
+    """Add rows of ``rest``, one for each user, to the user's rows in proportion to their positive values, in place.
+
+    By ``shares``, one for each row, where no value is positive.
+    """
+
+def taste_totals(
+    values: NDArray[np.float32],
+    first: NDArray[np.int64],
+    factors: NDArray[np.float64] | None,
+    focus: float,
+    threads: int,
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """``(1 - focus) * sum + focus * maximum`` of each user's rows times their factors, and the row that is largest.
+
+    Both of shape ``(n_users, n_columns)``; rows with the factor 0 are left out.
     """
 
 def score_users(space: ScoringVectors, users: NDArray[np.int32], threads: int) -> NDArray[np.float32]:

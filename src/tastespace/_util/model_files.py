@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
@@ -58,7 +59,16 @@ def open_regular(path: Path) -> BinaryIO:
     ...
     tastespace.errors.ModelFileError: /dev/null is no regular file, but a device; ...
     """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    flags = ("O_NONBLOCK", "O_CLOEXEC", "O_NOFOLLOW")
+    try:
+        handle = os.open(path, os.O_RDONLY | sum(getattr(os, name, 0) for name in flags))
+    except OSError as problem:
+        if problem.errno != errno.ELOOP:
+            raise
+        raise ModelFileError(
+            f"{path} is a symbolic link, which may lead anywhere; a model is a directory of regular files. Copy the "
+            "files themselves (cp -L, rsync -L)."
+        ) from problem
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):

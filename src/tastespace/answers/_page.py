@@ -27,6 +27,7 @@ from tastespace.answers.requests import (
     query_options,
     read_body,
     read_query,
+    with_served_diversity,
 )
 from tastespace.answers.tastes import TasteAnswers
 from tastespace.answers.types import AnswerError, Recommendations, UnknownAnswerError
@@ -96,7 +97,7 @@ class PageAnswers:
 
     def recommendations(self, user: Any = None, *, history: Sequence[Any] | None = None, **options: Any) -> Json:
         """One list; ``options`` as in `AnswerOptions`, past items as JSON has their ids."""
-        asked = _options(options)
+        asked = self._options(options)
         found: Recommendations | AnswerError
         if history is None:
             (found,) = self.lists.for_users([user], asked)
@@ -107,26 +108,28 @@ class PageAnswers:
             (found,) = self.lists.for_histories([self.catalog.history_rows([])], asked)
         if isinstance(found, AnswerError):
             raise found
-        return asdict(found)
+        return {**asdict(found), "unknown_items": self._unknown(history)}
 
     def shelves(self, user: Any = None, *, history: Sequence[Any] | None = None, **options: Any) -> Json:
         """A row of items for each interest."""
-        asked = _options({"k": _SHELF_K, **options})
+        asked = self._options({"k": _SHELF_K, **options})
         person = self._person(user, history, asked)
-        return {**self._asked(person), "shelves": as_json(self.tastes.shelves(person, asked))}
+        found = {**self._asked(person), "shelves": as_json(self.tastes.shelves(person, asked))}
+        return {**found, "unknown_items": self._unknown(history)}
 
     def interests(self, user: Any = None, *, history: Sequence[Any] | None = None, **options: Any) -> Json:
         """The interests with their places on the map, and the interest of each past item."""
-        asked = _options(options)
+        asked = self._options(options)
         person = self._person(user, history, asked)
         found, past = self.tastes.interests(person, asked)
-        return {**self._asked(person), "interests": as_json(found), "history": as_json(past)}
+        told = {**self._asked(person), "interests": as_json(found), "history": as_json(past)}
+        return {**told, "unknown_items": self._unknown(history)}
 
     def explanation(
         self, user: Any = None, item: Any = None, *, history: Sequence[Any] | None = None, **options: Any
     ) -> Json:
         """Reasons for an item, in a sentence and in numbers."""
-        asked = _options(options)
+        asked = self._options(options)
         row = self.catalog.item_row(item)
         return asdict(self.tastes.explanation(self._person(user, history, asked), row, asked))
 
@@ -136,18 +139,21 @@ class PageAnswers:
         past, skip_unknown = tuple(history), asked.on_unknown != "error"
         return self._folded.get_or_make((past, skip_unknown), lambda: self.people.with_history(past, skip_unknown))
 
+    def _options(self, given: Mapping[str, Any]) -> AnswerOptions:
+        require_choice("on_unknown", given.get("on_unknown", "error"), ("error", "popular"))
+        found = with_served_diversity(given, self.model)
+        found.update({name: tuple(given[name]) for name in ("items", "exclude") if name in given})
+        if found.get("mute") is not None:
+            found["mute"] = tuple(int(x) for x in found["mute"])
+        if found.get("boost") is not None:
+            found["boost"] = factors_by_number(found["boost"])
+        return AnswerOptions(**found)
+
+    def _unknown(self, history: Sequence[Any] | None) -> list[Any]:
+        return [] if history is None else self.catalog.unknown_items(history)
+
     def _asked(self, person: Person) -> Json:
         return {"user": json_id(person.user), "model": self.catalog.generation}
-
-
-def _options(given: Mapping[str, Any]) -> AnswerOptions:
-    require_choice("on_unknown", given.get("on_unknown", "error"), ("error", "popular"))
-    found = {**given, **{name: tuple(given[name]) for name in ("items", "exclude") if name in given}}
-    if found.get("mute") is not None:
-        found["mute"] = tuple(int(x) for x in found["mute"])
-    if found.get("boost") is not None:
-        found["boost"] = factors_by_number(found["boost"])
-    return AnswerOptions(**found)
 
 
 def as_json(found: Iterable[Any]) -> list[Json]:

@@ -72,15 +72,25 @@ class Catalog:
         return row
 
     def history_rows(self, items: Sequence[Any], skip_unknown: bool = False) -> NDArray[np.int32]:
-        """Return past items, given as JSON has their ids, as ascending rows without repeats."""
+        """Return past items, given as JSON has their ids, as ascending rows without repeats.
+
+        Unknown items are left out; with none but unknown items that is an error, unless ``skip_unknown``.
+        """
         typed = ids_in_type(self.train.items, items, "item")
         rows = self.train.items.find(typed) if typed else np.empty(0, dtype=np.int64)
-        if (rows < 0).any() and not skip_unknown:
-            first = typed[int(np.flatnonzero(rows < 0)[0])]
+        if len(rows) and (rows < 0).all() and not skip_unknown:
+            several = f" and none of the {len(rows) - 1:,} others is known" if len(rows) > 1 else ""
             raise UnknownAnswerError(
-                "unknown_item", f"there is no item {shown_id(first)}.", "on_unknown=popular leaves unknown items out."
-            )
+                "unknown_item", f"there is no item {shown_id(typed[0])}{several}.",
+                "on_unknown=popular returns popular items.",
+            )  # fmt: skip
         return np.unique(rows[rows >= 0]).astype(np.int32)
+
+    def unknown_items(self, items: Sequence[Any]) -> list[Any]:
+        """Return those of past items, given as JSON has their ids, that the catalog does not have."""
+        typed = ids_in_type(self.train.items, items, "item")
+        rows = self.train.items.find(typed) if typed else np.empty(0, dtype=np.int64)
+        return [items[at] for at in np.flatnonzero(rows < 0).tolist()]
 
     @cached_property
     def titles(self) -> pl.Series | None:
@@ -192,7 +202,7 @@ class Catalog:
         _ = self.index.interest_vectors  # an error for models without vectors
         train, n = self.train, self.train.n_users
         users = np.arange(n, dtype=np.int32)
-        scores, interests = self.index.pair_interests(users, np.full(n, item, dtype=np.int32))
+        scores, interests = self.index.interest_vectors.pair_scores(users, np.full(n, item, dtype=np.int32))
         able = self.model.can_serve(users)
         took = np.flatnonzero(train.indices == item)
         able[np.searchsorted(train.offsets, took, side="right") - 1] = False
@@ -209,7 +219,7 @@ class Catalog:
         train = self.train
         at = np.linspace(0, train.n_interactions - 1, min(_SAMPLED, train.n_interactions)).astype(np.int64)
         users = (np.searchsorted(train.offsets, at, side="right") - 1).astype(np.int32)
-        scores, _ = self.index.pair_interests(users, train.indices[at])
+        scores, _ = self.index.interest_vectors.pair_scores(users, train.indices[at])
         return float(np.median(scores))
 
     def map(self) -> Map:
@@ -318,6 +328,7 @@ def model_facts(model: Recommender) -> dict[str, Any]:
     return {
         "class": type(model).__name__,
         "parameters": {name: plain_value(value) for name, value in model.get_params(deep=False).items()},
+        "diversity": model.served_diversity,
         "n_users": train.n_users,
         "n_items": train.n_items,
         "n_interactions": train.n_interactions,
@@ -367,4 +378,4 @@ def plain_value(value: Any) -> Any:
 
 def _has_evidence(model: Recommender) -> bool:
     rows = np.flatnonzero(model.can_serve(np.arange(model.train_.n_users)))[:1]
-    return len(rows) > 0 and model.evidence(int(rows[0]), 0) is not None
+    return len(rows) > 0 and model.evidence(int(rows[0]), np.array([0])) is not None

@@ -11,11 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace._util.limits import ID_BYTES
 from tastespace.answers.types import AnswerError
 from tastespace.data.ids import IdMap, is_valid_text, parse_ids
 
 _WORDS = {str: "text", bool: "true or false", int: "integer", float: "number"}
 _MOST_DIGITS = 20
+_NARROW = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)
 
 
 def json_id(given: Any) -> Any:
@@ -59,6 +61,8 @@ def id_in_type(ids: IdMap, given: Any, kind: str) -> Any:
     )
     if not fits:
         raise _wrong_type(ids, given, kind)
+    if isinstance(given, str):
+        _require_short(given, kind)
     return _rounded(own, given) if own.is_float() else given
 
 
@@ -85,6 +89,7 @@ def id_from_text(ids: IdMap, text: str, kind: str) -> Any:
     if not is_valid_text(text):
         raise _wrong_type(ids, text, kind)
     if own == pl.String:
+        _require_short(text, kind)
         return text
     if own.is_integer():
         digits = text.removeprefix("-")
@@ -98,10 +103,35 @@ def id_from_text(ids: IdMap, text: str, kind: str) -> Any:
     return found
 
 
+def type_with_new(ids: IdMap) -> Any:
+    """Type of a column of these ids and new ones: whole numbers have 64 bits at least.
+
+    A data frame may have held the ids that it knew in eight bits; the next id does not care.
+
+    >>> type_with_new(IdMap(pl.Series([3, 5], dtype=pl.UInt8), "user"))
+    Int64
+    """
+    own = ids.series.dtype
+    return pl.Int64() if own in _NARROW else own
+
+
+def _require_short(text: str, kind: str) -> None:
+    if len(text) * 6 <= ID_BYTES:  # a character has at most six bytes in JSON
+        return
+    n_bytes = len(json.dumps(text, ensure_ascii=False).encode())
+    if n_bytes > ID_BYTES:
+        raise AnswerError(
+            "id_too_long", f"the {kind} id {text[:40]!r}... has {n_bytes:,} bytes as JSON: at most {ID_BYTES:,}.",
+            f"Give the {kind} a shorter id.",
+        )  # fmt: skip
+
+
 def _is_held(own: Any, number: float) -> bool:
-    """Return whether a type, which may have few bits or no sign, holds a number."""
+    """Return whether a number can be an id beside those of this type, see `type_with_new`."""
     if own.is_float():
         return math.isfinite(_rounded(own, number))
+    if own in _NARROW:
+        own = pl.Int64()
     bits, is_signed = int(str(own).lower().lstrip("uint")), str(own).startswith("Int")
     return -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) if is_signed else 0 <= number < 2**bits
 

@@ -171,9 +171,18 @@ class ListAnswers:
             mask[rows[rows >= 0]] = False
         return mask
 
-    def past_behind(self, index: ScoringIndex, row: int, items: NDArray[np.integer[Any]]) -> list[list[PastItem]]:
-        """For each of these items the past items of the user at a row that matter most, as the model can say."""
-        found = reasons(index, row, items, BECAUSE)
+    def past_behind(
+        self,
+        index: ScoringIndex,
+        row: int,
+        items: NDArray[np.integer[Any]],
+        interests: NDArray[np.integer[Any]] | None = None,
+    ) -> list[list[PastItem]]:
+        """For each of these items the past items of the user at a row that matter most, as the model can say.
+
+        ``interests`` are those of the items, where they are known.
+        """
+        found = reasons(index, row, items, BECAUSE, None if index.tastes is None else interests)
         if not found:
             return []
         past = self.catalog.named(np.concatenate([rows for rows, _ in found]))
@@ -215,7 +224,8 @@ class ListAnswers:
         interests = found.interests if index.model.has_interests else None
         behind = (
             [one for user, (start, end) in zip(users, pairwise(ends), strict=True)
-             for one in self.past_behind(index, user, found.rows[start:end])]
+             for one in self.past_behind(index, user, found.rows[start:end],
+                                         None if found.interests is None else found.interests[start:end])]
             if because else None
         )  # fmt: skip
         listed = self.catalog.listed(

@@ -16,6 +16,7 @@ from tastespace.answers.ids import id_from_text
 from tastespace.answers.types import AnswerError
 from tastespace.data.ids import IdMap
 from tastespace.errors import Argument, Call, nearest
+from tastespace.models.base import Recommender
 from tastespace.recommend.interests import MOST_BOOST
 
 Query = TypeVar("Query", bound="ModelQuery")
@@ -23,7 +24,7 @@ _MOST_SHOWN = 60
 _MOST_SHOWN_IN_MESSAGES = 80
 _NUMBER = {
     int: re.compile(r"[-+]?[0-9]{1,18}"),
-    float: re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNORECASE),
+    float: re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNORECASE),
 }
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _MEANT_WHEN_BLANK = ("mute", "boost")
@@ -165,6 +166,13 @@ def same_options(given: Any) -> dict[str, Any]:
     if found["k"] is None:
         del found["k"]
     return found
+
+
+def with_served_diversity(given: Mapping[str, Any], model: Recommender) -> dict[str, Any]:
+    """Return options with the diversity that a model is served with, where they give neither mix nor diversity."""
+    if not model.served_diversity or given.get("mix") is not None or given.get("diversity") is not None:
+        return dict(given)
+    return {**given, "diversity": model.served_diversity}
 
 
 def interest_numbers(text: str) -> tuple[int, ...]:

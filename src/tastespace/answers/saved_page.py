@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tastespace._util.atomic import atomic_write
 from tastespace._util.checks import is_whole
@@ -70,7 +71,8 @@ def _hash(content: str) -> str:
 
 _POOL = 100  # best items of each interest, from which the page makes its lists: exact for lists up to this length
 _EXPLAINED = 12  # of these, items of each interest with a whole explanation; the others name past items
-_LIST = 20  # items of the list of a second model
+_LARGEST_RATIO = 8  # of the factors of two tastes, as the sliders of the page have them
+_LIST = 20  # items of the list that the page shows
 
 
 def save_page(
@@ -118,23 +120,45 @@ def snapshot(answers: PageAnswers, users: Iterable[Any], other: PageAnswers | No
 
 def _person(answers: PageAnswers, user: Any, has_interests: bool, explains: bool, other: PageAnswers | None) -> Json:
     found = answers.person(user)
-    pool = _pool(answers, user) if has_interests else answers.recommendations(user, k=_POOL)["items"]
-    explained: list[Json] = []
-    by_interest: dict[Any, int] = {}
-    for one in pool if explains else ():
-        rank = by_interest[one["interest"]] = by_interest.get(one["interest"], 0) + 1
-        if rank <= _EXPLAINED:
-            explained.append(_explanation(answers, user, one["item"]))
+    pool = _pool(answers, user) if has_interests else _listed(answers, user)
+    explained = [_explanation(answers, user, one["item"]) for one in (_first_of_each(pool) if explains else ())]
     listed = None if other is None else other.recommendations(user, k=_LIST)["items"]
     return {
         **found,
         "interests": _interests(answers, user, has_interests),
         "shelves": _names_of_shelves(answers, user, has_interests),
         "pool": pool,
+        "focus": _focus(answers.model),
         "explanations": explained,
         "other": listed,
         "second": None if other is None or listed is None else _second(other, user, listed),
     }
+
+
+def _first_of_each(pool: list[Json]) -> list[Json]:
+    """The items of a pool that have a whole explanation: the first of each interest, in lists and on shelves."""
+    on_shelves = [one for one in pool if one.get("shelf")]
+    on_shelves.sort(key=lambda one: -one["parts"][one["interest"]])
+    found: dict[int, Json] = {}
+    for listed in (pool, on_shelves):
+        counts: dict[Any, int] = {}
+        for one in listed:
+            rank = counts[one["interest"]] = counts.get(one["interest"], 0) + 1
+            if rank <= _EXPLAINED:
+                found[id(one)] = one
+    return list(found.values())
+
+
+def _listed(answers: PageAnswers, user: Any) -> list[Json]:
+    """The list of a model without interests, and after it what a longer list has: a diverse one may begin otherwise."""
+    shown, longer = (answers.recommendations(user, k=k)["items"] for k in (_LIST, _POOL))
+    known = {one["item"] for one in shown}
+    return shown + [one for one in longer if one["item"] not in known]
+
+
+def _focus(model: Recommender) -> float | None:
+    """How much the strongest taste alone decides; None for models without tastes."""
+    return None if model.tastes() is None else model.taste_parts(np.empty(0, dtype=np.int32)).focus
 
 
 def _explanation(answers: PageAnswers, user: Any, item: Any) -> Json:
@@ -164,14 +188,50 @@ def _second(other: PageAnswers, user: Any, listed: list[Json]) -> Json:
 
 
 def _pool(answers: PageAnswers, user: Any) -> list[Json]:
-    """The best items of each interest, the best score first."""
+    """The best items of each interest, the best score first; of tastes also those of the shelves, with all parts."""
     index, row = answers.catalog.index, answers.people.require(user).row
     each = [[x] for x in range(len(index.vectors_of(row)))]
+    lists = index.split_top_k(row, each, [_POOL] * len(each))
+    if index.tastes is not None:
+        return _pool_of_tastes(answers, row, np.concatenate([rows for rows, _ in lists]))
     found = []
-    for x, (rows, scores) in enumerate(index.split_top_k(row, each, [_POOL] * len(each))):
+    for x, (rows, scores) in enumerate(lists):
         closeness, _ = index.pair_interests(np.full(len(rows), row, dtype=np.int32), rows)
         distances = (-closeness).tolist() if index.has_distances else None
         behind = answers.lists.past_behind(index, row, rows)
         found += as_json(answers.catalog.listed(rows, scores.tolist(), [x] * len(rows), distances, behind))
     order = np.argsort([-one["score"] for one in found], kind="stable")
     return [{**found[at], "rank": rank} for rank, at in enumerate(order, 1)]
+
+
+def _pool_of_tastes(answers: PageAnswers, row: int, on_shelves: NDArray[np.int32]) -> list[Json]:
+    """`_pool` of a model with tastes: items of shelves and the best of the whole list that match each taste."""
+    index = answers.catalog.index
+    parts = index.model.taste_parts(np.array([row], dtype=np.int32))
+    (scores,), (strongest,) = parts.scored()
+    unseen = np.setdiff1d(np.arange(len(scores)), index.seen(row))
+    order = unseen[np.lexsort((unseen, -scores[unseen]))]
+    best = [order[strongest[order] == x][:_POOL] for x in range(len(parts.values))]
+    rows = order[np.isin(order, np.concatenate([on_shelves, *best]))]
+    behind = [
+        [as_json(one) for one in answers.lists.past_behind(index, row, rows, np.full(len(rows), x))]
+        for x in range(len(parts.values))
+    ]
+    listed = as_json(answers.catalog.listed(rows, scores[rows].tolist(), strongest[rows].tolist()))
+    added = np.broadcast_to(parts.added, scores[None].shape)[0]
+    found = []
+    for place, (one, at) in enumerate(zip(listed, rows, strict=True)):
+        said = parts.values[:, at]
+        # A taste of which the page may be asked for more can become the strongest.
+        may_lead = [x for x in range(len(said)) if x == strongest[at] or _LARGEST_RATIO * said[x] >= said.max() > 0]
+        found.append(
+            {
+                **one,
+                "because": behind[strongest[at]][place],
+                "parts": said.tolist(),
+                "added": float(added[at]),
+                "shelf": bool(np.isin(at, on_shelves)),
+                "reasons": {str(x): behind[x][place] for x in may_lead if x != strongest[at]},
+            }
+        )
+    return found

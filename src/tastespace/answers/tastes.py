@@ -10,10 +10,12 @@ from tastespace.answers.ids import json_id
 from tastespace.answers.lists import BECAUSE, AnswerOptions, ListAnswers
 from tastespace.answers.map import interest_places
 from tastespace.answers.people import Person
-from tastespace.answers.types import ExplanationAnswer, HistoryItem, Interest, PastItem, ShelfAnswer
+from tastespace.answers.types import ExplanationAnswer, HistoryItem, Interest, PastItem, ShelfAnswer, TasteShare
 from tastespace.recommend.explanations import explain, explanation_words
 from tastespace.recommend.interests import UserInterests, interest_names, interests_at
+from tastespace.recommend.labels import Labeler
 from tastespace.recommend.shelves import Shelf, shelves
+from tastespace.recommend.wording import Wording
 
 _PAST = 12  # past items listed with an interest
 
@@ -32,8 +34,9 @@ class TasteAnswers:
     (2, True)
     """
 
-    def __init__(self, lists: ListAnswers) -> None:
+    def __init__(self, lists: ListAnswers, wording: Wording | None = None) -> None:
         self.lists, self.catalog = lists, lists.catalog
+        self._wording = Wording() if wording is None else wording
 
     def shelves(self, person: Person, options: AnswerOptions) -> list[ShelfAnswer]:
         """A row of items for each interest; muted interests have empty ones at the end."""
@@ -60,7 +63,9 @@ class TasteAnswers:
         answers, items = [], self.catalog.train.items
         for shelf in found:
             rows = items.find(shelf.items)
-            behind = self.lists.past_behind(view.index, view.row, rows) if because else None
+            behind = (
+                self.lists.past_behind(view.index, view.row, rows, np.array(shelf.item_interests)) if because else None
+            )
             listed = self.catalog.listed(rows, shelf.scores, shelf.item_interests, shelf.distances, behind)
             factor = max(boost.get(x, 1.0) for x in shelf.interests)
             past = items.find(shelf.because) if shelf.because else np.empty(0, np.int64)
@@ -105,23 +110,21 @@ class TasteAnswers:
         ]
         rows = train.items.find([one for one, _, _ in past]) if past else np.empty(0, np.int64)
         (shown,) = self.catalog.named(np.array([item]))
-        name: str | None = None
         rank: int | None = found.rank
-        if found.interest is not None:
-            name = self._names(interests_at(model, person.row, "explanations"))[found.interest]
         if (mute or boost) and not found.seen:
             rank = self.lists.rank(person, item, options.k, mute, boost)
         return ExplanationAnswer(
             user=json_id(person.user),
             item=shown.item,
             title=shown.title,
-            text=explanation_words(model, found),
+            text=explanation_words(model, found, self._wording),
             interest=found.interest,
-            interest_name=name,
+            interest_name=found.name,
             because=[
                 PastItem(one.item, one.title, float(weight))
                 for one, (_, _, weight) in zip(self.catalog.named(rows), past, strict=True)
             ],
+            tastes=[TasteShare(*one) for one in found.tastes],
             distance=found.distance,
             rank=rank,
             score=found.score,
@@ -130,4 +133,5 @@ class TasteAnswers:
 
     def _names(self, view: UserInterests) -> list[str]:
         """The name of each interest."""
-        return interest_names(view, lambda rows: [one.title or one.item for one in self.catalog.named(rows)])
+        train, source = view.index.train, view.index.model.popularity_source
+        return [one.text for one in interest_names(view, Labeler(train, None, source), wording=self._wording)]

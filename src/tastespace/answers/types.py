@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tastespace.errors import TastespaceError, UnknownIdError
@@ -89,6 +89,8 @@ class Recommendations:
     items: list[Item]
     fallback: Literal["popular"] | None = None
     """``"popular"`` where nothing is known of the user."""
+    unknown_items: list[Id] = field(default_factory=list)
+    """Items of a history that the model does not know and that were left out."""
 
 
 @dataclass(slots=True)
@@ -153,6 +155,15 @@ class Map:
 
 
 @dataclass(slots=True)
+class TasteShare:
+    """A taste that speaks for an item, and its share of the score."""
+
+    interest: int
+    name: str
+    share: float
+
+
+@dataclass(slots=True)
 class ExplanationAnswer:
     """Reasons for the rank of an item."""
 
@@ -163,6 +174,9 @@ class ExplanationAnswer:
     interest: int | None
     interest_name: str | None
     because: list[PastItem]
+    """Past items that matter most; of models with tastes those of the item's own, each with its share of the score."""
+    tastes: list[TasteShare]
+    """The tastes that speak for the item, the strongest first, with the sum 1; empty for models without tastes."""
     distance: float | None
     rank: int | None
     """Among the items that the user does not have, with what is muted and boosted; None: its interest is muted."""

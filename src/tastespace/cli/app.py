@@ -182,7 +182,7 @@ COMMANDS = [
     ),
     LazyCommand(
         "recommend:interests", "interests shop.model ann",
-        "Show a user's interests: weight, label, past items and nearest items of each.",
+        "Show a user's interests: weight, name, past items and nearest items of each.",
     ),
     LazyCommand(
         "recommend:taste_map", "map shop.model ann --out map.svg",
@@ -207,6 +207,10 @@ COMMANDS = [
     LazyCommand(
         "saved_model:profile", "profile shop.model ann --mute 2 --boost 1=2",
         "Show the interests that a user has muted and boosted in the saved model, or change them.",
+    ),
+    LazyCommand(
+        "saved_model:diversity", "diversity shop.model 0.3",
+        "Show or change the diversity of the lists that a server and its page show by default.",
     ),
     LazyCommand(
         "saved_model:attributes", "attributes shop.model items.parquet --id sku",

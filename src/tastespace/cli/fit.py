@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from tastespace._util.interrupts import interrupts_end_step
 from tastespace._util.terminal import Console
 from tastespace.cli.arguments import parse_settings, print_notes
 from tastespace.cli.flag_groups import GroupUse
@@ -22,7 +26,7 @@ from tastespace.data import Interactions, split
 from tastespace.errors import ParameterError, require_path
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create_seeded, registry
-from tastespace.models.trained import with_final
+from tastespace.models.trained import TrainedRecommender, with_final
 from tastespace.recipe import RecipeReport, check_arguments
 from tastespace.recipe import fit as default_recipe
 from tastespace.recipe.report import reference_models
@@ -47,17 +51,17 @@ def _table(report: RecipeReport) -> Table:
     by_category = any(row["MinorityRecall@20"] is not None for row in report.trials)
     what = f" ({report.held_out})" if report.held_out else ""
     title = f"{len(report.trials)} models tried on held-out data{what}, the best of each kind"
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("kind", no_wrap=True)
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("kind", min_width=8)
     table.add_column("tried", justify="right")
-    table.add_column("best", overflow="fold")
+    table.add_column("best", overflow="fold", min_width=22)
     for name in ("NDCG@10", "R@20", *(["minority"] if by_category else []), "weight"):
         table.add_column(name, justify="right", no_wrap=True)
     for family in dict.fromkeys(row["family"] for row in report.trials):
         rows = [row for row in report.trials if row["family"] == family]
-        best = max(rows, key=_order)
-        weight = "" if best["weight"] is None else f"{100 * best['weight']:.0f} %"
-        name = escape(best["model"].replace("(", " (", 1))
+        best = next(row for row in rows if row["best"])
+        weight = "" if best["weight"] is None else f"{100 * best['weight']:.0f} %" if best["weight"] else "beside"
+        name = escape(best["model"].replace("(", " (", 1).removesuffix(" ()"))
         table.add_row(
             family, str(len(rows)), name, *_figures(best, by_category), weight, style="bold" if best["weight"] else ""
         )
@@ -73,11 +77,6 @@ def _table(report: RecipeReport) -> Table:
 def _figures(row: dict[str, Any], by_category: bool) -> list[str]:
     names = ("NDCG@10", "R@20", *(["MinorityRecall@20"] if by_category else []))
     return ["" if row[name] is None else f"{row[name]:.4f}" for name in names]
-
-
-def _order(row: dict[str, Any]) -> tuple[bool, float]:
-    """Members of the blend first, which are the best of their kind; else by accuracy."""
-    return row["weight"] is not None, row["NDCG@10"] * row["R@20"]
 
 
 log = logging.getLogger(__name__)
@@ -153,6 +152,16 @@ def fit(
             help="With --cluster: folder or address (s3://...) of its files; a stopped run resumes from them."
         ),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of finished work: after Ctrl-C, a kill or a crash the same command resumes there. It is "
+            "deleted once the model is saved."
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="With --checkpoint: refuse to begin anew where there is nothing to resume.")
+    ] = False,
     card: Annotated[
         bool,
         typer.Option(
@@ -169,6 +178,9 @@ def fit(
     share of each history is held out first, to choose the number of epochs and to measure the model (in fractions),
     next to the most popular items and EASE. With --timestamp the last interactions are held out. Either way the model
     is then fitted to everything. With --cluster the model is dpcml unless --model names another.
+
+    With --checkpoint a run that was stopped resumes. Ctrl-C and SIGTERM in the training of a single model save what it
+    has learned to OUT.interrupted.
     """
     require_free(out)  # bad arguments fail here, before hours of training
     messages = Console(stderr=True, soft_wrap=True)  # standard output stays empty
@@ -177,6 +189,7 @@ def fit(
     if params is not None:
         model, parameters = read_params(params, model)
     options = _cluster_options(cluster, partitions, rounds, compress, cluster_storage)
+    _require_checkpoint(checkpoint, resume, options)
     about = {"data": data[0] if len(data) == 1 else ", ".join(data)} if card else None
     if options is not None and model is None:
         model = "dpcml"
@@ -189,6 +202,8 @@ def fit(
         if not 0 <= (valid or 0.0) < 1:
             raise ParameterError(f"--valid {valid}: expected a share from 0 to below 1.")
         parameters |= parse_settings(set or [])
+        if checkpoint is not None:
+            parameters["checkpoint"] = _file_of_checkpoint(model, checkpoint, parameters)
         is_spilled = spill is not None and options is None
         if is_spilled and issubclass(registry().get(model, Recommender), UserBlockSettings):
             parameters = {"spill": f"{spill}/vectors", "users_at_once": USERS_AT_ONCE} | parameters
@@ -196,7 +211,7 @@ def fit(
     is_plain = spill is None and table.given().keys() <= {"--user", "--item", "--min-user", "--min-item"}
     if options is not None and model is not None and valid == 0 and is_plain and _are_parquet(data):
         chosen = supported(create_seeded(model, seed, threads, **parameters))
-        with _nothing_written(out):
+        with _stopped(out):
             fit_files(
                 chosen, data, within(options, "final"), user=table.user or "user", item=table.item or "item",
                 min_user=table.min_user, min_item=table.min_item,
@@ -209,42 +224,103 @@ def fit(
     messages.print(f"{', '.join(data)}: {whole!r}", highlight=False, markup=False)
     print_notes(whole, messages)
     if model is None:
-        with _nothing_written(out):
-            blend = default_recipe(whole, minutes=minutes, trials=trials, seed=seed, threads=threads)
+        with _stopped(out):
+            blend = default_recipe(
+                whole, minutes=minutes, trials=trials, seed=seed, threads=threads, checkpoint=checkpoint
+            )
             recipe = RecipeReport(**blend.recipe_ or {})
             if about is not None and recipe.held_out:
                 about["protocol"] = f"full ranking, on {recipe.held_out}; the saved model was then fitted to everything"
             blend.save(out, metrics=recipe.metrics, card=about)
         print_recipe(recipe, messages)
-        n = len(blend.members_)
-        messages.print(f"saved a blend of {n} model{'s' * (n > 1)} to {out}", highlight=False, markup=False)
+        messages.print(f"saved {recipe.blend_size} to {out}", highlight=False, markup=False)
     else:
         share = _VALID if valid is None else valid
-        with _nothing_written(out, parameters.get("checkpoint")):
+        with _stopped(out, parameters.get("checkpoint")):
             fitted, figures, notes = _fit_and_measure(
                 create_seeded(model, seed, threads, **parameters), whole, share, seed, threads, options
             )
             if about is not None and figures:
                 about["protocol"] = f"full ranking, on {notes[0]}; the saved model was then fitted to everything"
+            if checkpoint is not None:
+                fitted.set_params(checkpoint=None)
             fitted.save(out, metrics=next(iter(figures.values()), None), card=about)
         if figures:
             messages.print(figures_table(figures, notes[0]))
             for note in notes[1:]:
                 messages.print(note, highlight=False)
         messages.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
+    if checkpoint is not None:
+        shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _nothing_written(out: Path, checkpoint: str | None = None) -> Iterator[None]:
-    """Ctrl-C in this block says what is on disk: the model is saved at its end."""
+def _stopped(out: Path, checkpoint: str | None = None) -> Iterator[None]:
+    """Ctrl-C and SIGTERM in this block say what is on disk: the model is saved at its end."""
     before = "is the model from before" if out.exists() else "was not written"
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
-    except KeyboardInterrupt:
-        files = [Path(checkpoint), with_final(checkpoint)] if checkpoint else []
-        kept = [str(file) for file in files if file.exists()]
-        resume = f" The same command resumes from the checkpoint {' and '.join(kept)}." if kept else ""
-        raise KeyboardInterrupt(f"{out} {before}.{resume}") from None
+    except _TrainingStopped as stopped:
+        raise KeyboardInterrupt(f"{out} {before}. {_saved_part(stopped, out)}{_resumes(checkpoint)}") from None
+    except KeyboardInterrupt as interrupt:
+        kept = f" {interrupt}" if str(interrupt) else ""
+        raise KeyboardInterrupt(f"{out} {before}.{kept}{_resumes(checkpoint)}") from None
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _resumes(checkpoint: str | None) -> str:
+    files = [Path(checkpoint), with_final(checkpoint)] if checkpoint else []
+    kept = [str(file) for file in files if file.exists()]
+    return f" The same command resumes from the checkpoint {' and '.join(kept)}." if kept else ""
+
+
+class _TrainingStopped(KeyboardInterrupt):
+    """Ctrl-C in the training of a single model, which is usable as it is."""
+
+    def __init__(self, model: TrainedRecommender) -> None:
+        self.model = model
+
+
+def _saved_part(stopped: _TrainingStopped, out: Path) -> str:
+    """Save what a training has learned until it was stopped; it never takes the place of a finished model."""
+    model, path = stopped.model, out.with_name(f"{out.name}.interrupted")
+    if not model.history_:
+        return "No epoch was finished."
+    model.set_params(checkpoint=None)
+    model.save(path)
+    epochs = f"{len(model.history_)} epoch{'s' * (len(model.history_) != 1)}"
+    part = "" if model.valid_ is None else ", of the data without the held-out part"
+    return f"What was learned in {epochs}{part} is saved to {path}."
+
+
+def _require_checkpoint(checkpoint: Path | None, resume: bool, cluster: ClusterOptions | None) -> None:
+    """Raise unless the flags of the checkpoint fit together, and with --resume unless there is something to resume."""
+    if checkpoint is None:
+        if resume:
+            raise ParameterError("--resume without --checkpoint: name the folder of the run, --checkpoint FOLDER.")
+        return
+    if cluster is not None:
+        raise ParameterError("--checkpoint with --cluster: a cluster resumes from --cluster-storage. Leave one out.")
+    if resume and not (checkpoint.is_dir() and any(checkpoint.iterdir())):
+        raise ParameterError(f"--resume: {checkpoint} holds no run. Begin one with the same command without --resume.")
+
+
+def _file_of_checkpoint(model: str, folder: Path, parameters: dict[str, Any]) -> str:
+    """The file in the folder of --checkpoint to which a model that trains by epochs writes its state."""
+    if "checkpoint" in parameters:
+        raise ParameterError("--checkpoint and --set checkpoint=... are the same. Leave one of them out.")
+    if not issubclass(registry().get(model, Recommender), TrainedRecommender):
+        raise ParameterError(
+            f"--checkpoint with --model {model}: it does not train by epochs, so that there is nothing to resume. "
+            "Leave --checkpoint out."
+        )
+    if folder.exists() and (
+        not folder.is_dir() or any(not one.name.startswith("training") for one in folder.iterdir())
+    ):
+        raise ParameterError(f"--checkpoint {folder}: it holds other files. Give a new name or an empty folder.")
+    return str(folder / "training.safetensors")
 
 
 def _refuse(when: str, flags: dict[str, Any], reason: str) -> None:
@@ -279,6 +355,12 @@ def _fitted(
     name: str,
 ) -> Recommender:
     """The model, fitted here or on a cluster; ``name`` is that of the run in the cluster's storage."""
+    if cluster is None and isinstance(model, TrainedRecommender):
+        with interrupts_end_step():
+            model.fit(train, valid=valid)
+        if model.stopped_ == "interrupted":
+            raise _TrainingStopped(model)
+        return model
     if cluster is None:
         return model.fit(train, valid=valid)
     return supported(model).fit(train, valid=valid, cluster=within(cluster, name))

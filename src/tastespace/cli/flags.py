@@ -20,7 +20,7 @@ from tastespace.cli.arguments import (
 )
 from tastespace.data import Interactions, datasets, synthetic
 from tastespace.data.reading.dates import seconds_of
-from tastespace.data.reading.options import COLUMNS
+from tastespace.data.reading.options import ALL_WITH_ATTRIBUTES, COLUMNS
 from tastespace.data.reading.recbole import is_recbole
 from tastespace.data.reading.tables import named_files
 from tastespace.errors import ParameterError, require_path
@@ -57,6 +57,9 @@ class TableFlags:
     min_item: Annotated[int, typer.Option("--min-item", help="Drop items with fewer interactions.")] = 1
     items: Annotated[Path | None, typer.Option("--items", help="File of item attributes: title, genres, ...")] = None
     items_id: ItemsIdOption = None
+    all_items: Annotated[
+        bool, typer.Option("--all-items", help="With --items: keep its items without interactions, too.")
+    ] = False
     users: Annotated[Path | None, typer.Option("--users", help="File of user attributes: age, likes, ...")] = None
     delimiter: DelimiterOption = None
     no_header: NoHeaderOption = False
@@ -112,6 +115,8 @@ class TableFlags:
             return self._load_recbole(name, threads, part, spill)
         if self.items_id is not None and self.items is None:
             raise ParameterError(f"--items-id {self.items_id} is the column of ids in --items: give that file.")
+        if self.all_items and self.items is None:
+            raise ParameterError("--all-items keeps the items of --items: give that file.")
         text = self.text
         columns = {role: text.column(f"--{role}", getattr(self, role), _DEFAULTS.get(role)) for role in COLUMNS}
         user_key = columns["user"] if isinstance(columns["user"], str) else "user"
@@ -123,6 +128,7 @@ class TableFlags:
             "item_attributes": None
             if self.items is None
             else read_items(self.items, columns["item"], self.items_id, text),
+            "catalog": ALL_WITH_ATTRIBUTES if self.all_items else None,
             "spill": None if spill is None else spill / "interactions",
         }
         paths = [path for file in files for path in named_files(file)]

@@ -275,7 +275,7 @@ def interests(
     format: _Format = Format.auto,
     out: _Out = None,
 ) -> None:
-    """Show a user's interests: weight, label, past items and nearest items of each."""
+    """Show a user's interests: weight, name, past items and nearest items of each."""
     opened = open_model(model)
     frame = to_polars(opened.interests(parse_ids(opened.train_.users, [user])[0], k, column=column))[0]
     if is_table_output(format, out):

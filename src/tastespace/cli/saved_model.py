@@ -45,8 +45,10 @@ from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.evaluation import METRICS, TASTE_METRICS, Report
 from tastespace.evaluation import evaluate as measure
 from tastespace.evaluation.protocols import find_protocol
-from tastespace.models import Recommender
+from tastespace.evaluation.shelf_checks import why_no_reasons
+from tastespace.models import Blend, Recommender
 from tastespace.models.profiles import Profile
+from tastespace.recommend.stores.vectors import vector_model
 
 # ---------------------------------------------------------------------------------------------------------------------
 # `tastespace evaluate`, `export` and `inspect`: measure a saved model, write its vectors, show what is in its file.
@@ -68,7 +70,8 @@ def evaluate(
         bool,
         typer.Option(
             "--tastes",
-            help="Add the metrics for users with several tastes, at -k or at 20, and of the use of interest vectors.",
+            help="Add the metrics for users with several tastes, at -k or at 20, of the use of interests, and of what "
+            "shelves say.",
         ),
     ] = False,
     seen: Annotated[
@@ -152,9 +155,11 @@ def taste_metrics_for(
 
     ``attributes`` of the items replace the model's own, ``column`` names the one that holds the categories.
     """
+    without_interests = _without_interests(model)
     reasons = {
         "categories": _without_categories(model, attributes, column),
-        "interests": _without_interests(model),
+        "interests": without_interests,
+        "reasons": without_interests or why_no_reasons(model),
     }
     chosen: list[str] = []
     left_out: dict[str, list[str]] = {}
@@ -188,6 +193,8 @@ def _without_interests(model: Recommender) -> str | None:
     if space is None:
         return f"users have no interests, because {type(model).__name__} has no vectors."
     if np.diff(space.user_offsets).max(initial=0) < 2:
+        if model.tastes() is not None:
+            return "nobody has more than one taste."
         return f"{type(model).__name__} has one vector per user, which every item is nearest to."
     return None
 
@@ -215,6 +222,11 @@ def _print_report(report: Report, title: str, format: Format) -> None:
     Console().print(table)
 
 
+Member = Annotated[
+    str | None, typer.Option(help="Of a blend: the member with vectors, such as dpcml; default: that with most weight.")
+]
+
+
 def export(
     model: ModelArgument,
     out: Annotated[Path | None, typer.Argument(help="File (npz) or folder to write.")] = None,
@@ -229,19 +241,20 @@ def export(
     replace: Annotated[
         bool, typer.Option("--replace", help="With --to: replace vectors of another dimension or metric, too.")
     ] = False,
+    member: Member = None,
 ) -> None:
     """Write item and user vectors for a vector index or database."""
     if (out is None) == (to is None):
         raise ParameterError("export writes to a file or folder (export MODEL OUT) or to a database (--to): give one.")
     opened = open_model(model)
     if to is not None:
-        with opened.export_to(to, replace=replace) as store:
+        with opened.export_to(to, replace=replace, member=member) as store:
             typer.echo(f"{store.address}: {store!r}")
         return
     if replace:
         raise ParameterError("--replace is for --to; files are always replaced.")
     assert out is not None
-    for path in opened.export(out, kind):
+    for path in opened.export(out, kind, member=member):
         typer.echo(path)
 
 
@@ -326,7 +339,7 @@ def profile(
 def _interests_of(model: Recommender, user: object) -> pl.DataFrame:
     """Return a user's interests with their state in the profile."""
     profile = model.profiles.get(user, Profile())
-    found = to_polars(model.interests(user, _SHOWN_PAST))[0].select("interest", "weight", "label", "past")
+    found = to_polars(model.interests(user, _SHOWN_PAST))[0].select("interest", "weight", "name", "past")
     frame = replace_by_titles(found, model.train_, ("past",))
     numbers = frame["interest"].to_list()
     return frame.with_columns(
@@ -362,17 +375,49 @@ def index(
     model: ModelArgument,
     kind: Annotated[str, typer.Option(help="ann: approximate search by faiss, for large catalogs.")] = "ann",
     out: _Out = None,
+    member: Member = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
-    """Build an index of the items and store it with the model, for recommend --index."""
-    opened = open_model(model)
+    """Build an index of the items and store it with the model, for recommend --index.
+
+    A blend, such as fit makes, cannot be searched by an index: with --out, its member with vectors is saved there as a
+    model of its own, with an index.
+    """
+    whole = open_model(model)
+    if out is None and (member is not None or isinstance(whole, Blend)):
+        raise ParameterError(
+            f"{model} is a {type(whole).__name__}, which ranks by the scores of several members and cannot be searched "
+            "by an index. Give --out DIRECTORY for the member with vectors, as a model of its own, with an index."
+        )
+    opened = vector_model(whole, member)
     opened.build_index(kind, threads)
-    _save(opened, model, out)
+    if opened is whole:
+        _save(opened, model, out)
+    else:  # the stored metrics are those of the blend
+        opened.save(out or model)
     found = store.inspect(out or model)["index"]
     typer.echo(
         f"{out or model}: index of {opened.train_.n_items:,} items, {found['bytes'] / 1e6:.3g} MB, finds "
         f"{100 * found['recall@100']:.1f} % of the 100 best items of users"
     )
+
+
+def diversity(
+    model: ModelArgument,
+    value: Annotated[float | None, typer.Argument(help="From 0, the plain list, to 1; none: show it.")] = None,
+    out: _Out = None,
+) -> None:
+    """Show or change the diversity of the lists that a server and its page show by default.
+
+    It is stored with the model and holds where a request gives neither mix nor diversity.
+    """
+    opened = open_model(model)
+    if value is not None:
+        opened.set_served_diversity(value)
+        _save(opened, model, out)
+    elif out is not None:
+        raise ParameterError(f"--out {out}: nothing is changed; give a diversity from 0 to 1.")
+    typer.echo(f"{opened.served_diversity:g}")
 
 
 def _save(opened: Recommender, model: Path, out: Path | None) -> None:

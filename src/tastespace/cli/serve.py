@@ -30,6 +30,10 @@ def serve(
     ] = None,
     compare: Annotated[Path | None, typer.Option(help="A second model to compare with.")] = None,
     rules: Annotated[Path | None, typer.Option(help="TOML file of rules for all lists; may change.")] = None,
+    wording: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with other sentences and names of shelves: another language."),
+    ] = None,
     tokens: Annotated[
         Path | None, typer.Option(help="JSON file of tokens (tastespace serve-token); may change.")
     ] = None,
@@ -46,6 +50,9 @@ def serve(
     max_body: Annotated[int, typer.Option(help="Most bytes in the body of a request.", min=1_000)] = 1 << 20,
     timeout: Annotated[float, typer.Option(help="Seconds for an answer, and for a request to arrive.", min=0.1)] = 10.0,
     watch: Annotated[float, typer.Option(help="Seconds between checks for changed files; 0: never.", min=0.0)] = 1.0,
+    any_catalog: Annotated[
+        bool, typer.Option("--any-catalog", help="Switch to models of other items and ids, too; default: refuse them.")
+    ] = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log a line of JSON for each request.")] = False,
     keep_answers: Annotated[int, typer.Option(help="Plain lists that each worker remembers.", min=0)] = 10_000,
     demo: Annotated[
@@ -85,6 +92,7 @@ def serve(
             compare=compare,
             store=store,
             rules=rules,
+            wording=wording,
             tokens=tokens,
             host=host,
             port=port,
@@ -92,6 +100,7 @@ def serve(
             allowed_hosts=tuple(name.lower() for name in allowed_host or ()),
             cors=tuple(cors or ()),
             watch_seconds=watch,
+            any_catalog=any_catalog,
             access_log=access_log,
             keep_answers=keep_answers,
             limits=Limits(k=max_k, batch=max_batch, body=max_body, seconds=timeout, read_seconds=timeout, rate=rate),

@@ -37,6 +37,7 @@ def update(
     table: Annotated[
         TableFlags,
         GroupUse(
+            without=("all_items",),
             help={
                 "weight": "Column of weights, where the model was fitted with some.",
                 "timestamp": "Column of times, where the model was fitted with it.",
@@ -45,7 +46,7 @@ def update(
                 "min_item": "Drop items with fewer interactions in the file.",
                 "items": "File of attributes of new items: title, genres, ...",
                 "users": "File of attributes of new users: age, likes, ...",
-            }
+            },
         ),
     ] = DEFAULT_TABLE,
     threads: Annotated[int, typer.Option(help="For reading; 0 means all cores. Training uses the model's own.")] = 0,
@@ -101,6 +102,10 @@ def _learn_feedback(
         say(f"feedback: {found.n_events:,} events that the model has not learned")
         if found.n_other:
             say(f"note: {found.n_other:,} of them have blank ids, or ids of other types than the model: left out")
+        if found.n_unreadable:
+            say(
+                f"note: {found.n_unreadable:,} of them cannot be read, or have a time or weight out of bounds: left out"
+            )
         if found.n_new_items:
             say(f"note: {found.n_new_items:,} of them have items that are not in the catalog and are left out; "
                 "--new-items learns them")  # fmt: skip

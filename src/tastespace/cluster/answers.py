@@ -19,7 +19,7 @@ from tastespace.cluster.model_parts import (
     shared_result,
     users_result,
 )
-from tastespace.cluster.partitions import read_ids, user_ids
+from tastespace.cluster.partitions import ITEMS, read_ids, user_ids
 from tastespace.cluster.rounds import (
     PartTask,
     best_name,
@@ -117,13 +117,13 @@ def write_lists(lists: ListTask) -> int:
     model, _ = run_facts(task)
     arrays, _ = storage.read_arrays(data_name(task.partition))
     users = IdMap(user_ids(storage, task.partition), "user")
-    items = IdMap(read_ids(storage, "items.parquet"), "item")
+    items = IdMap(read_ids(storage, ITEMS), "item")
     train = Interactions(users, items, arrays["offsets"], arrays["indices"])
     if not train.n_users:
         return 0
     vectors = kept_users(storage, task, model, lists.best_epoch)["users"]
     found = _fitted_part(storage, task, model, train, vectors, lists.best_epoch)
-    frame: pl.DataFrame = found.recommend(None, lists.k, threads=task.threads, **lists.options)
+    frame = pl.DataFrame(found.recommend(None, lists.k, threads=task.threads, **lists.options))
     buffer = io.BytesIO()
     frame.write_parquet(buffer)
     Storage(lists.out).write(f"part-{task.partition:05}.parquet", buffer.getvalue())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,8 @@ from tastespace.training.loop import Arrays
 # ---------------------------------------------------------------------------------------------------------------------
 # Users divided into partitions, by a hash of their ids: the same user is in the same partition everywhere.
 
+ITEMS = "item-ids"
+"""Name of the file with the ids of all items."""
 _BLOCK = 1 << 20
 
 
@@ -91,14 +92,14 @@ def write_partition(
     if valid is not None:
         arrays |= {"valid_offsets": valid[0], "valid_indices": valid[1]}
     storage.write_arrays(data_name(partition), arrays, {"n_items": n_items})
-    _write_ids(storage, f"users/{partition:05}.parquet", users.alias("user"))
+    storage.write_frame(_users_name(partition), users.alias("user").to_frame())
 
 
 def write_whole(
     storage: Storage, items: pl.Series, n_users: int, n_interactions: int, item_counts: NDArray[np.int64]
 ) -> None:
     """Write the items and their counts, which all partitions have in common."""
-    _write_ids(storage, "items.parquet", items.alias("item"))
+    storage.write_frame(ITEMS, items.alias("item").to_frame())
     storage.write_arrays(
         "whole", {"item_counts": item_counts}, {"n_users": int(n_users), "n_interactions": int(n_interactions)}
     )
@@ -106,18 +107,16 @@ def write_whole(
 
 def read_ids(storage: Storage, name: str) -> pl.Series:
     """Ids that were written."""
-    return pl.read_parquet(io.BytesIO(storage.read(name))).to_series()
+    return storage.read_frame(name).to_series()
 
 
 def user_ids(storage: Storage, partition: int) -> pl.Series:
     """The ids of a partition's users."""
-    return read_ids(storage, f"users/{partition:05}.parquet")
+    return read_ids(storage, _users_name(partition))
 
 
-def _write_ids(storage: Storage, name: str, ids: pl.Series) -> None:
-    buffer = io.BytesIO()
-    ids.to_frame().write_parquet(buffer)
-    storage.write(name, buffer.getvalue())
+def _users_name(partition: int) -> str:
+    return f"users/{partition:05}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -189,8 +188,8 @@ def divide_file(task: FileTask) -> tuple[str | Argument, ...] | None:
     for partition in range(task.n_partitions):
         part = rows.filter(pl.Series(of_row == partition))
         if len(part):
-            _write(storage, f"shards/{partition:05}-{task.number:06}", part)
-    _write(storage, f"shards/items-{task.number:06}", rows.select(pl.col("item").unique()))
+            storage.write_frame(f"shards/{partition:05}-{task.number:06}", part, flush=False)
+    storage.write_frame(f"shards/items-{task.number:06}", rows.select(pl.col("item").unique()), flush=False)
     return None
 
 
@@ -198,7 +197,7 @@ def sort_partition(task: SortTask) -> SortedPart:
     """Sort the rows of a partition by user, each pair once, and write them."""
     require_version(task.version)
     storage = Storage(task.root)
-    items = IdMap(read_ids(storage, "items.parquet"), "item")
+    items = IdMap(read_ids(storage, ITEMS), "item")
     if task.keep_items:
         users, offsets, indices = _sorted_rows(storage, task, items)
         kept = np.diff(offsets) >= task.min_user
@@ -273,7 +272,7 @@ def ingest(
 
 def gathered_rows(storage: Storage, n_partitions: int) -> Interactions:
     """The interactions of all partitions as one table, as it would have been read from the files."""
-    items = IdMap(read_ids(storage, "items.parquet"), "item")
+    items = IdMap(read_ids(storage, ITEMS), "item")
     ids = [user_ids(storage, partition) for partition in range(n_partitions)]
     users = IdMap(pl.concat(ids).sort(), "user")
     rows = [users.find(part) for part in ids]
@@ -296,7 +295,7 @@ def fingerprint_of(paths: Sequence[Path], options: dict[str, Any]) -> str:
 
 def _sorted_rows(storage: Storage, task: SortTask, items: IdMap) -> tuple[IdMap, NDArray[np.int64], NDArray[np.int32]]:
     names = [f"shards/{task.partition:05}-{number:06}" for number in range(task.n_files)]
-    parts = [pl.read_parquet(io.BytesIO(storage.read(name))) for name in names if storage.has(name)]
+    parts = [storage.read_frame(name) for name in names if storage.has(name)]
     if not parts:
         empty = IdMap(pl.Series([], dtype=_any_user(storage).dtype), "user")
         return empty, np.zeros(1, np.int64), np.zeros(0, np.int32)
@@ -309,13 +308,7 @@ def _sorted_rows(storage: Storage, task: SortTask, items: IdMap) -> tuple[IdMap,
 
 def _any_user(storage: Storage) -> pl.Series:
     name = next(name for name in storage.names("shards/") if "/items-" not in name)
-    return pl.read_parquet(io.BytesIO(storage.read(name)))["user"]
-
-
-def _write(storage: Storage, name: str, frame: pl.DataFrame) -> None:
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    storage.write(name, buffer.getvalue(), flush=False)
+    return storage.read_frame(name)["user"]
 
 
 def _kind(dtype: pl.DataType) -> str:

@@ -5,7 +5,8 @@ A run is a folder or address (`Storage`):
     run.json                      model, partitions, what must be equal to resume it
     whole                         numbers of all users and interactions, users of each item
     data/<partition>              rows of the partition's users, and their validation items
-    users/<partition>.parquet     ids of these users
+    users/<partition>             ids of these users, in ascending order
+    item-ids                      ids of all items
     shared/<round>                the history so far: a round that has this file is finished
     items/<shard>-<round>         items before the round, a range of rows (`item_shards`)
     changes/<shard>-<round>-<p>   what partition p changed of them in the round

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -26,7 +28,7 @@ from tastespace.errors import ClusterError, InterruptedRunError
 # ---------------------------------------------------------------------------------------------------------------------
 # Driver and workers must have the same version of the library: others would compute something else.
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Raised where a task computes something else, so that workers of another version are refused."""
 
 
@@ -136,14 +138,30 @@ class Storage:
         content = save(filled, metadata={_FACTS: json.dumps({"facts": facts, "empty": empty})})
         self.write(name, zlib.crc32(content).to_bytes(8, "little") + content, flush)
 
-    def read_arrays(self, name: str) -> tuple[dict[str, NDArray[Any]], Any]:
-        """Return the arrays that `write_arrays` wrote; `DamagedFileError` if the file is not whole."""
+    def write_frame(self, name: str, frame: pl.DataFrame, flush: bool = True) -> None:
+        """Write a table with a checksum."""
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer)
+        content = buffer.getvalue()
+        self.write(name, zlib.crc32(content).to_bytes(8, "little") + content, flush)
+
+    def read_frame(self, name: str) -> pl.DataFrame:
+        """Return the table that `write_frame` wrote; `DamagedFileError` if the file is not whole."""
+        return pl.read_parquet(io.BytesIO(self._checked(name)))
+
+    def _checked(self, name: str) -> bytes:
+        """What follows the checksum of a file, and fits it."""
         content = self.read(name)
         if zlib.crc32(content[8:]).to_bytes(8, "little") != content[:8]:
             raise DamagedFileError(f"{self.root}/{name} is damaged: it was cut off, or changed after it was written.")
+        return content[8:]
+
+    def read_arrays(self, name: str) -> tuple[dict[str, NDArray[Any]], Any]:
+        """Return the arrays that `write_arrays` wrote; `DamagedFileError` if the file is not whole."""
+        content = self._checked(name)
         try:
-            arrays: dict[str, NDArray[Any]] = load(content[8:])
-            header = json.loads(content[16 : 16 + int.from_bytes(content[8:16], "little")])
+            arrays: dict[str, NDArray[Any]] = load(content)
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
             stored = json.loads(header["__metadata__"][_FACTS])
         except (SafetensorError, ValueError, KeyError) as problem:
             raise DamagedFileError(f"{self.root}/{name} is damaged ({problem}).") from problem

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 TITLES = ("title", "name")
 
 
-def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: str) -> pl.DataFrame | None:
-    """A frame of attributes in the order of ``ids``; ids without a row get nulls."""
-    if frame is None:
-        return None
+def attribute_ids(frame: IntoFrame, kind: str, column: str) -> pl.Series:
+    """Ids in a frame of attributes, from ``column``, or from the one called ``kind``."""
+    return _with_ids(frame, kind, column)[kind]
+
+
+def _with_ids(frame: IntoFrame, kind: str, column: str) -> pl.DataFrame:
+    """The frame with its ids in the column called ``kind``."""
     given, _ = to_polars(frame)
     key = next((name for name in (column, kind) if name in given.columns), None)
     if key is None:
@@ -38,6 +41,20 @@ def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: s
         )
     require_polars(f"a table of {kind} attributes")
     given = given.rename({key: kind}).with_columns(id_series(given[key], key).alias(kind))
+    for name in TITLES:
+        if name in given.columns and (given[name].dtype.is_nested() or given[name].dtype in (pl.Binary, pl.Object)):
+            raise DataError(
+                f"the {kind} attribute {name!r} has type {given[name].dtype}: expected text, because it names the "
+                f"{kind}s. Turn it into text, or give the column another name."
+            )
+    return given
+
+
+def aligned_attributes(frame: IntoFrame | None, ids: IdMap, kind: str, column: str) -> pl.DataFrame | None:
+    """A frame of attributes in the order of ``ids``; ids without a row get nulls."""
+    if frame is None:
+        return None
+    given = _with_ids(frame, kind, column)
     repeated = given[kind].is_duplicated()
     if repeated.any():
         raise DataError(f"the {kind} attributes hold {given[kind].filter(repeated)[0]!r} more than once.")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace._util.computed_once import computed_once
+from tastespace._util.limits import ID_BYTES
 from tastespace._util.threads import has_polars
 from tastespace.errors import (
     DataError,
@@ -245,13 +246,28 @@ def id_series(values: Any, name: str) -> pl.Series:
             raise DataError(f"column {name!r}: the id in row {first} is {series[first]}; ids must be finite.")
         return series
     if series.dtype in (pl.Categorical, pl.Enum):
-        return series.cast(pl.String)
+        series = series.cast(pl.String)
+    if series.dtype == pl.String:
+        require_short(series, name)
     if series.dtype.is_nested() or series.dtype in (pl.Object, pl.Null):
         raise DataError(
             f"column {name!r} has type {series.dtype}: ids must be whole numbers, strings, dates or another "
             "plain type. Turn them into strings first."
         )
     return series
+
+
+def require_short(series: pl.Series, name: str) -> None:
+    """Raise if a text is longer than an id may be; checked where ids come in, so that what follows can rely on it."""
+    if len(series) and has_polars():
+        longest = int(series.str.len_bytes().to_numpy().max())
+    else:
+        longest = max((len(one.encode()) for one in series.to_list()), default=0)
+    if longest > ID_BYTES:
+        raise DataError(
+            f"column {name!r}: the longest id has {longest:,} bytes, at most {ID_BYTES:,} are possible. Give a column "
+            "of ids; long texts can be replaced by a hash."
+        )
 
 
 _PLAIN_TYPES = {int, str}

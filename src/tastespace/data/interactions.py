@@ -35,6 +35,8 @@ class Cleaning:
     duplicates: int = 0
     by_min_user: int = 0
     by_min_item: int = 0
+    items_without_rows: int = 0
+    """Items with attributes that no row has and that were left out."""
 
     def __str__(self) -> str:
         parts = [
@@ -47,7 +49,8 @@ class Cleaning:
             )
             if count
         ]
-        return f"{self.rows:,} rows read, dropped: {', '.join(parts) or 'none'}"
+        unused = f"; {self.items_without_rows:,} items with attributes have no row" if self.items_without_rows else ""
+        return f"{self.rows:,} rows read, dropped: {', '.join(parts) or 'none'}{unused}"
 
 
 @dataclass(frozen=True, eq=False)

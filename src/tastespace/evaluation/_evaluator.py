@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tastespace._util.threads import resolve_threads
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.interactions import Interactions
+from tastespace.data.reading.options import ColumnArguments
 from tastespace.errors import Argument, DataError, ParameterError
 from tastespace.evaluation._inputs import (
     Aligned,
@@ -31,19 +32,20 @@ from tastespace.evaluation.metrics import (
 )
 from tastespace.evaluation.protocols import Protocol, find_protocol
 from tastespace.evaluation.report import Report
-from tastespace.models.base import Recommender
+from tastespace.models.base import Recommender, TrainingData, interactions_from
 from tastespace.ranking.blocks import Block, BlockRanker
 from tastespace.ranking.source import ScoreSource
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+    from typing_extensions import Unpack
 
 
 def evaluate(
     model: Recommender,
-    test: Interactions,
+    test: TrainingData,
     *,
-    seen: Interactions | Sequence[Interactions] | None = None,
+    seen: TrainingData | Sequence[TrainingData] | None = None,
     protocol: str | Protocol = "full",
     k: int | Sequence[int] | None = None,
     metrics: str | Sequence[str] = DEFAULT,
@@ -52,15 +54,16 @@ def evaluate(
     on_unknown: str = "error",
     only: str | None = None,
     threads: int = 0,
+    **columns: Unpack[ColumnArguments],
 ) -> Report:
     """Rank the whole catalog for every user with a test item and measure the ranks of the test items.
 
     Args:
         model: A fitted recommender.
-        test: The interactions that a good model ranks high.
+        test: The interactions that a good model ranks high: `Interactions`, a frame of any library, or a SciPy matrix.
         seen: Items that users have already and that must not be recommended: training, then validation data. By
             default what the model was fitted with. The protocol decides how much of it leaves the ranking:
-            ``"paper"`` only the first, ``"full"`` all.
+            ``"paper"`` only the first, ``"full"`` all. Data of any kind that ``test`` may be, or a list of such.
         protocol: ``"full"`` (the default) or ``"paper"``; see `tastespace.evaluation.protocols`.
         k: Lengths of list for the metrics at k; the protocol's own by default.
         metrics: Names such as ``"P"`` (at every k), ``"NDCG@20"``, ``"OPAUC(0.01)"``, ``"CategoryMAP"``; see
@@ -78,6 +81,8 @@ def evaluate(
             whose lists do not come from a history; by default both. The report has the numbers of both either way, and
             `Report.by_history` the metrics of both apart.
         threads: 0 means all cores; the metrics do not depend on it.
+        **columns: Columns and ratings of frames, as in `tastespace.fit`: ``user="customer"``, ``item="sku"``,
+            ``rating="stars"``, ``min_rating=4``, ... They are those of ``test`` and of ``seen``.
 
     Returns:
         A `Report`. Accuracy is a fraction between 0 and 1; `Report.units` has the unit of every metric.
@@ -94,11 +99,7 @@ def evaluate(
     """
     start = time.perf_counter()
     model.require_fitted()
-    if not isinstance(test, Interactions):
-        raise DataError(
-            f"evaluate expects the test set as Interactions, given {type(test).__name__}. Build them with "
-            "Interactions.from_frame, .from_file or .from_scipy."
-        )
+    test = _read("test", test, columns)
     rules = find_protocol(protocol)
     n_threads = resolve_threads(threads)
     cutoffs = _cutoffs(k, rules, model.train_.n_items)
@@ -106,7 +107,7 @@ def evaluate(
         raise DataError(f"the test set {test!r} is empty: nothing to measure.")
 
     known = align(test, model.train_, "test", on_unknown)
-    excluded = excluded_lists(model, seen, rules)
+    excluded = excluded_lists(model, seen_parts(seen, columns), rules)
     test_lists, n_overlap = subtract_lists((known.offsets, known.items), excluded)
     if n_overlap:
         warnings.warn(
@@ -114,19 +115,19 @@ def evaluate(
             "recommended again and are left out of the test.",
             stacklevel=2,
         )
-    attributes = aligned_attributes(item_attributes, model.train_.items, "item", "item")
-    inputs = _metric_inputs(model, rules, known, excluded, categories, attributes, n_threads)
-    columns = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: inputs.categories)
-    if not columns:
+    evaluated = np.flatnonzero((np.diff(test_lists[0]) > 0) | (known.n_unknown > 0)).astype(np.int32)
+    attributes = aligned_attributes(item_attributes, model.train_.items, "item", str(columns.get("item", "item")))
+    inputs = _metric_inputs(model, rules, known, excluded, categories, attributes, n_threads, evaluated)
+    measured = columns_for([metrics] if isinstance(metrics, str) else list(metrics), cutoffs, lambda: inputs.categories)
+    if not measured:
         raise ParameterError(
             Argument("metrics", metrics), " with ", Argument("k", list(cutoffs)), " selects no metric."
         )
-    for column in columns:  # before the work begins
+    for column in measured:  # before the work begins
         inputs.require(column.metric.needs, column.label)
-    longest = max([int(c.parameter or 0) for c in columns if c.metric.at_k], default=0)
+    longest = max([int(c.parameter or 0) for c in measured if c.metric.at_k], default=0)
     check_longest(longest, model.train_.n_items)
 
-    evaluated = np.flatnonzero((np.diff(test_lists[0]) > 0) | (known.n_unknown > 0)).astype(np.int32)
     if not len(evaluated) and not known.n_unknown_users:
         raise DataError("no user has a test item that could be recommended: nothing to measure.")
     is_warm = model.train_.user_counts[evaluated] > 0
@@ -135,7 +136,7 @@ def evaluate(
         evaluated, known = _only(only, evaluated, is_warm, known)
     evaluated, known, n_unserved = _served(model, evaluated, known, test_lists[0], on_unknown)
     ranker = BlockRanker(ScoreSource.of(model), longest, excluded, test_lists, threads=n_threads)
-    results = _Accumulator(columns, inputs)
+    results = _Accumulator(measured, inputs)
     for block in ranker.blocks(evaluated):
         results.add(block)
         del block  # frees its scores before the next block allocates its own
@@ -267,6 +268,7 @@ def _metric_inputs(
     categories: str | None,
     item_attributes: pl.DataFrame | None,
     threads: int,
+    evaluated: NDArray[np.int32],
 ) -> MetricInputs:
     space = model.item_space()
     return MetricInputs(
@@ -279,8 +281,21 @@ def _metric_inputs(
         n_excluded=np.diff(excluded[0]),
         threads=threads,
         item_attributes=item_attributes,
-        interest_space=model.interest_space,
+        model=model,
+        evaluated=evaluated,
     )
+
+
+def _read(name: str, data: Any, columns: ColumnArguments) -> Interactions:
+    return interactions_from("evaluate", data, columns, name, part=True, accepted=ColumnArguments)
+
+
+def seen_parts(seen: Any, columns: ColumnArguments) -> list[Interactions] | None:
+    """Seen data of any kind, one or a list of such, as `Interactions`; options are those of frames among them."""
+    if seen is None:
+        return None
+    parts = list(seen) if isinstance(seen, (list, tuple)) else [seen]
+    return [one if isinstance(one, Interactions) else _read("seen", one, columns) for one in parts]
 
 
 def excluded_lists(

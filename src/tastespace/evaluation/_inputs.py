@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +16,10 @@ from tastespace.data.attributes import Categories, item_categories, require_cate
 from tastespace.data.interactions import Interactions
 from tastespace.errors import Argument, ParameterError, UnknownIdError
 from tastespace.evaluation.protocols import Protocol
+from tastespace.evaluation.shelf_checks import ShelfChecks, sampled_users, why_no_reasons
+from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
+from tastespace.ranking.scoring import ScoringIndex
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Interactions in the indices of a model, and set operations on lists of items per user.
@@ -164,15 +166,22 @@ class MetricInputs:
     threads: int
     item_attributes: pl.DataFrame | None = None
     """Attributes of the items in the order of the training data; None: those of the training data."""
-    interest_space: Callable[[], VectorSpace | None] = lambda: None
-    """Gives the vectors of the users' interests, None for a model without any."""
+    model: Recommender | None = None
+    """The model, for metrics of its interests and shelves."""
+    evaluated: NDArray[np.integer[Any]] | None = None
+    """Rows of the users who are measured, of whom `sample` takes some."""
 
     def require(self, needs: str, metric: str) -> None:
-        """Raise unless the metric has what it needs: ``"vectors"``, ``"interests"``, ``"categories"`` or nothing."""
+        """Raise unless the metric has what it needs, as `Metric.needs` names it."""
         if needs == "vectors":
             self.require_item_vectors(metric)
         elif needs == "interests":
             self.require_interests(metric)
+        elif needs == "reasons":
+            self.require_interests(metric)
+            why = None if self.model is None else why_no_reasons(self.model)
+            if why is not None:
+                raise ParameterError(f"{metric} needs the past items behind a recommendation: {why} Leave it out.")
         elif needs == "categories" and not self.categories:
             raise ParameterError(f"{metric}: no item has a category in the attribute {self._category_values.name!r}.")
 
@@ -267,7 +276,25 @@ class MetricInputs:
 
     @cached_property
     def _interests(self) -> VectorSpace | None:
-        return self.interest_space()
+        return None if self.model is None else self.model.interest_space()
+
+    @cached_property
+    def index(self) -> ScoringIndex:
+        """The model's interests, for models that have any: which of them an item matches."""
+        assert self.model is not None  # require_interests was called
+        return ScoringIndex(self.model, self.threads)
+
+    @cached_property
+    def shelves(self) -> ShelfChecks:
+        """The shelves of single users."""
+        assert self.model is not None
+        return ShelfChecks(self.model)
+
+    @cached_property
+    def sample(self) -> NDArray[np.int64]:
+        """Rows of the users, ascending, whose shelves are checked: a fixed sample of those with a history."""
+        rows = np.arange(self.train.n_users) if self.evaluated is None else self.evaluated
+        return sampled_users(rows[self.train.user_counts[rows] > 0])
 
     @cached_property
     def _item_categories(self) -> Categories:

@@ -1,9 +1,10 @@
-"""Evaluation of lists against the interests of users, on synthetic data, where these are known."""
+"""Evaluation of lists and of tastes against the interests of users, on synthetic data, where these are known."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.data.synthetic import SyntheticData
+from tastespace.data.synthetic import ShopData, SyntheticData
 from tastespace.errors import DataError, ParameterError
 from tastespace.evaluation._evaluator import check_longest, excluded_lists
 from tastespace.evaluation._inputs import entries_of
@@ -96,6 +97,85 @@ def interest_coverage(
         seconds=time.perf_counter() - start,
         backend=train.backend,
     )
+
+
+def taste_recovery(model: Recommender, shop: ShopData, *, threads: int = 0) -> Report:
+    """Measure how well the tastes that a model finds in the users' past items agree with the planted ones.
+
+    The metric ``TasteRecovery`` is, for every user, the adjusted Rand index of two groupings of the past items: by the
+    planted taste that each was taken for, and by the model's own tastes, which are `Recommender.tastes` or the nearest
+    of the user's vectors. 1 means the same groups, 0 as many agreements as by chance. Past items that were taken
+    without a taste, and users with fewer than two others, are left out.
+
+    Args:
+        model: A recommender with interests, fitted on interactions of ``shop``, or on a part of them.
+        shop: Synthetic data of `tastespace.synthetic.shop`.
+        threads: 0 means all cores; the metric does not depend on it.
+
+    >>> from tastespace import DPCML, synthetic
+    >>> shop = synthetic.shop(n_users=60, n_items=120, n_interactions=1_200, seed=1)
+    >>> model = DPCML(n_interests=3, dim=8, epochs=5, seed=0).fit(shop.interactions)
+    >>> -1 < taste_recovery(model, shop)["TasteRecovery"] < 1
+    True
+    """
+    start = time.perf_counter()
+    if not isinstance(shop, ShopData):
+        raise ParameterError(
+            f"shop is {type(shop).__name__}, expected what synthetic.shop() gives, which knows the taste behind each "
+            "interaction."
+        )
+    model.require_fitted()
+    train, space, tastes = model.train_, model.interest_space(), model.tastes()
+    owner = train.row_of_each()
+    if tastes is not None:
+        found = tastes.of_past
+    elif space is not None:
+        found = space.pair_scores(owner, train.indices, resolve_threads(threads))[1]
+    else:
+        raise ParameterError(f"{type(model).__name__} has no interests, so it groups no past items.")
+    data = shop.interactions
+    users, items = _rows_in(data.users, train.users, "user"), _rows_in(data.items, train.items, "item")
+    taken = data.row_of_each().astype(np.int64) * data.n_items + data.indices
+    order, wanted = np.argsort(taken), users[owner] * data.n_items + items[train.indices]
+    place = order[np.searchsorted(taken, wanted, sorter=order).clip(0, len(taken) - 1)]
+    if (taken[place] != wanted).any():
+        raise DataError("the model was fitted on interactions that are not in the synthetic data.")
+    planted = shop.interaction_category[place]
+    with_taste = planted >= 0
+    values = _adjusted_rand(owner[with_taste], found[with_taste], planted[with_taste], train.n_users)
+    count = int((~np.isnan(values)).sum())
+    return Report(
+        model=repr(model),
+        protocol="planted interests",
+        metrics={"TasteRecovery": float(np.nanmean(values)) if count else float("nan")},
+        units={"TasteRecovery": "adjusted Rand index"},
+        n_users={"TasteRecovery": count},
+        users=train.users.series.alias("user"),
+        per_user={"TasteRecovery": values},
+        seconds=time.perf_counter() - start,
+        backend=train.backend,
+    )
+
+
+def _adjusted_rand(
+    owner: NDArray[np.integer[Any]], one: NDArray[np.integer[Any]], other: NDArray[np.integer[Any]], n_users: int
+) -> NDArray[np.float64]:
+    """Adjusted Rand index (Hubert and Arabie 1985) of two groupings of each user's items; NaN below two items."""
+
+    def pairs(*groupings: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Pairs of items of each user that are together in all of these groupings."""
+        key = owner.astype(np.int64)
+        for group in groupings:
+            key = key * (int(group.max(initial=0)) + 1) + group
+        _, first, counts = np.unique(key, return_index=True, return_counts=True)
+        return np.asarray(np.bincount(owner[first], counts * (counts - 1) / 2, minlength=n_users), dtype=np.float64)
+
+    total, both = pairs(), pairs(one, other)
+    in_one, in_other = pairs(one), pairs(other)
+    by_chance, most = in_one * in_other / np.maximum(total, 1), (in_one + in_other) / 2
+    same = most == by_chance  # both are one group, or single items
+    values = np.where(same, 1.0, (both - by_chance) / np.where(same, 1.0, most - by_chance))
+    return np.where(total > 0, values, np.nan)
 
 
 def _rows_in(town_ids: IdMap, model_ids: IdMap, kind: str) -> NDArray[np.int64]:

@@ -1,4 +1,6 @@
-"""Metrics for users with several tastes, by item categories and by the interest vectors that a model has learned.
+"""Metrics for users with several tastes, by item categories and by the interests that a model has learned.
+
+A user's interests are tastes (groups of past items, `Recommender.tastes`), or vectors in models without tastes.
 
 As in `tastespace.evaluation.metrics`, each function takes a block of ranked lists and returns one value per user, NaN
 for users who do not count. Items without a category are left out of all metrics by category.
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.evaluation._inputs import MetricInputs
+from tastespace.evaluation._inputs import MetricInputs, entries_of
 from tastespace.models.interest_use import InterestUse, interest_use
 from tastespace.ranking.blocks import Block
 
@@ -26,10 +28,13 @@ TASTE_METRICS = (
     "SubtopicRecall",
     "AlphaNDCG",
     "CategoryILD",
+    "TasteAlphaNDCG",
     "InterestCoverage",
     "EffectiveInterests",
     "DeadInterests",
     "CollapsedInterests",
+    "TruthOfReasons",
+    "StableNames",
 )
 """Metrics that say how well lists serve users with several tastes."""
 
@@ -126,17 +131,34 @@ def alpha_ndcg(block: Block, inputs: MetricInputs, k: int) -> Values:
     which is rare, a value may be slightly above 1. Users without a test item that has a category are left out.
     """
     item, category = inputs.categories_of(block.test_items)
+    return _alpha_ndcg(block, item, category, len(inputs.categories), k)
+
+
+def taste_alpha_ndcg(block: Block, inputs: MetricInputs, k: int) -> Values:
+    """`alpha_ndcg` with the user's own tastes as subtopics: a test item is of the one that says most for it.
+
+    0 to 1. Users without a test item are left out; for a user with one taste it rewards the first hit most.
+    """
+    _, taste = inputs.index.pair_interests(block.users[block.owner], block.test_items)
+    most = int(taste.max(initial=0)) + 1
+    return _alpha_ndcg(block, np.arange(len(taste)), taste.astype(np.int64), most, k)
+
+
+def _alpha_ndcg(
+    block: Block, item: NDArray[np.int64], category: NDArray[np.int64], n_categories: int, k: int
+) -> Values:
+    """alpha-NDCG from all (position of the test item, category) pairs."""
     owner, rank = block.owner[item], block.test_ranks[item, 0].astype(np.int64)
     hit = rank <= k
-    key = owner[hit] * len(inputs.categories) + category[hit]
+    key = owner[hit] * n_categories + category[hit]
     order = np.lexsort((rank[hit], key))
     gain = _REPEATED ** _place_in_group(key[order]) / np.log2(rank[hit][order] + 1.0)
     gained = np.bincount(owner[hit][order], weights=gain, minlength=len(block.users))
     ideal = np.zeros(len(block.users))
-    for part in _portions(len(block.users), len(inputs.categories)):
+    for part in _portions(len(block.users), n_categories):
         own = slice(*np.searchsorted(owner, [part.start, part.stop]))
         ideal[part] = _greedy_ideal(
-            owner[own] - part.start, item[own], category[own], len(ideal[part]), len(inputs.categories), k
+            owner[own] - part.start, item[own], category[own], len(ideal[part]), n_categories, k
         )
     return np.where(ideal > 0, gained / np.where(ideal > 0, ideal, 1.0), np.nan)
 
@@ -210,22 +232,25 @@ def _jaccard_distance(top: NDArray[np.int32], inputs: MetricInputs) -> Values:
 
 
 def interest_coverage_of_list(block: Block, inputs: MetricInputs, k: int) -> Values:
-    """Share of the user's interests that at least one of the first k items is nearest to: 0 to 1.
+    """Share of the user's interests that at least one of the first k items belongs to: 0 to 1.
 
-    Only interests that a training item of the user is nearest to count. Users without training items and users whose
-    list is empty are left out; for a model with one vector per user the value is always 1.
+    An item belongs to the taste that says most for it, or to the nearest vector. Only interests with a training item of
+    the user count. Users without training items and users whose list is empty are left out; where everybody has one
+    interest the value is always 1.
     """
-    space = inputs.require_interests("InterestCoverage")
-    most = int(np.diff(space.user_offsets).max())
+    most = int(np.diff(inputs.require_interests("InterestCoverage").user_offsets).max())
 
     def interests(position: NDArray[Any], items: NDArray[Any]) -> NDArray[np.int64]:
-        """The distinct interests, as position * most + interest, that these items of the users are nearest to."""
-        nearest = space.pair_scores(block.users[position], items, inputs.threads)[1]
-        return np.unique(position * most + nearest)
+        """The distinct interests, as position * most + interest, that these items of the users belong to."""
+        return np.unique(position * most + inputs.index.pair_interests(block.users[position], items)[1])
 
     position, place = np.nonzero(block.top[:, :k] >= 0)
     shown = interests(position, block.top[position, place])
-    used = interests(*inputs.history(block.users))
+    if inputs.index.tastes is None:
+        used = interests(*inputs.history(block.users))
+    else:
+        position, at = entries_of(inputs.train.offsets, block.users)
+        used = np.unique(position * most + inputs.index.tastes.of_past[at])
     n_users = len(block.users)
     n_used = np.bincount(used // most, minlength=n_users)
     n_covered = np.bincount(used[np.isin(used, shown, assume_unique=True)] // most, minlength=n_users)
@@ -234,16 +259,16 @@ def interest_coverage_of_list(block: Block, inputs: MetricInputs, k: int) -> Val
 
 
 def effective_interests(block: Block, inputs: MetricInputs, _: None) -> Values:
-    """Effective number of the user's interests: exp of the entropy of the shares of training items by nearest vector.
+    """Effective number of the user's interests: exp of the entropy of their shares of the training items.
 
-    1 (one vector has them all) to the number of vectors (each has the same share). Users without training items are
+    1 (one interest has them all) to the number of interests (each has the same share). Users without training items are
     left out.
     """
     return _interest_use(block, inputs, "EffectiveInterests").effective
 
 
 def dead_interests(block: Block, inputs: MetricInputs, _: None) -> Values:
-    """Share of the user's vectors that no training item of the user is nearest to: 0 to 1.
+    """Share of the user's interests that no training item of the user belongs to: 0 to 1, and 0 for tastes.
 
     Users without training items are left out.
     """
@@ -252,10 +277,51 @@ def dead_interests(block: Block, inputs: MetricInputs, _: None) -> Values:
 
 
 def collapsed_interests(block: Block, inputs: MetricInputs, _: None) -> Values:
-    """1 where the user's vectors are nearly equal, else 0; users of one vector or one training item are left out."""
+    """1 where the user's interests are nearly equal, else 0: vectors, or the centers of tastes.
+
+    Users with one interest or one training item are left out.
+    """
     use = _interest_use(block, inputs, "CollapsedInterests")
     return np.where((use.n_vectors > 1) & (use.n_past > 1), use.collapsed, np.nan)
 
 
 def _interest_use(block: Block, inputs: MetricInputs, metric: str) -> InterestUse:
-    return interest_use(inputs.require_interests(metric), inputs.train, block.users, inputs.threads)
+    space = inputs.require_interests(metric)
+    return interest_use(space, inputs.train, block.users, inputs.threads, inputs.index.tastes)
+
+
+# ---- what is said of the lists -----------------------------------------------------------------------------------
+
+
+def truth_of_reasons(block: Block, inputs: MetricInputs, k: int) -> Values:
+    """Share of the items on the user's shelves of k whose two strongest past items belong to the taste of the shelf.
+
+    0 to 1; see `tastespace.evaluation.shelf_checks`. Users outside a fixed sample of 200 are left out.
+    """
+
+    def share(row: int) -> float:
+        n_items = sum(len(shelf.items) for shelf in inputs.shelves.shelves(row, k))
+        return sum(inputs.shelves.n_true(row, k)) / n_items if n_items else np.nan
+
+    return _of_sample(block, inputs, share)
+
+
+def stable_names(block: Block, inputs: MetricInputs, _: None) -> Values:
+    """Share of the user's shelves with the same name for lengths of 5, 8 and 20: 0 to 1.
+
+    Users outside a fixed sample of 200 are left out.
+    """
+
+    def share(row: int) -> float:
+        found = inputs.shelves.stable(row)
+        return float(np.mean(list(found.values()))) if found else np.nan
+
+    return _of_sample(block, inputs, share)
+
+
+def _of_sample(block: Block, inputs: MetricInputs, value: Callable[[int], float]) -> Values:
+    """The value of each user of the block who is in the sample, NaN for the others."""
+    values = np.full(len(block.users), np.nan)
+    for at in np.flatnonzero(np.isin(block.users, inputs.sample)).tolist():
+        values[at] = value(int(block.users[at]))
+    return values

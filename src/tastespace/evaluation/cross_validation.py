@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -27,8 +27,13 @@ from tastespace.evaluation.protocols import FULL
 from tastespace.evaluation.report import Report
 from tastespace.evaluation.significance import holm, paired_t_test
 from tastespace.models import Blend, Recommender, create_seeded, name_of
-from tastespace.models.base import TrainingData, as_interactions
+from tastespace.models.base import TrainingData, interactions_from
 from tastespace.models.trained import TrainedRecommender
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The result of `cross_validate`: mean and spread over the windows, and tests of the differences between models.
@@ -249,6 +254,7 @@ def cross_validate(
     seed: int = 0,
     threads: int = 0,
     report: Callable[[str], None] | None = None,
+    **columns: Unpack[TableArguments],
 ) -> CrossValidation:
     """Fit and measure several models on several splits of the same data, and test how they differ.
 
@@ -270,6 +276,7 @@ def cross_validate(
         seed: Of the folds, and of models that are given by name.
         threads: 0 means all cores.
         report: Called with a line of text before each fit.
+        **columns: Of a frame, the options of `Interactions.from_frame`, as in `tastespace.fit`.
 
     Returns:
         A `CrossValidation`: prints as a table; `CrossValidation.to_frame` has mean, spread over windows, difference
@@ -295,7 +302,7 @@ def cross_validate(
     if not wanted:
         raise ParameterError("metrics=[]: expected at least one, such as 'NDCG@10'.")
     columns_for(wanted, FULL.cutoffs, lambda: ["any"])  # unknown names are refused before the work begins
-    windows = _windows(data, split, seed)
+    windows = _windows(data, columns, split, seed)
     runs = _Runs(named, wanted, None if minutes is None else began + 60 * minutes, seed, threads, report)
     for number, (train, test) in enumerate(windows, 1):
         if number > 1 and runs.is_over(number, len(windows)):
@@ -425,7 +432,7 @@ def _named(models: Any, seed: int, threads: int) -> dict[str, Recommender | Fitt
     return found
 
 
-def _windows(data: Any, split: Any, seed: int) -> Windows:
+def _windows(data: Any, columns: TableArguments, split: Any, seed: int) -> Windows:
     if split is not None and not is_whole(split) and split not in _BY:
         pairs = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else []
         if not pairs or not all(is_pair(pair) for pair in pairs):
@@ -435,7 +442,7 @@ def _windows(data: Any, split: Any, seed: int) -> Windows:
                 "'time' or 'random'.",
             )
         return [(train, test) for train, test in pairs]
-    whole = as_interactions(data)
+    whole = interactions_from("cross_validate", data, columns)
     n_windows = int(split) if is_whole(split) else _N_WINDOWS
     if split == "time" or (split != "random" and whole.timestamps is not None):
         return splits.rolling(whole, n_windows)

@@ -1,4 +1,4 @@
-"""Use that a model's users make of their interest vectors, as a frame."""
+"""Use that a model's users make of their interests, as a frame."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tastespace.models.interest_use import interest_use as measure
 
 
 def interest_use(model: Recommender, *, threads: int = 0) -> Any:
-    """Return a row for each user of the model: how the user's past items spread over the interest vectors.
+    """Return a row for each user of the model: how the user's past items spread over the interests.
 
-    Columns: ``user``; ``n_vectors``; ``n_past``, the training items; ``n_used``, the vectors that at least one of them
-    is nearest to (the others are dead); ``effective``, the effective number of interests, which is exp of the entropy
-    of the shares of past items by nearest vector (null without past items); ``collapsed``, true where several vectors
-    are nearly equal.
+    Columns: ``user``; ``n_vectors``, the vectors or tastes; ``n_past``, the training items; ``n_used``, the vectors or
+    tastes that at least one of them belongs to (the others are dead); ``effective``, the effective number of interests,
+    which is exp of the entropy of their shares of the past items (null without past items); ``collapsed``, true where
+    several vectors, or centers of tastes, are nearly equal.
 
     Args:
-        model: A fitted model whose users have interest vectors.
+        model: A fitted model whose users have interests: vectors or tastes.
         threads: 0 means all cores.
 
     >>> from tastespace import DPCML, synthetic
@@ -37,7 +37,7 @@ def interest_use(model: Recommender, *, threads: int = 0) -> Any:
             f"interest_use needs a model whose users have interests, and {type(model).__name__} has no vectors. Use a "
             "model such as DPCML."
         )
-    use = measure(space, model.train_, threads=threads)
+    use = measure(space, model.train_, threads=threads, tastes=model.tastes())
     frame = pl.DataFrame(
         {
             "user": model.train_.users.series,

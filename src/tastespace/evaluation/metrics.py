@@ -39,7 +39,7 @@ class Metric:
     unit: str = "fraction"
     """``"fraction"`` for accuracy, which lies between 0 and 1; any other metric names its unit."""
     range: str = "0 to 1"
-    needs: Literal["", "vectors", "interests", "categories"] = ""
+    needs: Literal["", "vectors", "interests", "reasons", "categories"] = ""
     """Inputs that it cannot be computed without."""
     lower_is_better: bool = False
     from_exposure: Callable[[NDArray[np.int64]], float] | None = None
@@ -223,18 +223,26 @@ METRICS = {
         Metric("CalibrationJS", _taste_metrics.calibration_js, True,
                "Jensen-Shannon divergence between the categories of history and list",
                unit="bits", needs="categories", lower_is_better=True),
+        Metric("TasteAlphaNDCG", _taste_metrics.taste_alpha_ndcg, True,
+               "NDCG in which further hits of one of the user's interests gain less", needs="interests"),
         Metric("InterestCoverage", _taste_metrics.interest_coverage_of_list, True,
-               "the user's interests that an item of the list is nearest to",
+               "the user's interests that an item of the list belongs to",
                unit="share of the interests", needs="interests"),
         Metric("EffectiveInterests", _taste_metrics.effective_interests, False,
-               "effective number of interest vectors that the user's past items are nearest to",
+               "effective number of interests that the user's past items belong to",
                unit="interests", range="1 or more", needs="interests"),
         Metric("DeadInterests", _taste_metrics.dead_interests, False,
-               "the user's interest vectors that no past item is nearest to",
+               "the user's interests that no past item belongs to",
                unit="share of the interests", needs="interests", lower_is_better=True),
         Metric("CollapsedInterests", _taste_metrics.collapsed_interests, False,
-               "users whose interest vectors are nearly equal",
+               "users whose interests are nearly equal",
                unit="share of the users", needs="interests", lower_is_better=True),
+        Metric("TruthOfReasons", _taste_metrics.truth_of_reasons, True,
+               "items on a shelf whose two strongest past items belong to its taste, of 200 users",
+               unit="share of the items", needs="reasons"),
+        Metric("StableNames", _taste_metrics.stable_names, False,
+               "shelves that are called the same with 5, 8 and 20 items, of 200 users",
+               unit="share of the shelves", needs="interests"),
         Metric("CategoryMAP", category_average_precision, False, "MAP[c] for each category c", needs="categories"),
     )
 }  # fmt: skip

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from tastespace.models.neural.translation_cml import TransCF as TransCF
     from tastespace.models.popular import CategoryPopular as CategoryPopular
     from tastespace.models.popular import MostPopular as MostPopular
+    from tastespace.models.softmax_mf import SoftmaxMF as SoftmaxMF
 
 
 class _Entry(NamedTuple):
@@ -68,6 +69,7 @@ _MODELS = {
     "contentknn": _Entry("content_knn", "ContentKNN", "neighbors"),
     "als": _Entry("als", "ALS", "factorization"),
     "bpr": _Entry("bpr", "BPR", "factorization"),
+    "softmax-mf": _Entry("softmax_mf", "SoftmaxMF", "factorization"),
     "cml": _Entry("dpcml.model", "CML", "metric learning"),
     "dpcml": _Entry("dpcml.model", "DPCML", "metric learning"),
     "adacml": _Entry("neural.attention_cml", "AdaCML", "metric learning"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -18,14 +18,20 @@ from tastespace._util.checks import (
     require_seed,
     require_whole,
 )
+from tastespace._util.computed_once import computed_once
 from tastespace._util.interrupts import interruptible
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.errors import TrainingError
-from tastespace.models.base import Recommender
+from tastespace.models.base import Recommender, TrainingData
 from tastespace.models.stored_values import Declared, Numbers
-from tastespace.models.updating import begin_update, carried_over, require_same_dimension
+from tastespace.models.updating import begin_update, carried_over, new_interactions, require_same_dimension
 from tastespace.models.vector_space import VectorSpace
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 _UPDATE_PASSES = 1  # of an update, over what it touches
 _CG_STEPS = 3  # per pass and row, from the vector of the pass before; more change no figure
@@ -101,7 +107,7 @@ class ALS(Recommender):
         _require_finite(users, items)
         self.user_vectors_, self.item_vectors_ = users, items
 
-    def partial_fit(self, new: Interactions, progress: bool | None = None) -> ALS:
+    def partial_fit(self, new: TrainingData, progress: bool | None = None, **columns: Unpack[TableArguments]) -> ALS:
         """Learn from more interactions, which may hold new users and items, at the cost of these interactions.
 
         Two passes from the vectors that are learned already, over users and items with new interactions only; all
@@ -116,6 +122,7 @@ class ALS(Recommender):
         True
         """
         self._check()
+        new = new_interactions("partial_fit", self, new, columns)
         found = begin_update(self, new)
         if found is None:
             return self
@@ -194,6 +201,26 @@ class ALS(Recommender):
         if not hasattr(self, "item_vectors_"):
             self.require_fitted()
         return VectorSpace.single(self.user_vectors_, self.item_vectors_, "dot")
+
+    def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """Contributions of the past items: the user's least squares are linear in them, where confidences are given.
+
+        With A the matrix of these least squares the score of item j is the sum over past items i of
+        ``c_ui <y_j, A^-1 y_i>`` (Hu, Koren and Volinsky, Section 5), up to what the passes of the training left open.
+        """
+        self.require_fitted()
+        row = self.train_.matrix[[user]]
+        known = self.popularity_source.matrix
+        extra = self.alpha * row.data.astype(np.float64)
+        vectors = self.item_vectors_
+        own = vectors[row.indices].astype(np.float64)
+        gram = computed_once(self.item_vectors_, "gram", lambda: _gram(self.item_vectors_))
+        mean = self.alpha * float(known.sum()) / known.shape[0]
+        ridge = float(self._regularization(np.array([extra.sum()]), len(vectors), mean)[0])
+        with threadpool_limits(1, "blas"):
+            normal = gram + ridge * np.eye(own.shape[1]) + (own * extra[:, None]).T @ own
+            solved = scipy.linalg.solve(normal, vectors[items].T.astype(np.float64), assume_a="pos")
+            return np.asarray((own * (1.0 + extra[:, None])) @ solved, dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> ALS:
         """Vectors of new users: the least-squares problem of one user, solved exactly."""

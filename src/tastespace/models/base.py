@@ -6,9 +6,9 @@ import copy
 import inspect
 import logging
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +20,7 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import concat
-from tastespace.data.reading.options import TableArguments, require_arguments
+from tastespace.data.reading.options import ColumnArguments, TableArguments, require_arguments
 from tastespace.errors import Argument, DataError, NotFittedError, ParameterError, TrainingError, nearest
 from tastespace.models._fit_memory import require_memory_to_fit
 from tastespace.models.inference import InferenceMixin
@@ -29,12 +29,19 @@ from tastespace.models.vector_space import VectorSpace
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+    from typing_extensions import Unpack
+
+    from tastespace.tastes import TasteParts, Tastes
 
 log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="Recommender")
 TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
 """Data for `Recommender.fit`: `Interactions`, a frame of any library that narwhals supports, or a SciPy matrix."""
+
+
+_FRAME = "a frame"
+_ROLES = ("weight", "timestamp")
 
 
 class SparseMatrix(Protocol):
@@ -81,6 +88,8 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     """True if the model learns from the weights of interactions; `fit` refuses weighted data otherwise."""
     extra: ClassVar[str | None] = None
     """The optional dependencies that the model needs: a name of `tastespace._util.extras.EXTRAS`."""
+    splits_scores: ClassVar[bool] = False
+    """True if scores are the totals of `taste_parts`."""
     deterministic_threads: ClassVar[bool] = True
     """True if training gives the same bits for every value of ``threads``, for models with that parameter."""
     _fixed_parameters: ClassVar[dict[str, str]] = {}
@@ -93,35 +102,48 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     _fits_in_one_call: ClassVar[bool] = False
     """True if `_fit` is a few long calls (of LAPACK, SciPy, one kernel) that Ctrl-C cannot stop."""
 
-    def fit(self: Self, train: TrainingData, valid: TrainingData | None = None, progress: bool | None = None) -> Self:
+    def fit(
+        self: Self,
+        train: TrainingData,
+        valid: TrainingData | None = None,
+        progress: bool | None = None,
+        **columns: Unpack[TableArguments],
+    ) -> Self:
         """Learn from ``train``; ``valid`` is used for early stopping, in models that have it.
 
         Args:
             train: `Interactions`; or a frame (polars, pandas, pyarrow, ...) with the columns ``user`` and ``item`` and,
-                where there are any, ``weight`` and ``timestamp``; other columns are not read. Or a SciPy CSR matrix
-                of shape ``(n_users, n_items)``, whose ids are then row and column numbers; values other than 1 are
-                weights. For columns of other names, ratings and filters use `Interactions.from_frame`.
+                where there are any, ``weight`` and ``timestamp``; other columns are read only where they are named. Or
+                a SciPy CSR matrix of shape ``(n_users, n_items)``, whose ids are then row and column numbers; values
+                other than 1 are weights.
             valid: The same kind of data as ``train``. Interactions come from one split, matrices have one shape;
-                frames may have users and items that ``train`` does not have.
+                frames have the same columns and may have users and items that ``train`` does not have.
             progress: Show a progress bar: by default only where standard error is a terminal.
+            **columns: Of a frame, the options of `Interactions.from_frame`: ``user`` and ``item``, the names of the
+                columns of ids, ``rating``, ``min_rating``, ``item_attributes``, ...
 
         >>> import polars as pl
         >>> from tastespace.models import EASE
-        >>> frame = pl.DataFrame({"user": ["ann", "ann", "bob", "bob"], "item": ["tea", "jam", "tea", "rye"]})
-        >>> EASE().fit(frame).recommend("bob", k=1)["item"].to_list()
+        >>> frame = pl.DataFrame({"who": ["ann", "ann", "bob", "bob"], "sku": ["tea", "jam", "tea", "rye"]})
+        >>> EASE().fit(frame, user="who", item="sku").recommend("bob", k=1)["item"].to_list()
         ['jam']
         """
-        return self._fit_to(train, valid, progress)
+        return self._fit_to(train, valid, progress, columns)
 
     def _fit_to(
-        self: Self, train: TrainingData, valid: TrainingData | None, progress: bool | None, **arguments: Any
+        self: Self,
+        train: TrainingData,
+        valid: TrainingData | None,
+        progress: bool | None,
+        columns: TableArguments,
+        **arguments: Any,
     ) -> Self:
         """Check the data, call `_fit` with it, and set `train_` and `valid_`; ``arguments`` are further ones of `_fit`.
 
         A subclass whose `fit` takes more arguments passes them here by name.
         """
         self._check()  # attributes may have been set since the model was made
-        data, held_out = _as_interactions(train, valid)
+        data, held_out = _training_data(train, valid, columns)
         if data.n_interactions == 0:
             raise DataError(f"fit was given {data!r}: nothing to learn from.")
         self._require_usable_weights(data)
@@ -181,7 +203,8 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         others = ", ".join(name for name, cls in registry().items() if cls.uses_weights)
         raise DataError(
             f"{type(self).__name__} does not use weights, given {len(data.weights):,} interactions with weights{span}. "
-            f"Drop them (Interactions.without_weights(), or no --weight), or take a model that uses them: {others}."
+            "Drop them (weight=None for a frame, Interactions.without_weights(), or no --weight), or take a model that "
+            f"uses them: {others}."
         )
 
     def _check(self) -> None:
@@ -266,23 +289,46 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         """
         return None
 
-    def evidence(self, user: int, item: int) -> NDArray[np.float32] | None:
-        """Contribution of each past item of the user to the score of the item, both given by their index.
+    def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32] | None:
+        """Scores of all items from these histories, rows of past items with their weights: ``(n_histories, n_items)``.
 
-        Shape ``(n_past,)``, in the order of ``train_.indices[train_.offsets[user]:train_.offsets[user + 1]]``. Where
-        scores are sums over past items the contributions sum to the score; None for models whose scores are not.
+        For models whose scores are sums over past items: the scores of two histories add up to those of both together.
+        None for all others.
+        """
+        return None
+
+    def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
+        """Contribution of each past item of the user to the scores of some items, all given by their index.
+
+        Shape ``(n_past, len(items))``, with past items in the order of ``train_.indices[train_.offsets[user]:
+        train_.offsets[user + 1]]``. Where scores are sums over past items the contributions sum to the score; None for
+        models whose scores are not.
 
         >>> from tastespace import synthetic
         >>> from tastespace.models import EASE
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
         >>> model = EASE().fit(town)
-        >>> contributions = model.evidence(user=7, item=3)
-        >>> len(contributions) == len(town.items_of(town.users[7]))
+        >>> contributions = model.evidence(7, np.array([3, 5]))
+        >>> contributions.shape == (len(town.items_of(town.users[7])), 2)
         True
-        >>> bool(np.isclose(contributions.sum(), model.score_block(np.array([7]))[0, 3], atol=1e-6))
+        >>> scores = model.score_block(np.array([7]))[0, [3, 5]]
+        >>> bool(np.allclose(contributions.sum(axis=0), scores, atol=1e-6))
         True
         """
         return None
+
+    # ---- tastes -------------------------------------------------------------------------------------------------
+
+    def tastes(self) -> Tastes | None:
+        """Groups of the users' past items that lists, shelves and explanations speak of (`tastespace.tastes`).
+
+        None for models whose interests are vectors, and for those without interests.
+        """
+        return None
+
+    def taste_parts(self, users: NDArray[np.integer[Any]]) -> TasteParts:
+        """Scores of all items for these users, split by taste; for models with `tastes`."""
+        raise TypeError(f"{type(self).__name__} has no tastes")
 
     # ---- parameters, as in scikit-learn --------------------------------------------------------------------
 
@@ -402,34 +448,23 @@ def _copied(value: Any) -> Any:
     return copy.deepcopy(value)
 
 
-def _as_interactions(train: Any, valid: Any) -> tuple[Interactions, Interactions | None]:
+def _training_data(train: Any, valid: Any, columns: TableArguments) -> tuple[Interactions, Interactions | None]:
     """Training and validation data of any accepted kind, over the same users and items where they were frames."""
-    kind = _kind("train", train)
-    if valid is not None and _kind("valid", valid) != kind:
-        raise DataError(f"valid is {_kind('valid', valid)}, train is {kind}: give both as the same kind.")
-    if isinstance(train, Interactions):
-        return train, valid
-    if sp.issparse(train):
-        return _from_sparse(train), None if valid is None else _from_sparse(valid)
-    data = _from_frame("train", train)
+    kind = _kind("fit", "train", train)
+    if valid is not None and _kind("fit", "valid", valid) != kind:
+        raise DataError(f"valid is {_kind('fit', 'valid', valid)}, train is {kind}: give both as the same kind.")
+    data = interactions_from("fit", train, columns, "train", _ROLES)
     if valid is None:
         return data, None
-    held_out = _from_frame("valid", valid)
+    about_rows = {name: value for name, value in columns.items() if name in ColumnArguments.__annotations__}
+    held_out = interactions_from("fit", valid, cast(TableArguments, about_rows), "valid", _ROLES, part=True)
+    if kind != _FRAME:
+        return data, held_out
     whole = concat(data, held_out)
     return _with_ids(data, whole.users, whole.items), _with_ids(held_out, whole.users, whole.items)
 
 
-def is_sparse(data: Any) -> bool:
-    """Return True if this is a matrix of SciPy."""
-    return bool(sp.issparse(data))
-
-
-def as_interactions(data: Any) -> Interactions:
-    """Training data of any accepted kind as `Interactions`."""
-    return _as_interactions(data, None)[0]
-
-
-def _kind(name: str, data: Any) -> str:
+def _kind(function: str, name: str, data: Any) -> str:
     if isinstance(data, Interactions):
         return "Interactions"
     if sp.issparse(data):
@@ -437,31 +472,16 @@ def _kind(name: str, data: Any) -> str:
     import narwhals as nw  # imported here: not needed for Interactions and matrices
 
     if isinstance(nw.from_native(data, pass_through=True), (nw.DataFrame, nw.LazyFrame)):
-        return "a frame"
+        return _FRAME
     raise DataError(
-        f"fit expects {name} to be Interactions, a frame with the columns user and item, or a SciPy CSR matrix; given "
-        f"{type(data).__name__}."
+        f"{function} expects {name} to be Interactions, a frame with the columns user and item, or a SciPy CSR matrix; "
+        f"given {type(data).__name__}."
     )
 
 
 def _from_sparse(matrix: Any) -> Interactions:
     values = sp.csr_array(matrix).data
     return Interactions.from_scipy(matrix, weight=bool(((values != 0) & (values != 1)).any()))
-
-
-def _from_frame(name: str, frame: Any) -> Interactions:
-    from tastespace.data.reading.tables import FrameTable
-
-    columns = FrameTable(frame).columns
-    for column in ("user", "item"):
-        if column not in columns:
-            raise DataError(
-                f"fit was given {name} as a frame without the column {column!r}; its columns are "
-                f"{', '.join(map(repr, columns))}.{nearest(column, columns)} Rename it, or name the columns: "
-                "fit(Interactions.from_frame(frame, user=..., item=...))."
-            )
-    weight, timestamp = (column if column in columns else None for column in ("weight", "timestamp"))
-    return Interactions.from_frame(frame, weight=weight, timestamp=timestamp)
 
 
 def _with_ids(data: Interactions, users: IdMap, items: IdMap) -> Interactions:
@@ -473,21 +493,58 @@ def _with_ids(data: Interactions, users: IdMap, items: IdMap) -> Interactions:
     return replace(data, users=users, items=items, offsets=offsets, indices=indices)
 
 
-def interactions_from(function: str, data: Any, options: TableArguments) -> Interactions:
+def interactions_from(
+    function: str,
+    data: Any,
+    options: TableArguments | ColumnArguments,
+    name: str = "data",
+    read: Collection[str] = (),
+    part: bool = False,
+    accepted: type = TableArguments,
+) -> Interactions:
     """Return ``data`` as `Interactions`; ``options`` are those of `Interactions.from_frame`, for a frame only.
 
-    ``function`` is the name of the function that was called, for messages.
+    Args:
+        function: Name of the function that was called, for messages.
+        data: `Interactions`, a frame of any library or a SciPy matrix.
+        options: Columns and filters of a frame.
+        name: Name of the argument, for messages.
+        read: Roles whose columns are read where a frame has a column of that name, such as ``weight``.
+        part: One user or item is enough.
+        accepted: The dictionary type of the options that the function takes.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"who": ["ann", "bob"], "what": ["tea", "jam"]})
     >>> interactions_from("fit", frame, {"user": "who", "item": "what"}).n_users
     2
     """
-    kind = "Interactions" if isinstance(data, Interactions) else "a sparse matrix" if is_sparse(data) else None
-    if kind is None:
-        require_arguments(function, TableArguments, options, takes="of a frame it takes")
-        return Interactions.from_frame(data, **options)
-    for name, given in options.items():
-        if name not in ("user", "item") or given != name:
-            raise ParameterError(f"{name}= is for a frame, but data is {kind} already. Leave it out.")
-    return as_interactions(data)
+    kind = _kind(function, name, data)
+    if kind == _FRAME:
+        require_arguments(function, accepted, options, takes="of a frame it takes")
+        return _from_frame(function, data, dict(options), name, read, part)
+    for option, given in options.items():
+        if option not in ("user", "item") or given != option:
+            raise ParameterError(f"{option}= is for a frame, but {name} is {kind} already. Leave it out.")
+    return data if isinstance(data, Interactions) else _from_sparse(data)
+
+
+def _from_frame(
+    function: str, frame: Any, options: dict[str, Any], name: str, read: Collection[str], part: bool
+) -> Interactions:
+    from tastespace.data.reading.tables import FrameTable
+
+    columns = FrameTable(frame).columns
+    for role in ("user", "item"):
+        column = options.get(role, role)
+        if column not in columns:
+            raise DataError(
+                f"{function} was given {name} as a frame without the column {column!r}; its columns are "
+                f"{', '.join(map(repr, columns))}.{nearest(column, columns)} Name the columns: "
+                f"{function}(..., user=..., item=...)."
+            )
+    for role in read:
+        if role in columns:
+            options.setdefault(role, role)
+    if part:
+        options.setdefault("part", True)
+    return Interactions.from_frame(frame, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from tastespace._util.computed_once import writable
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import Added
+from tastespace.models.base import TrainingData
 from tastespace.models.stored_values import Declared, Numbers, optimizer_means_of
 from tastespace.models.trained import PartitionTrained
 from tastespace.models.updating import (
@@ -26,6 +27,7 @@ from tastespace.models.updating import (
     check_update_settings,
     fill_optimizer,
     histories_of,
+    new_interactions,
     optimizer_means,
     place_at_items_of_users,
     require_same_dimension,
@@ -44,6 +46,11 @@ from tastespace.training.native_trainer import (
     optimizer_state,
 )
 from tastespace.training.visits import UpdateVisits, filled
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 _FOLD_IN_EPOCHS = 50  # enough for the vectors to converge
 _FOLD_IN_PARALLEL = 2_000  # interactions from which a second thread pays
@@ -106,13 +113,14 @@ class BPR(PartitionTrained):
 
     def partial_fit(
         self,
-        new: Interactions,
+        new: TrainingData,
         valid: Interactions | None = None,
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
         *,
         epochs: int | None = None,
         n_old: float = N_OLD,
+        **columns: Unpack[TableArguments],
     ) -> BPR:
         """Learn from more interactions, which may hold new users and items, at the cost of these interactions.
 
@@ -129,7 +137,7 @@ class BPR(PartitionTrained):
         self.require_fitted()
         self._check()
         check_update_settings(epochs, n_old)
-        found = begin_update(self, new)
+        found = begin_update(self, new_interactions("partial_fit", self, new, columns))
         train = self.train_ if found is None else found.data
         require_same_dimension(self.dim, self.item_vectors_)
         require_shared_ids(valid, train)

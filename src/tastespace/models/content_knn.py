@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -32,6 +32,11 @@ from tastespace.models.stored_values import (
     Sparse,
     Unchecked,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 
 @dataclass(frozen=True)
@@ -111,9 +116,10 @@ class ContentKNN(Recommender):
         *,
         user_features: Any = None,
         item_features: Any = None,
+        **columns: Unpack[TableArguments],
     ) -> ContentKNN:
         """Encode the content; features as in `tastespace.models.dropoutnet.training.DropoutNet.fit`."""
-        return self._fit_to(train, valid, progress, features={"user": user_features, "item": item_features})
+        return self._fit_to(train, valid, progress, columns, features={"user": user_features, "item": item_features})
 
     def _check(self) -> None:
         super()._check()

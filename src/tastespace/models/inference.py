@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tastespace.errors import Argument, ParameterError
-from tastespace.models.list_options import Filter, Ids, ListOptions, takes_list_options
+from tastespace.models.list_options import Filter, Frame, Ids, ListOptions, takes_list_options
 from tastespace.models.profiles import Profiles
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ Histories: TypeAlias = "Interactions | IntoFrame | Mapping[Any, Iterable[Hashabl
 """Items of users who were not in training, see `InferenceMixin.fold_in`."""
 Features: TypeAlias = "IntoFrame | Mapping[str, Sequence[Any]] | NDArray[Any] | SparseMatrix"
 """Features of users or items: a frame, a dict of columns, or a matrix with a row for each."""
-Frame: TypeAlias = Any
-"""A frame in the library that the training data came from, which type checkers cannot know."""
 Self = TypeVar("Self", bound="InferenceMixin")
 
 
@@ -48,6 +46,7 @@ class InferenceMixin:
     has_interests: bool = False
     """True where users have several vectors, so that a recommendation matches one of several interests."""
     _profiles: Profiles | None = None
+    _served_diversity: float = 0.0
     _stored_index: StoredIndex | None = None
     """The index file of the directory that the model was loaded from."""
     _mapped_files: tuple[Any, ...] = ()
@@ -263,6 +262,30 @@ class InferenceMixin:
         set_item_attributes(_recommender(self), attributes, id)
         return self
 
+    # ---- lists that are served -----------------------------------------------------------------------------
+
+    @property
+    def served_diversity(self) -> float:
+        """Diversity of lists that say nothing of it, in the server, on its page and in pages and widgets.
+
+        0, the plain list, unless `set_served_diversity` has changed it. `recommend` does not use it.
+        """
+        return self._served_diversity
+
+    def set_served_diversity(self: Self, diversity: float) -> Self:
+        """Choose the diversity of the lists that a server and its page show where a request gives neither mix nor
+        diversity: from 0, the plain list, to 1, as in `recommend`. It is saved with the model.
+
+        >>> from tastespace import DPCML, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> DPCML(dim=8, epochs=2).fit(town).set_served_diversity(0.3).served_diversity
+        0.3
+        """
+        from tastespace.recommend.mix import require_served_diversity
+
+        self._served_diversity = require_served_diversity(_recommender(self), diversity)
+        return self
+
     # ---- interests -----------------------------------------------------------------------------------------
 
     def shelves(
@@ -297,7 +320,7 @@ class InferenceMixin:
             exclude_seen, items, filter: As in `recommend`.
             column: Attribute of the items from which shelves are named; by default one that holds categories. A shelf
                 is named by a category only where at least three quarters of its items belong to it, and no two by the
-                same; else its name is "because you took X and Y".
+                same; else its name is "like X and Y", the past items that stand for it most.
             wording: Templates of such names: a `tastespace.Wording`, a dict, or the name of a TOML file.
             rules: `tastespace.Rules`, which hold on each shelf; a pinned item is on the shelf of its interest.
             profile: Apply the profile that `mute` and `boost` have stored.
@@ -312,9 +335,9 @@ class InferenceMixin:
     def interests(self, user: Hashable, k: int = 5, *, column: str | None = None) -> Frame:
         """A frame with a row for each vector of a user, the strongest first.
 
-        Columns: ``interest`` (its number), ``weight`` (share of the past items that are nearest to it), ``label``
-        (from item attributes, where there are any), ``past`` (up to k past items, nearest first) and ``nearest`` (the k
-        items nearest to it that the user does not have).
+        Columns: ``interest`` (its number), ``weight`` (share of the past items that belong to it), ``name``
+        (a category that fits, else "like X and Y"), ``past`` (up to k past items, those that stand for it most first)
+        and ``nearest`` (its k best items that the user does not have).
         """
         from tastespace.recommend.shelves import interests
 
@@ -486,8 +509,8 @@ class InferenceMixin:
         """Return lists of users who were not in training, from their histories or their features.
 
         See `fold_in` for ``histories`` and ``features``, `recommend` for the rest; these users have no stored profile.
-        With ``on_unknown="popular"`` unknown items are left out and a user without any known item gets the most
-        popular items; with ``"skip"`` such a user gets no rows.
+        Items that the model does not know are left out, with a warning. A user without any known item is an error; with
+        ``on_unknown="popular"`` such a user gets the most popular items, with ``"skip"`` no rows, without a warning.
 
         >>> from tastespace import EASE, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -587,16 +610,18 @@ class InferenceMixin:
         build_index(_recommender(self), kind, threads)
         return self
 
-    def export(self, path: str | Path, kind: str = "npz") -> list[Path]:
+    def export(self, path: str | Path, kind: str = "npz", *, member: str | None = None) -> list[Path]:
         """Write item and user vectors: ``"npz"``, ``"parquet"``, ``"faiss"`` or ``"usearch"``; returns the files.
 
-        A search for each vector of a user, merged by distance, finds exactly what `recommend` returns.
+        A search for each vector of a user, merged by distance, finds exactly what `recommend` returns. Of a blend, such
+        as `tastespace.fit` makes, these are the vectors of one ``member``, named as in its parameters (``"dpcml"``): by
+        default the one with vectors that has most weight. Its lists are those of the member alone.
         """
         from tastespace.recommend.stores.vectors import export
 
-        return export(_recommender(self), path, kind)
+        return export(_recommender(self), path, kind, member)
 
-    def export_to(self, address: str, *, replace: bool = False) -> VectorStore:
+    def export_to(self, address: str, *, replace: bool = False, member: str | None = None) -> VectorStore:
         """Write item and user vectors to a vector database; returns the store, which makes lists from them.
 
         Addresses are ``qdrant://host:6333`` (or a folder, ``qdrant://./folder``), ``lance://folder``,
@@ -608,6 +633,7 @@ class InferenceMixin:
             address: Address of the database.
             replace: True replaces vectors of another dimension or metric under the same name; vectors of the same kind
                 are always replaced, tables that this library did not write never.
+            member: Of a blend: the member whose vectors are written, see `export`.
 
         >>> import tempfile
         >>> from tastespace import DPCML, synthetic
@@ -620,7 +646,7 @@ class InferenceMixin:
         """
         from tastespace.recommend.stores import export_to
 
-        return export_to(_recommender(self), address, replace)
+        return export_to(_recommender(self), address, replace, member)
 
 
 def load_if_path(model: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Use that users make of their interest vectors: effective number, dead vectors, vectors that are nearly equal."""
+"""Use that users make of their interests, vectors or tastes: effective number, dead ones, nearly equal ones."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.data.out_of_core.mapped_arrays import release, row_blocks
 from tastespace.models.vector_space import VectorSpace
+from tastespace.tastes import Tastes
 
 if TYPE_CHECKING:
     from tastespace.models.base import Recommender
@@ -30,13 +31,13 @@ class InterestUse(NamedTuple):
     """Use of interest vectors by users, each of shape ``(n_users,)``."""
 
     n_vectors: NDArray[np.int64]
-    """Interest vectors that the user has."""
+    """Interest vectors, or tastes, that the user has."""
     n_past: NDArray[np.int64]
     """Past items: those of the training data."""
     n_used: NDArray[np.int64]
-    """Vectors that at least one past item is nearest to; the others are dead."""
+    """Vectors that at least one past item is nearest to, or tastes with a past item; the others are dead."""
     effective: NDArray[np.float64]
-    """exp of the entropy of the shares of past items by nearest vector, from 1 to `n_used`; NaN without past items."""
+    """exp of the entropy of the shares of past items, from 1 to `n_used`; NaN without past items."""
     relative_variance: NDArray[np.float64]
     """Mean squared distance of the user's vectors from their mean, as a share of the same of all items; NaN for users
     without a vector."""
@@ -53,15 +54,20 @@ class InterestUse(NamedTuple):
 
 
 def interest_use(
-    space: VectorSpace, train: Interactions, users: NDArray[np.integer[Any]] | None = None, threads: int = 0
+    space: VectorSpace,
+    train: Interactions,
+    users: NDArray[np.integer[Any]] | None = None,
+    threads: int = 0,
+    tastes: Tastes | None = None,
 ) -> InterestUse:
-    """Return how users spread their past items over their interest vectors.
+    """Return how users spread their past items over their interests.
 
     Args:
-        space: Vectors of the users and items of ``train``.
+        space: Vectors of the users and items of ``train``; for models with tastes their centers.
         train: The histories.
         users: Rows of the users, shape ``(n,)``; None: all of them.
         threads: 0 means all cores; the numbers do not depend on it.
+        tastes: Groups of the past items, one for each vector of a user; None: past items belong to the nearest vector.
 
     >>> from tastespace.data import synthetic
     >>> from tastespace.models import create
@@ -75,7 +81,7 @@ def interest_use(
     of_items = _variance(space.item_vectors)
     parts = []
     for part in _portions(space, train, rows):
-        parts.append(_use_of(space, train, part, of_items, resolve_threads(threads)))
+        parts.append(_use_of(space, train, part, of_items, resolve_threads(threads), tastes))
         release(space.user_vectors)  # they may be larger than memory
     return InterestUse(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -89,16 +95,24 @@ def _portions(space: VectorSpace, train: Interactions, rows: NDArray[np.int64]) 
 
 
 def _use_of(
-    space: VectorSpace, train: Interactions, users: NDArray[np.int64], of_items: float, threads: int
+    space: VectorSpace,
+    train: Interactions,
+    users: NDArray[np.int64],
+    of_items: float,
+    threads: int,
+    tastes: Tastes | None,
 ) -> InterestUse:
     n_vectors, n_past = np.diff(space.user_offsets)[users], train.user_counts[users].astype(np.int64)
     n_past = np.where(n_vectors > 0, n_past, 0)
     starts, owner = np.cumsum(n_vectors) - n_vectors, np.repeat(np.arange(len(users)), n_vectors)
 
     past_owner = np.repeat(np.arange(len(users)), n_past)
-    past = train.indices[_rows_from(train.offsets[users], n_past)]
-    _, nearest = space.pair_scores(users[past_owner], past, threads)
-    counts = np.bincount(starts[past_owner] + nearest, minlength=len(owner))
+    past = _rows_from(train.offsets[users], n_past)
+    if tastes is None:
+        _, interest = space.pair_scores(users[past_owner], train.indices[past], threads)
+    else:
+        interest = tastes.of_past[past]
+    counts = np.bincount(starts[past_owner] + interest, minlength=len(owner))
     n_used = np.bincount(owner, weights=counts > 0, minlength=len(users)).astype(np.int64)
     shares = counts / np.maximum(n_past, 1)[owner]
     terms = -shares * np.log(np.where(shares > 0, shares, 1.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace._util.checks import require_number, require_whole
+from tastespace._util.interrupts import time_check
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
@@ -39,10 +41,14 @@ class ItemNeighbors(Recommender):
         """Set `similarity_` to the largest entries of each row of ``left @ right``, compared by ``similarity``."""
         n_items = left.shape[0]
         # By blocks of items: all pairs at once do not fit into memory for large catalogs.
-        step = max(1, _PAIRS_AT_ONCE // n_items)
+        entries = sp.csr_array((np.ones(left.nnz), left.indices, left.indptr), shape=left.shape)
+        bounds = _blocks(entries @ np.diff(right.indptr), n_items)
+        check = time_check()
 
-        def one(first: int) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
-            product = left[first : first + step] @ right
+        def one(block: tuple[int, int]) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
+            check()
+            first, last = block
+            product = left[first:last] @ right
             product.sort_indices()  # ties are broken by index
             rows = np.repeat(np.arange(first, first + product.shape[0]), np.diff(product.indptr))
             values = similarity(product.data, rows, product.indices)
@@ -50,7 +56,7 @@ class ItemNeighbors(Recommender):
             return _largest_of_rows(values, product, self.n_neighbors, normalize)
 
         with ThreadPoolExecutor(resolve_threads(self.threads)) as pool:
-            parts = list(pool.map(one, range(0, n_items, step)))
+            parts = list(pool.map(one, pairwise(bounds)))
         kept, columns, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         self.similarity_ = sp.csr_array((kept, columns, offsets), shape=(n_items, n_items))
@@ -61,18 +67,22 @@ class ItemNeighbors(Recommender):
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X S for the rows of these users."""
         self.require_fitted()
-        return np.ascontiguousarray((self.train_.matrix[users] @ self.similarity_).toarray(), dtype=np.float32)
+        return self.history_scores(self.train_.matrix[users])
+
+    def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        """X S for these rows."""
+        return np.ascontiguousarray((histories @ self.similarity_).toarray(), dtype=np.float32)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Similarities of the items at these rows to all others, 0 to those that are not neighbors."""
         self.require_fitted()
         return np.ascontiguousarray(self.similarity_[np.asarray(rows)].toarray(), dtype=np.float32)
 
-    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
-        """The similarity of each past item to the item, 0 unless that is its neighbor, times the weight, if any."""
+    def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """The similarity of each past item to each item, 0 unless that is its neighbor, times the weight, if any."""
         self.require_fitted()
         row = self.train_.matrix[[user]]
-        return np.asarray(row.data * self.similarity_[row.indices][:, [item]].toarray()[:, 0], dtype=np.float32)
+        return np.asarray(row.data[:, None] * self.similarity_[row.indices][:, items].toarray(), dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> ItemNeighbors:
         return copy.copy(self)  # scores come from the histories and S alone
@@ -175,6 +185,21 @@ class RP3beta(ItemNeighbors):
             return walks * popularity[columns] ** -self.beta
 
         self._keep_nearest(_transitions(matrix.T.tocsr(), self.alpha), _transitions(matrix, self.alpha), similarity)
+
+
+def _blocks(pairs: NDArray[np.float64], n_items: int) -> list[int]:
+    """Bounds of blocks of rows with at most so many pairs each; a row has at most ``n_items``.
+
+    >>> _blocks(np.array([1e6, 1e6, 5e5, 1.0, 1.0]), n_items=1_000_000), _blocks(np.ones(3), n_items=3)
+    ([0, 2, 5], [0, 3])
+    """
+    total = np.cumsum(np.minimum(pairs, n_items))
+    bounds, last = [0], len(pairs)
+    while bounds[-1] < last:
+        before = total[bounds[-1] - 1] if bounds[-1] else 0.0
+        end = int(np.searchsorted(total, before + _PAIRS_AT_ONCE, side="right"))
+        bounds.append(min(max(end, bounds[-1] + 1), last))
+    return bounds
 
 
 def _transitions(weights: sp.csr_array, power: float) -> sp.csr_array:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 import polars as pl
@@ -30,6 +30,42 @@ Titles: TypeAlias = bool | str
 """True: lists have the titles of items; or the item attribute that holds them."""
 Rules: TypeAlias = Any
 """`tastespace.Rules`, of a package above this one."""
+
+
+class Frame(Protocol):
+    """A frame in the library that the training data came from: polars, pandas, pyarrow, ...
+
+    Type checkers cannot know which, so they see what all of these have; everything else is taken as it comes. Where one
+    library is meant, say so: ``cast(pl.DataFrame, model.recommend())``, or `narwhals.from_native` for any of them.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+
+    @property
+    def columns(self) -> Any:
+        """Names of the columns; in pyarrow the columns themselves, whose names are ``column_names``."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """The column of this name."""
+
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    def join(self, *args: Any, **kwargs: Any) -> Any:
+        """Join with another frame."""
+
+    def drop(self, *args: Any, **kwargs: Any) -> Any:
+        """Leave out columns."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for another library, see the Arrow PyCapsule interface."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What one library has and another has not."""
 
 
 class IndexKeywords(TypedDict, total=False):

@@ -9,7 +9,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,11 @@ from tastespace.training.loop import (
     Trainable,
 )
 from tastespace.training.visits import UserBlockSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Diagnoses of a training that ended in a model of no use, which looks like any other until its lists are read.
@@ -154,15 +159,18 @@ class TrainedRecommender(LoopSettings, Recommender):
         valid: TrainingData | None = None,
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
+        **columns: Unpack[TableArguments],
     ) -> Self:
         """Learn from ``train`` as `Recommender.fit` does; ``valid`` chooses the best epoch and stops training early.
 
         Args:
+            train, valid, progress: As in `Recommender.fit`.
             callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
+            **columns: Of a frame, as in `Recommender.fit`: ``user="customer"``, ``min_rating=4``, ...
 
         Ctrl-C stops within a second and leaves a usable model.
         """
-        return self._fit_to(train, valid, progress, callbacks=callbacks)
+        return self._fit_to(train, valid, progress, columns, callbacks=callbacks)
 
     @abstractmethod
     def _fit(
@@ -340,14 +348,16 @@ class PartitionTrained(UserBlockSettings, TrainedRecommender):
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
         cluster: Any = None,
+        **columns: Unpack[TableArguments],
     ) -> PartitionSelf:
         """Learn from ``train`` as `TrainedRecommender.fit` does, on a cluster where one is given.
 
         Args:
+            train, valid, progress, callbacks, **columns: As in `TrainedRecommender.fit`.
             cluster: Where to train on partitions of the users: a Dask client, its address, ``"local:4"``,
                 ``"processes:4"``, or `tastespace.cluster.ClusterOptions`. None: in this process, without partitions.
 
         On a cluster Ctrl-C raises, and the same call resumes after the last finished round where the options name a
         storage.
         """
-        return self._fit_to(train, valid, progress, callbacks=callbacks, cluster=cluster)
+        return self._fit_to(train, valid, progress, columns, callbacks=callbacks, cluster=cluster)

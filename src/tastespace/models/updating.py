@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -21,9 +21,14 @@ from tastespace.data.merge import Added, added
 from tastespace.data.out_of_core.mapped_arrays import row_blocks
 from tastespace.data.reading.dates import size_unit
 from tastespace.errors import DataError, ParameterError
-from tastespace.models.base import Recommender
+from tastespace.models.base import Recommender, TrainingData, interactions_from
 from tastespace.training.native_trainer import optimizer_arrays
 from tastespace.training.visits import UpdateVisits
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Initial vectors of new items, from the users who took them.
@@ -123,7 +128,7 @@ _LEAST = 0.25  # quantile of the optimizer's state that new rows start with
 _EPOCHS_SHARE = 5  # an update takes a fifth of the epochs of the fit
 
 
-def update(model: Model, new: Interactions, progress: bool | None = None) -> Model:
+def update(model: Model, new: TrainingData, progress: bool | None = None, **columns: Unpack[TableArguments]) -> Model:
     """A model that has also learned from ``new``; the given one stays as it is.
 
     A model with ``partial_fit`` continues from what it has learned, at the cost of the new interactions; any other is
@@ -131,8 +136,11 @@ def update(model: Model, new: Interactions, progress: bool | None = None) -> Mod
 
     Args:
         model: A fitted model.
-        new: More interactions, with ids of the same types; there may be new users and items.
+        new: More interactions, with ids of the same types; there may be new users and items. As in
+            `Recommender.fit`, a frame of any library will do.
         progress: Show a progress bar: by default only where standard error is a terminal.
+        **columns: Of a frame, as in `Recommender.fit`: ``user="customer"``, ``item="sku"``, ... Columns called weight
+            and timestamp are read where the model was fitted with weights and times.
 
     >>> import tastespace as ts
     >>> town = ts.synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -143,6 +151,8 @@ def update(model: Model, new: Interactions, progress: bool | None = None) -> Mod
     """
     if not isinstance(model, Recommender):
         raise DataError(f"update expects a fitted model, given {type(model).__name__}.")
+    model.require_fitted()
+    new = new_interactions("update", model, new, columns)
     if model.supports_partial_fit:
         later: Any = copy.copy(model)
         later.partial_fit(new, progress=progress)
@@ -151,12 +161,22 @@ def update(model: Model, new: Interactions, progress: bool | None = None) -> Mod
     return model if found is None else fitted_again(model, found.data, progress)
 
 
+def new_interactions(function: str, model: Recommender, new: TrainingData, columns: TableArguments) -> Interactions:
+    """Return new data of any kind as `Interactions`, with weights and times where the model was fitted with some."""
+    model.require_fitted()
+    roles = {"weight": model.train_.weights, "timestamp": model.train_.timestamps}
+    read = [role for role, values in roles.items() if values is not None]
+    return interactions_from(function, new, columns, "new", read, part=True)
+
+
 def fitted_again(model: Model, data: Interactions, progress: bool | None = None) -> Model:
     """A copy of a model that has no ``partial_fit``, fitted to all of the data."""
     log.info("%s has no partial_fit and is fitted again", type(model).__name__)
     if data.weights is not None and not model.uses_weights:
         data = data.without_weights()
-    return model.as_chosen().fit(data, progress=progress)
+    again = model.as_chosen().fit(data, progress=progress)
+    again._served_diversity = model.served_diversity
+    return again
 
 
 @dataclass(frozen=True)
@@ -167,15 +187,13 @@ class Update:
     epochs: int
 
 
-def begin_update(model: Recommender, new: Any) -> Added | None:
+def begin_update(model: Recommender, new: Interactions) -> Added | None:
     """Interactions that ``new`` adds to the model's training data; None, with a warning, where all of it is known.
 
-    Raises before anything is computed where the model is not fitted, or ``new`` is no data, is empty, has weights that
-    the model does not use, or ids of another type.
+    Raises before anything is computed where the model is not fitted, or ``new`` is empty, has weights that the model
+    does not use, or ids of another type.
     """
     model.require_fitted()
-    if not isinstance(new, Interactions):
-        raise DataError(f"partial_fit expects Interactions, given {type(new).__name__}.")
     if new.n_interactions == 0:
         raise DataError(f"partial_fit was given {new!r}: nothing to learn from.")
     model._require_usable_weights(new)

@@ -184,7 +184,8 @@ class VectorSpace:
     def scores(self, users: NDArray[np.integer[Any]], threads: int = 0) -> NDArray[np.float32]:
         """Scores of all items, shape ``(len(users), n_items)``: for blocks of users."""
         rows = np.ascontiguousarray(users, dtype=np.int32)
-        return _native.score_users(self.for_scoring(), rows, resolve_threads(threads))
+        n_threads = 1 if len(rows) == 1 else resolve_threads(threads)  # to start threads takes longer
+        return _native.score_users(self.for_scoring(), rows, n_threads)
 
     def nearest_interests(self, users: NDArray[np.integer[Any]], threads: int = 0) -> NDArray[np.int32]:
         """The number of the user's vector that scores each item best: shape ``(len(users), n_items)``."""

@@ -27,7 +27,7 @@ from platformdirs import user_data_path
 from tastespace._util.atomic import atomic_write
 from tastespace.data.cold_start import SUFFIX
 from tastespace.errors import DataError, ParameterError, nearest
-from tastespace.models import CML, DPCML, Recommender, create, registry
+from tastespace.models import CML, DPCML, EASE, Recommender, create, registry
 from tastespace.recommend.rerank.reranked import Reranked
 from tastespace.training.samplers import SAMPLERS
 
@@ -130,7 +130,10 @@ def _methods() -> dict[str, Method]:
     found["gfja"] = Method("gfja", "dpcml", {**sphere, "dcrs": None}, common)
     found["gfja+dcrs"] = Method("gfja+dcrs", "dpcml", {**sphere, "dcrs": "mean"}, common)
     found["m2f+dcrs"] = Method("m2f+dcrs", "m2f", {"dcrs": "mean"}, SELECTION)
+    found["ease"] = Method("ease", "ease", {}, {"regularization": 100.0, **EASE.paper_form()})
     for name in registry():
+        if name in found:
+            continue
         if not name.endswith("+dn"):
             found[name] = Method(name, name)
         else:

@@ -20,7 +20,7 @@ from tastespace._util.csr import ranges
 from tastespace._util.extras import missing
 from tastespace._util.model_files import MappedFile, checksum, open_regular, require_checksum
 from tastespace._util.threads import resolve_threads
-from tastespace.errors import Argument, ModelFileError, ParameterError
+from tastespace.errors import Argument, DataError, ModelFileError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.blocks import Block, ItemLists, ScoredLists
@@ -42,6 +42,7 @@ _FEW_ITEMS = 5_000  # below which all are looked at
 _TRAINED_ON = 64  # items per cluster that the clusters are learned from
 _ITERATIONS = 8
 _RECALL, _DEPTH, _SAMPLED_USERS = 0.99, 100, 64  # what `n_probe` is chosen for
+_LARGEST = 1e15  # of numbers whose squared distances are finite
 _HALF_LARGEST = 6e4  # of numbers that are stored in half precision
 _FAISS_ERRORS = (RuntimeError, MemoryError)  # what faiss raises for files that it cannot read
 
@@ -126,7 +127,12 @@ class AnnIndex:
         if allowed is not None:
             options["sel"] = faiss.IDSelectorBitmap(allowed)
         points = _query_points(queries, self.largest)
-        return self.index.search(points, k, params=faiss.SearchParametersIVF(**options))[1]
+        try:
+            return self.index.search(points, k, params=faiss.SearchParametersIVF(**options))[1]
+        except _FAISS_ERRORS as problem:
+            raise DataError(
+                f"faiss cannot search the index: {str(problem).splitlines()[-1]}. Make it again: `tastespace index`."
+            ) from problem
 
     def to_bytes(self) -> memoryview:
         """Bytes of its file."""
@@ -182,6 +188,11 @@ def build(space: VectorSpace, threads: int) -> AnnIndex:
     faiss.omp_set_num_threads(threads)
     points, largest = _item_points(space)
     n, dim = points.shape
+    if not np.abs(points).max(initial=0.0) <= _LARGEST:  # NaN neither: in faiss that would end the process
+        raise DataError(
+            f"the model has vectors with numbers above {_LARGEST:g}, or none: no index can be made of them. Recommend "
+            "without an index; if training diverged, fit the model again."
+        )
     n_clusters = 1 if n < _FEW_ITEMS else round(2 * n**0.5)
     log.info("building an index of %s items in %s clusters", f"{n:,}", f"{n_clusters:,}")
     fine = "Flat" if np.abs(points).max(initial=0.0) > _HALF_LARGEST else "SQfp16"
@@ -266,7 +277,11 @@ def _opened(stored: StoredIndex, space: VectorSpace) -> AnnIndex | None:
         n_probe, recall, largest = (about.get(name) for name in ("n_probe", "recall", "largest"))
         dim = space.item_vectors.shape[1] + (0 if space.metric == "l2" else 2)
         fits = isinstance(index, faiss.IndexIVF) and (index.ntotal, index.d) == (len(space.item_vectors), dim)
-        if not fits or type(n_probe) is not int or n_probe < 1 or (largest is None) != (space.metric == "l2"):
+        numbers = [recall, *([] if largest is None else [largest])]
+        is_known = all(isinstance(one, (int, float)) and 0 <= one < np.inf for one in numbers)
+        if not fits or not is_known or type(n_probe) is not int or not 1 <= n_probe <= index.nlist:
+            raise ModelFileError(f"{stored.path} is no index of the model's items.")
+        if (largest is None) != (space.metric == "l2") or index.metric_type != faiss.METRIC_L2:
             raise ModelFileError(f"{stored.path} is no index of the model's items.")
     except (ModelFileError, OSError) as problem:
         log.warning("%s A new index is built; `tastespace index MODEL` stores it.", problem)

@@ -67,6 +67,8 @@ class Block:
     """Source of the scores: vectors, or the scores of the block."""
     scored: ScoredLists | None = None
     """Scores of the entries of `top`, where the ranker was made to give them."""
+    interests: NDArray[np.int32] | None = None
+    """The interest that each item matches, where `source` are scores and their function tells: ``(n, n_items)``."""
 
     @cached_property
     def owner(self) -> NDArray[np.int64]:
@@ -86,7 +88,7 @@ class Block:
         """Scores of single items for the users at these positions and, from vectors, the interest of each score."""
         if isinstance(self.source, VectorSpace):
             return self.source.pair_scores(self.users[position], items, threads)
-        return self.source[position, items], None
+        return self.source[position, items], None if self.interests is None else self.interests[position, items]
 
 
 class BlockRanker:
@@ -150,6 +152,7 @@ class BlockRanker:
 
     def _block(self, users: NDArray[np.int32], k: int) -> Block:
         source: VectorSpace | NDArray[np.float32]
+        matched: NDArray[np.int32] | None = None
         if self._vectors is not None and self._space is not None:
             source = self._space
             few = _FEW_CANDIDATES * self._source.n_items
@@ -172,7 +175,7 @@ class BlockRanker:
             )
             top = top if item_rows is None else self._item_rows(top)
         else:
-            source = self._source.block(users)
+            source, matched = self._source.matched(users)
             rows, excluded, test = self._lists_of(users)
             test_ranks, top, nan_user = _native.rank_with_scores(
                 self._columns(source), rows, excluded, test, k=k, threads=self._threads
@@ -181,7 +184,8 @@ class BlockRanker:
         self._source.require_numbers(users, nan_user)
         starts, items = self._test
         n_test = starts[users + 1] - starts[users]
-        return Block(users, top, n_test, test_ranks, items[ranges(starts[users], n_test)], source)
+        test_items = items[ranges(starts[users], n_test)]
+        return Block(users, top, n_test, test_ranks, test_items, source, interests=matched)
 
     def one_user_lists(self, users: IdMap, items: IdMap, with_interests: bool) -> _native.OneUserLists | None:
         """The object that returns the list of one user as the columns of a frame; ids are those of the source.
@@ -277,8 +281,8 @@ class InterestRanker(BlockRanker):
     An item belongs to the interest that it is nearest to. A place goes to the interest with the largest quotient
     w / (2 n + 1), w its weight and n the places it has, which puts its next best item there; ``diversity`` below 1
     weighs the quotient against the relevance of that item: see native/lists/share_places.hpp. ``interests`` are the
-    vectors that tell which interest an item matches, for a source that is a function. Other arguments as in
-    `BlockRanker`.
+    vectors of the interests, which tell where an item belongs if the source is a function that does not. Other
+    arguments as in `BlockRanker`.
     """
 
     def __init__(
@@ -293,12 +297,12 @@ class InterestRanker(BlockRanker):
         diversity: float = 1.0,
     ) -> None:
         super().__init__(source, k, excluded, threads=threads, candidates=candidates)
-        space = interests if self._space is None else self._space
-        if space is None:
+        if self._space is None and interests is None:
             raise ParameterError(f"{source.name} has no vectors, so users have no interests.")
+        if self._space is None and interests is not None:
+            source.checked(interests)
         self._diversity = diversity
-        self._interest_space = space
-        self._interest_vectors = self._vectors or source.checked(space)
+        self._interests = interests
 
     def mixed_blocks(
         self, users: NDArray[np.int32], weights: Weights, k: int | None = None
@@ -317,19 +321,24 @@ class InterestRanker(BlockRanker):
         self, users: NDArray[np.int32], weights: NDArray[np.float64], k: int
     ) -> tuple[Block, NDArray[np.int32]]:
         source: VectorSpace | NDArray[np.float32]
+        matched: NDArray[np.int32] | None = None
         settings = _native.MixSettings(diversity=self._diversity, depth=_DEPTH, k=k)
-        vectors = self._among_candidates(self._interest_space, self._interest_vectors, users)
         rows, excluded, _ = self._lists_of(users)
-        if self._space is not None:
+        if self._space is not None and self._vectors is not None:
             source = self._space
+            vectors = self._among_candidates(self._space, self._vectors, users)
             top, interests, nan_user = _native.mix_with_vectors(
                 vectors, rows, weights, excluded, settings, self._threads
             )
         else:
-            source = self._source.block(users)
+            assert self._interests is not None
+            source, matched = self._source.matched(users)
+            numbers = self._interests.nearest_interests(users, self._threads) if matched is None else matched
+            first = np.concatenate([[0], np.cumsum(np.diff(self._interests.user_offsets)[users])])
+            among = numbers if self._candidates is None else np.ascontiguousarray(numbers[:, self._candidates])
             top, interests, nan_user = _native.mix_with_scores(
-                vectors, self._columns(source), rows, weights, excluded, settings, self._threads
+                self._columns(source), among, rows, weights, first, excluded, settings, self._threads
             )
         self._source.require_numbers(users, nan_user)
         top = self._item_rows(top)
-        return Block(users, top, *_no_tests(len(users)), source), interests
+        return Block(users, top, *_no_tests(len(users)), source, interests=matched), interests

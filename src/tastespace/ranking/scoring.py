@@ -4,14 +4,14 @@ All of them are the same question: which k rows score best against a query? `ran
 kernels, the scores of what was found are then computed again from the differences themselves, and that is the order in
 which they are given.
 
-Most models with interests rank by their vectors. A model may also rank by other scores and have vectors that only tell
-which interest an item matches (`Recommender.interest_space`): lists then follow its own scores, and what is said of
-interests comes from those vectors.
+A user's interests are vectors, the nearest of which scores an item, or tastes, which are groups of past items
+(`Recommender.tastes`): the score of an item is then split among them, and the item belongs to the one that says most
+for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
@@ -28,7 +28,8 @@ from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.blocks import Block, BlockRanker, ItemLists, ScoredLists
-from tastespace.ranking.source import Rows, Scores, ScoreSource
+from tastespace.ranking.source import Matched, Rows, Scores, ScoreSource
+from tastespace.tastes import TasteParts, Tastes
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Closeness of items to an item and of users to a user, from vectors.
@@ -88,6 +89,9 @@ class Ranker(Protocol):
         """The lists of these users, in blocks; of another length than it was made for where k is given."""
 
 
+_PARTS_AT_ONCE = 8_000_000  # parts of scores held at once: 32 MB
+_MORE, _FEWEST_LOOKED_AT = 3, 60  # items of a shelf, times its length or at least, whose reasons are looked at together
+_NONE, _UNKNOWN = -1, -2  # in place of a taste
 _DEEPER = 8  # how much longer a list gets where one group of interests found too few items in it
 
 
@@ -173,6 +177,11 @@ def require_interest_space(model: Recommender, what: str) -> VectorSpace:
     return require_vectors(model, what) if space is None else space
 
 
+def _times(values: NDArray[np.float32], factors: NDArray[np.float64]) -> NDArray[np.float32]:
+    """What tastes say, times their factors; minus infinity for those with 0, which say nothing."""
+    return np.where(factors[:, None] == 0, -np.inf, values * factors[:, None]).astype(np.float32)
+
+
 def frozen(space: VectorSpace | None) -> VectorSpace | None:
     """The same vectors, read-only from now on, where there are any."""
     return None if space is None else space.freeze()
@@ -196,6 +205,9 @@ class ScoringIndex:
         model.require_fitted()
         self.model = model
         self.train = model.train_
+        self.factors: dict[int, dict[int, float]] = {}
+        self._kept_parts: tuple[int, TasteParts] | None = None
+        self._kept_reasons: tuple[int, NDArray[np.int32]] | None = None
         self.threads = resolve_threads(threads)
         _ = self.interest_space  # frozen before anything is computed from it
 
@@ -206,13 +218,67 @@ class ScoringIndex:
 
     @cached_property
     def interest_space(self) -> VectorSpace | None:
-        """The vectors that tell which interest an item matches; None for models without any."""
+        """The vectors of the interests, which for tastes are centers of past items; None for models without any."""
         return frozen(self.model.interest_space()) if self.space is None else self.space
+
+    @cached_property
+    def tastes(self) -> Tastes | None:
+        """The tastes whose parts of a score tell which interest an item matches; None where vectors tell."""
+        return self.model.tastes()
 
     @property
     def source(self) -> ScoreSource:
         """The scores that users are ranked by."""
-        return ScoreSource.of(self.model, self.space)
+        found = ScoreSource.of(self.model, self.space)
+        return replace(found, scores=self._scored_by_taste) if self.model.splits_scores else found
+
+    def with_factors(self, factors: Mapping[int, Mapping[int, float]]) -> ScoringIndex:
+        """The same with the parts of these users' tastes times these factors, 0 as if a taste were not there.
+
+        ``factors`` are by row of the user and number of the taste. Models without tastes stay as they are.
+        """
+        if self.tastes is None or not any(factors.values()):
+            return self
+        found = ScoringIndex(self.model, self.threads)
+        found.factors = {row: dict(one) for row, one in factors.items() if one}
+        return found
+
+    def _scored_by_taste(self, users: Rows) -> Matched:
+        """Scores of all items for some users, and the taste that says most for each."""
+        shape = len(users), self.train.n_items
+        found = Matched(np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int32))
+        size = self._users_at_once
+        for first in range(0, len(users), size):
+            some = users[first : first + size]
+            scores, strongest = self._parts(some).scored(self._factors_of(some), self.threads)
+            found.scores[first : first + size], found.interests[first : first + size] = scores, strongest
+        return found
+
+    @property
+    def _users_at_once(self) -> int:
+        """Users whose parts of scores are held at once."""
+        most = 1 if self.tastes is None else int(self.tastes.counts.max(initial=1))
+        return max(1, _PARTS_AT_ONCE // (self.train.n_items * most))
+
+    def _parts(self, users: Rows) -> TasteParts:
+        """Scores of all items for some users, split by taste; those of the last single user are kept."""
+        if len(users) != 1:
+            return self.model.taste_parts(users)
+        row, kept = int(users[0]), self._kept_parts
+        if kept is None or kept[0] != row:
+            kept = self._kept_parts = row, self.model.taste_parts(users)
+        return kept[1]
+
+    def _factors_of(self, users: Rows) -> NDArray[np.float64] | None:
+        """Factor of each taste of these users; None where all are 1."""
+        if not self.factors or self.tastes is None:
+            return None
+        first = self.tastes.first_rows(users)
+        found = np.ones(int(first[-1]))
+        for at, user in enumerate(users.tolist()):
+            for number, factor in self.factors.get(user, {}).items():
+                found[first[at] + number] = factor
+        return found
 
     @property
     def interest_vectors(self) -> VectorSpace:
@@ -223,7 +289,7 @@ class ScoringIndex:
     @property
     def has_distances(self) -> bool:
         """True if items have a distance to a user's interests, which need not be what they are ranked by."""
-        return self.interest_space is not None and self.interest_space.metric == "l2"
+        return self.tastes is None and self.interest_space is not None and self.interest_space.metric == "l2"
 
     # ---- lists of users --------------------------------------------------------------------------------------
 
@@ -254,8 +320,24 @@ class ScoringIndex:
         return ((block, self.matched(block.users, self._scored(block))) for block in ranker.blocks(users, k))
 
     def pair_interests(self, users: Rows, items: Rows) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Score and number of the interest that each (user, item) pair matches best, by the vectors alone."""
-        return self.interest_vectors.pair_scores(users, items, self.threads)
+        """Number of the interest that each (user, item) pair matches best, and the score of the item by it alone."""
+        if self.tastes is None:
+            return self.interest_vectors.pair_scores(users, items, self.threads)
+        scores, numbers = np.empty(len(users), np.float32), np.empty(len(users), np.int32)
+        size = self._users_at_once
+        distinct, place = np.unique(users, return_inverse=True)
+        order = np.argsort(place, kind="stable")
+        ends = np.searchsorted(place[order], np.arange(len(distinct) + 1))
+        for start in range(0, len(distinct), size):
+            some = distinct[start : start + size].astype(np.int32)
+            parts, factors = self._parts(some), self._factors_of(some)
+            values = parts.values if factors is None else _times(parts.values, factors)
+            for at in range(len(some)):
+                pairs = order[ends[start + at] : ends[start + at + 1]]
+                own = values[parts.first[at] : parts.first[at + 1]][:, items[pairs]]
+                numbers[pairs] = own.argmax(axis=0)
+                scores[pairs] = own.max(axis=0)
+        return scores, numbers
 
     def matched(self, users: NDArray[np.int32], found: TopK) -> TopK:
         """The lists of users at these rows, with the interest that each item matches and its distance."""
@@ -284,7 +366,12 @@ class ScoringIndex:
         return self.train.indices[self.train.offsets[user] : self.train.offsets[user + 1]]
 
     def interest_scores(self, user: int, items: Rows) -> NDArray[np.float32]:
-        """Score of each item by each of a user's interests alone, from vectors: ``(n_interests, len(items))``."""
+        """Score of each item by each of a user's interests alone: ``(n_interests, len(items))``."""
+        if self.tastes is not None:
+            rows = np.array([user], dtype=np.int32)
+            factors = self._factors_of(rows)
+            values = self._parts(rows).values[:, items]
+            return values if factors is None else values * factors[:, None].astype(np.float32)
         n = len(self.vectors_of(user))
         space = self._queries(user, [[x] for x in range(n)])
         scores, _ = space.pair_scores(np.repeat(np.arange(n), len(items)), np.tile(items, n), self.threads)
@@ -299,19 +386,42 @@ class ScoringIndex:
         exclude_seen: bool = True,
         candidates: NDArray[np.int32] | None = None,
     ) -> TopK:
-        """The k best items of a user by each of these sets of interests, as if the user had no others, from vectors.
+        """The k best items of a user by each of these sets of interests, as if the user had no others.
 
         Query q of the answer is ``interests[q]``; by default each interest is a set of its own. ``interests`` of the
         answer are the numbers of the user's interests.
         """
         sets = [[x] for x in range(len(self.vectors_of(user)))] if interests is None else interests
         seen = self.seen(user) if exclude_seen else self.seen(user)[:0]
+        if self.tastes is not None:
+            return self._top_k_of_tastes(user, sets, seen, k, candidates)
         found = self._lists(self._queries(user, sets), self.train.items, [seen] * len(sets), k, candidates)
         assert found.interests is not None  # they come from vectors
         first = np.cumsum([0, *map(len, sets)])[:-1]
         numbers = np.concatenate([np.asarray(one, dtype=np.int32) for one in sets])
         interests_found = numbers[first[found.query] + found.interests]
         return TopK(found.query, found.rank, found.rows, found.scores, interests_found)
+
+    def _top_k_of_tastes(
+        self,
+        user: int,
+        sets: Sequence[Sequence[int]],
+        seen: NDArray[np.int32],
+        k: int,
+        candidates: NDArray[np.int32] | None,
+    ) -> TopK:
+        """`interest_top_k` of a model with tastes."""
+        parts = self._parts(np.array([user], dtype=np.int32))
+
+        def scores(queries: Rows) -> NDArray[np.float32]:
+            return np.concatenate([parts.totals(_only(sets[q], len(parts.values))) for q in queries])
+
+        found = self._lists(scores, self.train.items, [seen] * len(sets), k, candidates)
+        numbers = np.empty(len(found.rows), dtype=np.int32)
+        for query, one in enumerate(sets):
+            at = found.query == query
+            numbers[at] = np.asarray(one, dtype=np.int32)[parts.values[list(one)][:, found.rows[at]].argmax(axis=0)]
+        return replace(found, interests=numbers)
 
     def split_top_k(
         self,
@@ -325,8 +435,11 @@ class ScoringIndex:
         """One list of a user, split by interests: rows and scores of the best ``lengths[g]`` items of each group.
 
         An item belongs to the group of the interest that it matches best, so each item is in one list at most;
-        those that match an interest in no group are in none.
+        those that match an interest in no group are in none. Lists of tastes are ordered by what the taste itself says
+        for an item, and hold only items whose two strongest past items are of that taste.
         """
+        if self.tastes is not None:
+            return self._split_by_taste(user, groups, lengths, exclude_seen, candidates)
         group_of = np.full(len(self.vectors_of(user)), -1)
         for at, group in enumerate(groups):
             group_of[list(group)] = at
@@ -340,6 +453,71 @@ class ScoringIndex:
                 break
             k = min(most, _DEEPER * k)
         return [(found.rows[of == at][:length], found.scores[of == at][:length]) for at, length in enumerate(lengths)]
+
+    def _split_by_taste(
+        self,
+        user: int,
+        groups: Sequence[Sequence[int]],
+        lengths: Sequence[int],
+        exclude_seen: bool,
+        candidates: NDArray[np.int32] | None,
+    ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+        """`split_top_k` of a model with tastes."""
+        values = self.interest_scores(user, np.arange(self.train.n_items))
+        allowed = np.ones(self.train.n_items, dtype=bool)
+        if candidates is not None:
+            allowed[:] = False
+            allowed[candidates] = True
+        if exclude_seen:
+            allowed[self.seen(user)] = False
+        strongest, largest = values.argmax(axis=0), values.max(axis=0)
+        left = np.flatnonzero(allowed).astype(np.int32)
+        order: NDArray[np.int32] = left[np.lexsort((left, -largest[left]))]
+        rows_of = [order[np.isin(strongest[order], list(group))] for group in groups]
+        heads = [rows[: max(_MORE * n, _FEWEST_LOOKED_AT)] for rows, n in zip(rows_of, lengths, strict=True)]
+        self._reason_tastes(user, np.concatenate(heads))  # of all groups at once
+        found = []
+        for group, own, length in zip(groups, rows_of, lengths, strict=True):
+            rows = self._supported(user, group, own, length)
+            found.append((rows, largest[rows]))
+        return found
+
+    def _supported(self, user: int, group: Sequence[int], rows: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+        """The first n of these items whose two strongest past items are of these tastes."""
+        kept: list[NDArray[np.int32]] = []
+        size = max(_MORE * n, _FEWEST_LOOKED_AT)
+        while len(rows) and sum(map(len, kept)) < n:
+            some, rows = rows[:size], rows[size:]
+            two = self._reason_tastes(user, some)
+            belongs = np.isin(two, list(group))
+            kept.append(some[belongs[:, 0] & (belongs[:, 1] | (two[:, 1] == _NONE))])
+            size = _MORE * size
+        return np.concatenate(kept)[:n] if kept else rows[:0]
+
+    def _reason_tastes(self, user: int, items: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Tastes of the two past items that raise the score of each item most, ``(len(items), 2)``.
+
+        `_NONE` where there are fewer; where the model does not tell, the taste that says most for the item. What was
+        found for the last user is kept.
+        """
+        assert self.tastes is not None
+        kept = self._kept_reasons
+        if kept is None or kept[0] != user:
+            kept = self._kept_reasons = user, np.full((self.train.n_items, 2), _UNKNOWN, dtype=np.int32)
+        known = kept[1]
+        unknown = items[known[items, 0] == _UNKNOWN]
+        evidence = self.model.evidence(user, unknown) if len(unknown) else None
+        if len(unknown):
+            known[unknown] = _NONE
+            if evidence is None:
+                known[unknown, 0] = self.pair_interests(np.full(len(unknown), user, dtype=np.int32), unknown)[1]
+            elif len(evidence):
+                two = np.argpartition(-evidence, min(1, len(evidence) - 1), axis=0)[:2]
+                values = np.take_along_axis(evidence, two, axis=0)
+                two = np.take_along_axis(two, np.argsort(-values, axis=0, kind="stable"), axis=0)
+                raising = np.take_along_axis(evidence, two, axis=0) > 0
+                known[unknown, : len(two)] = np.where(raising, self.tastes.of_user(user)[two], _NONE).T
+        return known[items]
 
     def _own_list(self, user: int, k: int, exclude_seen: bool, candidates: NDArray[np.int32] | None) -> TopK:
         """The k best items of one user, as in `top_k`."""
@@ -366,7 +544,7 @@ class ScoringIndex:
             space = self._queries(user, [interests])
             scores, _ = space.pair_scores(np.zeros(len(everything), dtype=np.int32), everything, self.threads)
         elif self.interest_space is None or len(set(interests)) == len(self.vectors_of(user)):
-            scores = self.model.score_block(np.array([user]))[0]
+            scores = self.source.block(np.array([user], dtype=np.int32))[0]
         else:
             scores = self.model.scores_by(user, interests)
         before = (scores > scores[item]) | ((scores == scores[item]) & (everything < item))
@@ -454,6 +632,13 @@ class ScoringIndex:
         if scores is None:
             raise ParameterError(f"{type(self.model).__name__} does not compare items, so it has no similar ones.")
         return scores
+
+
+def _only(numbers: Sequence[int], n: int) -> NDArray[np.float64]:
+    """Factors of n tastes: 1 for these, 0 for all others."""
+    factors = np.zeros(n)
+    factors[list(numbers)] = 1.0
+    return factors
 
 
 def _flat(top: NDArray[np.int32], scored: ScoredLists) -> TopK:

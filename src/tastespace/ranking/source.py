@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,15 @@ from tastespace.models.base import Recommender
 from tastespace.models.vector_space import VectorSpace
 
 Rows = NDArray[np.integer[Any]]
-Scores = Callable[[Rows], NDArray[np.float32]]
+Scores = Callable[[Rows], "NDArray[np.float32] | Matched"]
 """From rows of users to scores of all items, larger is better: ``(len(users), n_items)``."""
+
+
+class Matched(NamedTuple):
+    """Scores of all items, and the interest that each item matches: ``(n_users, n_items)`` both."""
+
+    scores: NDArray[np.float32]
+    interests: NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +60,12 @@ class ScoreSource:
 
     def block(self, users: NDArray[np.int32]) -> NDArray[np.float32]:
         """Scores of all items for the users at these rows, shape ``(len(users), n_items)``."""
+        return self.matched(users)[0]
+
+    def matched(self, users: NDArray[np.int32]) -> tuple[NDArray[np.float32], NDArray[np.int32] | None]:
+        """The same, and the interest that each item matches where the function tells."""
         given = self.scores.scores(users) if isinstance(self.scores, VectorSpace) else self.scores(users)
+        given, interests = given if isinstance(given, Matched) else (given, None)
         scores = np.ascontiguousarray(given, dtype=np.float32)
         expected = (len(users), self.n_items)
         if scores.shape != expected:
@@ -61,7 +73,7 @@ class ScoreSource:
                 f"{self.name}.score_block gave shape {scores.shape}, expected {expected}: a row per user and a column "
                 "per item."
             )
-        return scores
+        return scores, interests
 
     def checked(self, space: VectorSpace) -> _native.ScoringVectors:
         """Vectors of the users and items as the kernels take them, which do not check sizes and numbers themselves."""

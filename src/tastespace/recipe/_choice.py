@@ -1,30 +1,33 @@
-"""The choice of the blend: which members, which weights, and how much more weight smaller interests get."""
+"""The choice of the blend: which members, which weights, and how the tastes of a user make a score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tastespace._util.csr import ranges
 from tastespace.data.attributes import category_column, item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.evaluation.significance import paired_t_test
-from tastespace.models import Recommender
-from tastespace.models.blend.members import Balance, BalanceBy
+from tastespace.models import Blend
+from tastespace.models.blend.members import Balance
 from tastespace.models.blend.weights import Accuracy, CandidateScores, best_weights
-from tastespace.models.vector_space import VectorSpace
 from tastespace.recipe._trials import Trial, best_of_families
 
 _LEAST_WEIGHT = 0.04  # below, a member is left out
+_NUMBERS = (3, 5)  # of tastes of a user, at most
+_FOCUS = (0.0, 0.15, 0.3, 0.45, 0.6)
+_LIFTS = (0.0, 0.1, 0.2, 0.3)
 _BALANCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _VALUES_AT_ONCE = 8_000_000  # 32 MB
-_COST = 0.005  # share of NDCG@10 and of R@20 each that balance may take in any case
-_COST_OF_LEAD = 0.5  # share of the blend's lead over its best member that it may take instead, where that is more
+_COST = 0.005  # share of NDCG@10 and of R@20 each that tastes and balance may take in any case
+_COST_OF_LEAD = 0.5  # share of the blend's lead over its best member that balance may take instead, where that is more
 _MOST_COST = 0.02
 _LOSS = 0.002  # of the objective that may be given for fewer members
+_MIN_GAIN = 0.001  # relative, of the objective: less is taken for chance
 
 
 @dataclass(frozen=True)
@@ -34,62 +37,69 @@ class Choice:
     trials: list[Trial]
     """The members."""
     weights: NDArray[np.float64]
-    balance: float
-    balance_by: BalanceBy
-    """Definition of a minority: items outside a user's main category, or main interest."""
+    parameters: dict[str, Any]
+    """Parameters of the blend: `n_tastes`, `focus`, `lift` and `category_balance`."""
+    by_categories: bool
+    """True if a minority is what lies outside a user's main category, False: outside the largest taste."""
     figures: Accuracy
     """Accuracy of the blend."""
     best_member: tuple[Trial, Accuracy]
-    one_vector: Accuracy | None
-    """Accuracy of the best blend without members that have several vectors per user; balanced by categories if the
-    choice is, which needs no interests. None: no such model was tried."""
+    without_tastes: Accuracy
+    """Accuracy of the same members and weights where scores are plain sums."""
+    tastes_per_user: float
+    """Mean number of tastes of the users."""
+    several: float
+    """Share of the users who have two tastes or more."""
     minority_p: float | None = None
-    """p-value of a paired t-test over users: is the recall of minority items of the blend that of `one_vector`? None
-    where one of them is not known."""
+    """p-value of a paired t-test over users: is the recall of minority items that of `without_tastes`? None where
+    neither is known or both are the same."""
 
 
 def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     """The blend of the families' best models that does best on the held-out interactions."""
     best = best_of_families(trials)
-    plain = CandidateScores.of([trial.model for trial in best], held_out, threads)
-    several = [at for at, trial in enumerate(best) if trial.model.has_interests]
-    one = [at for at in range(len(best)) if at not in several]
-    source = max(several, key=lambda at: best[at].objective, default=None)
-    minorities = _Minorities(plain, best[0].model.train_, None if source is None else best[source].model)
-    scores = replace(plain, is_minority=minorities.is_minority)
-    # Interests are those of one member: they decide on the balance, not on the weights.
-    compared = scores if minorities.balance_by == "categories" else plain
+    models = [trial.model for trial in best]
+    train = models[0].train_
+    scores = CandidateScores.of(models, held_out, threads)
+    by_categories = category_column(train.item_attributes) is not None
+    if by_categories:
+        scores = replace(scores, is_minority=_outside_category(scores, train))
     alone = [scores.accuracy(own) for own in scores.scores]
     single = max(range(len(best)), key=lambda at: alone[at].plain)
-    weights = _without_small(compared, best_weights(compared), alone[single])
-    total, balance = minorities.balanced(scores, weights, alone[single])
+    weights = _without_small(scores, best_weights(scores), alone[single])
+    source = max(
+        (at for at, one in enumerate(models) if one.has_interests), key=lambda at: best[at].objective, default=None
+    )
     members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
-    without = _best_of(scores.of_members(one), compared.of_members(one), minorities) if one else None
+    chosen = [models[at] for at in members]
+    found = [
+        _Tastes.of(Blend.of(chosen, weights[members].tolist(), n_tastes=n, threads=threads), scores) for n in _NUMBERS
+    ]
+    if not by_categories:
+        scores = replace(scores, is_minority=found[-1].outside_largest(scores))
+    plain = scores.mixed(weights)
+    tastes, focus, lift = _best_tastes(scores, found, plain)
+    total, balance = tastes.totals(focus, lift), 0.0
+    if by_categories:
+        total, balance = _balanced(scores, total, plain, train, alone[single])
     return Choice(
         trials=[best[at] for at in members],
         weights=weights[members],
-        balance=balance,
-        balance_by=minorities.balance_by,
+        parameters={"n_tastes": tastes.n_tastes, "focus": focus, "lift": lift, "category_balance": balance},
+        by_categories=by_categories,
         figures=scores.accuracy(total),
         best_member=(best[single], alone[single]),
-        one_vector=None if without is None else scores.accuracy(without),
-        minority_p=None if without is None else _minority_p(scores, total, without),
+        without_tastes=scores.accuracy(plain),
+        tastes_per_user=float(tastes.counts.mean()),
+        several=float((tastes.counts > 1).mean()),
+        minority_p=_minority_p(scores, total, plain),
     )
 
 
-def _best_of(scores: CandidateScores, compared: CandidateScores, minorities: _Minorities) -> NDArray[np.float32]:
-    """Scores of the best blend of these members, of which none has several vectors per user."""
-    weights = best_weights(compared)
-    if minorities.balance_by == "interests":
-        return scores.mixed(weights)
-    alone = [scores.accuracy(own) for own in scores.scores]
-    return minorities.balanced(scores, weights, max(alone, key=lambda one: one.plain))[0]
-
-
-def _minority_p(scores: CandidateScores, total: NDArray[np.float32], without: NDArray[np.float32]) -> float | None:
-    if scores.is_minority is None or not scores.is_minority.any():
+def _minority_p(scores: CandidateScores, total: NDArray[np.float32], plain: NDArray[np.float32]) -> float | None:
+    if scores.is_minority is None or not scores.is_minority.any() or np.array_equal(total, plain):
         return None
-    return paired_t_test(scores.minority_recalls(total) - scores.minority_recalls(without))
+    return paired_t_test(scores.minority_recalls(total) - scores.minority_recalls(plain))
 
 
 def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor: Accuracy) -> NDArray[np.float64]:
@@ -103,77 +113,117 @@ def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor:
     return kept if after >= (1 - _LOSS) * before else weights
 
 
-class _Minorities:
-    """Minority interests among a user's candidates, and the scores with more weight for them."""
+# ---------------------------------------------------------------------------------------------------------------------
+# Tastes: how many, how much the strongest one decides, and how much smaller ones are lifted.
 
-    def __init__(self, scores: CandidateScores, train: Interactions, source: Recommender | None) -> None:
-        self._train, self._users, self._items = train, scores.users, np.maximum(scores.items, 0)
-        self._threads = scores.threads
-        by_category = category_column(train.item_attributes) is not None
-        self.balance_by: BalanceBy = "categories" if by_category else "interests"
-        self.is_minority: NDArray[np.bool_] | None = None
-        self._logs: NDArray[np.float32] | None = None
-        space = None if source is None else source.interest_space()
-        if space is None and not by_category:
-            return
-        balance = Balance(train, self.balance_by, space, scores.threads)
-        self._logs = self._of_candidates(lambda users, items: _picked(balance.of_users(users), items))
-        outside = self._outside_category() if space is None or by_category else self._outside_interest(space)
-        owner = np.repeat(np.arange(len(self._users)), np.diff(scores.test_offsets))
-        self.is_minority = outside[owner, scores.test_places]
 
-    def _of_candidates(self, values: Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[Any]]) -> NDArray[Any]:
-        """Values of all candidates, block by block from a function of some users and their candidates."""
-        size = max(1, _VALUES_AT_ONCE // self._train.n_items)
-        starts = range(0, len(self._users), size)
-        return np.concatenate([values(self._users[at : at + size], self._items[at : at + size]) for at in starts])
+@dataclass(frozen=True, eq=False)
+class _Tastes:
+    """What the tastes of the users say for the candidates, user by user."""
 
-    def _outside_category(self) -> NDArray[np.bool_]:
-        """Mask of the candidates with categories, but not the one that most of the user's items have."""
-        column = require_category_column(self._train.item_attributes, None, purpose="balance", argument="column")
-        membership = item_categories(column).table()
-        counts = np.stack([membership[self._past(user)].sum(axis=0) for user in self._users])
-        has_category = np.asarray(membership.any(axis=1))
-        outside = has_category[self._items] & ~membership[self._items, counts.argmax(axis=1)[:, None]]
-        return np.asarray(outside & (counts.max(axis=1) > 0)[:, None])
+    n_tastes: int
+    """Tastes of a user, at most, as the blend has it."""
+    counts: NDArray[np.int64]
+    """Number of tastes of each user, shape ``(n_users,)``."""
+    parts: NDArray[np.float32]
+    """Shape ``(n_users, most tastes of a user, n_candidates)``; 0 for tastes that a user does not have."""
+    shares: NDArray[np.float64]
+    """Share of the past items, ``(n_users, most tastes of a user)``, 0 likewise."""
+    is_none: NDArray[np.bool_] = field(init=False)
 
-    def _outside_interest(self, space: VectorSpace) -> NDArray[np.bool_]:
-        """Mask of the candidates that belong to another interest than most of the user's items."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_none", np.arange(self.shares.shape[1]) >= self.counts[:, None])
 
-        def outside(users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.bool_]:
-            nearest = space.nearest_interests(users, self._threads)
-            main = [np.bincount(nearest[at, self._past(user)], minlength=1).argmax() for at, user in enumerate(users)]
-            return np.asarray(_picked(nearest, items) != np.array(main)[:, None])
+    @classmethod
+    def of(cls, blend: Blend, scores: CandidateScores) -> _Tastes:
+        """Those of the users and candidates of these scores."""
+        tastes, users, items = blend.tastes(), scores.users, np.maximum(scores.items, 0)
+        most = int(tastes.counts[users].max())
+        parts = np.zeros((len(users), most, items.shape[1]), dtype=np.float32)
+        shares = np.zeros((len(users), most))
+        size = max(1, _VALUES_AT_ONCE // (blend.train_.n_items * most))
+        for start in range(0, len(users), size):
+            some = users[start : start + size]
+            found = blend.taste_parts(some)
+            own_shares = tastes.shares[ranges(tastes.offsets[some], np.diff(found.first))]
+            for at, (first, last) in enumerate(zip(found.first[:-1], found.first[1:], strict=True)):
+                parts[start + at, : last - first] = found.values[first:last][:, items[start + at]]
+                shares[start + at, : last - first] = own_shares[first:last]
+        return cls(blend.n_tastes, tastes.counts[users], parts, shares)
 
-        return self._of_candidates(outside)
+    def totals(self, focus: float, lift: float) -> NDArray[np.float32]:
+        """Scores of the candidates but for a constant of each user, ``(n_users, n_candidates)``."""
+        factors = np.where(self.is_none, 0.0, np.maximum(self.shares, 1e-9) ** -lift)
+        factors /= (self.shares * factors).sum(axis=1, keepdims=True)
+        values = self.parts * factors[:, :, None].astype(np.float32)
+        total: NDArray[np.float32] = values.sum(axis=1)
+        if focus:
+            values[self.is_none] = -np.inf
+            total += np.float32(focus) * (values.max(axis=1) - total)
+        return total
 
-    def _past(self, user: int) -> NDArray[np.int32]:
-        return self._train.indices[self._train.offsets[user] : self._train.offsets[user + 1]]
+    def outside_largest(self, scores: CandidateScores) -> NDArray[np.bool_]:
+        """Mask of the held-out items for which another taste says most than the user's largest."""
+        values = np.where(self.is_none[:, :, None], -np.inf, self.parts)
+        owner = np.repeat(np.arange(len(self.counts)), np.diff(scores.test_offsets))
+        return np.asarray(values.argmax(axis=1)[owner, scores.test_places] != self.shares.argmax(axis=1)[owner])
 
-    def with_balance(self, total: NDArray[np.float32], balance: float) -> NDArray[np.float32]:
-        """The scores with this balance."""
-        return total if self._logs is None else total + np.float32(balance) * self._logs
 
-    def balanced(
-        self, scores: CandidateScores, weights: NDArray[np.float64], member: Accuracy
-    ) -> tuple[NDArray[np.float32], float]:
-        """The scores of a blend with the balance that suits it best, and that balance.
+def _best_tastes(
+    scores: CandidateScores, found: list[_Tastes], plain: NDArray[np.float32]
+) -> tuple[_Tastes, float, float]:
+    """Tastes, focus and lift with the highest objective that cost little NDCG@10 and little R@20."""
+    before = scores.accuracy(plain)
+    best, figure = (found[-1], 0.0, 0.0), before.objective * (1 + _MIN_GAIN)
+    for tastes in found:
+        for focus in _FOCUS:
+            for lift in _LIFTS:
+                if not focus and not lift:
+                    continue
+                now = scores.accuracy(tastes.totals(focus, lift))
+                if _keeps(now, before, before) and now.objective > figure:
+                    best, figure = (tastes, focus, lift), now.objective
+    return best
 
-        ``member`` are the figures of the best member alone.
-        """
-        total = scores.mixed(weights)
-        balance = self.best_balance(scores, total, member)
-        return self.with_balance(total, balance), balance
 
-    def best_balance(self, scores: CandidateScores, total: NDArray[np.float32], member: Accuracy) -> float:
-        """The balance with the highest minority recall that costs little NDCG@10 and little R@20."""
-        if self._logs is None:
-            return 0.0
-        plain = scores.accuracy(total)
-        found = {balance: scores.accuracy(self.with_balance(total, balance)) for balance in _BALANCES}
-        floor = member if self.balance_by == "categories" else plain  # interests are one member's own account
-        allowed = [balance for balance, figures in found.items() if _keeps(figures, plain, floor)]
-        return max(allowed, key=lambda balance: (found[balance].minority, -balance))
+# ---------------------------------------------------------------------------------------------------------------------
+# Categories: which held-out items are of smaller ones, and how much more weight these get.
+
+
+def _outside_category(scores: CandidateScores, train: Interactions) -> NDArray[np.bool_]:
+    """Mask of the held-out items with categories, but not the one that most of the user's items have."""
+    column = require_category_column(train.item_attributes, None, purpose="category_balance", argument="column")
+    membership = item_categories(column).table()
+    past = [train.indices[train.offsets[user] : train.offsets[user + 1]] for user in scores.users]
+    counts = np.stack([membership[one].sum(axis=0) for one in past])
+    owner = np.repeat(np.arange(len(past)), np.diff(scores.test_offsets))
+    items = scores.items[owner, scores.test_places]
+    outside = membership[items].any(axis=1) & ~membership[items, counts.argmax(axis=1)[owner]]
+    return np.asarray(outside & (counts.max(axis=1) > 0)[owner])
+
+
+def _balanced(
+    scores: CandidateScores,
+    total: NDArray[np.float32],
+    plain: NDArray[np.float32],
+    train: Interactions,
+    member: Accuracy,
+) -> tuple[NDArray[np.float32], float]:
+    """The scores with the balance that has the highest minority recall and costs little accuracy, and that balance.
+
+    ``member`` are the figures of the best member alone.
+    """
+    balance, items = Balance(train), np.maximum(scores.items, 0)
+    size = max(1, _VALUES_AT_ONCE // train.n_items)
+    starts = range(0, len(items), size)
+    logs = np.concatenate(
+        [_picked(balance.of_users(scores.users[at : at + size]), items[at : at + size]) for at in starts]
+    )
+    before = scores.accuracy(plain)
+    found = {value: scores.accuracy(total + np.float32(value) * logs) for value in _BALANCES}
+    allowed = [value for value, figures in found.items() if value == 0 or _keeps(figures, before, member)]
+    best = max(allowed, key=lambda value: (found[value].minority, -value))
+    return total + np.float32(best) * logs, best
 
 
 def _keeps(figures: Accuracy, plain: Accuracy, member: Accuracy) -> bool:

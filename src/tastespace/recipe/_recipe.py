@@ -8,19 +8,32 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from tastespace._util.checks import require_number, require_seed, require_whole
-from tastespace._util.interrupts import interrupts_end_task
+from tastespace._util.interrupts import interrupts_end_task, time_limit
 from tastespace._util.threads import resolve_threads
 from tastespace.data import split
 from tastespace.data.attributes import category_column, item_categories
 from tastespace.data.interactions import Interactions
-from tastespace.errors import Argument, ParameterError
+from tastespace.errors import Argument, ParameterError, TimeLimitError
 from tastespace.models import Blend, MostPopular, SparseEASE
 from tastespace.models.base import TrainingData, interactions_from
+from tastespace.models.trained import TrainedRecommender
+from tastespace.recipe._checkpoint import RecipeCheckpoint, fingerprint
 from tastespace.recipe._choice import choose
-from tastespace.recipe._trials import ALWAYS_TRIED, Budget, families, run_trials, short_name
+from tastespace.recipe._trials import (
+    ALWAYS_TRIED,
+    Budget,
+    Setting,
+    Trial,
+    families,
+    n_measured,
+    run_trials,
+    sample_users,
+    short_name,
+)
 from tastespace.recipe.report import make_report, reference_rows, report_without_choice
 
 if TYPE_CHECKING:
@@ -34,6 +47,10 @@ _MOST_CATEGORIES = 500
 _HELD_OUT = 0.2
 _TOO_SHORT = "Histories are too short to hold anything out"
 _NONE_FITTED = "No model of the trials could be fitted (the log says why)"
+_NO_TIME = "No model could be fitted to all of the data within the budget"
+_LATEST = 1.1  # end of the last fits, in budgets, plus
+_GRACE = 3.0  # seconds
+_LEAST_TRAINING = 0.3  # share of the time left that a model has, whatever else is to be fitted
 
 
 @interrupts_end_task()
@@ -44,6 +61,7 @@ def fit(
     trials: int | None = None,
     seed: int = 0,
     threads: int = 0,
+    checkpoint: str | Path | None = None,
     progress: bool | None = None,
     **columns: Unpack[TableArguments],
 ) -> Blend:
@@ -53,18 +71,25 @@ def fit(
     interactions, because that is what a model will have to rank (`split.hold_out`). On the rest models of several
     families are tried (linear, factorization, metric learning with one and with several vectors per user), and their
     best ones are blended, with the weights that rank the held-out items best; the blend is not worse there than its
-    best member. Where users have several interests, the smaller ones get more weight as far as that costs no more than
-    0.5 % of NDCG@10 and of R@20; where items have categories up to half of the blend's lead over its best member, at
-    most 2 %. Then everything is fitted again to all of the data.
+    best member. Then the users' past items are grouped into tastes, and it is tried how much the strongest taste alone
+    should decide and how much smaller tastes are lifted, as far as that costs no more than 0.5 % of NDCG@10 and of
+    R@20; where items have categories smaller ones get more weight for up to half of the blend's lead over its best
+    member, at most 2 %. Then everything is fitted again to all of the data.
 
     Args:
         data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
         minutes: Time for all of it, by default 2 for up to 100,000 interactions, and more for more: see
-            `default_minutes`. At least two models are tried, however small the budget: a
-            linear one and one with several vectors.
+            `default_minutes`. At least two models are tried, however small the budget, a linear one and one with
+            several vectors, unless that takes more than some seconds. Models that take too long are stopped or left
+            out, and the report says so.
         trials: Number of models to try, instead of ``minutes``: gives the same model every time.
         seed: Of the held-out part and of the models.
         threads: 0 means all cores.
+        checkpoint: Folder to which every model is written as soon as it is finished. A run that was stopped, in
+            whatever way, resumes there when the same call is made again, and loses at most the model that was being
+            fitted. With ``trials`` it ends in the same bits as one that was never stopped; of ``minutes``, the time
+            spent before counts. A folder of other data or arguments is refused. At the end the folder holds the
+            finished blend, which the same call returns at once; save it elsewhere and delete the folder.
         progress: Show what is being tried: by default only where standard error is a terminal.
         **columns: Of a frame, the options of `Interactions.from_frame`: ``user`` and ``item``, the names of the columns
             of ids, ``rating``, ``min_rating``, ``item_attributes``, ...
@@ -82,6 +107,34 @@ def fit(
     began = time.monotonic()
     check_arguments(minutes, trials, seed, threads)
     whole = interactions_from("fit", data, columns)
+    minutes = default_minutes(whole.n_interactions) if minutes is None and trials is None else minutes
+    identity: dict[str, Any] = {"minutes": minutes, "trials": trials, "seed": seed}
+    if checkpoint is not None:
+        identity["data"] = fingerprint(whole)
+    kept = RecipeCheckpoint(checkpoint, identity)
+    finished = kept.finished()
+    if finished is not None:
+        log.info("%s holds the finished model", checkpoint)
+        return cast(Blend, finished)
+    try:
+        model = _chosen_and_fitted(whole, minutes, trials, seed, threads, kept, began - kept.seconds, progress)
+        kept.finish(model, time.monotonic() - began)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(kept.interrupted()) from None
+    return model
+
+
+def _chosen_and_fitted(
+    whole: Interactions,
+    minutes: float | None,
+    trials: int | None,
+    seed: int,
+    threads: int,
+    checkpoint: RecipeCheckpoint,
+    began: float,
+    progress: bool | None,
+) -> Blend:
+    """Try models, choose a blend, fit it to everything; work that the checkpoint holds is not done again."""
     notes = []
     if whole.weights is not None:
         whole = whole.without_weights()
@@ -92,29 +145,84 @@ def fit(
     train, held_out = parts.rest, parts.held_out
     if not held_out.n_interactions:
         return _without_choice(whole, threads, notes, _TOO_SHORT, began)
-    minutes = default_minutes(whole.n_interactions) if minutes is None else minutes
-    budget = Budget(None if trials is not None else 60 * minutes, trials, began)
+    budget = Budget(None if minutes is None else 60 * minutes, trials, began)
+    seconds = 60 * default_minutes(whole.n_interactions) if budget.seconds is None else budget.seconds
+    measured = sample_users(held_out, n_measured(train.n_items, seconds))
     with _messages(progress) as report:
-        done = run_trials(families(train, seed, threads), train, held_out, budget, report, threads)
+        setting = Setting(train, measured, budget, report, threads, checkpoint, notes)
+        done = run_trials(families(train, seed, threads), setting)
         if not done:
             return _without_choice(whole, threads, notes, _NONE_FITTED, began)
+        checkpoint.end_search(budget.elapsed)
         report("choosing the blend")
-        choice = choose(done, held_out, threads)
-        if budget.seconds is not None and len(done) <= len(ALWAYS_TRIED):
+        choice = choose(done, measured, threads)
+        if minutes is not None and len(done) <= len(ALWAYS_TRIED):
             notes.append(f"The budget of {minutes:g} minutes was used up by the first models; give more for a choice.")
-        references = reference_rows(done, train, held_out, budget, threads)
+        references = reference_rows(done, setting)
         notes += parts.notes
         found = replace(make_report(done, choice, notes, seconds=0.0), references=references, held_out=parts.how)
-        members = [trial.model.as_chosen() for trial in choice.trials]
-        weights = [float(weight) for weight in choice.weights]
-        balance, balance_by = choice.balance, choice.balance_by
+        members = [Member(trial, float(weight)) for trial, weight in zip(choice.trials, choice.weights, strict=True)]
+        parameters = choice.parameters
         del done, choice  # the models of the trials take as much memory as those that are fitted now
-        for member in members:
-            report(f"fitting to everything: {short_name(member)}")
-            member.fit(whole, progress=False)
-    model = Blend.of(members, weights, balance=balance, balance_by=balance_by, threads=threads)
-    model.recipe_ = replace(found, seconds=time.monotonic() - began).to_dict()
+        fitted = _fitted_to_everything(members, whole, setting)
+    if not fitted:
+        return _without_choice(whole, threads, notes, _NO_TIME, began)
+    members = [members[at] for at in fitted]
+    weights = [member.weight for member in members]
+    if len(fitted) < len(found.blend["members"]):
+        weights = [weight / sum(weights) if sum(weights) else 1 / len(weights) for weight in weights]
+        found = found.with_members(fitted, weights)
+        notes.append(found.notes[-1])
+    model = Blend.of([member.model for member in members], weights, **parameters, threads=threads)
+    model.recipe_ = replace(found, notes=notes, seconds=budget.elapsed).to_dict()
     return model
+
+
+class Member:
+    """A member of the blend that is to be fitted to everything."""
+
+    def __init__(self, trial: Trial, weight: float) -> None:
+        self.model, self.weight = trial.model.as_chosen(), weight
+        """Not fitted, with the number of epochs that was best."""
+        self.seconds = trial.refit_seconds
+        """Estimate of the time that fitting it takes."""
+
+
+def _fitted_to_everything(members: list[Member], whole: Interactions, setting: Setting) -> list[int]:
+    """Places of the members that there was time to fit, ascending; those with much weight have their turn first."""
+    budget, fitted = setting.budget, set[int]()
+    order = sorted(range(len(members)), key=lambda at: -members[at].weight)
+    for number, at in enumerate(order):
+        member = members[at]
+        name = short_name(member.model)
+        known = setting.checkpoint.final(at, member.model)
+        if known is not None:
+            member.model = known
+            fitted.add(at)
+            continue
+        left = None
+        if budget.seconds is not None:
+            left = _LATEST * budget.seconds + _GRACE - budget.elapsed
+            left = max(left, _GRACE) if not fitted else left
+        is_trained = isinstance(member.model, TrainedRecommender)
+        if left is not None and (left <= 0 or (not is_trained and fitted and member.seconds > left)):
+            setting.notes.append(f"{name} was left out of the blend: no time was left to fit it to all of the data.")
+            continue
+        setting.report(f"fitting to everything: {name}")
+        try:
+            if is_trained and left is not None:
+                rest = sum(members[one].seconds for one in order[number + 1 :])
+                member.model.set_params(max_minutes=max(left - rest, _LEAST_TRAINING * left) / 60)
+            with time_limit(left):
+                member.model.fit(whole, progress=False)
+            if is_trained:
+                member.model.set_params(max_minutes=None)
+        except TimeLimitError:
+            setting.notes.append(f"{name} was left out of the blend: fitting it to all of the data took too long.")
+            continue
+        setting.checkpoint.add_final(at, member.model)
+        fitted.add(at)
+    return sorted(fitted)
 
 
 def _without_choice(whole: Interactions, threads: int, notes: list[str], why: str, began: float) -> Blend:

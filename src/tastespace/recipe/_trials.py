@@ -7,15 +7,18 @@ import inspect
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from tastespace._util.interrupts import time_limit
+from tastespace._util.threads import resolve_threads
 from tastespace.data.attributes import category_column
 from tastespace.data.interactions import Interactions
-from tastespace.errors import TastespaceError
+from tastespace.errors import TastespaceError, TimeLimitError
 from tastespace.evaluation import evaluate
 from tastespace.models import (
     ALS,
@@ -25,11 +28,14 @@ from tastespace.models import (
     CategoryPopular,
     Recommender,
     RP3beta,
+    SoftmaxMF,
     SparseEASE,
+    Spectral,
 )
 from tastespace.models.blend.weights import Accuracy
-from tastespace.models.linear.ease import MOST_FOR_COMPARISON
+from tastespace.models.linear.ease import MOST_FOR_COMPARISON, usual_regularization
 from tastespace.models.trained import TrainedRecommender
+from tastespace.recipe._checkpoint import RecipeCheckpoint
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Models of the recipe as short text: class and the parameters that its searches vary.
@@ -61,6 +67,11 @@ def short_name(model: Recommender, others: Iterable[Recommender] = ()) -> str:
     return f"{type(model).__name__}({', '.join(f'{name}={value!r}' for name, value in parameters if name in shown)})"
 
 
+def default(model: type[Recommender], name: str) -> Any:
+    """Return the default of a parameter."""
+    return inspect.signature(model).parameters[name].default
+
+
 def _changed(model: Recommender) -> set[str]:
     defaults: dict[str, Any] = {name: one.default for name, one in inspect.signature(type(model)).parameters.items()}
     values = model.get_params(deep=False).items()
@@ -80,6 +91,7 @@ Value = TypeVar("Value")
 ALWAYS_TRIED = ("linear", "several vectors")
 """Families with one model at least, however small the budget: a blend without vectors has no shelves."""
 _MIN_GAIN = 0.003  # relative, from which a value counts as better
+_MANY_ITEMS, _SPARSE = 6_000, 0.003  # items, and share of all pairs
 _SMALL = 2_000_000  # interactions times dimension / 100 up to which the largest dimension is tried
 
 
@@ -96,20 +108,30 @@ class Family:
 
 
 def families(train: Interactions, seed: int, threads: int) -> list[Family]:
-    """The searches, in the order in which they take turns."""
-    found = [
-        Family("linear", _sparse_ease(train, threads, user_power=0.0)),
-        Family("several vectors", _metric(train, seed, threads, several=True)),
-        Family("factorization", _als(train, seed, threads)),
-        Family("one vector", _metric(train, seed, threads, several=False), like="several vectors"),
-        Family("random walks", _random_walks(threads), like="linear"),
-        Family("linear, users alike", _sparse_ease(train, threads, user_power=-0.5), like="linear"),
-    ]
+    """The searches, in the order in which they take turns: what is best on data of this kind comes early."""
+    large = is_large_and_sparse(train)
+    linear = Family("linear", _sparse_ease(train, threads))
+    several = Family("several vectors", _metric(train, seed, threads, several=True))
+    softmax = Family("softmax", _softmax(train, seed, threads), like="several vectors")
+    spectral = Family("graph filter", _spectral(seed, threads), like="linear")
+    factorization = Family("factorization", _als(train, seed, threads), like="several vectors")
+    walks = Family("random walks", _random_walks(threads), like="linear")
+    one = Family("one vector", _metric(train, seed, threads, several=False), like="several vectors")
+    all_pairs = []
+    if min(train.n_users, train.n_items) <= MOST_FOR_COMPARISON:
+        all_pairs = [Family("linear, all pairs", _ease(train, threads), seconds=ease_seconds(train))]
+    if large:
+        found = [linear, softmax, several, spectral, *all_pairs, factorization, walks, one]
+    else:
+        found = [linear, *all_pairs, several, softmax, factorization, one, walks]
     if category_column(train.item_attributes) is not None:
         found.append(Family("popular by category", _category_popular(), like="linear"))
-    if min(train.n_users, train.n_items) <= MOST_FOR_COMPARISON:
-        found.append(Family("linear, all pairs", _ease(train, threads), seconds=ease_seconds(train)))
     return found
+
+
+def is_large_and_sparse(train: Interactions) -> bool:
+    """Return True for a catalog of thousands of items of which a user has a few: one pair in 300 or less."""
+    return train.n_items > _MANY_ITEMS and train.n_interactions < _SPARSE * train.n_users * train.n_items
 
 
 def ease_seconds(train: Interactions) -> float:
@@ -117,23 +139,59 @@ def ease_seconds(train: Interactions) -> float:
     return 10.0 * (min(train.n_users, train.n_items) / 6_000) ** 3
 
 
-def _sparse_ease(train: Interactions, threads: int, user_power: float) -> Search:
-    def make(value: float, n_neighbors: int = 100) -> Recommender:
-        return SparseEASE(n_neighbors, regularization=value, user_power=user_power, threads=threads)
+def _sparse_ease(train: Interactions, threads: int) -> Search:
+    def make(value: float, item_power: float, user_power: float, n_neighbors: int = 100) -> Recommender:
+        return SparseEASE(n_neighbors, value, user_power=user_power, item_power=item_power, threads=threads)
 
-    value, _ = yield from _line(make, (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), start=3)
-    if user_power == 0 and train.n_items > 100:
-        yield make(value, n_neighbors=300)
+    large = is_large_and_sparse(train)
+    item_power, user_power = 0.1 if large else 0.2, -0.25
+    values = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+    value, best = yield from _line(lambda one: make(one, item_power, user_power), values, start=4 if large else 3)
+    powers = (0.0, 0.1, 0.2, 0.35)
+    start = powers.index(item_power)
+    item_power, best = yield from _line(lambda one: make(value, one, user_power), powers, start, best)
+    powers = (-0.4, -0.25, -0.1, 0.0)
+    user_power, best = yield from _line(
+        lambda one: make(value, item_power, one), powers, powers.index(user_power), best
+    )
+    if train.n_items > 100:
+        yield make(value, item_power, user_power, n_neighbors=300)
 
 
 def _ease(train: Interactions, threads: int) -> Search:
-    def make(value: float) -> Recommender:
-        return EASE(regularization=value, threads=threads)
+    usual = usual_regularization(train)
+    found: dict[str, float] = {name: default(EASE, name) for name in ("dropout", "user_power", "item_power")}
 
-    # If an item has few users, its few co-occurrences must count; a fit takes long, so the start matters.
-    users_per_item = train.n_interactions / train.n_items
-    start = 1 if users_per_item < 15 else 2 if users_per_item < 60 else 3
-    yield from _line(make, (10.0, 30.0, 100.0, 300.0, 1000.0), start)
+    def make(factor: float, **changed: float) -> Recommender:
+        return EASE(float(f"{factor * usual:.3g}"), threads=threads, **{**found, **changed})  # type: ignore[arg-type]
+
+    factors = (0.25, 0.5, 1.0, 2.0, 4.0)
+    factor, best = yield from _line(make, factors, start=2)
+    lines = (
+        ("user_power", (-0.5, -0.4, -0.25, -0.1, 0.0), 2),
+        ("item_power", (0.0, 0.1, 0.2, 0.3, 0.45), 2),
+        ("dropout", (0.0, 0.3, 0.5, 0.7), 2),
+    )
+    for name, values, start in lines:
+        found[name], best = yield from _line(lambda one, name=name: make(factor, **{name: one}), values, start, best)  # type: ignore[misc]
+    if any(value != default(EASE, name) for name, value in found.items()):  # else all of these were tried
+        yield from _line(make, factors, factors.index(factor), best)
+
+
+def _spectral(seed: int, threads: int) -> Search:
+    def make(low_pass_power: float, linear_power: float = 0.5, weight: float = 0.3) -> Recommender:
+        return Spectral(256, weight, low_pass_power, linear_power, seed=seed, threads=threads)
+
+    power, best = yield from _line(make, (0.3, 0.5, 0.7), start=1)
+    linear, best = yield from _line(lambda one: make(power, one), (0.5, 0.6, 0.7), 0, best)
+    yield from _line(lambda one: make(power, linear, one), (0.1, 0.3, 1.0), 1, best)
+
+
+def _softmax(train: Interactions, seed: int, threads: int) -> Search:
+    def make(temperature: float) -> Recommender:
+        return SoftmaxMF(temperature=temperature, seed=seed, threads=threads)
+
+    yield from _line(make, (0.07, 0.1, 0.15, 0.2), start=1 if is_large_and_sparse(train) else 2)
 
 
 def _random_walks(threads: int) -> Search:
@@ -209,12 +267,17 @@ log = logging.getLogger(__name__)
 Waiting = deque[tuple[Family, Recommender | None]]
 """Families with their next models, in the order of their turns."""
 
-_MEASURED_USERS = 2_000
+_VALIDATED_USERS = 2_000  # on which the best epoch is chosen
+_MEASURED_USERS = 300, 4_000  # at least, at most
+_SCORES_PER_SECOND = 800_000  # of the budget, for measuring one model
 _REFIT = 1.4  # time of a fit to everything, relative to one without the held-out part
 _USUAL_MEMBERS = 4  # of a blend, for which time is kept
 _SLOWER = 1.3  # the next model of a family may take longer than the last
 _LONGEST = 0.25  # share of the budget that one model may train
 _OVERHEAD = 0.12  # share of the budget for choosing the blend
+_LEAST_SECONDS = 1.0  # that a model may take
+_LEAST_ALWAYS = 5.0  # that a model of `ALWAYS_TRIED` may take
+_PAIR_SECONDS = 2e-8  # of one core for two items of one user, at least
 
 
 @dataclass
@@ -228,6 +291,10 @@ class Trial:
     """Accuracy on the held-out part."""
     seconds: float
     """Time of fitting and measuring."""
+    problem: str = ""
+    """Reason for having no figures."""
+    was_stopped: bool = False
+    """True if that is the limit of time."""
 
     @property
     def objective(self) -> float:
@@ -256,14 +323,18 @@ class Budget:
         """Seconds since the recipe began."""
         return time.monotonic() - self.began
 
-    def allows(self, done: list[Trial], family: Family) -> bool:
-        """Return True if there is time for another model of this family, and to fit the chosen ones to everything."""
+    def allows(self, done: list[Trial], family: Family, stopped: Mapping[str, float] = MappingProxyType({})) -> bool:
+        """Return True if there is time for another model of this family, and to fit the chosen ones to everything.
+
+        ``stopped`` are estimates, in seconds, for the families of which a model was stopped, and those like them.
+        """
         if self.trials is not None:
             return len(done) < self.trials
         assert self.seconds is not None
-        if not done or (family.name in ALWAYS_TRIED and all(trial.family != family.name for trial in done)):
-            return True  # a model with several vectors stops training after a second then
-        last = {trial.family: trial.seconds for trial in done}
+        is_first = all(trial.family != family.name for trial in done)
+        if not (done or stopped) or (family.name in ALWAYS_TRIED and is_first):
+            return True  # it is stopped after some seconds then
+        last = {**stopped, **{trial.family: trial.seconds for trial in done}}
         estimate = _SLOWER * last.get(family.name, last.get(family.like or "", family.seconds))
         return self.elapsed + estimate + self.reserve(done) < self.seconds
 
@@ -280,35 +351,87 @@ class Budget:
         if self.seconds is None:
             return None
         left = (self.seconds - self.elapsed - self.reserve(done)) / (1 + _REFIT)
-        return max(1.0, min(left, _LONGEST * self.seconds)) / 60
+        return max(_LEAST_SECONDS, min(left, _LONGEST * self.seconds)) / 60
+
+    def limit(self, done: list[Trial], family: str) -> float | None:
+        """Seconds after which fitting a model is stopped: there would be no time to fit it to everything as well."""
+        if self.seconds is None:
+            return None
+        left = (self.seconds - self.elapsed - self.reserve(done)) / (1 + _REFIT)
+        is_first = family in ALWAYS_TRIED and all(trial.family != family for trial in done)
+        return max(_LEAST_ALWAYS if is_first else _LEAST_SECONDS, left)
 
 
-def run_trials(
-    families: list[Family],
-    train: Interactions,
-    held_out: Interactions,
-    budget: Budget,
-    report: Callable[[str], None],
-    threads: int = 0,
-) -> list[Trial]:
-    """Fit and measure models, the families taking turns, until the budget is used or nothing is left to try."""
-    measured = sample_users(held_out, _MEASURED_USERS)
+@dataclass
+class Setting:
+    """Data, budget and resources that all trials share."""
+
+    train: Interactions
+    measured: Interactions
+    """Held-out interactions of the users that all figures come from."""
+    budget: Budget
+    report: Callable[[str], None]
+    threads: int = 0
+    checkpoint: RecipeCheckpoint = field(default_factory=lambda: RecipeCheckpoint(None, {}))
+    notes: list[str] = field(default_factory=list)
+    """Remarks for the user on what was left out."""
+
+
+def run_trials(families: list[Family], setting: Setting) -> list[Trial]:
+    """Fit and measure models, the families taking turns, until the budget is used or nothing is left to try.
+
+    Models that the checkpoint holds are not fitted again.
+    """
+    budget, checkpoint = setting.budget, setting.checkpoint
     done: list[Trial] = []
+    stopped: dict[str, float] = {}
+    untried: list[str] = []
     waiting: Waiting = deque((family, next(family.search, None)) for family in families)
     while waiting:
         family, model = waiting.popleft()
-        if model is None or not budget.allows(done, family):
+        if model is None:
             continue
-        report(f"{family.name}: {short_name(model)}")
-        trial = _tried(family.name, model, train, measured, budget.minutes_left(done), threads)
-        if trial is None:  # the search continues as if the model had found nothing
-            _send(family, 0.0, waiting)
+        row = checkpoint.find(family.name, model)
+        is_counted = row is None or budget.trials is not None
+        if (is_counted and not budget.allows(done, family, stopped)) or (row is None and checkpoint.search_ended):
+            if all(trial.family != family.name for trial in done) and family.name not in stopped:
+                untried.append(family.name)
+            continue
+        trial = _tried(family.name, model, setting, done) if row is None else _recorded(family.name, model, row)
+        if trial.problem:
+            if trial.was_stopped:  # another setting would take as long
+                stopped[family.name] = 2 * trial.seconds
+                setting.notes.append(f"{short_name(model)} was left out: {trial.problem}")
+            else:  # the search continues as if the model had found nothing
+                _send(family, 0.0, waiting)
             continue
         done.append(trial)
-        log.info("%s: %s: NDCG@10 %.4f, R@20 %.4f", family.name, short_name(trial.model), *trial.figures[:2])
         drop_beaten(done)
         _send(family, trial.objective, waiting)
+    if untried and budget.trials is None:
+        setting.notes.append(f"No time was left to try: {'; '.join(untried)}.")
+    _fit_missing(done, setting)
     return done
+
+
+def _recorded(family: str, model: Recommender, row: dict[str, Any]) -> Trial:
+    """A trial as the checkpoint holds it; the model is not fitted."""
+    figures = Accuracy(*row["validation"].values())
+    return Trial(family, model, figures, row["seconds"], row["problem"], row["was_stopped"])
+
+
+def _fit_missing(done: list[Trial], setting: Setting) -> None:
+    """Open the saved models of the families' best trials; one that cannot be read is fitted again."""
+    for trial in best_of_families(done):
+        if trial.model.is_fitted:
+            continue
+        saved = setting.checkpoint.fitted(trial.family, trial.model)
+        if saved is None:
+            setting.report(f"{trial.family}, again: {short_name(trial.model)}")
+            fit_trial(trial.model, setting, None)
+        else:
+            trial.model = saved
+            trial.model.train_ = setting.train  # the same interactions, once in memory
 
 
 def _send(family: Family, figure: float, waiting: Waiting) -> None:
@@ -317,32 +440,74 @@ def _send(family: Family, figure: float, waiting: Waiting) -> None:
         waiting.append((family, family.search.send(figure)))
 
 
-def _tried(
-    family: str, model: Recommender, train: Interactions, measured: Interactions, minutes: float | None, threads: int
-) -> Trial | None:
-    start = time.monotonic()
+def _tried(family: str, model: Recommender, setting: Setting, done: list[Trial]) -> Trial:
+    """Fit, measure and record a model."""
+    budget, start = setting.budget, time.monotonic()
+    setting.report(f"{family}: {short_name(model)}")
+    trial = Trial(family, model, Accuracy(0.0, 0.0, float("nan")), 0.0)
     try:
-        if isinstance(model, TrainedRecommender):
-            if minutes is not None:
-                model.set_params(max_minutes=minutes)
-            model.fit(train, measured, progress=False)
-            model.set_params(max_minutes=None)
-        else:
-            model.fit(train, progress=False)
-        figures = _measured(model, train, measured, threads)
+        minutes, limit = budget.minutes_left(done), budget.limit(done, family)
+        if minutes is not None and limit is not None and isinstance(model, TrainedRecommender):
+            limit = max(limit, 1.25 * 60 * minutes + 1)  # it stops by itself after an epoch
+        with time_limit(limit):
+            require_time(model, setting.train, limit, setting.threads)
+            fit_trial(model, setting, minutes)
+        trial.figures = measured_accuracy(model, setting.train, setting.measured, setting.threads)
+    except TimeLimitError:
+        trial.problem, trial.was_stopped = "it takes longer than the budget has time for.", True
     except (TastespaceError, MemoryError, np.linalg.LinAlgError) as problem:  # diverged, too large: the others continue
-        log.warning("%s was left out: %s", short_name(model), problem)
-        return None
-    return Trial(family, model, figures, time.monotonic() - start)
+        trial.problem = str(problem) or type(problem).__name__
+    trial.seconds = time.monotonic() - start
+    if trial.problem:
+        log.warning("%s was left out: %s", short_name(model), trial.problem)
+    else:
+        log.info("%s: %s: NDCG@10 %.4f, R@20 %.4f", family, short_name(model), *trial.figures[:2])
+    others = [one for one in done if one.family == family]
+    setting.checkpoint.add(
+        family, model, trial.figures, trial.seconds, budget.elapsed,
+        is_best=not trial.problem and all(trial.objective > one.objective for one in others),
+        problem=trial.problem, was_stopped=trial.was_stopped,
+    )  # fmt: skip
+    return trial
 
 
-def _measured(model: Recommender, train: Interactions, measured: Interactions, threads: int) -> Accuracy:
+def fit_trial(model: Recommender, setting: Setting, minutes: float | None) -> None:
+    """Fit a model to the part that is not held out, within so many minutes where it trains by epochs."""
+    if not isinstance(model, TrainedRecommender):
+        model.fit(setting.train, progress=False)
+        return
+    model.set_params(max_minutes=minutes)
+    model.fit(setting.train, sample_users(setting.measured, _VALIDATED_USERS), progress=False)
+    model.set_params(max_minutes=None)
+
+
+def require_time(model: Recommender, train: Interactions, seconds: float | None, threads: int) -> None:
+    """Raise `TimeLimitError` before anything is computed where a model that compares items surely takes longer."""
+    if seconds is None or not isinstance(model, (SparseEASE, RP3beta)):
+        return
+    pairs = float(np.square(train.user_counts, dtype=np.float64).sum())
+    if _PAIR_SECONDS * pairs / resolve_threads(threads) > seconds:
+        raise TimeLimitError(f"{pairs:.2g} pairs of items of one user take longer than {seconds:.0f} seconds.")
+
+
+def measured_accuracy(model: Recommender, train: Interactions, measured: Interactions, threads: int) -> Accuracy:
+    """Figures of a fitted model on held-out interactions."""
     short, long = min(10, train.n_items), min(20, train.n_items)
     metrics = [f"NDCG@{short}", f"R@{long}"]
     if category_column(train.item_attributes) is not None:
         metrics.append(f"MinorityRecall@{long}")
     found = evaluate(model, measured, seen=train, metrics=metrics, threads=threads)
     return Accuracy(*(float(found[name]) for name in metrics))
+
+
+def n_measured(n_items: int, seconds: float) -> int:
+    """Number of users that figures come from: fewer where the catalog is large for the budget.
+
+    >>> n_measured(10_000, 120), n_measured(1_000_000, 900), n_measured(1_000_000, 60)
+    (4000, 720, 300)
+    """
+    least, most = _MEASURED_USERS
+    return int(min(max(_SCORES_PER_SECOND * seconds / n_items, least), most))
 
 
 def sample_users(data: Interactions, n: int) -> Interactions:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import math
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from tastespace.data.attributes import category_column
+from tastespace._util.interrupts import time_limit
 from tastespace.data.interactions import Interactions
 from tastespace.errors import TastespaceError
-from tastespace.evaluation import evaluate
 from tastespace.models import (
     EASE,
     MostPopular,
@@ -23,7 +22,7 @@ from tastespace.models import (
 from tastespace.models.blend.weights import Accuracy
 from tastespace.models.linear.ease import MOST_FOR_COMPARISON
 from tastespace.recipe._choice import Choice
-from tastespace.recipe._trials import Budget, Trial, ease_seconds, sample_users, short_name
+from tastespace.recipe._trials import Setting, Trial, best_of_families, ease_seconds, measured_accuracy, short_name
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The models next to which figures are shown: without them a figure says little about a model.
@@ -46,62 +45,61 @@ def reference_models(train: Interactions, threads: int = 0) -> list[Recommender]
 log = logging.getLogger(__name__)
 
 _LABELS = {MostPopular: "most popular", EASE: "EASE", SparseEASE: "SparseEASE"}
-_MEASURED_USERS = 4_000  # those that the blend is measured on, see `CandidateScores.of`
 
 
-def reference_rows(
-    done: list[Trial], train: Interactions, held_out: Interactions, budget: Budget, threads: int
-) -> list[dict[str, Any]]:
+def reference_rows(done: list[Trial], setting: Setting) -> list[dict[str, Any]]:
     """A row for most popular and one for EASE (SparseEASE for large data): label, model, metrics, seconds.
 
-    A model that is among the trials is not fitted again; one that does not fit into the budget is left out.
+    The figures are those of the same users as in the trials. A model that is among the trials is not fitted again; one
+    that does not fit into the budget is left out.
     """
-    measured = sample_users(held_out, _MEASURED_USERS)
     rows = []
-    for wanted in reference_models(train, threads):
+    for wanted in reference_models(setting.train, setting.threads):
+        tried = _best(done, type(wanted))
+        if tried is None and not _fits(wanted, done, setting):
+            tried = _best(done, SparseEASE)
+            if tried is None:
+                continue
         start = time.monotonic()
-        model = _best(done, type(wanted))
-        if model is None and not _fits(wanted, done, budget, train):
-            model = _best(done, SparseEASE)
         try:
-            row = _row((wanted if model is None else model), train, measured, threads)
+            if tried is not None:
+                model, figures = tried.model, tried.figures
+            else:
+                with time_limit(setting.budget.limit(done, "")):
+                    model = wanted.fit(setting.train, progress=False)
+                figures = measured_accuracy(model, setting.train, setting.measured, setting.threads)
         except (TastespaceError, MemoryError, np.linalg.LinAlgError) as problem:
             log.warning("%s was left out: %s", short_name(wanted), problem)
             continue
-        rows.append({**row, "seconds": time.monotonic() - start})
+        rows.append(
+            {
+                "label": _LABELS[type(model)],
+                "model": short_name(model),
+                "NDCG@10": figures.ndcg,
+                "R@20": figures.recall,
+                "MinorityRecall@20": _or_none(figures.minority),
+                "seconds": time.monotonic() - start,
+            }
+        )
     return rows
 
 
-def _best(done: list[Trial], kind: type[Recommender]) -> Recommender | None:
-    alike = [trial for trial in done if type(trial.model) is kind and trial.model.is_fitted]
-    return max(alike, key=lambda one: one.objective).model if alike else None
+def _best(done: list[Trial], kind: type[Recommender]) -> Trial | None:
+    return max((trial for trial in done if type(trial.model) is kind), key=lambda one: one.objective, default=None)
 
 
-def _fits(model: Recommender, done: list[Trial], budget: Budget, train: Interactions) -> bool:
+def _fits(model: Recommender, done: list[Trial], setting: Setting) -> bool:
     """Most popular takes no time worth counting; EASE takes what its closed form does on a slow machine."""
+    budget = setting.budget
     if budget.seconds is None or isinstance(model, MostPopular):
         return True
-    return budget.elapsed + ease_seconds(train) + budget.reserve(done) < budget.seconds
-
-
-def _row(model: Recommender, train: Interactions, measured: Interactions, threads: int) -> dict[str, Any]:
-    if not model.is_fitted:
-        model.fit(train, progress=False)
-    names = {"NDCG@10": f"NDCG@{min(10, train.n_items)}", "R@20": f"R@{min(20, train.n_items)}"}
-    if category_column(train.item_attributes) is not None:
-        names["MinorityRecall@20"] = f"MinorityRecall@{min(20, train.n_items)}"
-    found = evaluate(model, measured, seen=train, metrics=list(names.values()), threads=threads)
-    figures = {label: float(found[name]) for label, name in names.items()}
-    minority = figures.get("MinorityRecall@20", math.nan)
-    figures_or_none = {**figures, "MinorityRecall@20": None if math.isnan(minority) else minority}
-    return {"label": _LABELS[type(model)], "model": short_name(model), **figures_or_none}
+    return budget.elapsed + ease_seconds(setting.train) + budget.reserve(done) < budget.seconds
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The report: a table of trials, the reasons for the choice, and one sentence about several tastes.
 
 _SIGNIFICANT = 0.05  # p-values above are taken for chance
-_NOTABLE = 0.005  # relative difference below which figures count as equal
 
 
 @dataclass(frozen=True)
@@ -110,12 +108,13 @@ class RecipeReport:
 
     trials: list[dict[str, Any]]
     """A row for each model tried: family, model (what its search varies), setting (all of its parameters), NDCG@10,
-    R@20 and, where items have categories, MinorityRecall@20 on held-out data, seconds, and weight in the blend."""
+    R@20 and, where items have categories, MinorityRecall@20 on held-out data, seconds, weight in the blend (0: there
+    for its interests alone), and ``best``: True for the model of its family that the blend could take."""
     blend: dict[str, Any]
-    """Members, weights, balance, and the figures of the blend, of its best member and of the best blend of models with
-    one vector per user; None where nothing was compared."""
+    """Members, weights, other parameters, and the figures of the blend, of its best member and of the plain sum of the
+    members, without tastes; None where nothing was compared."""
     tastes: str
-    """One sentence on users with several tastes in this data."""
+    """The tastes of the users of this data, and what serving them gains or costs."""
     notes: list[str]
     """Remarks for the user: a budget that was too small, weights that were not used, ..."""
     seconds: float
@@ -127,6 +126,22 @@ class RecipeReport:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
         return asdict(self)
+
+    def with_members(self, kept: list[int], weights: list[float]) -> RecipeReport:
+        """The report where only the members at these places could be fitted to everything, with these weights."""
+        left_out = [name for at, name in enumerate(self.blend["members"]) if at not in kept]
+        names = [self.blend["members"][at] for at in kept]
+        note = f"The figures of the blend are those with {', '.join(left_out)}, left out since."
+        blend = {**self.blend, "members": names, "weights": weights}
+        return replace(self, blend=blend, notes=[*self.notes, note])
+
+    @property
+    def blend_size(self) -> str:
+        """Number of the models in the blend, and of those beside them, in words."""
+        weights = self.blend["weights"]
+        n = sum(weight > 0 for weight in weights)
+        beside = f", and {len(weights) - n} beside that groups past items," if len(weights) > n else ""
+        return f"a blend of {n} model{'s' * (n != 1)}{beside}"
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -164,17 +179,16 @@ class RecipeReport:
         if figures is None:
             return f"Fitted without a comparison: {', '.join(members)}."
         reached = f"NDCG@10 {figures['ndcg']:.4f} and R@20 {figures['recall']:.4f} on held-out data"
-        in_blend = sum(weight > 0 for weight in self.blend["weights"])
-        if in_blend == 1:
-            members = [member for member, weight in zip(members, self.blend["weights"], strict=True) if weight > 0]
-            chosen = f"Chosen: {members[0]}, {reached}."
+        in_blend = [name for name, weight in zip(members, self.blend["weights"], strict=True) if weight > 0]
+        if len(in_blend) == 1:
+            chosen = f"Chosen: {in_blend[0]}, {reached}."
         else:
             chosen = (
-                f"Chosen: the blend of {in_blend} models, {reached}; the best model alone has {best['ndcg']:.4f} "
-                f"and {best['recall']:.4f}."
+                f"Chosen: the blend of {len(in_blend)} models, {reached}; the best model alone, {best['model']}, has "
+                f"{best['ndcg']:.4f} and {best['recall']:.4f}."
             )
-        balance, by = self.blend["balance"], self.blend["balance_by"]
-        return chosen + (f" Smaller interests get more weight (balance {balance:g} by {by})." if balance else "")
+        beside = [name for name, weight in zip(members, self.blend["weights"], strict=True) if not weight > 0]
+        return chosen + "".join(f" {name} is kept beside: its item vectors group past items." for name in beside)
 
 
 def report_without_choice(model: Recommender, notes: list[str], seconds: float) -> RecipeReport:
@@ -184,11 +198,9 @@ def report_without_choice(model: Recommender, notes: list[str], seconds: float) 
         blend={
             "members": [short_name(model)],
             "weights": [1.0],
-            "balance": 0.0,
-            "balance_by": "interests",
-            **dict.fromkeys(("figures", "best_member", "one_vector", "minority_p")),
+            **dict.fromkeys(("parameters", "figures", "best_member", "without_tastes", "minority_p")),
         },
-        tastes="Several interests per user were not compared: no interactions were held out.",
+        tastes="Tastes were not compared: no models were.",
         notes=notes,
         seconds=seconds,
     )
@@ -197,6 +209,7 @@ def report_without_choice(model: Recommender, notes: list[str], seconds: float) 
 def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: float) -> RecipeReport:
     """The report of a finished recipe."""
     weights = {id(trial): float(weight) for trial, weight in zip(choice.trials, choice.weights, strict=True)}
+    candidates = {id(trial) for trial in best_of_families(trials)}
     best, figures = choice.best_member
     models = [trial.model for trial in trials]
     return RecipeReport(
@@ -210,17 +223,17 @@ def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: 
                 "MinorityRecall@20": _or_none(trial.figures.minority),
                 "seconds": trial.seconds,
                 "weight": weights.get(id(trial)),
+                "best": id(trial) in candidates,
             }
             for trial in trials
         ],
         blend={
             "members": [short_name(trial.model, models) for trial in choice.trials],
             "weights": [float(weight) for weight in choice.weights],
-            "balance": choice.balance,
-            "balance_by": choice.balance_by,
+            "parameters": choice.parameters,
             "figures": _plain(choice.figures),
             "best_member": {"model": short_name(best.model, models), **_plain(figures)},
-            "one_vector": None if choice.one_vector is None else _plain(choice.one_vector),
+            "without_tastes": _plain(choice.without_tastes),
             "minority_p": choice.minority_p,
         },
         tastes=tastes_sentence(choice),
@@ -230,40 +243,23 @@ def make_report(trials: list[Trial], choice: Choice, notes: list[str], seconds: 
 
 
 def tastes_sentence(choice: Choice) -> str:
-    """Say if several interests per user improve lists on this data."""
-    several, one = choice.figures, choice.one_vector
-    if not any(trial.model.has_interests for trial in choice.trials):
-        return "Several interests per user were not compared: no model of the trials has several vectors per user."
-    if one is None:
-        return "Several interests per user were not compared: no model of the trials has one vector per user."
-    by = "category" if choice.balance_by == "categories" else "interest"
-    if math.isnan(several.minority) or math.isnan(one.minority):
-        return f"Several interests per user were not compared: no user has held-out items outside the main {by}."
-    what = f"recall of items outside a user's main {by}"
-    change = f"from {one.minority:.4f} to {several.minority:.4f}"
-    if not _uses_interests(choice):
-        return f"One vector is enough here: several interests improve neither accuracy nor the {what}."
-    gain = _relative(several.plain, one.plain)
-    if several.minority <= (1 + _NOTABLE) * one.minority and gain > _NOTABLE:
-        return f"Several interests improve accuracy by {100 * gain:.1f} %, but not the {what} ({change})."
-    if several.minority <= (1 + _NOTABLE) * one.minority:
-        return f"One vector is enough here: several interests do not notably improve the {what} ({change})."
+    """Say how many tastes people have here, and what serving them gains or costs."""
+    people = (
+        f"People here have {choice.tastes_per_user:.1f} tastes on average, {100 * choice.several:.0f} % of them "
+        "two or more"
+    )
+    now, plain, used = choice.figures, choice.without_tastes, choice.parameters
+    if not (used["focus"] or used["lift"] or used["category_balance"]):
+        return f"{people}. Lists by the sum of what all of them say are best; shelves show each of them."
+    what = "outside the main category" if choice.by_categories else "of smaller tastes"
+    changes = [("NDCG@10", _relative(now.ndcg, plain.ndcg)), ("R@20", _relative(now.recall, plain.recall))]
+    if not math.isnan(now.minority):
+        changes.append((f"the recall of items {what}", _relative(now.minority, plain.minority)))
+    said = ", ".join(f"{name} {100 * change:+.1f} %" for name, change in changes)
+    chance = ""
     if choice.minority_p is not None and choice.minority_p > _SIGNIFICANT:
-        return (
-            f"One vector may be enough here: the {what} is higher with several interests ({change}), but that may be "
-            f"chance (p = {choice.minority_p:.2g})."
-        )
-    loss = -min(_relative(several.ndcg, one.ndcg), _relative(several.recall, one.recall))
-    cost = "at no loss of accuracy" if loss < _NOTABLE else f"for {100 * loss:.1f} % less accuracy"
-    rise = f"by {100 * _relative(several.minority, one.minority):.1f} % ({change})" if one.minority else change
-    return f"This data has users with several tastes: several interests improve the {what} {rise} {cost}."
-
-
-def _uses_interests(choice: Choice) -> bool:
-    """Return True if vectors of several interests change a score of the blend."""
-    if choice.balance > 0 and choice.balance_by == "interests":
-        return True
-    return any(w > 0 and trial.model.has_interests for w, trial in zip(choice.weights, choice.trials, strict=True))
+        chance = f" The last may be chance (p = {choice.minority_p:.2g})."
+    return f"{people}. Serving them changes {said}, on held-out data.{chance}"
 
 
 def _plain(figures: Accuracy) -> dict[str, float | None]:

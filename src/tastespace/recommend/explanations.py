@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -15,7 +15,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
 from tastespace.ranking.scoring import ScoringIndex, item_directions
-from tastespace.recommend.interests import user_interests
+from tastespace.recommend.interests import interest_names, user_interests
 from tastespace.recommend.labels import Labeler
 from tastespace.recommend.request import require_history, row_of
 from tastespace.recommend.shelves import text_html
@@ -23,6 +23,8 @@ from tastespace.recommend.wording import Wording, WordingLike
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Why an item is recommended to a user.
+
+_SHOWN_SHARE = 0.005  # of a taste in a score, from which the text names it
 
 PastItems = list[tuple[Any, str, float]]
 """Past items: id, title, and a number that says how much each matters."""
@@ -38,9 +40,9 @@ class Explanation:
     seen: bool
     """True where the user had it in training."""
     interest: int | None
-    """Number of the interest that the item is nearest to; None for models without vectors."""
-    label: str | None
-    """Name of that interest, where the items have attributes."""
+    """Number of the taste that says most for the item, or of the nearest vector; None for models without interests."""
+    name: str | None
+    """Name of that interest, as in `Recommender.interests`."""
     score: float
     distance: float | None
     """Squared distance to the interest; None where vectors are compared by inner products, or there are none."""
@@ -53,15 +55,20 @@ class Explanation:
     because: PastItems
     """Past items that add most to the score: id, title, and the share of what all past items together add to it.
 
-    Past items that lower the score are left out, of the sum as well. Empty where no past item raises the score, and for
+    Past items that lower the score are left out, of the sum as well. Of models with tastes only past items of the
+    item's own taste, whose shares add up to that of the taste. Empty where no past item raises the score, and for
     models whose scores are no sums over past items.
     """
+    tastes: list[tuple[int, str, float]] = field(default_factory=list)
+    """The tastes that speak for the item, the strongest first: number, name, and share of the score; all shares
+    together are 1. Empty for models without tastes."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
         found = asdict(self)
         for name, value in (("beside", "distance"), ("because", "share")):
             found[name] = [dict(zip(("item", "title", value), one, strict=True)) for one in getattr(self, name)]
+        found["tastes"] = [dict(zip(("interest", "name", "share"), one, strict=True)) for one in self.tastes]
         return found
 
     def _repr_html_(self) -> str:
@@ -70,15 +77,19 @@ class Explanation:
 
     def __str__(self) -> str:
         parts = [f"rank {self.rank}"]
-        if self.interest is not None:
-            parts.append(f"matches interest {self.interest}" + (f" ({self.label})" if self.label else ""))
+        if self.tastes:
+            shares = (f"{100 * share:.0f} % {name}" for _, name, share in self.tastes if share >= _SHOWN_SHARE)
+            parts.append(f"tastes: {', '.join(shares)}")
+        elif self.interest is not None:
+            parts.append(f"matches interest {self.interest} ({self.name})")
         if self.distance is None or self.distance != -self.score:
             parts.append(f"score {self.score:.3f}")
         if self.distance is not None:
             parts.append(f"squared distance {self.distance:.3f}")
         lines = [f"{self.title} for {self.user}: {', '.join(parts)}."]
         if self.rank_without is not None:
-            lines.append(f"Without that interest it would be rank {self.rank_without}.")
+            what = f"the taste {self.name}" if self.tastes else "that interest"
+            lines.append(f"Without {what} it would be rank {self.rank_without}.")
         if self.because:
             shares = (f"{title} ({100 * share:.0f} %)" for _, title, share in self.because)
             lines.append(f"Because of {', '.join(shares)}.")
@@ -96,7 +107,8 @@ def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str
     index, train = ScoringIndex(model, threads=1), model.train_
     row, at = row_of(train.users, user), row_of(train.items, item)
     require_history(model, row, "explanations")
-    contributions = model.evidence(row, at)
+    evidence = model.evidence(row, np.array([at]))
+    contributions = None if evidence is None else evidence[:, 0]
     if contributions is None and index.interest_space is None:
         raise ParameterError(
             f"{type(model).__name__} has no explanations: it has no vectors, and its scores are no sums over past "
@@ -104,11 +116,16 @@ def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str
         )
     labeler = Labeler(train, column, model.popularity_source)
     past = index.seen(row)
-    by_interest = (
-        {"interest": None, "label": None, "distance": None, "rank_without": None, "beside": []}
-        if index.interest_space is None
-        else _by_interest(model, user, at, k, labeler)
-    )
+    by_interest: dict[str, Any]
+    if index.interest_space is None:
+        by_interest = {"interest": None, "name": None, "distance": None, "rank_without": None, "beside": []}
+    elif index.tastes is not None:
+        by_interest = _by_taste(model, user, at, labeler)
+    else:
+        by_interest = _by_interest(model, user, at, k, labeler)
+    shares = np.empty(0) if contributions is None else _shares(contributions)
+    if index.tastes is not None and contributions is not None:
+        shares = _of_taste(index.tastes.of_user(row), shares, by_interest["tastes"][0])
     return Explanation(
         user=train.users[row],
         item=train.items[at],
@@ -116,7 +133,7 @@ def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str
         seen=bool((past == at).any()),
         score=index.score(row, at),
         rank=index.rank(row, at, _interests_of(index, row)),
-        because=[] if contributions is None else _because(model, past, contributions, k, labeler),
+        because=[] if contributions is None else _because(model, past, shares, k, labeler),
         **by_interest,
     )
 
@@ -124,6 +141,35 @@ def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str
 def _interests_of(index: ScoringIndex, user: int) -> range:
     """Numbers of all interests of a user; none for models without vectors."""
     return range(0 if index.interest_space is None else len(index.vectors_of(user)))
+
+
+def _by_taste(model: Recommender, user: Any, item: int, labeler: Labeler) -> dict[str, Any]:
+    """Return the tastes that speak for the item at this index, and the rank without the strongest."""
+    view = user_interests(model, user, "explanations")
+    index = view.index
+    said = index.interest_scores(view.row, np.array([item]))[:, 0].astype(np.float64)
+    interest = int(said.argmax())
+    raising = np.maximum(said, 0)
+    shares = raising / raising.sum() if raising.any() else np.eye(len(said))[interest]
+    names = [one.text for one in interest_names(view, labeler)]
+    order = np.argsort(-shares, kind="stable")
+    others = [x for x in range(view.n_interests) if x != interest]
+    return {
+        "interest": interest,
+        "name": names[interest],
+        "distance": None,
+        "rank_without": index.rank(view.row, item, others) if others else None,
+        "beside": [],
+        "tastes": [(int(x), names[x], float(shares[x])) for x in order if shares[x] > 0],
+    }
+
+
+def _of_taste(
+    tastes: NDArray[np.int32], shares: NDArray[np.float64], strongest: tuple[int, str, float]
+) -> NDArray[np.float64]:
+    """Shares of the past items of the strongest taste, so that they add up to its own; those of others are 0."""
+    own = np.where(tastes == strongest[0], shares, 0.0)
+    return own * (strongest[2] / max(float(own.sum()), 1e-300))
 
 
 def _by_interest(model: Recommender, user: Any, item: int, k: int, labeler: Labeler) -> dict[str, Any]:
@@ -138,7 +184,7 @@ def _by_interest(model: Recommender, user: Any, item: int, k: int, labeler: Labe
     nearest = np.argsort(gaps, kind="stable")[:k]
     return {
         "interest": interest,
-        "label": view.labels(labeler, [[x] for x in range(view.n_interests)])[interest],
+        "name": interest_names(view, labeler)[interest].text,
         "distance": -float(scores[interest]) if index.has_distances else None,
         "rank_without": index.rank(view.row, item, others) if others else None,
         "beside": _named(model, other_past[nearest], gaps[nearest], labeler),
@@ -146,13 +192,18 @@ def _by_interest(model: Recommender, user: Any, item: int, k: int, labeler: Labe
 
 
 def _because(
-    model: Recommender, past: NDArray[np.int32], contributions: NDArray[np.float32], k: int, labeler: Labeler
+    model: Recommender, past: NDArray[np.int32], shares: NDArray[np.floating[Any]], k: int, labeler: Labeler
 ) -> PastItems:
-    """The k past items with the largest positive contributions, and their shares of the sum of all positive ones."""
-    largest = np.argsort(-contributions, kind="stable")[:k]
-    largest = largest[contributions[largest] > 0]
-    total = np.maximum(contributions, 0).sum(dtype=np.float64)
-    return _named(model, past[largest], contributions[largest] / total, labeler) if len(largest) else []
+    """The k past items with the largest positive shares."""
+    largest = np.argsort(-shares, kind="stable")[:k]
+    largest = largest[shares[largest] > 0]
+    return _named(model, past[largest], shares[largest], labeler) if len(largest) else []
+
+
+def _shares(contributions: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Positive contributions as shares of their sum, others as 0."""
+    raising = np.maximum(contributions, 0).astype(np.float64)
+    return np.asarray(raising / max(float(raising.sum()), 1e-300))
 
 
 def _named(
@@ -172,12 +223,19 @@ Reasons = list[tuple[NDArray[np.int32], NDArray[np.float64]]]
 """For each item rows of past items, the most important first, and a number that says how much each matters."""
 
 
-def reasons(index: ScoringIndex, row: int, items: NDArray[np.integer[Any]], k: int = 3) -> Reasons:
+def reasons(
+    index: ScoringIndex,
+    row: int,
+    items: NDArray[np.integer[Any]],
+    k: int = 3,
+    tastes: NDArray[np.integer[Any]] | None = None,
+) -> Reasons:
     """The k past items of the user at this row that matter most for each of these items.
 
     From vectors: the nearest past items, each with 1 / (1 + squared distance), or with the cosine where vectors are
-    compared by inner products. Without vectors: the past items that add most to the score, each with its share of what
-    all past items add. Empty where the model says nothing.
+    compared by inner products. Otherwise the past items that add most to the score, of models with tastes those of the
+    item's taste (``tastes`` where it is known, else the strongest), each with its share of what all past items add.
+    Empty where the model says nothing.
 
     >>> from tastespace import EASE, synthetic
     >>> model = EASE().fit(synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions)
@@ -188,22 +246,35 @@ def reasons(index: ScoringIndex, row: int, items: NDArray[np.integer[Any]], k: i
     nothing = past[:0], np.empty(0)
     if not len(past) or not len(items):
         return [nothing] * len(items)
-    if index.interest_space is None:
-        return [_by_evidence(index, row, int(item), past, k) for item in items]
+    if index.interest_space is None or index.tastes is not None:
+        return _by_evidence(index, row, np.asarray(items), past, k, tastes)
     found, weights = list_reasons(index, np.full(len(items), row, dtype=np.int32), items, min(k, len(past)))
     return list(zip(found, weights, strict=True))
 
 
 def list_reasons(
-    index: ScoringIndex, users: NDArray[np.int32], items: NDArray[np.integer[Any]], k: int = 3
+    index: ScoringIndex,
+    users: NDArray[np.int32],
+    items: NDArray[np.integer[Any]],
+    k: int = 3,
+    tastes: NDArray[np.integer[Any]] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """From vectors, for items of many lists at once: item ``i`` is on the list of the user at row ``users[i]``.
+    """`reasons` for items of many lists at once: item ``i`` is on the list of the user at row ``users[i]``.
 
-    Gives rows of past items, -1 where there are fewer than k, and how much each matters; both ``(len(items), k)``.
+    Gives rows of past items, -1 where there are fewer than k, and how much each matters; both ``(len(items), k)``. For
+    models with interests.
     """
     space, train = index.interest_space, index.train
     if space is None:
-        raise ParameterError("list_reasons compares items by vectors, and this model has none. Use reasons.")
+        raise ParameterError("list_reasons needs interests, and this model has none. Use reasons.")
+    if index.tastes is not None:
+        rows, shares = np.full((len(items), k), -1, dtype=np.int32), np.zeros((len(items), k))
+        for user in np.unique(users).tolist():
+            at = np.flatnonzero(users == user)
+            own = None if tastes is None else tastes[at]
+            for place, (found, values) in zip(at, reasons(index, user, items[at], k, own), strict=True):
+                rows[place, : len(found)], shares[place, : len(found)] = found, values
+        return rows, shares
     past, closeness = _native.past_reasons(
         item_directions(space), index.has_distances, train.offsets, train.indices, users,
         np.ascontiguousarray(items, dtype=np.int32), k,
@@ -214,15 +285,28 @@ def list_reasons(
 
 
 def _by_evidence(
-    index: ScoringIndex, row: int, item: int, past: NDArray[np.int32], k: int
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    found = index.model.evidence(row, item)
-    if found is None:
-        return past[:0], np.empty(0)
-    raising = np.maximum(found, 0).astype(np.float64)
-    best = np.argsort(-raising, kind="stable")[:k]
-    best = best[raising[best] > 0]
-    return past[best], raising[best] / max(float(raising.sum()), 1e-300)
+    index: ScoringIndex,
+    row: int,
+    items: NDArray[np.integer[Any]],
+    past: NDArray[np.int32],
+    k: int,
+    tastes: NDArray[np.integer[Any]] | None,
+) -> Reasons:
+    evidence = index.model.evidence(row, items)
+    if evidence is None:
+        return [(past[:0], np.empty(0))] * len(items)
+    raising = np.maximum(evidence, 0).astype(np.float64)
+    shares = raising / np.maximum(raising.sum(axis=0), 1e-300)
+    if index.tastes is not None:
+        if tastes is None:
+            _, tastes = index.pair_interests(np.full(len(items), row, dtype=np.int32), items)
+        shares[index.tastes.of_user(row)[:, None] != tastes] = 0.0
+    best = np.argsort(-shares, axis=0, kind="stable")[:k]
+    found = []
+    for at in range(len(items)):
+        own = best[shares[best[:, at], at] > 0, at]
+        found.append((past[own], np.round(shares[own, at], _DECIMALS)))
+    return found
 
 
 def explanation_words(model: Recommender, found: Explanation, wording: WordingLike = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -38,6 +39,8 @@ from tastespace.models.list_options import ListOptions
 from tastespace.recommend.lists import TopKLists
 from tastespace.recommend.request import RequestedUsers, as_list
 
+log = logging.getLogger(__name__)
+
 Model = TypeVar("Model", bound=Recommender)
 _EXAMPLES = 3
 
@@ -72,10 +75,11 @@ def recommend_for(model: Recommender, histories: Any, request: ListOptions, feat
         requested = RequestedUsers(given, new.train_.users.index_of(given).astype(np.int32))
         return from_polars(stacked(list(TopKLists(new, request).frames(requested))), new.train_.backend)
     _require_histories(histories)
-    known, empty, given = _read(model.train_, histories, on_unknown)
+    known, empty, given = _read(model.train_, histories, on_unknown, in_session=True)
     if len(empty) and on_unknown == "error":
         raise DataError(
-            f"{len(empty):,} histories are empty, the first is that of {empty[0]!r}. Leave them out, or give ",
+            f"{len(empty):,} histories hold no item of the model, the first is that of {empty[0]!r}. Leave them out, "
+            "or give ",
             Argument("on_unknown", "popular"),
             " for the most popular items.",
         )
@@ -184,8 +188,13 @@ def _as_fitted(new: Model, histories: Interactions, model: Model) -> Model:
     return new
 
 
-def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interactions, pl.Series, pl.Series]:
-    """The histories over the model's items, the users without a known item, and all users as they were given."""
+def _read(
+    train: Interactions, histories: Any, on_unknown: str, in_session: bool = False
+) -> tuple[Interactions, pl.Series, pl.Series]:
+    """The histories over the model's items, the users without a known item, and all users as they were given.
+
+    ``in_session``: unknown items are left out beside known ones, and logged; items that came after the fit are usual.
+    """
     backend = train.backend
     if isinstance(histories, Interactions):
         if histories.weights is not None:
@@ -208,7 +217,16 @@ def _read(train: Interactions, histories: Any, on_unknown: str) -> tuple[Interac
     everybody, codes = encode(named, "user")
     users, taken = everybody.series, frame["item"]
     given = ~taken.is_null().to_numpy() if taken.null_count() else np.ones(len(taken), dtype=bool)
-    rows = (train.items.index_of if on_unknown == "error" else train.items.find)(taken.filter(pl.Series(given)))
+    items = taken.filter(pl.Series(given))
+    rows = train.items.find(items)
+    if on_unknown == "error" and (rows < 0).any():
+        if not (in_session and (rows >= 0).any()):
+            train.items.index_of(items)  # an error that names the nearest ids
+        unknown = items.filter(pl.Series(rows < 0))
+        log.warning(
+            "%s of %s items of the histories are not in the model and are left out, the first is %r",
+            f"{len(unknown):,}", f"{len(items):,}", unknown[0],
+        )  # fmt: skip
     owners = codes[given]
     has_items = np.zeros(len(users), dtype=bool)
     has_items[owners[rows >= 0]] = True

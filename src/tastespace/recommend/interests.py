@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tastespace.recommend.wording import Wording
 # One user of a model with interests: the interests, and which past item belongs to which of them.
 
 _LABELED = 20  # items of an interest, besides the past ones, that help to name it
+_NAMED = 3  # past items shown with a name
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,18 +37,41 @@ class UserInterests:
     row: int
     past: NDArray[np.int32]
     """Rows of the items that the user had in training."""
-    past_scores: NDArray[np.float32]
-    """Score of every past item by each interest, larger is better. Shape ``(n_interests, len(past))``."""
-
-    @property
-    def n_interests(self) -> int:
-        """Number of the user's vectors."""
-        return len(self.past_scores)
+    n_interests: int
+    """Number of the user's vectors, or tastes."""
+    assigned_interest: NDArray[np.integer[Any]]
+    """The interest of each past item: its taste, or the vector that scores it best. Shape ``(len(past),)``."""
 
     @cached_property
-    def assigned_interest(self) -> NDArray[np.int64]:
-        """The interest that scores each past item best, shape ``(len(past),)``."""
-        return self.past_scores.argmax(axis=0)
+    def past_strength(self) -> NDArray[np.floating[Any]]:
+        """How much each past item stands for its interest, larger is more: shape ``(len(past),)``.
+
+        What it adds to the best items of its taste, or its score by the vector.
+        """
+        if self.index.tastes is None:
+            scores = self.index.interest_scores(self.row, self.past)
+            return scores[self.assigned_interest, np.arange(len(self.past))]
+        found = np.zeros(len(self.past))
+        evidence = self.index.model.evidence(self.row, np.concatenate(self.best_items))
+        ends = np.cumsum([0, *map(len, self.best_items)])
+        for x in range(self.n_interests):
+            own = self.assigned_interest == x
+            if evidence is None:
+                closeness = self.index.vectors_of(self.row)[x] @ self.index.item_vectors[self.past[own]].T
+                found[own] = closeness - closeness.min(initial=0.0)
+            else:
+                found[own] = evidence[own, ends[x] : ends[x + 1]].sum(axis=1)
+        return found
+
+    @cached_property
+    def best_items(self) -> list[NDArray[np.int32]]:
+        """The best items of each interest that the user does not have, whatever a request filters."""
+        return self._best([[x] for x in range(self.n_interests)])
+
+    def _best(self, groups: Sequence[Sequence[int]]) -> list[NDArray[np.int32]]:
+        others = [x for x in range(self.n_interests) if not any(x in group for group in groups)]
+        lengths = [_LABELED] * len(groups) + [0]
+        return [rows for rows, _ in self.index.split_top_k(self.row, [*groups, others], lengths)[: len(groups)]]
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
@@ -56,27 +81,23 @@ class UserInterests:
         return np.bincount(self.assigned_interest, minlength=self.n_interests) / len(self.past)
 
     def past_of(self, interests: Sequence[int]) -> NDArray[np.int32]:
-        """Past items assigned to these interests, best score first."""
+        """Past items assigned to these interests, those that stand for them most first."""
         belongs = np.isin(self.assigned_interest, interests)
-        best = self.past_scores[list(interests)][:, belongs].max(axis=0)
-        return self.past[belongs][np.argsort(-best, kind="stable")]
+        return self.past[belongs][np.argsort(-self.past_strength[belongs], kind="stable")]
 
-    def labels(
-        self,
-        labeler: Labeler,
-        groups: Sequence[Sequence[int]],
-        shown: Sequence[NDArray[np.integer[Any]]] | None = None,
-    ) -> list[str | None]:
-        """Names of groups of interests, see `Labeler.labels`.
+    def labels(self, labeler: Labeler, groups: Sequence[Sequence[int]]) -> list[str | None]:
+        """Names of groups of interests by categories, see `Labeler.labels`; the same for lists of every length.
 
-        They fit the items ``shown`` for each group, by default its best items that are new to the user; past items and
-        best items together are the support.
+        They fit the best items of each group that are new to the user; past items and best items together are the
+        support, and past items that stand for more than half of the interest must belong to the name.
         """
-        others = [x for x in range(self.n_interests) if not any(x in group for group in groups)]
-        lengths = [_LABELED] * len(groups) + [0]
-        best = [rows for rows, _ in self.index.split_top_k(self.row, [*groups, others], lengths)[: len(groups)]]
-        support = [np.concatenate([self.past_of(group), rows]) for group, rows in zip(groups, best, strict=True)]
-        return labeler.labels(best if shown is None else shown, support)
+        single = [[x] for x in range(self.n_interests)]
+        best = self.best_items if list(map(list, groups)) == single else self._best(groups)
+        past = [np.flatnonzero(np.isin(self.assigned_interest, group)) for group in groups]
+        support = [np.concatenate([self.past[at], rows]) for at, rows in zip(past, best, strict=True)]
+        if self.index.tastes is None:
+            return labeler.labels(best, support)
+        return labeler.labels(best, support, [(self.past[at], np.maximum(self.past_strength[at], 0)) for at in past])
 
 
 def user_interests(model: Recommender, user: Any, what: str) -> UserInterests:
@@ -91,24 +112,60 @@ def interests_at(model: Recommender, row: int, what: str) -> UserInterests:
     index = ScoringIndex(model, threads=1)  # to start threads takes longer than to rank for one user
     require_history(model, row, what)
     past = index.seen(row)
-    return UserInterests(index, row, past, index.interest_scores(row, past))
+    if index.tastes is not None:
+        return UserInterests(index, row, past, int(index.tastes.counts[row]), index.tastes.of_user(row))
+    scores = index.interest_scores(row, past)
+    return UserInterests(index, row, past, len(scores), scores.argmax(axis=0))
 
 
-def interest_names(view: UserInterests, titles_at: Callable[[NDArray[np.int32]], list[Any]]) -> list[str]:
-    """Return names of interests: categories where they fit, else past items; unique, and independent of filters.
+@dataclass(frozen=True)
+class InterestName:
+    """The name of an interest, and the past items that stand for it most."""
 
-    Args:
-        view: The user's interests.
-        titles_at: Titles of the items at these rows, or their ids.
-    """
-    model = view.index.model
-    labels = view.labels(Labeler(model.train_, None, model.popularity_source), [[x] for x in range(view.n_interests)])
-    names = []
-    for x, label in enumerate(labels):
-        titles = list(dict.fromkeys(str(one) for one in titles_at(view.past_of([x])[:2])))
-        names.append(label or (Wording().shelf_name(titles) if titles else f"interest {x}"))
-    often = Counter(names)
-    return [name if often[name] == 1 else f"{name} ({x})" for x, name in enumerate(names)]
+    interest: int
+    """Its number; of several interests that share a name the strongest."""
+    label: str | None
+    """A category, or two, that fit; None where none does."""
+    past: list[Any]
+    """Ids of the past items, the strongest first; at most three."""
+    titles: list[str]
+    """Their titles, followed by the ids where the same titles would name two interests."""
+    wording: Wording = field(default_factory=Wording, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The label, else a name such as "like X and Y" from the titles."""
+        return self.label or named_by_past(self.interest, self.titles, self.wording)
+
+
+def named_by_past(interest: int, titles: Sequence[str], wording: Wording) -> str:
+    """Name of an interest that no category fits, from titles of its strongest past items."""
+    two = list(dict.fromkeys(titles))[:2]
+    return wording.interest_name(two) if two else f"interest {interest}"
+
+
+def interest_names(
+    view: UserInterests, labeler: Labeler, groups: Sequence[Sequence[int]] | None = None, wording: Wording | None = None
+) -> list[InterestName]:
+    """Return the names of a user's interests, or of groups of them: unique, and the same for lists of every length."""
+    groups = [[x] for x in range(view.n_interests)] if groups is None else groups
+    words, items = wording or Wording(), view.index.train.items
+    rows = [view.past_of(group)[:_NAMED] for group in groups]
+    # Of all at once: to look up a few items costs as much as to look up one.
+    together = np.concatenate([*rows, view.past[:0]])
+    ids, titles = items.take(together).to_list(), labeler.titles(together)
+    ends = np.cumsum([0, *map(len, rows)]).tolist()
+    found = [
+        InterestName(group[0], label, ids[start:end], titles[start:end], words)
+        for group, label, (start, end) in zip(groups, view.labels(labeler, groups), pairwise(ends), strict=True)
+    ]
+    often = Counter(one.text for one in found)
+    return [one if often[one.text] == 1 else _with_ids(one) for one in found]
+
+
+def _with_ids(name: InterestName) -> InterestName:
+    """The same name with ids after the titles."""
+    return replace(name, titles=[f"{title} ({one})" for title, one in zip(name.titles, name.past, strict=True)])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -124,6 +181,12 @@ class InterestChoices:
 
     muted: Mapping[int, set[int]] = field(default_factory=dict)
     boosts: Mapping[int, dict[int, float]] = field(default_factory=dict)
+
+    @property
+    def factors(self) -> dict[int, dict[int, float]]:
+        """Factor of each interest that is muted (0) or boosted, by the row of the user."""
+        rows = {*self.muted, *self.boosts}
+        return {row: {**self.boosts.get(row, {}), **dict.fromkeys(self.muted.get(row, ()), 0.0)} for row in rows}
 
 
 NO_CHOICES = InterestChoices()

@@ -26,6 +26,8 @@ _Rows: TypeAlias = NDArray[np.integer[Any]]
 _FITS = 0.75  # share of the items that must belong to a name,
 _PART = 0.4  # to each of two categories in it,
 _SUPPORT = 0.5  # and of further items of the same interest
+_MAJORITY = 0.5  # share of past items and of heads of the list, which must be exceeded
+_HEADS = (5, 10)  # lengths of shorter lists
 _LIFT = 1.25  # how many times larger that share must be than elsewhere
 
 
@@ -51,24 +53,39 @@ class Labeler:
         if column is None and self._frame is not None:
             self._column = computed_once(self._frame, "category column", lambda: category_column(self._frame))
 
-    def labels(self, items: Sequence[_Rows], support: Sequence[_Rows] | None = None) -> list[str | None]:
+    def labels(
+        self,
+        items: Sequence[_Rows],
+        support: Sequence[_Rows] | None = None,
+        evidence: Sequence[tuple[_Rows, NDArray[np.floating[Any]]]] | None = None,
+    ) -> list[str | None]:
         """Return names such as "Film-Noir, Crime" for one user's lists of items, where one fits; no name twice.
 
         A name is one category or two. It fits a list where at least three quarters of the items belong to it (to one of
         two categories, each of which holds two fifths), and where that share is a quarter larger than among all
         interactions, and than on average on the user's other lists. Half of ``support`` must belong to it, too, and a
         quarter more than of all interactions: other items that the same interest stands for, which keeps chance out of
-        short lists. Of several names that fit, those with the largest p log(p / q) are taken, with p the share of the
-        list and q the larger one of the two others.
+        short lists. So must more than half of the heads of the list, which shorter lists show, and of ``evidence``:
+        past items, and how much each counts. Of several names that fit, those with the largest p log(p / q) are taken,
+        with p the share of the list and q the larger one of the two others.
         """
-        fitting = [(gain, at, name) for at in range(len(items)) for name, gain in self._fitting(items, at, support)]
+        fitting = []
+        for at in range(len(items)):
+            own = None if evidence is None else evidence[at]
+            fitting += [(gain, at, name) for name, gain in self._fitting(items, at, support, own)]
         found: list[str | None] = [None] * len(items)
         for _, at, name in sorted(fitting, key=lambda one: -one[0]):  # stable: of equals the first
             if found[at] is None and name not in found:
                 found[at] = name
         return found
 
-    def _fitting(self, items: Sequence[_Rows], at: int, support: Sequence[_Rows] | None) -> list[tuple[str, float]]:
+    def _fitting(
+        self,
+        items: Sequence[_Rows],
+        at: int,
+        support: Sequence[_Rows] | None,
+        evidence: tuple[_Rows, NDArray[np.floating[Any]]] | None,
+    ) -> list[tuple[str, float]]:
         """Names that fit the list at this place, each with p log(p / q)."""
         if self._categories is None or not len(items[at]):
             return []
@@ -89,6 +106,10 @@ class Labeler:
             p = belongs[items[at]].mean()
             everywhere = counts[belongs].sum() / max(1, counts.sum())
             if p < _FITS or not len(tested) or belongs[tested].mean() < max(_SUPPORT, _LIFT * everywhere):
+                continue
+            if any(belongs[items[at][:n]].mean() <= _MAJORITY for n in _HEADS if n < len(items[at])):
+                continue
+            if evidence is not None and (belongs[evidence[0]] * evidence[1]).sum() <= _MAJORITY * evidence[1].sum():
                 continue
             elsewhere = np.mean([belongs[rows].mean() for rows in others]) if others else 0.0
             q = max(everywhere, elsewhere)

@@ -146,7 +146,7 @@ class TopKLists:
         if request.index == "ann" and self._mix.name in _EXACT_MIXES:
             index, mix = Argument("index", "ann"), Argument("mix", self._mix.name)
             log.warning("%s: %s needs the distances to all items; they are all compared", index, mix)
-        self._boosted_mix = boosted_mix(self._mix, request)
+        self._boosted_mix = boosted_mix(self._index, self._mix, request)
         self._lists = self._mixed(self._mix)
         self._titles = item_titles(train.item_attributes, request.titles) if request.titles else None
 
@@ -155,6 +155,8 @@ class TopKLists:
         if self._model is not model or self._index.threads != threads or self._request != request:
             return False
         then, now = self._index.space, model.vectors()
+        if now is None and self._index.tastes is not None:
+            return self.is_of(model) and model.tastes() is self._index.tastes
         return (
             now is not None
             and then is not None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tastespace._util.csr import no_items, ranges
 from tastespace.data.attributes import category_column, require_category_column
 from tastespace.errors import Argument, Call, ParameterError, nearest
+from tastespace.models.base import Recommender
 from tastespace.models.list_options import ListOptions
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.blocks import Block, BlockRanker, InterestRanker, ItemLists
@@ -78,7 +79,7 @@ def resolve_mix(index: ScoringIndex, request: ListOptions) -> Mix:
     if mix is None and column is None and not boosted and diversity == 0:
         return PLAIN
     if mix is None:
-        mix = _default(index, column, boosted)
+        mix = _default(index, request, boosted)
     if mix == "nearest" and diversity:
         raise ParameterError(
             Argument("mix", "nearest"),
@@ -96,7 +97,7 @@ def resolve_mix(index: ScoringIndex, request: ListOptions) -> Mix:
             ".",
         )
     by_weight = mix == "proportional" or (mix == "calibrated" and column == BY_INTEREST)
-    if boosted and not by_weight:
+    if boosted and not by_weight and index.tastes is None:
         raise ParameterError(
             Argument("boost"),
             " multiplies the weights of interests, which ",
@@ -114,10 +115,13 @@ def resolve_mix(index: ScoringIndex, request: ListOptions) -> Mix:
     return PLAIN if mix == "nearest" or strength == 0 else Mix(mix, strength, column)
 
 
-def boosted_mix(mix: Mix, request: ListOptions) -> Mix:
-    """Return the mix for users whose profile boosts an interest: proportional unless the request names another."""
+def boosted_mix(index: ScoringIndex, mix: Mix, request: ListOptions) -> Mix:
+    """Return the mix for users whose profile boosts an interest: proportional unless the request names another.
+
+    Factors of tastes are part of the scores, and need no mix.
+    """
     free = request.mix is None and request.diversity is None and request.column is None
-    return Mix("proportional", 1.0) if free and mix == PLAIN else mix
+    return Mix("proportional", 1.0) if free and mix == PLAIN and index.tastes is None else mix
 
 
 def check_diversity(diversity: Any) -> None:
@@ -131,10 +135,12 @@ def check_diversity(diversity: Any) -> None:
         )
 
 
-def _default(index: ScoringIndex, column: str | None, boosted: bool) -> str:
-    if boosted:
+def _default(index: ScoringIndex, request: ListOptions, boosted: bool) -> str:
+    if boosted and index.tastes is None:
         return "proportional"
-    if column is not None:
+    if boosted and not request.diversity and request.column is None:
+        return "nearest"  # factors of tastes are part of the scores
+    if request.column is not None:
         return "calibrated"
     if index.model.has_interests:
         return "proportional"
@@ -224,6 +230,10 @@ class PastMatches:
 
 def past_matches(index: ScoringIndex, users: NDArray[np.int32]) -> PastMatches:
     """Return the matches between training items and interests of the users at these rows."""
+    if index.tastes is not None:
+        first = index.tastes.first_rows(users)
+        counts = index.tastes.sizes[ranges(index.tastes.offsets[users], np.diff(first))]
+        return PastMatches(first, counts, np.zeros(len(counts)))
     train, vectors = index.train, index.interest_vectors.user_offsets
     n_past = train.offsets[users + 1] - train.offsets[users]
     position = np.repeat(np.arange(len(users)), n_past)
@@ -265,32 +275,33 @@ class MixedLists:
         A shorter list is the head of a longer one. ``excluded`` is the result of `excluded` for these choices.
         """
         excluded = self.excluded(choices) if excluded is None else excluded
+        index = self._index.with_factors(choices.factors)
         if self._mix.name == "proportional":
             interest_ranker = InterestRanker(
-                self._index.source,
-                self._index.interest_vectors,
+                index.source,
+                index.interest_vectors,
                 self._k,
                 excluded,
-                threads=self._index.threads,
+                threads=index.threads,
                 candidates=self._candidates,
                 diversity=self._mix.diversity,
             )
 
             def proportional(rows: NDArray[np.int32], length: int) -> Lists:
                 mixed = interest_ranker.mixed_blocks(rows, lambda users: self._weights(users, choices)[1], length)
-                return ((block, self._in_order(block, interests)) for block, interests in mixed)
+                return ((block, self._in_order(index, block, interests)) for block, interests in mixed)
 
             return proportional
         if self._mix.name == "scaled":
             return lambda rows, length: self._scaled(rows, excluded, length)
-        ranker = self._index.ranker(self._k, excluded, self._candidates)
+        ranker = index.ranker(self._k, excluded, self._candidates)
         if self._mix.name == "nearest":
-            return lambda rows, length: self._index.ranked(ranker, rows, length)
+            return lambda rows, length: index.ranked(ranker, rows, length)
         n_candidates = self._index.train.n_items if self._candidates is None else len(self._candidates)
         pool = min(n_candidates, max(100, 10 * self._k))
 
         def calibrated(rows: NDArray[np.int32], length: int) -> Lists:
-            return self._calibrated(self._index.ranked(ranker, rows, max(pool, length)), choices, pool, length)
+            return self._calibrated(index.ranked(ranker, rows, max(pool, length)), choices, pool, length)
 
         return calibrated
 
@@ -331,7 +342,7 @@ class MixedLists:
 
     # ---- proportional: places by Sainte-Lague ---------------------------------------------------------------
 
-    def _in_order(self, block: Block, interests: NDArray[np.int32]) -> TopK:
+    def _in_order(self, index: ScoringIndex, block: Block, interests: NDArray[np.int32]) -> TopK:
         """Return lists with exact scores; each interest keeps its places and fills them in the order of the scores."""
         query, place = np.nonzero(block.top >= 0)
         rows = block.top[query, place]
@@ -348,7 +359,7 @@ class MixedLists:
             if nearest is not None:
                 nearest[slots] = nearest[items]
         found = TopK(query, (place + 1).astype(np.int32), rows, scores, nearest)
-        return self._index.matched(block.users, found)
+        return index.matched(block.users, found)
 
     # ---- scaled: distances divided by the scale of the interest ---------------------------------------------
 
@@ -445,3 +456,13 @@ def block_of(users: NDArray[np.int32], source: VectorSpace | None = None) -> Blo
         none,
         no_scores if source is None else source,
     )
+
+
+def require_served_diversity(model: Recommender, diversity: Any) -> float:
+    """Return the diversity that a model is to be served with; one that its lists cannot have is an error."""
+    model.require_fitted()
+    check_diversity(diversity)
+    if diversity is None:
+        raise ParameterError(Argument("diversity", None), ": expected a number from 0 to 1.")
+    resolve_mix(ScoringIndex(model, threads=1), ListOptions(diversity=float(diversity)))
+    return float(diversity)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
-from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -16,7 +14,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace._util.checks import require_k
-from tastespace.data.interactions import Interactions
 from tastespace.data.reading.tables import from_polars
 from tastespace.errors import Argument, ParameterError
 from tastespace.models.base import Recommender
@@ -26,6 +23,8 @@ from tastespace.recommend.interests import (
     UserInterests,
     checked_boost,
     checked_mute,
+    interest_names,
+    named_by_past,
     require_interests,
     user_interests,
     with_profiles,
@@ -99,7 +98,6 @@ def text_html(text: str) -> str:
 
 
 _COMPARED = 20  # best items by which two interests are compared
-_BECAUSE = 3  # past items named with a shelf
 _DEFAULT_K = 10
 
 
@@ -134,11 +132,8 @@ class Shelf:
 
     @property
     def name(self) -> str:
-        """The label, else "because you took X and Y": the past items that are nearest to the interest."""
-        if self.label:
-            return self.label
-        titles = list(dict.fromkeys(self.because_titles))[:2]
-        return self.wording.shelf_name(titles) if titles else f"interest {self.interest}"
+        """The label, else "like X and Y": the past items that stand for the interest most."""
+        return self.label or named_by_past(self.interest, self.because_titles, self.wording)
 
     def _repr_html_(self) -> str:
         """A row of cards, for notebooks."""
@@ -176,7 +171,7 @@ class Shelves:
         return shelves_html(self.user, (shelf._repr_html_() for shelf in self.shelves))
 
     def to_frame(self, titles: bool = False) -> Any:
-        """One row per item: user, shelf (from 1), interest, weight, label, item, rank, score (and distance).
+        """One row per item: user, shelf (from 1), interest, weight, name, item, rank, score (and distance).
 
         ``interest`` is the one that the item is nearest to, as in `Recommender.recommend`; several may share a shelf.
         With ``titles`` there is a column of them after the items.
@@ -187,7 +182,7 @@ class Shelves:
                 at + 1,
                 shelf.item_interests[rank] if shelf.item_interests else shelf.interest,
                 shelf.weight,
-                shelf.label,
+                shelf.name,
                 item,
                 shelf.titles[rank] if shelf.titles else None,
                 rank + 1,
@@ -202,7 +197,7 @@ class Shelves:
             "shelf": pl.Int32,
             "interest": pl.Int32,
             "weight": pl.Float64,
-            "label": pl.String,
+            "name": pl.String,
             "item": self.item_type,
             "title": pl.String,
             "rank": pl.Int32,
@@ -252,14 +247,16 @@ def shelves(
     else:
         lists = ruled_shelves(view.index, view.row, groups, sizes, tables, exclude_seen, candidates)
     found = []
-    labels = view.labels(labeler, groups, [rows for rows, _ in lists])
-    past = [view.past_of(group)[:_BECAUSE] for group in groups]
+    # A taste has the same name whatever is muted; interests that share a shelf have one together.
+    names = interest_names(view, labeler, groups if view.index.tastes is None else None, words)
+    if view.index.tastes is not None:
+        names = [names[group[0]] for group in groups]
     # Of all shelves at once: to look up a few items costs as much as to look up one.
     shown = np.concatenate([rows for rows, _ in lists])
     closeness, interests = view.index.pair_interests(np.full(len(shown), view.row), shown)
-    named = _Named(train, labeler, [*(rows for rows, _ in lists), *past])
+    ids, titles = train.items.take(shown).to_list(), labeler.titles(shown)
     first = 0
-    for at, (group, label, (rows, scores)) in enumerate(zip(groups, labels, lists, strict=True)):
+    for group, name, (rows, scores) in zip(groups, names, lists, strict=True):
         here = slice(first, first + len(rows))
         first += len(rows)
         if not len(rows):
@@ -268,45 +265,19 @@ def shelves(
             interest=group[0],
             interests=tuple(sorted(group)),
             weight=float(view.weights[group].sum()),
-            label=label,
-            items=named.ids[at],
+            label=name.label,
+            items=ids[here],
             scores=scores.tolist(),
-            because=named.ids[len(groups) + at],
-            titles=named.titles[at],
-            because_titles=named.titles[len(groups) + at],
+            because=name.past,
+            titles=titles[here],
+            because_titles=name.titles,
             distances=(-closeness[here]).tolist() if view.index.has_distances else None,
             wording=words,
             item_interests=interests[here].tolist(),
         )
         found.append(shelf)
-    found = _with_different_names(found)
     kinds = train.users.series.dtype, train.items.series.dtype
     return Shelves(train.users[view.row], found, view.index.has_distances, train.backend, *kinds)
-
-
-class _Named:
-    """Ids and titles of the items of several lists."""
-
-    def __init__(self, train: Interactions, labeler: Labeler, lists: list[NDArray[np.int32]]) -> None:
-        rows = np.concatenate(lists)
-        ids, titles = train.items.take(rows).to_list(), labeler.titles(rows)
-        ends = np.cumsum([0, *map(len, lists)]).tolist()
-        self.ids = [ids[start:end] for start, end in pairwise(ends)]
-        self.titles = [titles[start:end] for start, end in pairwise(ends)]
-
-
-def _with_different_names(found: list[Shelf]) -> list[Shelf]:
-    """The same shelves; where past items of the same titles name two of them, titles are followed by the ids."""
-    names = Counter(shelf.name for shelf in found)
-    return [
-        shelf
-        if names[shelf.name] == 1
-        else replace(
-            shelf,
-            because_titles=[f"{title} ({one})" for title, one in zip(shelf.because_titles, shelf.because, strict=True)],
-        )
-        for shelf in found
-    ]
 
 
 def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None = None) -> Any:
@@ -314,20 +285,20 @@ def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None =
     k = require_k(k)
     view = user_interests(model, user, "interests")
     train = model.train_
-    labels = view.labels(Labeler(train, column, model.popularity_source), [[x] for x in range(view.n_interests)])
+    names = interest_names(view, Labeler(train, column, model.popularity_source))
     best = view.index.interest_top_k(view.row, k)
-    rows: dict[str, list[Any]] = {"interest": [], "weight": [], "label": [], "past": [], "nearest": []}
+    rows: dict[str, list[Any]] = {"interest": [], "weight": [], "name": [], "past": [], "nearest": []}
     for x in np.argsort(-view.weights, kind="stable").tolist():
         rows["interest"].append(x)
         rows["weight"].append(float(view.weights[x]))
-        rows["label"].append(labels[x])
+        rows["name"].append(names[x].text)
         rows["past"].append(train.items.take(view.past_of([x])[:k]).to_list())
         rows["nearest"].append(train.items.take(best.of(x)).to_list())
     ids = pl.List(train.items.series.dtype)
     types: dict[str, Any] = {
         "interest": pl.Int32,
         "weight": pl.Float64,
-        "label": pl.String,
+        "name": pl.String,
         "past": ids,
         "nearest": ids,
     }
@@ -335,7 +306,9 @@ def interests(model: Recommender, user: Any, k: int = 5, *, column: str | None =
 
 
 def _groups(view: UserInterests, vectors: list[int], weights: NDArray[np.float64], merge: float) -> list[list[int]]:
-    """Interests that share a shelf, each group's strongest first."""
+    """Interests that share a shelf, each group's strongest first; a taste has a shelf of its own."""
+    if view.index.tastes is not None:
+        return [[x] for x in vectors if weights[x] > 0] or [vectors[:1]]
     # Compared by all items that the user does not have, whatever is filtered now: within a narrow choice the best items
     # of all interests are the same.
     n_unseen = view.index.train.n_items - len(view.past)

@@ -37,8 +37,8 @@ ENGLISH: dict[str, str | dict[str, str]] = {
         "other": "{others} others took this.",
     },
     "seen": "You have this already.",
-    "shelf_two": "because you took {first} and {second}",
-    "shelf_one": "because you took {first}",
+    "name_two": "like {first} and {second}",
+    "name_one": "like {first}",
 }
 """Default templates; a `Wording` of another language has the same keys."""
 
@@ -80,7 +80,7 @@ class Wording:
     ======================== =================================================== =================================
     two, one, none           two, one or none of the user's past items is named  first, second, others, others_any
     seen                     added where the user has the item already
-    shelf_two, shelf_one     name of a shelf whose items share no category       first, second
+    name_two, name_one       name of an interest that no category fits           first, second
     plural                   rule of the plural forms, see below
     ======================== =================================================== =================================
 
@@ -114,7 +114,7 @@ class Wording:
             if key in _COUNTED:
                 self.templates[key] = self._checked_forms(key, given[key], forms)
             elif key != "plural":
-                past = _PAST[key.removeprefix("shelf_")]
+                past = _PAST[key.removeprefix("name_")]
                 self.templates[key] = _checked(key, given[key], past, _AROUND if key == "seen" else ())
 
     @classmethod
@@ -151,10 +151,10 @@ class Wording:
         """Return the sentence for an item that the user has."""
         return str(self.templates["seen"]).format(item=item, user=user)
 
-    def shelf_name(self, past: Sequence[str]) -> str:
-        """Name of a shelf from titles of one or two past items."""
+    def interest_name(self, past: Sequence[str]) -> str:
+        """Name of an interest from titles of one or two past items."""
         titles = dict(zip(("first", "second"), past, strict=False))
-        return str(self.templates["shelf_two" if len(titles) == 2 else "shelf_one"]).format(**titles)
+        return str(self.templates["name_two" if len(titles) == 2 else "name_one"]).format(**titles)
 
     def _checked_forms(self, key: str, given: Any, forms: list[str]) -> dict[str, str]:
         if not isinstance(given, Mapping):

@@ -230,7 +230,8 @@ async def _body(receive: Receive, headers: dict[bytes, bytes], most: int, second
     """The body of a request, if it is not too long and does not come too slowly."""
     too_long = HttpError(413, "body_too_large", f"the body has more than {most:,} bytes.", "Send less at once.")
     length = headers.get(b"content-length", b"")
-    if length.isdigit() and int(length) > most:
+    digits = length.lstrip(b"0")
+    if digits.isdigit() and (len(digits) > 18 or int(digits) > most):
         raise too_long
     parts, size = [], 0
     try:

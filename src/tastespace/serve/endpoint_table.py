@@ -10,13 +10,12 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
+from tastespace._util.limits import QUERY_CHARACTERS, QUERY_FIELDS
 from tastespace._util.lru import LruCache
 from tastespace.answers.requests import ModelQuery, read_query
 from tastespace.serve.errors import HttpError, refused
 from tastespace.serve.state import ServerState, Slot
 
-MOST_QUERY = 16_384
-_MOST_FIELDS = 200
 _MOST_KEPT_QUERY = 100
 _MOST_READ = 500
 
@@ -112,10 +111,11 @@ class Endpoint:
     def _read_query(self, text: bytes) -> Any:
         if not text:
             return self.query()
-        if len(text) > MOST_QUERY:
-            raise HttpError(414, "query_too_long", f"the query has more than {MOST_QUERY:,} characters.", "Use POST.")
+        if len(text) > QUERY_CHARACTERS:
+            message = f"the query has more than {QUERY_CHARACTERS:,} characters."
+            raise HttpError(414, "query_too_long", message, "Use POST.")
         try:
-            pairs = parse_qsl(text.decode("latin-1"), True, max_num_fields=_MOST_FIELDS, errors="strict")
+            pairs = parse_qsl(text.decode("latin-1"), True, max_num_fields=QUERY_FIELDS, errors="strict")
         except (ValueError, UnicodeDecodeError) as problem:
             raise HttpError(400, "bad_query", f"the query cannot be read: {problem}.") from problem
         return read_query(self.query, pairs)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import uuid
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
 
+from tastespace._util.limits import EVENT_YEARS, FEATURE_CELLS, LIST_ITEMS
 from tastespace.answers.ids import id_in_type, ids_in_type, json_id, new_id_in_type
 from tastespace.answers.lists import AnswerOptions
 from tastespace.answers.people import Person
@@ -26,8 +26,8 @@ from tastespace.answers.types import (
 from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
 from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
-from tastespace.serve.errors import HttpError, StoreError
-from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile
+from tastespace.serve.errors import SEND_AGAIN, HttpError, StoreError
+from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile, event_time
 from tastespace.serve.options import (
     history_rows,
     limited_k,
@@ -81,12 +81,21 @@ async def batch(call: RequestContext) -> Any:
         raise HttpError(422, "invalid_request", "expected one of users, histories and features.", "Give one of them.")
     require_few(call, len(given[0]), call.state.settings.limits.batch, "lists")
     slot, options = call.slot, options_of_body(call)
+    if len(given[0]) * min(options.k, slot.served.train.n_items) > LIST_ITEMS:
+        raise HttpError(
+            413, "batch_too_large",
+            f"{len(given[0]):,} lists of {options.k:,} items: at most {LIST_ITEMS:,} items in one answer.",
+            "Ask for shorter lists, or send several requests.",
+        )  # fmt: skip
     if body.users is not None:
         users = ids_in_type(slot.served.train.users, body.users, "user")
         return BatchAnswer(await call.state.compute(_lists_of_users, slot, users, options))
     if body.histories is not None:
         histories = [history_rows(call, one) for one in body.histories]
-        return BatchAnswer(await call.state.compute(slot.lists.for_histories, histories, options))
+        lists = await call.state.compute(slot.lists.for_histories, histories, options)
+        for one, items in zip(lists, body.histories, strict=True):
+            one.unknown_items = slot.served.unknown_items(items)
+        return BatchAnswer(lists)
     return BatchAnswer(await call.state.compute(_with_features, slot, body.features or [], options))
 
 
@@ -102,6 +111,16 @@ def _lists_of_users(slot: Slot, users: Sequence[Any], options: AnswerOptions) ->
 def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOptions) -> list[Recommendations]:
     if not features:
         return []
+    if not slot.served.model.supports_cold_start:
+        raise HttpError(422, "invalid_request", "this model does not learn from features.", "Give users or histories.")
+    n_names = len(set().union(*features))
+    if n_names * len(features) > FEATURE_CELLS:
+        raise HttpError(
+            413,
+            "batch_too_large",
+            f"{len(features):,} rows with {n_names:,} names: at most {FEATURE_CELLS:,} values in one request.",
+            "Give the features that the model learned from, and send several requests.",
+        )
     try:
         frame = pl.DataFrame(features, infer_schema_length=None, strict=False)
         model = fold_in(slot.served.model, None, "error", frame.drop("user", strict=False))
@@ -128,7 +147,9 @@ async def shelves(call: RequestContext) -> Any:
 
 async def shelves_for(call: RequestContext) -> Any:
     """The same for a cold-start user with a history."""
-    return await call.state.compute(_shelves, call.slot, lambda: newcomer(call), options_of_body(call, 8))
+    found = await call.state.compute(_shelves, call.slot, lambda: newcomer(call), options_of_body(call, 8))
+    found.unknown_items = call.slot.served.unknown_items(call.body.history)
+    return found
 
 
 def _shelves(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> ShelvesAnswer:
@@ -143,7 +164,9 @@ async def interests(call: RequestContext) -> Any:
 
 async def interests_for(call: RequestContext) -> Any:
     """The same for a cold-start user with a history."""
-    return await call.state.compute(_interests, call.slot, lambda: newcomer(call), options_of_body(call))
+    found = await call.state.compute(_interests, call.slot, lambda: newcomer(call), options_of_body(call))
+    found.unknown_items = call.slot.served.unknown_items(call.body.history)
+    return found
 
 
 def _interests(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> InterestsAnswer:
@@ -249,8 +272,8 @@ async def feedback(call: RequestContext) -> Any:
     is_new = await _written(call, events, profiles)
     unknown = int((train.items.find([one.item for one in events]) < 0).sum()) if events else 0
     answer = Stored(sum(is_new), len(is_new) - sum(is_new), unknown)
-    call.state.counts.feedback_stored += answer.stored
-    call.state.counts.feedback_duplicates += answer.duplicates
+    call.state.counts.count("tastespace_feedback_stored_total", answer.stored)
+    call.state.counts.count("tastespace_feedback_duplicates_total", answer.duplicates)
     return answer
 
 
@@ -264,7 +287,7 @@ async def _written(
         seconds = call.state.settings.limits.seconds
         raise HttpError(
             503, "timeout", f"it was not stored within {seconds:g} seconds, and may be stored later.",
-            "Send it again, events with the same event_id: each is then stored once.", {"Retry-After": "1"},
+            SEND_AGAIN, {"Retry-After": "1"},
         ) from None  # fmt: skip
 
 
@@ -272,14 +295,12 @@ def _time(given: str | None) -> str:
     if given is None:
         return ""
     try:
-        moment = datetime.fromisoformat(given.replace("Z", "+00:00"))
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-        return moment.astimezone(timezone.utc).isoformat()
-    except (ValueError, OverflowError):
+        return event_time(given).isoformat()
+    except ValueError:
         raise HttpError(
             422,
             "invalid_request",
-            f"time={given[:40]!r}: expected a time in ISO form.",
+            f"time={given[:40]!r}: expected a time in ISO form, from {EVENT_YEARS[0]} to {EVENT_YEARS[1]}.",
             "2024-05-01T12:00:00Z is one.",
         ) from None
 
@@ -346,25 +367,17 @@ async def live(call: RequestContext) -> Any:
 
 
 async def ready(call: RequestContext) -> Any:
-    """Say that the server accepts requests; problems with files and the store are listed."""
+    """Say that the server accepts requests: ok, or degraded by the problems listed; 503 while it stops."""
     state = call.state
-    others = (one.problem for one in (state.main, state.compare, state.writer, state.main.slot.people) if one)
-    problems = [*state.problems.values(), *(one for one in others if one)]
-    answer = Health("stopping" if state.is_closing else "ok", state.main.slot.served.generation, problems)
+    problems = state.all_problems()
+    status = "stopping" if state.is_closing else "degraded" if problems else "ok"
+    answer = Health(status, state.main.slot.served.generation, problems)
     return Answer(JSON.encode(answer), 503 if state.is_closing else 200)
 
 
 async def metrics(call: RequestContext) -> Answer:
-    """Counts in the text format of Prometheus."""
-    state = call.state
-    values = [
-        ("tastespace_model_generation", "gauge", "Generation served.", float(state.main.slot.served.generation)),
-        ("tastespace_model_reloads_total", "counter", "Models swapped in.", float(state.main.reloads)),
-        ("tastespace_model_refusals_total", "counter", "Models refused.", float(state.main.refusals)),
-        ("tastespace_batches_total", "counter", "Batches of lists.", float(state.batches.batches)),
-        ("tastespace_batched_requests_total", "counter", "Lists in batches.", float(state.batches.requests)),
-    ]
-    return Answer(state.counts.text(values).encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
+    """Counts of all workers in the text format of Prometheus."""
+    return Answer(call.state.counts.text().encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
 _USER = "/v1/users/{user}"

@@ -25,6 +25,8 @@ _ADVICE = {
     "unknown_interest": "GET /v1/users/{user}/interests lists them.",
 }
 """Advice for errors that do not say which request helps."""
+SEND_AGAIN = "Send it again, events with the same event_id: each is then stored once."
+"""Advice where it is not known if something was stored."""
 MOST_MESSAGE = 600
 """Characters of a message; what was given may be long."""
 
@@ -56,12 +58,29 @@ class StoreError(TastespaceError):
     """
 
     def __init__(
-        self, reason: str, store: str, advice: str = "", shown_reason: str | None = None, is_reading: bool = False
+        self,
+        reason: str,
+        store: str,
+        advice: str = "",
+        shown_reason: str | None = None,
+        is_reading: bool = False,
+        is_refusal: bool = False,
+        is_uncertain: bool = False,
     ) -> None:
-        """``store``: its file, or its address without a password. ``shown_reason``: what clients may know of it."""
+        """Make the error.
+
+        Args:
+            reason: In the words of the database.
+            store: Its file, or its address without a password.
+            advice: What to do.
+            shown_reason: What clients may know of the reason; by default all of it.
+            is_reading: The store was read, not written.
+            is_refusal: The store works, and refuses what it was given.
+            is_uncertain: It was lost while it stored: what was sent may be there.
+        """
         super().__init__(f"the feedback store {store} cannot be used ({reason.strip().rstrip('.')}). {advice}".rstrip())
         self.for_clients = f"the feedback store cannot be used ({shown_reason or reason})."
-        self.is_reading = is_reading
+        self.is_reading, self.is_refusal, self.is_uncertain = is_reading, is_refusal, is_uncertain
 
 
 def as_http_error(problem: BaseException) -> HttpError:
@@ -72,14 +91,13 @@ def as_http_error(problem: BaseException) -> HttpError:
     """
     if isinstance(problem, HttpError):
         return problem
+    if isinstance(problem, StoreError) and problem.is_refusal:
+        return HttpError(422, "not_storable", "the feedback store refuses what was given.", "Nothing was stored.")
     if isinstance(problem, StoreError):
-        return HttpError(
-            503,
-            "store_unavailable",
-            problem.for_clients,
-            "Ask again later." if problem.is_reading else "Nothing was stored. Send it again later.",
-            {"Retry-After": "5"},
-        )
+        advice = "Ask again later." if problem.is_reading else "Nothing was stored. Send it again later."
+        if problem.is_uncertain:
+            advice = f"It may have been stored. {SEND_AGAIN}"
+        return HttpError(503, "store_unavailable", problem.for_clients, advice, {"Retry-After": "5"})
     if isinstance(problem, AnswerError):
         status = 404 if isinstance(problem, UnknownIdError) else 422
         return HttpError(status, problem.code, problem.message, problem.advice or _ADVICE.get(problem.code, ""))

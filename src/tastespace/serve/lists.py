@@ -21,10 +21,11 @@ from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.types import AnswerError
 from tastespace.ranking.scoring import TopK
 from tastespace.recommend.explanations import list_reasons
+from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
 
 _JSON = msgspec.json.Encoder()
-_END = b'],"fallback":null}'
+_END = b'],"fallback":null,"unknown_items":[]}'
 _MOST_READ = 500  # queries whose options are kept
 _MOST_ANSWER = 8_192  # bytes of an answer that is kept
 
@@ -97,7 +98,9 @@ class ServedLists(ListAnswers):
         ends = np.searchsorted(found.query, np.arange(len(users) + 1))
         reasons, weights = None, None
         if because:
-            reasons, weights = list_reasons(self.served.index, np.repeat(rows, np.diff(ends)), found.rows)
+            reasons, weights = list_reasons(
+                self.served.index, np.repeat(rows, np.diff(ends)), found.rows, tastes=found.interests
+            )
         entries = _native.ListEntries(
             rows=found.rows,
             ranks=found.rank,
@@ -157,13 +160,12 @@ class _Job:
 class MicroBatches:
     """Lists of single users as JSON, many in one call."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: RequestCounts | None = None) -> None:
+        self._counts = RequestCounts() if counts is None else counts
         self._waiting: list[_Job] = []
         self._running = False
         self._quick: list[_Job] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tastespace-lists")
-        self.batches = self.requests = 0
-        """Numbers of batches, and of requests in them."""
 
     async def quick_text(self, lists: ServedLists, user: Any, options: AnswerOptions) -> bytes | None:
         """The list of one user, see `ServedLists.quick_texts`."""
@@ -194,8 +196,8 @@ class MicroBatches:
         _deliver(_computed([one for one in jobs if not one.done.done()], quick=True))
 
     def _count(self, jobs: Sequence[_Job]) -> None:
-        self.batches += 1
-        self.requests += len(jobs)
+        self._counts.count("tastespace_batches_total")
+        self._counts.count("tastespace_batched_requests_total", len(jobs))
 
     def close(self) -> None:
         """Stop the thread after its batch."""

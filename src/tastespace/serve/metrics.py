@@ -1,74 +1,215 @@
-"""Counts of a server in the text format of Prometheus. Labels are routes, never paths: no ids of people."""
+"""Counts of a server in the text format of Prometheus. Labels are routes, never paths: no ids of people.
+
+Each worker counts in a file of its own, mapped into its memory, below a folder that all workers share: counting is an
+addition, and what was counted outlives the worker. Whichever worker is asked adds all files up.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import json
+import logging
+import mmap
 import os
+import tempfile
+import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+log = logging.getLogger(__name__)
 
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_REQUESTS, _SECONDS, _SUM = "requests", "seconds", "sum"
+_IN_FLIGHT = "tastespace_requests_in_flight"
+_COUNTERS = {
+    "tastespace_feedback_stored_total": "Events stored.",
+    "tastespace_feedback_duplicates_total": "Events sent again.",
+    "tastespace_model_reloads_total": "Models swapped in.",
+    "tastespace_model_refusals_total": "Models refused.",
+    "tastespace_batches_total": "Batches of lists.",
+    "tastespace_batched_requests_total": "Lists in batches.",
+}
+_GAUGES = {
+    _IN_FLIGHT: "Requests that are being answered.",
+    "tastespace_model_generation": "Generation served.",
+    "tastespace_compare_generation": "Generation of the second model.",
+    "process_resident_memory_bytes": "Memory of the process.",
+}
+_MOST = 8_192  # numbers of one worker: routes times statuses, and buckets of routes
+_MEMORY = Path("/dev/shm")
+
+Key: TypeAlias = tuple[Any, ...]
+"""Name of a number and its labels."""
+
+
+class _Numbers:
+    """Numbers by key, in memory or in a file that other processes may read.
+
+    The file holds `_MOST` numbers of 8 bytes, and after them the key of each as a line of JSON, in their order. It is
+    locked while its process lives.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._places: dict[Key, int] = {}
+        self._lock = threading.Lock()
+        self._file = None
+        if path is None:
+            self.values = memoryview(bytearray(8 * _MOST)).cast("d")
+            return
+        self._file = path.open("xb+", buffering=0)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._file.truncate(8 * _MOST)
+        self.values = memoryview(mmap.mmap(self._file.fileno(), 8 * _MOST)).cast("d")
+
+    def add(self, key: Key, n: float) -> None:
+        """Add to a number, from any thread."""
+        place = self.place(key)
+        with self._lock:
+            self.values[place] += n
+
+    def place(self, key: Key) -> int:
+        """Return the place of a number in `values`; a new one is 0."""
+        with self._lock:
+            place = self._places.get(key)
+            if place is None:
+                place = self._places[key] = len(self._places)
+                if self._file is not None:
+                    self._file.seek(0, os.SEEK_END)
+                    self._file.write(json.dumps(key).encode() + b"\n")
+            return place
+
+    def all(self) -> dict[Key, float]:
+        with self._lock:
+            return {key: self.values[place] for key, place in self._places.items()}
+
+
+def _read_numbers(path: Path) -> tuple[dict[Key, float], bool]:
+    """Return the numbers in a file of `_Numbers`, and whether its process lives."""
+    with path.open("rb") as file:
+        content = file.read()
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            is_alive = False
+        except OSError:
+            is_alive = True
+    keys = content[8 * _MOST :].split(b"\n")[:-1]  # a key is there when its line has ended
+    values = np.frombuffer(content[: 8 * len(keys)], dtype=np.float64).tolist()
+    return {tuple(json.loads(key)): value for key, value in zip(keys, values, strict=False)}, is_alive
+
+
+@contextmanager
+def shared_counts_folder() -> Iterator[Path | None]:
+    """A folder for the counts of several workers, in memory where the system has one there; None where none can be."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="tastespace-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None)
+    except OSError as problem:
+        log.warning("each worker counts for itself in /metrics: there is no place for a temporary folder: %s", problem)
+        yield None
+        return
+    with folder as name:
+        yield Path(name)
 
 
 class RequestCounts:
-    """Requests by route and status, and how long they took."""
+    """Requests by route and status, how long they took, and other counts, of all workers that share a folder."""
 
-    def __init__(self) -> None:
-        self._count: dict[tuple[str, str, int], int] = defaultdict(int)
-        self._seconds: dict[str, list[int]] = defaultdict(lambda: [0] * (len(BUCKETS) + 1))
-        self._sum: dict[str, float] = defaultdict(float)
-        self.in_flight = 0
-        self.feedback_stored = self.feedback_duplicates = 0
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._own = _Numbers(None if folder is None else folder / f"{os.getpid()}.{os.urandom(4).hex()}")
+        self._values = self._own.values
+        self._in_flight = self._own.place((_IN_FLIGHT,))
+        self._requests: dict[tuple[str, str, int], tuple[int, int, int]] = {}
+        """Places of the count, of the first bucket and of the seconds, by method, route and status."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that this worker is answering."""
+        return int(self._values[self._in_flight])
+
+    @in_flight.setter
+    def in_flight(self, n: int) -> None:
+        self._values[self._in_flight] = n
 
     def add(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answer."""
-        self._count[method, route, status] += 1
-        self._seconds[route][bisect_left(BUCKETS, seconds)] += 1
-        self._sum[route] += seconds
+        """Count one answer; of the thread of the event loop alone, which needs no lock."""
+        places = self._requests.get((method, route, status))
+        if places is None:
+            buckets = [self._own.place((_SECONDS, route, at)) for at in range(len(BUCKETS) + 1)]  # side by side
+            places = self._own.place((_REQUESTS, method, route, status)), buckets[0], self._own.place((_SUM, route))
+            self._requests[method, route, status] = places
+        count, bucket, total = places
+        self._values[count] += 1
+        self._values[bucket + bisect_left(BUCKETS, seconds)] += 1
+        self._values[total] += seconds
 
-    def text(self, values: Iterable[tuple[str, str, str, float]]) -> str:
-        """All counts, and further values as (name, kind, help, value).
+    def count(self, name: str, n: float = 1) -> None:
+        """Add to one of the other counts."""
+        self._own.add((name,), n)
+
+    def put(self, name: str, value: float) -> None:
+        """Set a value that is not a sum, such as the generation that this worker serves."""
+        self._values[self._own.place((name,))] = value
+
+    def value(self, name: str) -> float:
+        """Return a count or value of this worker."""
+        return self._own.all().get((name,), 0.0)
+
+    def text(self) -> str:
+        """All counts of all workers; values that are no sums have the label ``worker``.
 
         >>> counts = RequestCounts()
         >>> counts.add("GET", "/v1/model", 200, 0.004)
-        >>> 'tastespace_requests_total{method="GET",route="/v1/model",status="200"' in counts.text([])
+        >>> 'tastespace_requests_total{method="GET",route="/v1/model",status="200"} 1' in counts.text()
         True
         """
-        worker = f'worker="{os.getpid()}"'
+        totals: dict[Key, float] = defaultdict(float)
+        alive: dict[int, Mapping[Key, float]] = {}
+        for worker, numbers, is_alive in self._workers():
+            for key, value in numbers.items():
+                totals[key] += value
+            if is_alive:
+                alive[worker] = {**numbers, ("process_resident_memory_bytes",): resident_bytes(worker)}
         lines = ["# HELP tastespace_requests_total Answers.", "# TYPE tastespace_requests_total counter"]
-        for (method, route, status), n in sorted(self._count.items()):
-            label = f'method="{method}",route="{route}",status="{status}",{worker}'
-            lines.append(f"tastespace_requests_total{{{label}}} {n}")
+        for (_, method, route, status), n in sorted((key, n) for key, n in totals.items() if key[0] == _REQUESTS):
+            labels = f'method="{method}",route="{route}",status="{status}"'
+            lines.append(f"tastespace_requests_total{{{labels}}} {n:.0f}")
         name = "tastespace_request_seconds"
         lines += [f"# HELP {name} Time to answer.", f"# TYPE {name} histogram"]
-        for route, counts in sorted(self._seconds.items()):
-            total = 0
-            for limit, n in zip((*BUCKETS, float("inf")), counts, strict=True):
-                total += n
+        for route in sorted(key[1] for key in totals if key[0] == _SUM):
+            total = 0.0
+            for at, limit in enumerate((*BUCKETS, float("inf"))):
+                total += totals.get((_SECONDS, route, at), 0.0)
                 shown = "+Inf" if limit == float("inf") else f"{limit:g}"
-                lines.append(f'{name}_bucket{{route="{route}",le="{shown}",{worker}}} {total}')
-            lines.append(f'{name}_sum{{route="{route}",{worker}}} {self._sum[route]:.6f}')
-            lines.append(f'{name}_count{{route="{route}",{worker}}} {total}')
-        own = [
-            ("tastespace_requests_in_flight", "gauge", "Requests that are being answered.", float(self.in_flight)),
-            ("tastespace_feedback_stored_total", "counter", "Events stored.", float(self.feedback_stored)),
-            (
-                "tastespace_feedback_duplicates_total",
-                "counter",
-                "Events sent again.",
-                float(self.feedback_duplicates),
-            ),
-            ("process_resident_memory_bytes", "gauge", "Memory of the process.", float(resident_bytes())),
-        ]
-        for name, kind, about, value in [*own, *values]:
-            lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}", f"{name}{{{worker}}} {value:g}"]
+                lines.append(f'{name}_bucket{{route="{route}",le="{shown}"}} {total:.0f}')
+            lines.append(f'{name}_sum{{route="{route}"}} {totals[_SUM, route]:.6f}')
+            lines.append(f'{name}_count{{route="{route}"}} {total:.0f}')
+        for name, about in _COUNTERS.items():
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} counter", f"{name} {totals.get((name,), 0.0):.0f}"]
+        for name, about in _GAUGES.items():
+            found = {worker: own[(name,)] for worker, own in alive.items() if (name,) in own}
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"] if found else []
+            lines += [f'{name}{{worker="{worker}"}} {value:.0f}' for worker, value in found.items()]
         return "\n".join(lines) + "\n"
 
+    def _workers(self) -> Iterator[tuple[int, dict[Key, float], bool]]:
+        """Process id of each worker that there was, its numbers, and whether it lives."""
+        if self._folder is None:
+            yield os.getpid(), self._own.all(), True
+            return
+        for path in sorted(self._folder.iterdir()):
+            yield int(path.name.partition(".")[0]), *_read_numbers(path)
 
-def resident_bytes() -> int:
-    """Memory of this process that is in use, in bytes; 0 where the system does not say."""
+
+def resident_bytes(process: int) -> int:
+    """Memory of a process that is in use, in bytes; 0 where the system does not say."""
     try:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        pages = Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tastespace.answers.ids import ids_in_type
 from tastespace.answers.lists import AnswerOptions
 from tastespace.answers.people import Person
-from tastespace.answers.requests import factors_by_number, query_options, same_options
+from tastespace.answers.requests import factors_by_number, query_options, same_options, with_served_diversity
 from tastespace.serve.endpoint_table import RequestContext
 from tastespace.serve.errors import HttpError
 from tastespace.serve.schemas import ListBody
@@ -64,7 +64,8 @@ def _options(
     """Return the given options with the rules of server and request, and with a length within the limit."""
     key, all_rules = call.state.rules_for(call.slot, rules)
     k = limited_k(call, given.get("k"), default_k)
-    return AnswerOptions(**{**given, "k": k, "rules_key": key, "rules": all_rules})
+    asked = with_served_diversity(given, call.slot.served.model)
+    return AnswerOptions(**{**asked, "k": k, "rules_key": key, "rules": all_rules})
 
 
 def require_few(call: RequestContext, n: int, most: int, what: str) -> None:

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace._util.lru import LruCache
-from tastespace.answers.ids import id_in_type
+from tastespace.answers.ids import id_in_type, type_with_new
 from tastespace.answers.people import ItemRows, People, Person, history_data
 from tastespace.answers.types import AnswerError
 from tastespace.models.profiles import Profile
@@ -142,8 +142,10 @@ class PeopleWithFeedback(People):
         self._folded: LruCache[Any, Person] = LruCache(_MOST_FOLDED)
         self._cursor = Cursor()
         self._lock = threading.RLock()
+        self._one_reads, self._is_tried = threading.Lock(), threading.Lock()
         self.problem: str | None = None
         """Why feedback cannot be read at the moment."""
+        self._failure = StoreError("not read", "")
         self._next_try = 0.0
         self.refresh(required=True)
 
@@ -151,24 +153,46 @@ class PeopleWithFeedback(People):
         """Read what was stored since, by this process or another.
 
         A store that cannot be read is an error only where that is ``required``: lists are made with what is known, and
-        `problem` says so. It is tried again after some seconds, because an attempt may take long.
+        `problem` says so. It is tried again after some seconds, and beside the lists, because an attempt may take long.
         """
-        if self.problem is not None and not required and time.monotonic() < self._next_try:
-            return
+        if self.problem is not None:
+            is_due = time.monotonic() >= self._next_try
+            if required and not is_due:  # it would fail as slowly as before, and others wait for this thread
+                raise self._failure.with_traceback(None)
+            if not required:
+                if is_due and self._store.is_local:
+                    self._read()
+                elif is_due and self._is_tried.acquire(blocking=False):
+                    threading.Thread(target=self._try_again, name="tastespace-store-again", daemon=True).start()
+                return
+        self._read(required)
+
+    def _try_again(self) -> None:
+        """Read the store where that may take long; lists do not wait for it."""
         try:
-            with self._lock:
+            self._read()
+        finally:
+            self._is_tried.release()
+
+    def _read(self, required: bool = False) -> None:
+        known_problem = self.problem
+        try:
+            with self._one_reads:
+                if self.problem is not None and known_problem is None and not required:
+                    return  # while this one waited, another found that it cannot be read
                 changes = self._store.changes(self._cursor)
                 if changes is not None:
-                    self._take(changes)
-                    self._cursor = changes.cursor
+                    with self._lock:
+                        self._take(changes)
+                        self._cursor = changes.cursor
+                self.problem = None
         except StoreError as problem:
             if self.problem is None:
                 log.error("feedback cannot be read, lists are made without what is new: %s", problem)
-            self.problem, self._next_try = f"feedback cannot be read: {problem.for_clients}", time.monotonic() + _RETRY
+            self._failure, self._next_try = problem, time.monotonic() + _RETRY
+            self.problem = f"feedback cannot be read: {problem.for_clients}"
             if required:
                 raise
-        else:
-            self.problem = None
 
     def _take(self, changes: Changes) -> None:
         train = self.served.train
@@ -249,7 +273,7 @@ class PeopleWithFeedback(People):
             np.union1d(self.served.index.seen(row) if row >= 0 else nothing, self._pending[user]).astype(np.int32)
             for user, row in zip(users, rows.tolist(), strict=True)
         ]
-        ids = pl.Series("user", users, dtype=self.served.train.users.series.dtype)
+        ids = pl.Series("user", users, dtype=type_with_new(self.served.train.users))
         if known:  # new items in the order in which they came
             when = [np.zeros(len(one), dtype=np.int64) for one in histories]
             for own, one, user in zip(when, histories, users, strict=True):

@@ -17,11 +17,15 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tastespace._util.limits import HEAD_BYTES, HEAD_LINES, SENT_BYTES
 from tastespace.errors import ParameterError
 from tastespace.serve.app import create_app
+from tastespace.serve.errors import HttpError
+from tastespace.serve.metrics import shared_counts_folder
 from tastespace.serve.settings import ServerSettings
 from tastespace.serve.state import ServerState
 
@@ -36,8 +40,14 @@ _ACCEPTED_AT_ONCE, _ACCEPTED_BY_ONE_OF_SEVERAL = 1_024, 32
 """New connections that a worker takes at once; where there are several, others get a share of them."""
 
 
+class HeadTooLongError(Exception):
+    """Path and headers of a request are longer than they may be."""
+
+
 class TimedProtocol(HttpToolsProtocol):
-    """HTTP connections that are closed when the head of a request does not come in time.
+    """HTTP connections that are closed when the head of a request is too long, or when a client is too slow.
+
+    The head must come in time, and answers must be taken in time: what is not read is held in memory.
 
     uvloop accepts one connection in each turn of its loop, and under load a turn answers many requests: the last of
     1,000 new clients would wait for 1,000 turns. So each connection that is accepted looks for others that wait.
@@ -49,6 +59,12 @@ class TimedProtocol(HttpToolsProtocol):
     _looks_for_others = True
     _timer: asyncio.TimerHandle | None = None
     _has_head = False
+    _head_bytes = _head_lines = 0
+    _unparsed = 0
+    """Bytes that have come since the last part of a request was complete."""
+    _has_part = False
+    _unsent_timer: asyncio.TimerHandle | None = None
+    _unsent = 0
 
     def connection_made(self, transport: Any) -> None:
         """Start the time limit of a new connection for its first request."""
@@ -77,22 +93,98 @@ class TimedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a request: its head must be complete in time, however slowly they come."""
-        self._has_head = False
+        self._has_head = self._has_part = False
         super().data_received(data)
+        self._unparsed = 0 if self._has_part else self._unparsed + len(data)
+        if self._unparsed > HEAD_BYTES and not self.transport.is_closing():  # one header without an end
+            self.send_400_response("")
         if self._has_head or self._timer is not None:  # a whole head at once, which is the rule, needs no timer
             return
         if self.cycle is not None and self.cycle.response_complete:
             self._expect()
 
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._head_bytes = self._head_lines = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the path."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, before the body or after it."""
+        self._head_lines += 1
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count(self, n_bytes: int) -> None:
+        self._has_part = True
+        self._head_bytes += n_bytes
+        if self._head_bytes > HEAD_BYTES or self._head_lines > HEAD_LINES:
+            raise HeadTooLongError
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._has_part = True
+        super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, or is too long, and close the connection."""
+        if self.cycle is not None and not self.cycle.response_complete:  # another answer is on its way
+            self.transport.close()
+        elif max(self._head_bytes, self._unparsed) > HEAD_BYTES or self._head_lines > HEAD_LINES:
+            problem = HttpError(
+                431, "head_too_large", f"path and headers have more than {HEAD_BYTES:,} bytes or {HEAD_LINES} lines.",
+                "Send less, or use POST.",
+            )  # fmt: skip
+            body = msgspec.json.encode(problem.to_dict())
+            head = (
+                f"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: {len(body)}\r\n"
+            )
+            self.transport.write(f"{head}content-type: application/json\r\n\r\n".encode() + body)
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
+
+    # ---- answers that are not read -----------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        """The client takes less than is sent."""
+        super().pause_writing()
+        self._unsent = self.transport.get_write_buffer_size()
+        self._unsent_timer = self.loop.call_later(self.read_seconds, self._require_read)
+
+    def resume_writing(self) -> None:
+        """It has taken nearly all of it."""
+        self._stop_unsent()
+        super().resume_writing()
+
+    def _require_read(self) -> None:
+        self._unsent_timer = None
+        left = self.transport.get_write_buffer_size()
+        if left > self._unsent - SENT_BYTES:
+            self.transport.abort()
+            return
+        self._unsent = left
+        self._unsent_timer = self.loop.call_later(self.read_seconds, self._require_read)
+
+    def _stop_unsent(self) -> None:
+        if self._unsent_timer is not None:
+            self._unsent_timer.cancel()
+            self._unsent_timer = None
+
     def on_headers_complete(self) -> None:
         """The head is there."""
-        self._has_head = True
+        self._has_head = self._has_part = True
         self._stop()
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
         self._stop()
+        self._stop_unsent()
         super().connection_lost(exc)
 
     def _expect(self) -> None:
@@ -147,7 +239,8 @@ def run(settings: ServerSettings, listening: socket.socket) -> None:
     if settings.workers == 1:
         _serve(settings, listening)
     else:
-        _Workers(settings, listening).run()
+        with shared_counts_folder() as folder:
+            _Workers(replace(settings, counts_folder=folder), listening).run()
 
 
 def _serve(settings: ServerSettings, listening: socket.socket, parent: int | None = None) -> None:

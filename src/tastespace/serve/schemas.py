@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
+from tastespace._util.limits import EVENT_ID, EVENT_WEIGHT, FEATURE_NAME
 from tastespace.answers.requests import ListFields, field_types
 from tastespace.answers.types import (
     AudienceUser,
@@ -26,6 +27,8 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Factor = Annotated[float, Meta(gt=0, le=1e6)]
 Days = Annotated[float, Meta(gt=0, le=1e6)]
 InterestNumber = Annotated[int, Meta(ge=0, le=100_000)]
+FeatureName = Annotated[str, Meta(max_length=FEATURE_NAME)]
+Feature = bool | int | float | str | list[bool | int | float | str | None] | None
 
 
 def struct_of(kind: type) -> Any:
@@ -82,7 +85,7 @@ class BatchBody(ListBody, kw_only=True, forbid_unknown_fields=True):
 
     users: list[Id] | None = None
     histories: list[list[Id]] | None = None
-    features: list[dict[str, Any]] | None = None
+    features: list[dict[FeatureName, Feature]] | None = None
 
 
 class HistoryBody(ListBody, kw_only=True, forbid_unknown_fields=True):
@@ -102,9 +105,9 @@ class EventBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
     user: Id
     item: Id
-    weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
+    weight: Annotated[float, Meta(gt=0, le=EVENT_WEIGHT)] = 1.0
     time: Annotated[str, Meta(max_length=40)] | None = None
-    event_id: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    event_id: Annotated[str, Meta(min_length=1, max_length=EVENT_ID)] | None = None
 
 
 class ProfileBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -150,6 +153,8 @@ class ShelvesAnswer(Struct):
     user: Id | None
     model: int
     shelves: list[ShelfAnswer]
+    unknown_items: list[Id] = []
+    """Items of the history that the model does not know and that were left out."""
 
 
 class InterestsAnswer(Struct):
@@ -159,6 +164,8 @@ class InterestsAnswer(Struct):
     model: int
     interests: list[Interest]
     history: list[HistoryItem]
+    unknown_items: list[Id] = []
+    """Items of the history that the model does not know and that were left out."""
 
 
 class SimilarAnswer(Struct):
@@ -217,6 +224,8 @@ class ModelAnswer(Struct):
     version: str
     fitted: str | None
     generation: int
+    diversity: float
+    """Of lists whose request gives neither mix nor diversity."""
     n_users: int
     n_items: int
     n_interactions: int

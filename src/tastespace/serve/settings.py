@@ -5,24 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tastespace._util.limits import (
+    ANSWER_SECONDS,
+    BODY_BYTES,
+    REQUEST_HISTORY,
+    REQUEST_K,
+    REQUEST_LISTS,
+    REQUEST_SECONDS,
+    REQUESTS_AT_ONCE,
+)
+
 
 @dataclass(frozen=True)
 class Limits:
     """Limits of one request; one that exceeds them is refused before anything is computed."""
 
-    k: int = 1_000
+    k: int = REQUEST_K
     """Items in a list."""
-    batch: int = 1_000
+    batch: int = REQUEST_LISTS
     """Users, histories or events in one request."""
-    history: int = 10_000
+    history: int = REQUEST_HISTORY
     """Items in one history."""
-    body: int = 1 << 20
+    body: int = BODY_BYTES
     """Bytes of a body."""
-    seconds: float = 10.0
+    seconds: float = ANSWER_SECONDS
     """For an answer."""
-    read_seconds: float = 10.0
-    """For a client to send its request: slow ones are cut off."""
-    in_flight: int = 4_096
+    read_seconds: float = REQUEST_SECONDS
+    """For a client to send its request, and to take 64 KB of an answer: slow ones are cut off."""
+    in_flight: int = REQUESTS_AT_ONCE
     """Requests that are being answered at once."""
     rate: float = 0.0
     """Requests a second for each token, or each address without tokens; 0: no limit. A token may have its own."""
@@ -42,6 +52,8 @@ class ServerSettings:
     """An SQLite file or ``postgresql://...``; by default a file next to the model."""
     rules: Path | None = None
     """TOML file of `tastespace.Rules`, read again when it changes."""
+    wording: Path | None = None
+    """TOML file of a `tastespace.Wording` for reasons and names of shelves, such as in another language."""
     tokens: Path | None = None
     """JSON file of token hashes, see `tastespace.serve.tokens`; None: every request is allowed."""
     host: str = "127.0.0.1"
@@ -53,7 +65,11 @@ class ServerSettings:
     """Origins of other sites whose pages may send requests; empty: none."""
     watch_seconds: float = 1.0
     """Seconds between two looks at model directory, rules and tokens; 0: never."""
+    any_catalog: bool = False
+    """Serve whatever model is saved or named, also one of other items and ids; by default such a model is refused."""
     access_log: bool = False
+    counts_folder: Path | None = None
+    """Folder in which several workers count together for /metrics; None: each counts for itself."""
     keep_answers: int = 10_000
     """Plain lists that a worker remembers as they were sent, until something is stored about the user; 0: none."""
     limits: Limits = field(default_factory=Limits)

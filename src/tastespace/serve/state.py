@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+import numpy as np
 
 from tastespace.answers.ids import ids_in_type
 from tastespace.answers.tastes import TasteAnswers
@@ -21,13 +24,14 @@ from tastespace.data.ids import parse_ids
 from tastespace.errors import ModelFileError, ParameterError, TastespaceError
 from tastespace.recommend.rules.rules import Rules
 from tastespace.recommend.rules.tables import rule_tables
+from tastespace.recommend.wording import Wording
 from tastespace.serve.errors import HttpError, StoreError
 from tastespace.serve.feedback.store import FeedbackStore, open_feedback_store
 from tastespace.serve.feedback.writer import FeedbackWriter
 from tastespace.serve.lists import MicroBatches, ServedLists
 from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
-from tastespace.serve.served_model import ServedModel, model_checksum
+from tastespace.serve.served_model import ServedModel, model_checksum, replacement_problem
 from tastespace.serve.settings import ServerSettings
 from tastespace.serve.tokens import RateLimit, Token, read_tokens
 
@@ -62,17 +66,40 @@ class ModelHolder:
     """The model that is served now, and how it is replaced."""
 
     def __init__(
-        self, path: Path, store: FeedbackStore, opened: ServedModel | None = None, keep_answers: int = 0
+        self,
+        path: Path,
+        store: FeedbackStore,
+        opened: ServedModel | None = None,
+        keep_answers: int = 0,
+        check: Callable[[ServedModel, ServedModel], None] = lambda now, new: None,
+        counts: RequestCounts | None = None,
+        name: str = "model",
+        wording: Wording | None = None,
     ) -> None:
-        """``opened``: the model at this path; None: the one that was announced last for it, by another worker."""
-        self._store, self._keep_answers = store, keep_answers
+        """Serve the model at a path.
+
+        Args:
+            path: Directory of the model.
+            store: Feedback store, in which workers announce what they serve.
+            opened: The model at this path; None: the one that was announced last for it, by another worker.
+            keep_answers: Plain lists to remember.
+            check: Raises where the second model cannot take the place of the first.
+            counts: Where models that are swapped in or refused are counted.
+            name: Name in the counts: model, or compare for the second one.
+            wording: Templates of sentences; None: English.
+        """
+        self._store, self._keep_answers, self._check = store, keep_answers, check
+        self._counts, self._name = RequestCounts() if counts is None else counts, name
+        self._wording = wording
         self._server = str(path.resolve())
         self._reloading = threading.Lock()
         self._refused: str | None = None
         self.problem: str | None = None
         """Problem with the model files, while the model in memory goes on."""
+        self.refusal: str | None = None
+        """Reason why the model of the last request to reload is not served; None after one that was."""
         self.slot = self._slot(self._announced(path) if opened is None else opened)
-        self.reloads, self.refusals = 0, 0
+        self._counts.put(f"tastespace_{name}_generation", self.slot.served.generation)
 
     def _announced(self, path: Path) -> ServedModel:
         announced = self._store.served_model(self._server)
@@ -84,7 +111,7 @@ class ModelHolder:
         lists = ServedLists(people, self._keep_answers)
         served.generation = self._store.announce_model(self._server, str(served.path), served.checksum)
         served.info.generation = served.generation
-        return Slot(served, people, lists, TasteAnswers(lists))
+        return Slot(served, people, lists, TasteAnswers(lists, self._wording))
 
     def reload(self, path: str | None = None) -> Slot:
         """Serve another model, or the one at the same path as it is now; the old one answers until it is ready.
@@ -95,28 +122,26 @@ class ModelHolder:
         if not self._reloading.acquire(blocking=False):
             raise ReloadInProgressError()
         try:
-            slot = self._opened_like(target)
-        except Exception:
-            self.refusals += 1
+            opened = ServedModel.open(target)
+            self._check(self.slot.served, opened)
+            slot = self._slot(opened)
+        except Exception as problem:
+            self._counts.count("tastespace_model_refusals_total")
+            if (target / "model.json").exists() and not isinstance(problem, StoreError):
+                self.refusal = self._without_folder(f"a model is refused: {problem}")
             raise
         finally:
             self._reloading.release()
         self.slot = slot
-        self.reloads += 1
-        self._refused, self.problem = None, None
+        self._counts.put(f"tastespace_{self._name}_generation", slot.served.generation)
+        self._counts.count("tastespace_model_reloads_total")
+        self._refused = self.problem = self.refusal = None
         log.info("serving generation %d", slot.served.generation)
         return slot
 
-    def _opened_like(self, path: Path) -> Slot:
-        """The model at this path, which must have ids of the same types as the one that is served."""
-        now, probe = self.slot.served, ServedModel.open(path)
-        if probe.info.id_types != now.info.id_types:
-            raise HttpError(
-                409, "other_id_types",
-                f"the new model has ids of the types {probe.info.id_types}, the served one {now.info.id_types}.",
-                "Fit the new model with ids of the same types, or start another server.",
-            )  # fmt: skip
-        return self._slot(probe)
+    def forget_refusal(self) -> None:
+        """Look at a refused model again: the rules are others now."""
+        self._refused = None
 
     def _allowed(self, path: str) -> Path:
         """A path of a request: the name of a model next to the served one, or its full path."""
@@ -142,7 +167,7 @@ class ModelHolder:
             checksum = model_checksum(served.path) if files else served.checksum
             announced = self._store.served_model(self._server)
         except ModelFileError as problem:
-            self._note(str(problem))
+            self._note(str(problem).replace(f"{served.path.parent}{os.sep}", ""), str(problem))
             return
         except StoreError as problem:
             self._note(problem.for_clients, str(problem))
@@ -164,8 +189,13 @@ class ModelHolder:
         except ReloadInProgressError:
             pass  # looked at again when that is done
         except (TastespaceError, HttpError, OSError, ValueError) as problem:
-            self._refused = wanted[1]
-            self._note(f"a new model is refused: {problem}")
+            self._refused, self.refusal = wanted[1], None
+            found = f"a new model is refused: {problem}"
+            self._note(self._without_folder(found), found)
+
+    def _without_folder(self, text: str) -> str:
+        """A text for clients, who need not know where models are."""
+        return text.replace(f"{Path(self._server).parent}{os.sep}", "")
 
     def _note(self, problem: str, logged: str | None = None) -> None:
         if problem != self.problem:
@@ -182,13 +212,16 @@ class ServerState:
         paths = [one for one in (settings.model, settings.compare) if one is not None]
         # Models first: where one cannot be opened, no store is made.
         opened = [None if follow else ServedModel.open(one) for one in paths]
+        wording = None if settings.wording is None else Wording.read(settings.wording)
         self.store = open_feedback_store(settings.store_location)
-        keep = settings.keep_answers
-        holders = [ModelHolder(path, self.store, one, keep) for path, one in zip(paths, opened, strict=True)]
+        self.counts, keep = RequestCounts(settings.counts_folder), settings.keep_answers
+        holders = [
+            ModelHolder(path, self.store, one, keep, self._require_replacement, self.counts, name, wording)
+            for path, one, name in zip(paths, opened, ("model", "compare"), strict=False)
+        ]
         self.main, self.compare = holders[0], holders[1] if len(holders) > 1 else None
         self.writer = FeedbackWriter(self.store)
-        self.batches = MicroBatches()
-        self.counts = RequestCounts()
+        self.batches = MicroBatches(self.counts)
         self.rate_limit = RateLimit()
         self.tokens: dict[str, Token] | None = None
         self.rules: Rules | None = None
@@ -197,6 +230,7 @@ class ServerState:
         self._seen: dict[Path, tuple[int, int, int]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tastespace-answers")
         self.is_closing = False
+        self._reloads, self._collections = 0.0, 0
         self._read_files(first=True)
 
     def slot(self, name: str) -> Slot:
@@ -227,15 +261,58 @@ class ServerState:
     def look(self) -> None:
         """Read tokens, rules and models again where they have changed."""
         self._read_files()
-        self.main.look()
-        if self.compare is not None:
-            self.compare.look()
+        before = [one.slot for one in self._holders]
+        for one in self._holders:
+            one.look()
+        if "rules" in self.problems and [one.slot for one in self._holders] != before:
+            self._seen.clear()  # the new model may have what the rules name
+            self._read_files()
+        self._release_models()
 
     def follow(self) -> None:
         """Serve the models that other workers have announced; files are not looked at."""
-        self.main.look(files=False)
-        if self.compare is not None:
-            self.compare.look(files=False)
+        for one in self._holders:
+            one.look(files=False)
+        self._release_models()
+
+    def _release_models(self) -> None:
+        """Free models that were replaced: they hold reference cycles, and the collector seldom runs in a server."""
+        reloads = self.counts.value("tastespace_model_reloads_total")
+        if reloads != self._reloads:
+            self._reloads, self._collections = reloads, 2  # requests of the moment still hold the old model
+        if self._collections:
+            self._collections -= 1
+            gc.collect()
+
+    @property
+    def _holders(self) -> list[ModelHolder]:
+        return [one for one in (self.main, self.compare) if one is not None]
+
+    def all_problems(self) -> list[str]:
+        """Everything that does not work as it should, while the server goes on with what it has."""
+        found = [*self.problems.values(), *(one.problem for one in (self.writer, self.main.slot.people))]
+        for holder in self._holders:
+            found += [holder.problem, holder.refusal]
+        return [one for one in found if one]
+
+    def _require_replacement(self, now: ServedModel, new: ServedModel) -> None:
+        """Raise where a model cannot take the place of the one that is served."""
+        problem = None if self.settings.any_catalog else replacement_problem(now, new)
+        if problem is not None:
+            raise HttpError(
+                409, "other_catalog", f"{new.path.name}: {problem}.",
+                "Save a model of the same catalog, or start the server with this one, or with --any-catalog.",
+            )  # fmt: skip
+        if self.rules is not None:
+            self._require_rules(self.rules, new)
+
+    def _require_rules(self, rules: Rules, served: ServedModel) -> None:
+        """Raise where a model cannot make lists under the rules: unknown columns, contradictions, nothing left."""
+        combined = _combined(rules, None, served)
+        rule_tables(served.train, combined, 10)
+        rows = np.flatnonzero(served.model.can_serve(np.arange(served.train.n_users)))[:1]
+        if len(rows):
+            served.model.recommend_indices(rows, k=10, rules=combined, profile=False, threads=1)
 
     async def watch(self) -> None:
         """`look` again and again, or `follow` where files are not watched, until it is cancelled."""
@@ -263,18 +340,22 @@ class ServerState:
             except TastespaceError as problem:
                 if first:
                     raise
-                self.problems[name] = f"{name} as before: {problem}"
-                log.warning("%s", self.problems[name])
+                log.warning("%s as before: %s", name, problem)
+                # Anybody may ask for problems.
+                self.problems[name] = f"{name} as before: {str(problem).replace(str(path), 'the file')}"
             self._seen[path] = stamp
 
     def _read_tokens(self, path: Path) -> None:
         self.tokens = read_tokens(path)
 
     def _read_rules(self, path: Path) -> None:
-        rules, served = Rules.from_file(path), self.main.slot.served
-        rule_tables(served.train, _combined(rules, None, self.main.slot), 10)  # names of columns, contradictions
+        rules = Rules.from_file(path)
+        for holder in self._holders:
+            self._require_rules(rules, holder.slot.served)
         self.rules = rules
         self.rules_version += 1
+        for holder in self._holders:
+            holder.forget_refusal()
 
     def rules_for(self, slot: Slot, asked: dict[str, Any] | None) -> tuple[Any, Rules | None]:
         """The rules of the file together with those of a request, and a key that tells them from others."""
@@ -282,7 +363,7 @@ class ServerState:
         if self.rules is None and not asked:
             return None, None
         rules = self.rules
-        found = slot.served.kept.get_or_make(("rules", key), lambda: _combined(rules, asked, slot))
+        found = slot.served.kept.get_or_make(("rules", key), lambda: _combined(rules, asked, slot.served))
         return key, found
 
     def close(self) -> None:
@@ -294,11 +375,11 @@ class ServerState:
             self.store.close()
 
 
-def _combined(rules: Rules | None, asked: dict[str, Any] | None, slot: Slot) -> Rules:
+def _combined(rules: Rules | None, asked: dict[str, Any] | None, served: ServedModel) -> Rules:
     """Rules of the file always hold; a request adds to them and takes nothing away."""
     both: dict[str, Any] = {} if rules is None else {name: getattr(rules, name) for name in _RULES}
     own = {} if rules is None else {name: value for name, value in both.items() if value != getattr(Rules(), name)}
-    items = slot.served.train.items
+    items = served.train.items
     for name, value in (asked or {}).items():
         if name in _ID_RULES and not isinstance(value, str):
             ids_in_type(items, list(value.values() if isinstance(value, dict) else value), "item")  # 422 for others

@@ -85,6 +85,7 @@ def save(
         if space is None
         else {"count": len(space.user_vectors), "dimension": int(space.item_vectors.shape[1])},
         "learned": learned,
+        **({"served_diversity": model.served_diversity} if model.served_diversity else {}),
         **({"profiles": model.profiles.encoded(model.train_.users)} if model.profiles else {}),
     }
     parts = {
@@ -176,6 +177,7 @@ def inspect(path: str | Path, verify: bool = False, trust: Trust = ()) -> dict[s
         "vectors": vectors.get("count"),
         "dimension": vectors.get("dimension"),
         "profiles": len(content.get("profiles", ())),
+        "served_diversity": content.get("served_diversity", 0.0),
         "index": _index_facts(content.get("index")),
         "fingerprint": data["fingerprint"],
         "backend": data["backend"],
@@ -211,6 +213,7 @@ def _load(text: bytes, folder: Path, verify: bool | None, trust: bool | frozense
         raise ModelFileError(f"{folder}: what model.json says is nested too deeply. Restore a copy.") from problem
     if "profiles" in content:
         model._profiles = _profiles(content["profiles"], model, folder)
+    model._served_diversity = _served_diversity(content, folder)
     model._mapped_files = tuple(one for one in (seen_file, learned_file) if one is not None)
     model._stored_index = _manifest.stored_index(content.get("index"), folder)
     return model
@@ -236,6 +239,13 @@ def _index_facts(entry: Any) -> dict[str, Any] | None:
     about = entry.get("about")
     recall = about.get("recall") if isinstance(about, dict) else None
     return {"kind": "ann", "name": entry.get("name"), "bytes": entry.get("bytes"), "recall@100": recall}
+
+
+def _served_diversity(content: Mapping[str, Any], folder: Path) -> float:
+    found = content.get("served_diversity", 0.0)
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= 1:
+        raise ModelFileError(f"{folder}: the stored served_diversity is {found!r}, no number from 0 to 1.")
+    return float(found)
 
 
 def _profiles(stored: Any, model: Recommender, folder: Path) -> Profiles:

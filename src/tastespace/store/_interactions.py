@@ -19,6 +19,7 @@ from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.errors import DataError, ModelFileError
 from tastespace.store._json_values import Tensors
 
+_BLOCK = 1 << 22  # indices that are compared at once
 _TYPES = {"offsets": ("int64",), "indices": ("int32",), "weights": ("float32",), "timestamps": ("int64", "float64")}
 
 
@@ -97,15 +98,12 @@ def restore(
     """The interactions again, on top of the mapped arrays.
 
     The kernels trust offsets and indices, so a number that would send them outside of an array must end here; that
-    costs one pass over them. ``verify`` looks at the order of ids and indices as well.
+    costs two passes over them. ``verify`` looks at the order of ids as well.
     """
     _check_arrays(summary, tensors, where)
     offsets, indices = tensors["offsets"], tensors["indices"]
+    _require_ascending(offsets, indices, where)
     if verify:
-        starts = np.zeros(len(indices), dtype=bool)
-        starts[offsets[:-1][offsets[:-1] < len(indices)]] = True
-        if not ((np.diff(indices) > 0) | starts[1:]).all():
-            raise ModelFileError(f"{where}: the items of a user are not in ascending order.")
         for kind, frame in (("user", users), ("item", items)):
             if not frame[kind].is_sorted() or frame[kind].n_unique() < len(frame):
                 raise ModelFileError(f"{where}: the {kind} ids are not in ascending order, or one is there twice.")
@@ -122,6 +120,14 @@ def restore(
         backend=summary["backend"],
         cleaning=Cleaning(**counts),
     )
+
+
+def _require_ascending(offsets: NDArray[np.int64], indices: NDArray[np.int32], where: str) -> None:
+    for first in range(0, len(indices), _BLOCK):
+        block = indices[first : first + _BLOCK + 1]
+        falls = np.flatnonzero(block[1:] <= block[:-1]) + first + 1  # only where another user begins
+        if (offsets[np.searchsorted(offsets, falls)] != falls).any():
+            raise ModelFileError(f"{where}: the items of a user are not in ascending order.")
 
 
 def _check_arrays(summary: Mapping[str, Any], tensors: Tensors, where: str) -> None:

@@ -89,6 +89,8 @@ def _class_names(content: Any) -> Iterator[str]:
 # model that already has its parameters and `train_`.
 
 _NOT_LEARNED = ("train_", "valid_")
+_RUN_TIME = ("checkpoint", "log_file", "spill")
+"""Parameters that name files of the run in which a model was trained: a model file says nothing of where to write."""
 
 
 def class_name(model: Recommender) -> str:
@@ -140,6 +142,7 @@ def encode_parameters(model: Recommender) -> dict[str, Any]:
     return {
         name: encode(value, f"{type(model).__name__}'s parameter {name}")
         for name, value in model.get_params(deep=False).items()
+        if name not in _RUN_TIME
     }
 
 
@@ -243,7 +246,11 @@ def _new_model(cls: type[Recommender], parameters: Mapping[str, Any], where: str
                 f"{where} has the parameter {name!r}, but this version's {cls.__name__} has no such parameter; its "
                 f"parameters are {', '.join(known) or 'none'}.{nearest(name, known)}"
             )
-    given = {name: decode(value, {}, f"{where}: parameter {name}") for name, value in parameters.items()}
+    given = {
+        name: decode(value, {}, f"{where}: parameter {name}")
+        for name, value in parameters.items()
+        if name not in _RUN_TIME
+    }
     with _as_stored(cls, where):
         return cls(**given)
 

@@ -23,7 +23,7 @@ from tastespace._util.checks import (
 )
 from tastespace._util.interrupts import interrupt_ends_task
 from tastespace.data.out_of_core.mapped_arrays import all_finite
-from tastespace.errors import Argument, ParameterError, TrainingError, require_path
+from tastespace.errors import Argument, ParameterError, TimeLimitError, TrainingError, require_path
 from tastespace.training._checkpoint import (
     read_checkpoint,
     require_run_metadata,
@@ -252,6 +252,12 @@ class Loop:
                         raise
                     log.warning("interrupted in epoch %d; the model keeps what it has learned so far", epoch + 1)
                     stopped = "interrupted"
+                    break
+                except TimeLimitError:
+                    if not self._history:
+                        raise
+                    log.info("stopped in epoch %d: the limit of time was over", epoch + 1)
+                    stopped = "time"
                     break
                 if not go_on:
                     stopped = "callback"

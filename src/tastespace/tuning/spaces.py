@@ -197,6 +197,12 @@ OTHERS: dict[str, Space] = {
         "shrink": (1.0, 3.0, 10.0, 30.0, 100.0),
         "normalize": (True, False),
     },
+    "softmax-mf": {
+        "temperature": (0.07, 0.1, 0.15, 0.2),
+        "dim": (64, 128, 256),
+        "learning_rate": (0.01, 0.02, 0.03, 0.05),
+        "n_negatives": (512, 1024, 2048),
+    },
     "als": {
         "dim": (32, 64, 100),
         "regularization": (5.0, 10.0, 20.0, 40.0, 80.0),

@@ -95,7 +95,7 @@ def test_without_a_published_sha_256_a_later_download_must_be_the_first_one_agai
 
 
 def test_a_download_has_a_limit(tiny_10m: object, server: Any, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "_MOST_BYTES", 100)
+    monkeypatch.setattr(fetch, "DOWNLOAD_BYTES", 100)
     with pytest.raises(DatasetError, match="sends more than 100 bytes"):
         load()
     assert kept(cache) == []

@@ -14,7 +14,7 @@ from tastespace.errors import DatasetError
 def test_the_names_are_those_promised() -> None:
     assert set(datasets.names()) == {
         *("ml-100k", "ml-1m", "ml-10m", "steam-200k", "citeulike-t", "citeulike-a"),
-        *("xing-2017", "lastfm-2k", "anime", "amazon-cds"),
+        *("xing-2017", "lastfm-2k", "anime", "amazon-cds", "amazon-cds-m1", "yelp2018"),
     }
 
 

@@ -38,7 +38,7 @@ def test_interactions_and_attributes_are_read(folder):
     items = data.item_attributes
     assert items["item"].to_list() == [10, 11, 12]
     assert items["genre"].to_list() == [["Comedy", "Animation"], [], ["Crime"]]
-    assert items["title"].to_list()[1] == ['"Quoted"', "Title"]
+    assert items["title"].to_list()[1] == '"Quoted" Title'
     assert items["year"].to_list() == [1995, None, 1996]
     assert data.user_attributes["likes"].to_list() == [[0.5, 1.0], [], [2.0]]
     liked = ts.Interactions.from_recbole(folder, rating="rating", min_rating=3, weight="rating")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -215,8 +217,13 @@ def test_bad_members(parts, given, message):
 
 def test_other_bad_parameters(members, parts):
     for changes, message in (
-        ({"balance": -0.1}, "balance=-0.1: expected a number, 0 or more"),
-        ({"balance_by": "genre"}, "balance_by='genre': expected one of 'interests', 'categories'"),
+        ({"category_balance": -0.1}, "category_balance=-0.1: expected a number, 0 or more"),
+        ({"lift": -0.1}, "lift=-0.1: expected a number, 0 or more"),
+        ({"lift": float("nan")}, "lift=nan: expected a number, 0 or more"),
+        ({"focus": -0.1}, "focus=-0.1: expected a number, 0 or more"),
+        ({"focus": 1.5}, r"focus=1.5: expected a number from 0 \(sum\) to 1 \(strongest taste\)"),
+        ({"n_tastes": 0}, "n_tastes=0"),
+        ({"n_tastes": 2.5}, "n_tastes=2.5"),
         ({"threads": -1}, "threads=-1"),
     ):
         with pytest.raises(ParameterError, match=message):
@@ -296,17 +303,17 @@ def test_fold_in_of_training_histories_equals_training_for_linear_members(parts)
     assert model.members_[0].train_ is train
 
 
-@pytest.mark.parametrize("balance_by", ["interests", "categories"])
-def test_fold_in_with_interests_and_balance(members, data, balance_by):
-    model = Blend.of(members, [0.6, 0.4], balance=0.4, balance_by=balance_by)
+@pytest.mark.parametrize("balance", [0.0, 0.4])
+def test_fold_in_with_tastes_and_balance(members, data, balance):
+    model = Blend.of(members, [0.6, 0.4], category_balance=balance)
     model.score_block(np.arange(3))  # the balance of the users of training must not stay
     history = data.items_of(data.users[3])
     folded = model.fold_in({"zoe": history})
     parts_of = [member.fold_in({"zoe": history}) for member in members]
-    expected = Blend.of(parts_of, [0.6, 0.4], balance=0.4, balance_by=balance_by)
-    np.testing.assert_array_equal(folded.score_block([0]), expected.score_block([0]))
+    expected = Blend.of(parts_of, [0.6, 0.4], category_balance=balance)
+    np.testing.assert_allclose(folded.score_block([0]), expected.score_block([0]), rtol=1e-5, atol=1e-5)
     frame = model.recommend_for({"zoe": history}, k=4)
-    assert frame.columns == ["user", "item", "rank", "score", "distance", "interest"]
+    assert frame.columns == ["user", "item", "rank", "score", "interest"]
     assert not set(frame["item"]) & set(history)
 
 
@@ -322,8 +329,8 @@ def test_partial_fit_with_new_users_and_items(data):
     is_old = (data.row_of_each() < 70) & (data.indices < 50)
     old, rest = only(data, is_old), only(data, ~is_old)
     assert (old.n_users, old.n_items) == (70, 50)
-    model = Blend([DPCML(**FIRST), EASE(regularization=20.0)], [0.5, 0.5], balance=0.3).fit(old)
-    model.recommend(k=3)  # the balance of the old users must not stay
+    model = Blend([DPCML(**FIRST), EASE(regularization=20.0)], [0.5, 0.5]).fit(old)
+    model.recommend(k=3)  # the tastes of the old users must not stay
     first = model.members_[0]
     before = first.item_vectors_.copy()
     assert model.partial_fit(rest) is model
@@ -333,14 +340,14 @@ def test_partial_fit_with_new_users_and_items(data):
     dpcml = DPCML(**FIRST).fit(old).partial_fit(rest)
     ease = EASE(regularization=20.0).fit(concat(old, rest))
     users = np.arange(data.n_users)
-    expected = Blend.of([dpcml, ease], [0.5, 0.5], balance=0.3).score_block(users)
-    np.testing.assert_array_equal(model.score_block(users), expected)
+    expected = Blend.of([dpcml, ease], [0.5, 0.5]).score_block(users)
+    np.testing.assert_allclose(model.score_block(users), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_partial_fit_of_an_unfitted_model_and_of_other_data(parts, blend):
     with pytest.raises(NotFittedError):
         Blend([EASE()]).partial_fit(parts[1])
-    with pytest.raises(DataError, match="partial_fit expects Interactions, given list"):
+    with pytest.raises(DataError, match=r"partial_fit expects new to be Interactions, .*given list"):
         blend.partial_fit([[1]])
 
 
@@ -348,7 +355,7 @@ def test_partial_fit_of_an_unfitted_model_and_of_other_data(parts, blend):
 
 
 def test_parameters_of_members_have_nested_names():
-    model = Blend([DPCML(dim=8), EASE(), DPCML(dim=4)])
+    model = Blend([DPCML(dim=8), EASE(100.0), DPCML(dim=4)])
     assert model.get_params()["dpcml__dim"] == 8
     assert model.get_params()["dpcml_2__dim"] == 4
     assert model.get_params()["ease__regularization"] == 100.0
@@ -383,30 +390,32 @@ def test_clones_share_no_members(blend):
 
 
 def test_create_makes_blends_by_name():
-    model = create("blend:dpcml+ease", dpcml__dim=5, balance=0.2)
-    assert repr(model) == "Blend(members=[DPCML(dim=5), EASE()], balance=0.2)"
+    model = create("blend:dpcml+ease", dpcml__dim=5, focus=0.2)
+    assert repr(model) == "Blend(members=[DPCML(dim=5), EASE()], focus=0.2)"
     assert repr(create("blend:dpcml+dn+ease").members) == "[DPCMLDN(), EASE()]"
     for name in ("blend:dpcml+eas", "blend:", "blend:+ease"):
         with pytest.raises(ParameterError, match="is no model; expected names joined by a plus sign"):
             create(name)
 
 
-def test_balance_by_may_change_after_fit(members, data):
-    model = Blend.of(members, [0.5, 0.5], balance=0.5)
+@pytest.mark.parametrize("change", [{"category_balance": 0.5}, {"focus": 0.5}, {"lift": 0.3}])
+def test_how_tastes_make_a_score_may_change_after_fit(members, data, change):
+    model = Blend.of(members, [0.5, 0.5])
     users = np.arange(data.n_users)
-    by_interest = model.score_block(users)
-    by_category = model.set_params(balance_by="categories").score_block(users)
-    expected = Blend.of(members, [0.5, 0.5], balance=0.5, balance_by="categories").score_block(users)
-    np.testing.assert_array_equal(by_category, expected)
-    assert not np.array_equal(by_category, by_interest)
+    before = model.score_block(users)
+    after = model.set_params(**change).score_block(users)
+    np.testing.assert_array_equal(after, Blend.of(members, [0.5, 0.5], **change).score_block(users))
+    assert not np.array_equal(after, before)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_every_number_of_threads_gives_the_same_bits(members, parts, data, threads):
     users = np.arange(data.n_users)
-    one = Blend.of(members, valid=parts[1], balance=0.3, threads=1)
-    other = Blend.of(members, valid=parts[1], balance=0.3, threads=threads)
+    settings = {"focus": 0.4, "lift": 0.2, "category_balance": 0.3}
+    one = Blend.of(members, valid=parts[1], **settings, threads=1)
+    other = Blend.of(members, valid=parts[1], **settings, threads=threads)
     np.testing.assert_array_equal(one.weights_, other.weights_)
+    np.testing.assert_array_equal(one.taste_of_past_, other.taste_of_past_)
     np.testing.assert_array_equal(one.score_block(users), other.score_block(users))
 
 
@@ -419,21 +428,23 @@ def test_a_second_fit_forgets_the_recipe(parts):
 # ---- interests -----------------------------------------------------------------------------------------------------
 
 
-def test_lists_say_the_interest_and_the_distance_of_the_member_with_several_vectors(blend, members, data):
+def test_lists_say_the_taste_that_says_most_for_each_item(blend, data):
     frame = blend.recommend(k=6)
-    space = members[0].vectors()
+    assert frame.columns == ["user", "item", "rank", "score", "interest"]
     users, items = data.users.index_of(frame["user"]), data.items.index_of(frame["item"])
-    scores, interest = space.pair_scores(users, items)
-    np.testing.assert_array_equal(frame["interest"], interest)
-    np.testing.assert_allclose(frame["distance"], -scores, atol=1e-6)
+    strongest = blend.taste_parts(np.arange(data.n_users)).strongest()
+    np.testing.assert_array_equal(frame["interest"], strongest[users, items])
     np.testing.assert_allclose(frame["score"], blend.score_block(np.arange(data.n_users))[users, items], atol=1e-6)
-    assert set(interest) == {0, 1, 2}
+    assert frame["interest"].n_unique() > 1
 
 
 def test_shelves_explanations_and_interests(blend, data):
     user = data.users[2]
     whole = blend.recommend(user, k=data.n_items)
-    assert sum(len(shelf.items) for shelf in blend.shelves(user, k=data.n_items)) == len(whole)
+    interest_of = dict(whole.select("item", "interest").iter_rows())
+    for shelf in blend.shelves(user, k=data.n_items):
+        assert shelf.items
+        assert {interest_of[item] for item in shelf.items} == {shelf.interest}
     for row in whole.head(5).iter_rows(named=True):
         explained = blend.explain(user, row["item"])
         assert (explained.rank, explained.interest) == (row["rank"], row["interest"])
@@ -441,31 +452,21 @@ def test_shelves_explanations_and_interests(blend, data):
     assert len(blend.recommend(user, k=5, mix="proportional")) == 5
 
 
-@pytest.mark.parametrize("balance", [0.0, 0.3])
-def test_scores_by_all_interests_are_the_scores_and_fewer_only_lower_them(members, balance):
-    model = Blend.of(members, [0.6, 0.4], balance=balance)
-    whole = model.score_block([4])[0]
-    np.testing.assert_allclose(model.scores_by(4, [0, 1, 2]), whole, atol=1e-5)
-    fewer = model.scores_by(4, [1])
-    assert (fewer <= whole + 1e-5).all()
-    assert (fewer < whole - 1e-3).any()
-
-
-def test_of_several_members_with_interests_the_heaviest_counts(parts):
+def test_items_are_compared_by_the_member_with_several_vectors_that_weighs_most(parts):
     models = [DPCML(dim=4, n_interests=n, epochs=2).fit(parts[0]) for n in (2, 3)]
     for weights, expected in (([0.7, 0.3], models[0]), ([0.3, 0.7], models[1])):
-        space = Blend.of(models, weights).interest_space()
-        np.testing.assert_array_equal(space.user_offsets, expected.user_offsets_)
+        blend = Blend.of(models, weights)
+        np.testing.assert_array_equal(blend.item_space().item_vectors, expected.item_vectors_)
+    one = Blend.of([EASE().fit(parts[0]), models[0]], [0.9, 0.1])
+    np.testing.assert_array_equal(one.item_space().item_vectors, models[0].item_vectors_)
 
 
-def test_a_blend_without_such_a_member_has_no_interests(parts, data):
+def test_a_blend_has_interests_whatever_its_members_are(parts, data):
     model = Blend.of([CML(dim=4, epochs=1).fit(parts[0]), EASE().fit(parts[0])], [0.5, 0.5])
-    assert not model.has_interests
-    assert model.interest_space() is None
-    assert model.recommend(k=2).columns == ["user", "item", "rank", "score"]
-    for call in (model.shelves, model.interests):
-        with pytest.raises(ParameterError, match="Blend"):
-            call(data.users[0])
+    assert model.has_interests
+    assert model.recommend(k=2).columns == ["user", "item", "rank", "score", "interest"]
+    assert len(model.shelves(data.users[0])) >= 1
+    assert model.interests(data.users[0])["weight"].sum() == pytest.approx(1.0)
     assert model.item_space() is not None  # CML's
     assert len(model.similar_items(data.items[0], k=3)) == 3
 
@@ -516,10 +517,10 @@ def test_of_refuses_members_of_other_interactions_the_same_member_twice_and_othe
             Blend.of(members, weights)
 
 
-def test_a_balance_that_is_impossible_is_refused_at_once(parts):
-    bare = [CML(dim=8, epochs=2).fit(parts[0]), EASE().fit(parts[0])]
-    with pytest.raises(ParameterError, match="needs a member with several vectors per user"):
-        Blend.of(bare, [0.5, 0.5], balance=0.3)
+def test_a_balance_that_is_impossible_is_refused_at_once(data):
+    bare = EASE().fit(Interactions.from_frame(data.to_frame()))
+    with pytest.raises(ParameterError, match="category_balance needs item categories"):
+        Blend.of([bare], [1.0], category_balance=0.3)
 
 
 def test_members_may_have_checkpoints(data, tmp_path):
@@ -535,3 +536,27 @@ def test_as_chosen_keeps_weights_and_epochs(parts):
     assert again.members[0].n_interests == fitted.members_[0].n_interests_
     assert again.members[0].epochs == fitted.members_[0].best_epoch_
     assert not again.is_fitted
+
+
+def test_people_who_are_folded_in_share_the_categories_of_items():
+    town = synthetic.multi_interest(n_users=200, n_items=1_500, n_interactions=6_000, seed=1).interactions
+    names = [[f"c{n % 18}", f"d{n % 7}"] for n in range(town.n_items)]
+    frame = pl.DataFrame({"item": town.items.series, "genres": names})
+    model = Blend.of([EASE().fit(replace(town, item_attributes=frame))], [1.0], category_balance=0.5)
+    model.recommend_for([[1, 2, 3]], k=3)
+
+    def held(n: int) -> tuple[list[Blend], int]:
+        before = tracemalloc.get_traced_memory()[0]
+        people = [model.fold_in([[n, n + 1, n + 2]]) for n in range(n)]
+        for one in people:
+            one.recommend(k=3)
+        return people, (tracemalloc.get_traced_memory()[0] - before) // n
+
+    tracemalloc.start()
+    try:
+        held(20)
+        people, each = held(20)
+    finally:
+        tracemalloc.stop()
+    assert each < 40_000  # 117 KB for each when they had tables of their own
+    assert people[0]._balance._membership is model._balance._membership

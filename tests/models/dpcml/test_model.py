@@ -620,8 +620,8 @@ def test_partial_fit_before_fit_and_with_what_is_no_data(old_and_new):
     with pytest.raises(NotFittedError, match=r"call fit\(train\) first"):
         DPCML().partial_fit(old)
     model = DPCML(dim=4, epochs=1).fit(old)
-    with pytest.raises(DataError, match="Interactions"):
-        model.partial_fit(new.matrix)
+    with pytest.raises(DataError, match="type String in one table and Int64"):
+        model.partial_fit(new.matrix)  # whose ids are row and column numbers
     with pytest.raises(DataError, match="type String in one table and Int64"):
         model.partial_fit(Interactions.from_frame(pl.DataFrame({"user": [1, 2], "item": ["a", "b"]})))
 

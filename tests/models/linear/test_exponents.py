@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.models.formulas import plain_ease
 
 import tastespace as ts
 from tastespace import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.models import EASE, SparseEASE, create
+from tastespace.models import SparseEASE, create
 from tastespace.models.linear import ease as ease_sides
 from tastespace.models.linear.ease import UserSide, item_weights
 
@@ -56,7 +57,7 @@ def assert_close(found, expected):
 def test_ease_is_the_formula_from_both_sides(setting, weighted, side, tmp_path):
     data = random_data(weighted)
     weights = by_numpy(data, **setting)
-    model = EASE(LAMBDA, side=side, threads=1, **setting).fit(data)
+    model = plain_ease(LAMBDA, side=side, threads=1, **setting).fit(data)
     expected = data.matrix.toarray().astype(np.float64) @ weights
     scores = model.score_block(np.arange(50))
     assert scores.dtype == np.float32
@@ -69,18 +70,18 @@ def test_ease_is_the_formula_from_both_sides(setting, weighted, side, tmp_path):
     assert_close(model.item_scores(items), weights[:, items].T)
     row = data.matrix[[7]]
     for item in (0, 5, 60, int(row.indices[0])):
-        contributions = model.evidence(7, item)
+        contributions = model.evidence(7, np.array([item]))[:, 0]
         assert_close(contributions, row.data * weights[row.indices, item] + 0.0)
         assert contributions.sum() == pytest.approx(scores[7, item], abs=1e-5)
     new = model.fold_in([[3, 17, 70], [1]])
     assert_close(new.score_block(np.arange(2)), np.array([weights[[3, 17, 70]].sum(axis=0), weights[1]]))
-    np.testing.assert_allclose(new.evidence(0, 8), weights[[3, 17, 70], 8], atol=1e-6)
+    np.testing.assert_allclose(new.evidence(0, np.array([8]))[:, 0], weights[[3, 17, 70], 8], atol=1e-6)
     for name, one in (("model", model), ("new", new)):
         one.save(tmp_path / name)
         loaded = ts.load(tmp_path / name, verify=True)
         users = np.arange(one.train_.n_users)
         np.testing.assert_array_equal(loaded.score_block(users), one.score_block(users))
-        np.testing.assert_array_equal(loaded.evidence(0, 8), one.evidence(0, 8))
+        np.testing.assert_array_equal(loaded.evidence(0, np.array([8]))[:, 0], one.evidence(0, np.array([8]))[:, 0])
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
@@ -92,7 +93,7 @@ def test_with_all_neighbors_sparse_ease_is_ease(setting):
     weights = by_numpy(data, **setting)
     np.testing.assert_allclose(model.coefficients_.toarray(), weights, atol=5e-5 * np.abs(weights).max())
     scores = model.score_block(np.array([3]))
-    assert model.evidence(3, 5).sum() == pytest.approx(scores[0, 5], abs=1e-5)
+    assert model.evidence(3, np.array([5]))[:, 0].sum() == pytest.approx(scores[0, 5], abs=1e-5)
     assert_close(
         model.fold_in([[1, 2]]).score_block(np.array([0]))[0], model.coefficients_[[1, 2]].toarray().sum(axis=0)
     )
@@ -103,9 +104,9 @@ def test_zeros_are_plain_ease_to_the_last_bit():
     matrix = data.matrix.astype(np.float64)
     plain = {"dropout": 0, "user_power": 0, "item_power": 0}
     np.testing.assert_array_equal(
-        EASE(LAMBDA, side="items", threads=1, **plain).fit(data).weights_, item_weights(matrix, LAMBDA, 1)
+        plain_ease(LAMBDA, side="items", threads=1, **plain).fit(data).weights_, item_weights(matrix, LAMBDA, 1)
     )
-    model = EASE(LAMBDA, side="users", threads=1, **plain).fit(data)
+    model = plain_ease(LAMBDA, side="users", threads=1, **plain).fit(data)
     np.testing.assert_array_equal(model.inverse_, UserSide.solve(matrix, LAMBDA, 1).inverse)
     assert not hasattr(model, "item_scale_")
     users = np.arange(50)
@@ -116,10 +117,10 @@ def test_zeros_are_plain_ease_to_the_last_bit():
 
 def test_a_second_fit_forgets_the_factors_of_the_first():
     data = random_data()
-    model = EASE(LAMBDA, threads=1, dropout=0.5, item_power=0.2).fit(data)
+    model = plain_ease(LAMBDA, side="users", threads=1, dropout=0.5, item_power=0.2).fit(data)
     assert model.item_scale_.shape == (80,)
     model.set_params(dropout=0.0, item_power=0.0).fit(data)
-    expected = EASE(LAMBDA, threads=1).fit(data)
+    expected = plain_ease(LAMBDA, side="users", threads=1).fit(data)
     np.testing.assert_array_equal(model.score_block(np.arange(50)), expected.score_block(np.arange(50)))
     model.set_params(dropout=0.5, item_power=0.2)  # without a fit nothing changes
     np.testing.assert_array_equal(model.score_block(np.arange(50)), expected.score_block(np.arange(50)))
@@ -128,7 +129,7 @@ def test_a_second_fit_forgets_the_factors_of_the_first():
 @pytest.mark.parametrize("side", ["items", "users"])
 def test_the_same_bits_for_every_number_of_threads_and_every_block(side):
     data, users = random_data(), np.arange(50)
-    one, several = (EASE(LAMBDA, side=side, threads=n, **SETTINGS[3]).fit(data) for n in (1, 3))
+    one, several = (plain_ease(LAMBDA, side=side, threads=n, **SETTINGS[3]).fit(data) for n in (1, 3))
     expected = one.score_block(users)
     np.testing.assert_array_equal(several.score_block(users), expected)
     np.testing.assert_array_equal(np.concatenate([several.score_block(users[[at]]) for at in users]), expected)
@@ -139,7 +140,7 @@ def test_many_items_are_solved_in_single_precision(setting, monkeypatch, caplog)
     monkeypatch.setattr(ease_sides, "LARGE", 60)
     monkeypatch.setattr(ease_sides, "_GRAM_ROWS", 32)
     data = random_data(n_users=200)
-    model = EASE(LAMBDA, threads=2, **setting).fit(data)
+    model = plain_ease(LAMBDA, threads=2, **setting).fit(data)
     weights = by_numpy(data, **setting)
     np.testing.assert_allclose(model.weights_, weights, atol=1e-4 * np.abs(weights).max())
     assert not caplog.text
@@ -164,4 +165,4 @@ def test_bad_parameters(name, parameters, message):
 
 def test_factors_beyond_the_numbers_of_32_bits_are_refused():
     with pytest.raises(DataError, match=r"cannot be computed from .*: the factors of its items go from .* Raise"):
-        EASE(1e-70, dropout=0.5).fit(random_data())
+        plain_ease(1e-70, dropout=0.5).fit(random_data())

@@ -71,11 +71,11 @@ def test_scores_are_the_formula(setting, weighted, n_items, tmp_path):
     assert_close(model.item_scores(items), whole[:, items].T)
     row = data.matrix[[7]]
     for item in (0, 5, 30, int(row.indices[0])):
-        contributions = model.evidence(7, item)
+        contributions = model.evidence(7, np.array([item]))[:, 0]
         assert contributions.dtype == np.float32
         assert_close(contributions, row.data * whole[row.indices, item])
         assert contributions.sum() == pytest.approx(scores[7, item], abs=1e-5)
-    assert model.evidence(49, 3).shape == (0,)
+    assert model.evidence(49, np.array([3]))[:, 0].shape == (0,)
     new = model.fold_in([[3, 17, 30], [1]])
     assert_close(new.score_block(np.arange(2)), np.array([whole[[3, 17, 30]].sum(axis=0), whole[1]]))
     assert_close(new.fold_in([[2]]).score_block(np.array([0]))[0], whole[2])
@@ -84,7 +84,7 @@ def test_scores_are_the_formula(setting, weighted, n_items, tmp_path):
         loaded = ts.load(tmp_path / name, verify=True)
         users = np.arange(one.train_.n_users)
         np.testing.assert_array_equal(loaded.score_block(users), one.score_block(users))
-        np.testing.assert_array_equal(loaded.evidence(0, 8), one.evidence(0, 8))
+        np.testing.assert_array_equal(loaded.evidence(0, np.array([8]))[:, 0], one.evidence(0, np.array([8]))[:, 0])
         np.testing.assert_array_equal(loaded.fold_in([[5]]).score_block([0]), model.fold_in([[5]]).score_block([0]))
 
 

@@ -72,7 +72,7 @@ def test_mixed_blends_and_models_without_interests(dpcml, ease):
 def test_interests_shelves_and_explanations_are_the_models(dpcml):
     model = Mixed(dpcml)
     assert model.has_interests
-    assert model.interests("u003").drop("label").equals(dpcml.interests("u003").drop("label"))
+    assert model.interests("u003").drop("name").equals(dpcml.interests("u003").drop("name"))
     whole = model.recommend("u003", k=90)
     for shelf in model.shelves("u003", k=4):
         assert shelf.items == whole.filter(whole["interest"].is_in(shelf.interests))["item"].to_list()[:4]

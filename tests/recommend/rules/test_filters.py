@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tastespace as ts
+from tastespace._util.limits import FILTER_CHARACTERS, FILTER_NESTED, FILTER_TERMS
 from tastespace.errors import DataError
-from tastespace.recommend.rules.filters import MOST_CHARACTERS, MOST_NESTED, MOST_TERMS, allowed_items, item_mask
+from tastespace.recommend.rules.filters import allowed_items, item_mask
 
 ITEMS = pl.DataFrame(
     {
@@ -71,8 +72,8 @@ ITEMS = pl.DataFrame(
         ("year in (1980.0, 1999.5)", [1, 0, 0, 0]),
         ("year < 1e300 and year > -99999999999999999999999", [1, 1, 0, 1]),
         ("year not in (" + ", ".join(map(str, range(1_990, 3_000))) + ")", [1, 0, 1, 0]),
-        (" OR ".join(["item = 1"] * MOST_TERMS), [1, 0, 0, 0]),
-        ("(" * MOST_NESTED + "item > 1" + ")" * MOST_NESTED, [0, 1, 1, 1]),
+        (" OR ".join(["item = 1"] * FILTER_TERMS), [1, 0, 0, 0]),
+        ("(" * FILTER_NESTED + "item > 1" + ")" * FILTER_NESTED, [0, 1, 1, 1]),
     ],
 )
 def test_conditions(text, expected):
@@ -87,7 +88,7 @@ def test_conditions(text, expected):
         "year = 1; drop", "lower(title) = 'x'", "title LIKE 3", "year like '1%'", "genres like 'D%'",
         "year = 99999999999999999999e999", "`year = 3",
         "day = 3", "day = 'soon'", "`sold out` = 1", "genres contains 3", 'title contains "', "year = (1)",
-        " or ".join(["year = 1"] * (MOST_TERMS + 1)), "not " * 30 + "year = 1", "(" * 5000,
+        " or ".join(["year = 1"] * (FILTER_TERMS + 1)), "not " * 30 + "year = 1", "(" * 5000,
         "read_csv('/etc/passwd') = 1", "year between 1", "year between 1, 2", "year is 3", "year = null",
         "year not = 1",
         "title = year", "day > year", "year = `nothing`", "year = 1x", "year = 1_000", "year = \u0663", "1990 < year",
@@ -137,8 +138,8 @@ def test_what_cannot_be_read(text):
         ("title like '" + "_" * 19_000 + "'", "at character 12: the pattern is too long"),
         ("year = " + "9" * 400, "at character 8: the number '999.* is too large"),
         (" OR ".join(["item = 1"] * 10_000), "at most 20,000 are allowed"),
-        (" OR ".join(["item=1"] * 500), f"more than {MOST_TERMS} terms"),
-        ("NOT " * 500 + "item = 1", f"more than {MOST_TERMS} terms"),
+        (" OR ".join(["item=1"] * 500), f"more than {FILTER_TERMS} terms"),
+        ("NOT " * 500 + "item = 1", f"more than {FILTER_TERMS} terms"),
         ("(" * 100 + "item = 1" + ")" * 100, "20 parentheses inside each other"),
     ],
 )
@@ -169,7 +170,7 @@ def test_errors_name_the_position_and_what_was_expected(text, message):
     ],
 )
 def test_reading_takes_linear_time(text):
-    assert len(text) <= MOST_CHARACTERS
+    assert len(text) <= FILTER_CHARACTERS
     taken = []
     for _ in range(3):
         start = time.perf_counter()

@@ -284,16 +284,26 @@ def test_models_without_vectors_are_refused_with_advice(ease, dpcml, popular, tm
     address = f"faiss://{tmp_path / 'x'}"
     with pytest.raises(ParameterError, match="EASE has no vectors, so it has no vectors to export"):
         ease.export_to(address)
-    blend = ts.Blend.of([ease, dpcml], [0.5, 0.5])
-    with pytest.raises(
-        ParameterError, match=r"these have vectors: members_\[1\] \(DPCML\).*model.members_\[1\].export_to"
-    ):
-        blend.export_to(address)
-    with pytest.raises(ParameterError, match="None of its members has vectors either"):
+    with pytest.raises(ParameterError, match="its members ease, popular, none of which has vectors"):
         ts.Blend.of([ease, popular], [0.5, 0.5]).export_to(address)
     with pytest.raises(ParameterError, match="has no vectors"):
         blend_of(dpcml).export_to(address)
     assert not (tmp_path / "x").exists()
+
+
+def test_of_a_blend_the_member_with_vectors_is_written(ease, dpcml, bpr, tmp_path, caplog):
+    blend = ts.Blend.of([ease, bpr, dpcml], [0.6, 0.1, 0.3])
+    users = dpcml.train_.users.series[:20].to_list()
+
+    def lists(store):
+        return [store.recommend(one, k=5, seen=dpcml.train_.items_of(one))["item"].to_list() for one in users]
+
+    with blend.export_to(f"faiss://{tmp_path / 'x'}") as store:
+        assert lists(store) == [dpcml.recommend(one, k=5)["item"].to_list() for one in users]
+    assert caplog.text.count("these are the vectors of dpcml") == 1
+    with blend.export_to(f"faiss://{tmp_path / 'y'}", member="bpr") as store:
+        assert lists(store) == [bpr.recommend(one, k=5)["item"].to_list() for one in users]
+    assert caplog.text.count("these are the vectors of") == 1
 
 
 @pytest.mark.parametrize("module", ["qdrant_client", "lancedb", "duckdb", "sqlite_vec", "usearch.index"])

@@ -151,4 +151,8 @@ def test_addresses_and_files_that_cannot_be(tmp_path):
     with pytest.raises(StoreError, match="address cannot be read") as unreadable:
         open_feedback_store("postgresql://user:secret%zz@127.0.0.1:1/shop")
     assert "secret" not in str(unreadable.value)
+    for address in ("dbname=shop password=secret", "host = db user=ann", "password='secret'"):
+        with pytest.raises(ParameterError, match="postgresql://user@host/name") as words:
+            open_feedback_store(address)
+        assert "secret" not in str(words.value)
     assert [one.name for one in tmp_path.iterdir()] == ["text.sqlite"]

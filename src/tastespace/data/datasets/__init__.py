@@ -110,7 +110,8 @@ def load_split(
 ) -> tuple[Interactions, Interactions, Interactions]:
     """The published split of a data set: train, validation and test with the same users and items.
 
-    steam-200k and ml-100k have the paper's authors' split, citeulike-a the usual one for cold-start items. The split
+    steam-200k and ml-100k have the paper's authors' split, citeulike-a the usual one for cold-start items, yelp2018 and
+    amazon-cds-m1 those of the leaderboards, which have an empty validation part: choose on a part of train. The split
     is part of the prepared tables only, so nothing is fetched.
 
     >>> train, valid, test = load_split("steam-200k", data_dirs="my/data")  # doctest: +SKIP

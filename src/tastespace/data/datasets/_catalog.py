@@ -96,7 +96,7 @@ class Dataset:
 # * steam-200k: Steam user ids and game titles. In ascending order the users are the authors' 0 ... 3756.
 # * citeulike: the line number in ``users.dat`` and the article number, both from 0.
 # * xing-2017: rows of the published content matrices. lastfm-2k: HetRec's ids.
-# * anime, amazon-cds: the anonymous ids of the copies named in their definitions.
+# * anime, amazon-cds, yelp2018: the anonymous ids of the copies named in their definitions.
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
 _MOVIELENS_TERMS = (
@@ -148,6 +148,23 @@ def _citeulike(
         article_tags,
         remotes=(Download(f"https://raw.githubusercontent.com/js05212/{name}/{commit}/users.dat"),),
         rows_sha256=rows,
+    )
+
+
+def _published_split(name: str, title: str, counts: tuple[int, int, int], terms: str, page: str) -> Dataset:
+    """Pairs with the train and test part by which publications compare; they have no validation part."""
+    return Dataset(
+        name,
+        title,
+        counts,
+        _NO_LICENSE,
+        terms,
+        page,
+        (Layout(("interactions.parquet",), _parsers.pairs),),
+        {"paper": View("the published train and test parts together", from_authors=True), "raw": _RAW},
+        n_rows=counts[2],
+        n_listed=counts[2],
+        split=True,
     )
 
 
@@ -315,6 +332,20 @@ _ALL = (
         (Layout(("interactions.parquet",), _parsers.pairs),),
         {"paper": View("users with 5 or more", min_user=5), "raw": _RAW},
         n_rows=777_426,
+    ),
+    _published_split(
+        "amazon-cds-m1",
+        "Amazon CDs and Vinyl, split of UltraGCN",
+        (43_169, 35_648, 777_426),
+        "Amazon reviews by Julian McAuley, split for UltraGCN: no terms were found with the data; cite both.",
+        "https://github.com/xue-pai/UltraGCN, prepared as Parquet",
+    ),
+    _published_split(
+        "yelp2018",
+        "Yelp 2018, split of NGCF and LightGCN",
+        (31_668, 38_048, 1_561_406),
+        "Yelp challenge 2018, prepared for NGCF: no terms were found with this copy.",
+        "https://github.com/jindeok/Turbo-CF, prepared as Parquet",
     ),
 )
 

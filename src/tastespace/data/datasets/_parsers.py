@@ -118,8 +118,9 @@ def anime(files: Files) -> Tables:
 
 
 def pairs(files: Files) -> Tables:
-    """Nothing but pairs."""
-    return Tables(read_parquet(files, "interactions.parquet", {"user": "user", "item": "item"}))
+    """Nothing but pairs, and the published split where there is one."""
+    listed = _listed(files, {"user": "user", "item": "item"})
+    return Tables(listed.select("user", "item"), listed if "split" in listed.columns else None)
 
 
 def _listed(files: Files, columns: dict[str, str]) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tastespace._util.atomic import atomic_write
+from tastespace._util.limits import DOWNLOAD_BYTES
 from tastespace.errors import DatasetError
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -39,8 +40,6 @@ _RETRY_SECONDS = 1.0
 """Pause before the second attempt, doubled for the third."""
 _MIN_BYTES_PER_SECOND = 1024
 """Lowest rate of a transfer: slower ones are given up."""
-_MOST_BYTES = 4_000_000_000
-"""Largest size of a download; the largest of the catalog has 66 MB."""
 _PIP_SECONDS = 600.0
 _WEB_PAGE = (b"<!doctype html", b"<html")
 
@@ -128,8 +127,8 @@ def _download_once(url: str, target: Path, timeout: float, progress: bool) -> No
                 file.write(block)
                 received += len(block)
                 advance(len(block))
-                if received > _MOST_BYTES:
-                    raise DatasetError(f"the server sends more than {_MOST_BYTES:,} bytes")
+                if received > DOWNLOAD_BYTES:
+                    raise DatasetError(f"the server sends more than {DOWNLOAD_BYTES:,} bytes")
                 # A read does not time out while the server sends single bytes slowly: the rate is checked instead.
                 if received < _MIN_BYTES_PER_SECOND * (time.monotonic() - started - timeout):
                     raise TimeoutError

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from tastespace._util.limits import ARCHIVE_BYTES, ARCHIVE_FILES
 from tastespace.errors import DataError
 
 DATA_VARIABLE = "TASTESPACE_DATA"
 _ARCHIVES = (".zip", ".whl")
-MOST_BYTES = 8 << 30
-"""Largest size of an unpacked file: a few kilobytes can unpack to more than there is memory."""
-MOST_MEMBERS = 100_000
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, RuntimeError, ValueError, MemoryError)
 """Errors of zipfile for archives that are damaged, encrypted (RuntimeError) or packed in an unknown way."""
 
@@ -72,10 +70,10 @@ class Archive:
         try:
             with zipfile.ZipFile(self._path) as archive:
                 member = archive.getinfo(self._members()[name])
-                if member.file_size > MOST_BYTES:
+                if member.file_size > ARCHIVE_BYTES:
                     raise DataError(
                         f"{name} in the archive would be {member.file_size / 2**30:,.0f} GB, at most "
-                        f"{MOST_BYTES >> 30} are read. Unpack it, and give the folder, if that is what you expect."
+                        f"{ARCHIVE_BYTES >> 30} are read. Unpack it, and give the folder, if that is what you expect."
                     )
                 return archive.read(member)  # never more than the size it declares
         except _UNREADABLE as problem:  # encrypted, damaged, or packed in a way that is not supported
@@ -86,8 +84,8 @@ class Archive:
             try:
                 with zipfile.ZipFile(self._path) as archive:
                     # Of files with the same name the one nearest to the top wins.
-                    if len(archive.namelist()) > MOST_MEMBERS:
-                        raise DataError(f"the archive holds more than {MOST_MEMBERS:,} files")
+                    if len(archive.namelist()) > ARCHIVE_FILES:
+                        raise DataError(f"the archive holds more than {ARCHIVE_FILES:,} files")
                     paths = sorted(archive.namelist(), key=lambda path: (path.count("/"), path), reverse=True)
             except _UNREADABLE as problem:
                 raise DataError(f"not a readable zip archive ({problem}); it may be cut off") from problem

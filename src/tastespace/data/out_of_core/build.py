@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from tastespace._util.memory import bytes_of
 from tastespace._util.threads import require_polars
-from tastespace.data.attributes import aligned_attributes
 from tastespace.data.ids import IdMap, encode
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.data.out_of_core.chunks import FileChunks
@@ -35,6 +35,8 @@ from tastespace.data.reading.build import (
     read_numbers,
     read_times,
     require_size,
+    warn_of_ratings,
+    with_attributes,
 )
 from tastespace.data.reading.options import ReadOptions
 from tastespace.data.reading.tables import Table
@@ -144,6 +146,7 @@ log = logging.getLogger(__name__)
 LEAST_MEMORY = 32_000_000
 _OVERHEAD = 72  # bytes per row, for what sorting a range needs besides its columns
 _SAMPLE = 4096  # user ids of a chunk, for the ranges
+_MOST_RATINGS = 1_000  # distinct ones that are counted
 _MOST_RANGES = 1024
 
 
@@ -162,7 +165,7 @@ def build_spilled(files: FileChunks, options: ReadOptions, rows_at_once: int | N
     if not files.n_rows:
         raise DataError(f"{files.name} has no rows. Expected one row per interaction.")
     found = _first_pass(files, options, rows_at_once)
-    items = found.items if options.catalog is None else catalog_of(found.items, options.catalog)[0]
+    items = found.items if options.catalog is None else catalog_of(found.items, options)[0]
     with new_table(options.spill) as table:
         cuts = _cuts(found.samples, found.kept, rows_at_once)
         ranges = table / "ranges"
@@ -182,12 +185,7 @@ def build_spilled(files: FileChunks, options: ReadOptions, rows_at_once: int | N
         finish_table(table, there, {"user": data.users.series, "item": data.items.series}, data.cleaning)
     del data, arrays, there
     data = open_spilled(options.spill)
-    log.info("%s: %s", files.name, data.cleaning)
-    return replace(
-        data,
-        item_attributes=aligned_attributes(options.item_attributes, data.items, "item", options.item),
-        user_attributes=aligned_attributes(options.user_attributes, data.users, "user", options.user),
-    )
+    return with_attributes(data, options, files.name)
 
 
 @dataclass
@@ -203,10 +201,12 @@ class _Found:
 def _first_pass(files: FileChunks, options: ReadOptions, rows_at_once: int) -> _Found:
     known: pl.Series | None = None
     found = _Found(IdMap(pl.Series([], dtype=pl.Int64), "item"))
-    largest = -np.inf
+    largest, ratings = -np.inf, Counter[float]()
     for chunk in files.chunks(rows_at_once, all_problems=True):
         keep, most = _kept(chunk, options)
         largest = max(largest, most)
+        if options.rating is not None and options.min_rating is None and len(ratings) <= _MOST_RATINGS:
+            ratings += Counter(read_numbers(chunk, options.rating).tolist())
         users, items = (read_ids(chunk, column, keep) for column in (options.user, options.item))
         for column, needs in ((options.weight, read_numbers), (options.timestamp, _times(options))):
             if column is not None:
@@ -220,6 +220,9 @@ def _first_pass(files: FileChunks, options: ReadOptions, rows_at_once: int) -> _
             f" drops everything: the largest of {files.n_rows:,} ratings in column {options.rating!r} is {largest:g}. "
             "Lower it.",
         )
+    if ratings and len(ratings) <= _MOST_RATINGS:
+        distinct = np.array(sorted(ratings))
+        warn_of_ratings(options, distinct, np.array([ratings[one] for one in distinct.tolist()]))
     assert known is not None
     found.items = IdMap(known.sort(), "item")
     return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace._util.checks import require_whole
 from tastespace._util.threads import require_polars, resolve_threads
-from tastespace.data.attributes import aligned_attributes
+from tastespace.data.attributes import aligned_attributes, attribute_ids
 from tastespace.data.ids import (
     IdMap,
     encode,
@@ -53,7 +53,7 @@ def build(table: Table, options: ReadOptions) -> Interactions:
     items, item_codes = encode(read_ids(table, options.item, keep), "item")
     n_read = len(user_codes) if keep is None else len(keep)
     if options.catalog is not None:
-        items, place = catalog_of(items, options.catalog)
+        items, place = catalog_of(items, options)
         item_codes = place[item_codes]
 
     data, n_repeats = merge_repeats(table, options, keep, users, items, user_codes, item_codes)
@@ -62,12 +62,29 @@ def build(table: Table, options: ReadOptions) -> Interactions:
     data = replace(data, backend=table.backend, cleaning=replace(cleaning, duplicates=n_repeats))
     data = drop_rare(data, options.min_user, options.min_item, options.core, keep_items=options.catalog is not None)
     require_size(data, 1 if options.part else 2)
-    log.info("%s: %s", table.name, data.cleaning)
-    return replace(
+    return with_attributes(data, options, table.name)
+
+
+def with_attributes(data: Interactions, options: ReadOptions, name: str) -> Interactions:
+    """The interactions of a table of this name with the attributes that were given; logs what was dropped."""
+    data = replace(
         data,
         item_attributes=aligned_attributes(options.item_attributes, data.items, "item", options.item),
         user_attributes=aligned_attributes(options.user_attributes, data.users, "user", options.user),
     )
+    if options.item_attributes is not None and options.catalog is None and not options.part:
+        named = attribute_ids(options.item_attributes, "item", options.item)
+        unused = len(named) - int((data.items.find(named) >= 0).sum())
+        if unused:
+            data = replace(data, cleaning=replace(data.cleaning, items_without_rows=unused))
+            log.warning(
+                "%s of %s items with attributes have no interactions here and are left out, so they are never "
+                "recommended. catalog='attributes' (--all-items) keeps them.",
+                f"{unused:,}",
+                f"{len(named):,}",
+            )
+    log.info("%s: %s", name, data.cleaning)
+    return data
 
 
 def build_from_scipy(matrix: Any, users: Any, items: Any, weight: bool) -> Interactions:
@@ -149,6 +166,7 @@ def _rows_above(table: Table, options: ReadOptions) -> NDArray[np.bool_] | None:
         return None
     ratings = read_numbers(table, options.rating)
     if options.min_rating is None:
+        warn_of_ratings(options, *np.unique(ratings, return_counts=True))
         return None
     keep = ratings >= options.min_rating
     if len(ratings) and not keep.any():
@@ -158,6 +176,25 @@ def _rows_above(table: Table, options: ReadOptions) -> NDArray[np.bool_] | None:
             f"{ratings.max():g}. Lower it.",
         )
     return keep
+
+
+def warn_of_ratings(options: ReadOptions, ratings: NDArray[np.floating[Any]], counts: NDArray[np.integer[Any]]) -> None:
+    """Warn where ratings are read and select nothing; these are the distinct ratings and how many rows have each."""
+    if len(ratings) < 2 or options.weight == options.rating:
+        return
+    middle = (float(ratings[0]) + float(ratings[-1])) / 2
+    low = int(counts[ratings < middle].sum())
+    log.warning(
+        "rating=%r without min_rating= (--min-rating): all %s rows count as liked, %.0f %% of them with a rating below "
+        "%g, the middle of %g to %g. Give the least rating that means liked, or leave it out; min_rating=%g keeps all.",
+        options.rating,
+        f"{int(counts.sum()):,}",
+        100 * low / int(counts.sum()),
+        middle,
+        ratings[0],
+        ratings[-1],
+        ratings[0],
+    )
 
 
 def read_ids(table: Table, column: str, keep: NDArray[np.bool_] | None) -> pl.Series:
@@ -269,8 +306,15 @@ def _latest(times: NDArray[Any] | None, starts: NDArray[np.int64]) -> NDArray[np
     return last
 
 
-def catalog_of(items: IdMap, catalog: Any) -> tuple[IdMap, NDArray[np.int32]]:
-    """The id map of a given catalog, and the place of each item in it."""
+def catalog_of(items: IdMap, options: ReadOptions) -> tuple[IdMap, NDArray[np.int32]]:
+    """The id map of the catalog that the options name, and the place of each item in it."""
+    catalog: Any = options.catalog
+    if isinstance(catalog, str) and options.item_attributes is not None:
+        named = attribute_ids(options.item_attributes, "item", options.item)
+        aligned_attributes(options.item_attributes, items, "item", options.item)  # ids of another type are an error
+        both = pl.concat([items.series.alias("id").to_frame(), named.alias("id").to_frame()], how="vertical_relaxed")
+        whole = IdMap(both["id"].unique().sort(), "item")
+        return whole, whole.index_of(items.series).astype(np.int32)
     given = id_series(catalog if isinstance(catalog, pl.Series) else plain_series("catalog", catalog), "item")
     whole = IdMap(given.unique().sort(), "item")
     position = whole.find(items.series)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("user", "item", "rating", "weight", "timestamp")
 """Options that name a column of the table."""
+ALL_WITH_ATTRIBUTES = "attributes"
+"""Value of ``catalog``."""
 _MERGES = ("sum", "last", "max", "error")
 
 
@@ -35,19 +37,28 @@ class IdArguments(TypedDict, total=False):
     min_item: int
 
 
-class TableArguments(IdArguments, total=False):
-    """Options of functions that take a frame among other arguments: `tastespace.fit` and `tastespace.tune`."""
+class ColumnArguments(TypedDict, total=False):
+    """Options of functions that take held-out interactions as a frame: `tastespace.evaluate`."""
 
+    user: str | int
+    item: str | int
     rating: str | int | None
     min_rating: float | None
     weight: str | int | None
     timestamp: str | int | None
-    core: bool
     duplicates: str
-    catalog: Sequence[Any] | pl.Series | NDArray[Any] | None
+    date_format: str | None
+
+
+class TableArguments(ColumnArguments, total=False):
+    """Options of functions that take a frame among other arguments: `fit`, `partial_fit`, `tune` and others."""
+
+    min_user: int
+    min_item: int
+    core: bool
+    catalog: Sequence[Any] | pl.Series | NDArray[Any] | str | None
     item_attributes: IntoFrame | None
     user_attributes: IntoFrame | None
-    date_format: str | None
     part: bool
 
 
@@ -106,10 +117,11 @@ class ReadOptions:
     item: str = "item"
     """Name of the column of item ids."""
     rating: str | None = None
-    """Column of ratings, which only selects rows. The ratings are not kept: for that, name the column in ``weight``,
+    """Column of ratings, which only selects rows, with ``min_rating``; without it, all rows count as liked, and a
+    warning says how many of them have low ratings. The ratings are not kept: for that, name the column in ``weight``,
     too."""
     min_rating: float | None = None
-    """Keep the rows with at least this rating."""
+    """Keep the rows with at least this rating; the lowest rating keeps all of them."""
     weight: str | None = None
     """Column of finite numbers that say how strong an interaction is (play counts, hours, ...); may be the column of
     ratings. Models that can use weights do, the others refuse them (`Interactions.without_weights`)."""
@@ -127,9 +139,10 @@ class ReadOptions:
     """A pair of user and item in several rows is one interaction. Its weight is their ``"sum"``, the ``"last"`` (by
     time, else by row) or the ``"max"``; ``"error"`` refuses repeats. Without ``weight`` the first three mean the same:
     the pair counts once."""
-    catalog: Sequence[Any] | pl.Series | NDArray[Any] | None = None
+    catalog: Sequence[Any] | pl.Series | NDArray[Any] | str | None = None
     """Item ids that exist even where no user has them; with it, no item is dropped from the id map. Items outside it
-    are an error."""
+    are an error. ``"attributes"``: the items of the table and those in ``item_attributes``, which by default are left
+    out, with a warning, where nobody has them."""
     item_attributes: IntoFrame | None = None
     """Frame with the id in column ``item``, or in a column named as in the table, and any other columns (title, genres,
     ...)."""
@@ -172,6 +185,14 @@ class ReadOptions:
                 Argument("rating"),
                 ", the name of the rating column.",
             )
+        if isinstance(self.catalog, str):
+            if self.catalog != ALL_WITH_ATTRIBUTES:
+                raise ParameterError(
+                    Argument("catalog", self.catalog), f": expected item ids, or {ALL_WITH_ATTRIBUTES!r} for all items "
+                    "that have attributes."
+                )  # fmt: skip
+            if self.item_attributes is None:
+                raise ParameterError(Argument("catalog", self.catalog), " needs ", Argument("item_attributes"), ".")
         if self.user == self.item:
             raise ParameterError(f"user and item are the same column, {self.user!r}.")
         if self.date_format is not None and self.timestamp is None:

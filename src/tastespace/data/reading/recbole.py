@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tastespace.data.attributes import TITLES
 from tastespace.data.reading.options import COLUMNS, FrameArguments, require_arguments
 from tastespace.errors import DataError, nearest, require_path
 
@@ -81,18 +82,18 @@ def _read(path: Path) -> pl.DataFrame:
                 f"{path}: the field {header!r} has no type of RecBole; expected name:type with one of "
                 f"{', '.join(TYPES)}, such as user_id:token. A plain table is read with Interactions.from_file."
             )
-        columns.append(_typed(table[header].fill_null(""), kind, path).alias(name))
+        columns.append(_typed(table[header].fill_null(""), kind, path, name).alias(name))
     names = [column.name for column in columns]
     if len(set(names)) < len(names):
         raise DataError(f"{path}: two fields have the same name: {', '.join(names)}.")
     return pl.DataFrame(columns)
 
 
-def _typed(values: pl.Series, kind: str, path: Path) -> pl.Series:
+def _typed(values: pl.Series, kind: str, path: Path, name: str) -> pl.Series:
     frame = values.alias("value").to_frame()
     value = pl.col("value")
     try:
-        if kind == "token":
+        if kind == "token" or (kind == "token_seq" and name in TITLES):  # the words of a title are one text
             return values
         if kind == "float":
             text = pl.when(value == "").then(None).otherwise(value)

@@ -1,23 +1,24 @@
-"""Members of a blend: checks, names, how each is fitted, and how much of a user's history an item's interest holds."""
+"""Members of a blend: checks, names, how each is fitted, and how much of a history an item's categories hold."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace._util.checks import require_number
+from tastespace._util.computed_once import computed_once
+from tastespace._util.csr import ranges
 from tastespace._util.interrupts import interrupts_end_task
-from tastespace._util.threads import resolve_threads
 from tastespace.data.attributes import item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.base import Recommender
-from tastespace.models.vector_space import VectorSpace
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Members of a blend and their weights: checks, names, and how each is fitted.
@@ -117,52 +118,28 @@ def fitted_member(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# How much of a user's history an item's interest or category holds: what a blend uses to serve smaller interests.
-
-BalanceBy = Literal["interests", "categories"]
-BALANCED_BY = ("interests", "categories")
+# How much of a user's history an item's categories hold: what a blend uses to serve smaller categories.
 
 
 class Balance:
-    """Minus the logarithm of the share of a user's history that an item's interest, or its categories, hold.
+    """Minus the logarithm of the share of a user's history that an item's categories hold.
 
-    An item of an interest with a tenth of the history has log 10, one of an interest with all of it 0. With categories
-    an item has the mean over its categories; a category that the history does not have counts 0, so that nothing is
-    recommended for its novelty alone. Added to standardized scores, it makes up for the advantage that items of a
-    user's main interest have in every list.
-
-    Args:
-        train: The interactions, with item attributes where categories are needed.
-        by: ``"interests"`` or ``"categories"``.
-        space: The vectors that tell which interest an item belongs to, for ``by="interests"``.
-        threads: 0 means all cores.
+    An item has the mean over its categories: log 10 for a tenth of the history, 0 for all of it. A category that the
+    history does not have counts 0, so that nothing is recommended for its novelty alone. Added to standardized scores,
+    it makes up for the advantage that items of a user's main category have in every list.
     """
 
-    def __init__(self, train: Interactions, by: BalanceBy, space: VectorSpace | None = None, threads: int = 0) -> None:
-        self._train, self._space, self._threads = train, space, resolve_threads(threads)
-        if by not in BALANCED_BY:
-            raise ParameterError(f"balance_by={by!r}: expected {' or '.join(map(repr, BALANCED_BY))}.")
-        self._membership: Any = None
-        if by == "categories":
-            column = require_category_column(
-                train.item_attributes, None, purpose="balance_by='categories'", argument="column"
-            )
-            self._membership = item_categories(column).membership
-            counts = np.maximum(np.asarray(self._membership.sum(axis=1)).ravel(), 1.0)
-            self._mean_of_item = sp.csr_array(sp.diags_array(1.0 / counts) @ self._membership, dtype=np.float32)
-        elif space is None:
-            raise ParameterError("balance_by='interests' needs a member with several vectors per user, such as DPCML.")
+    def __init__(self, train: Interactions) -> None:
+        self._train = train
+        column = require_category_column(train.item_attributes, None, purpose="category_balance", argument="column")
+        # Fold-in copies have the same items: a server holds one for each new user.
+        self._membership, self._mean_of_item = computed_once(
+            train.item_attributes, "balance", lambda: _category_tables(column)
+        )
 
     def of_users(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Of all items for these users: shape ``(len(users), n_items)``."""
-        if self._membership is not None:
-            return np.ascontiguousarray((self._mean_of_item @ self._category_logs(users).T).T, dtype=np.float32)
-        assert self._space is not None
-        nearest = self._space.nearest_interests(users, self._threads)
-        found = np.empty(nearest.shape, dtype=np.float32)
-        for at, user in enumerate(users):
-            found[at] = self._interest_logs(user, nearest[at])[nearest[at]]
-        return found
+        return np.ascontiguousarray((self._mean_of_item @ self._category_logs(users).T).T, dtype=np.float32)
 
     def _category_logs(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """For each user and category: shape ``(len(users), n_categories)``."""
@@ -171,21 +148,19 @@ class Balance:
         with_category = np.asarray(taken @ (np.diff(self._membership.indptr) > 0).astype(np.float64))
         return _minus_log(totals, with_category[:, None])
 
-    def _interest_logs(self, user: int, nearest: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """For each interest of a user: shape ``(n_interests,)``."""
-        assert self._space is not None
-        own = self._train.indices[self._train.offsets[user] : self._train.offsets[user + 1]]
-        n_interests = int(self._space.user_offsets[user + 1] - self._space.user_offsets[user])
-        counts = np.bincount(nearest[own], minlength=n_interests).astype(np.float64)
-        return _minus_log(counts, np.float64(len(own)))
-
     def _taken(self, users: NDArray[np.integer[Any]]) -> Any:
         """The histories of these users as a matrix of ones, ``(len(users), n_items)``."""
         first, counts = self._train.offsets[users], self._train.user_counts[users]
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        places = np.repeat(first - offsets[:-1], counts) + np.arange(offsets[-1])
-        items = self._train.indices[places]
+        items = self._train.indices[ranges(first, counts)]
         return sp.csr_array((np.ones(len(items)), items, offsets), shape=(len(users), self._train.n_items))
+
+
+def _category_tables(column: pl.Series) -> tuple[Any, Any]:
+    """Categories of items, ``(n_items, n_categories)``: with ones, and with rows that sum to one."""
+    membership = item_categories(column).membership
+    counts = np.maximum(np.asarray(membership.sum(axis=1)).ravel(), 1.0)
+    return membership, sp.csr_array(sp.diags_array(1.0 / counts) @ membership, dtype=np.float32)
 
 
 def _minus_log(counts: NDArray[np.float64], total: Any) -> NDArray[np.float32]:

@@ -5,39 +5,51 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace._util.checks import require_choice, require_number
+from tastespace import _native
+from tastespace._util.checks import require_number, require_whole
+from tastespace._util.computed_once import computed_once, freeze
+from tastespace._util.csr import ranges
+from tastespace._util.threads import resolve_threads
 from tastespace.data import split
 from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError, ParameterError
-from tastespace.models.base import Recommender
+from tastespace.models.base import Recommender, TrainingData
 from tastespace.models.blend.members import (
-    BALANCED_BY,
     Balance,
-    BalanceBy,
     checked_members,
     checked_weights,
     fitted_member,
     named_members,
     require_same_data,
 )
-from tastespace.models.blend.weights import CandidateScores, add_standardized, best_weights
+from tastespace.models.blend.weights import CandidateScores, add_standardized, best_weights, require_finite_scores
 from tastespace.models.dpcml.model import DPCML
 from tastespace.models.linear.sparse_ease import SparseEASE
+from tastespace.models.linear.spectral import normalized_matrix, singular_vectors_of
 from tastespace.models.stored_values import (
     Declared,
     Models,
     Numbers,
     Plain,
 )
-from tastespace.models.updating import begin_update, fitted_again, update
+from tastespace.models.updating import begin_update, fitted_again, new_interactions, update
 from tastespace.models.vector_space import VectorSpace
+from tastespace.tastes import TasteParts, Tastes, carried_over, directions, group_tastes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 log = logging.getLogger(__name__)
+
+_VALUES_AT_ONCE = 8_000_000  # parts of scores held at once: 32 MB
+_TASTE_DIM, _TASTE_ITERATIONS = 32, 3  # of directions of items where no member has vectors
 
 Self = TypeVar("Self", bound="Blend")
 
@@ -50,8 +62,10 @@ class Blend(Recommender):
     and an item must be good by several accounts. Models that know different things gain most: DPCML and a linear
     item-to-item model.
 
-    Interests, distances and shelves are those of the member that has several vectors per user (the one with the largest
-    weight where there are several): every item of a list says which interest it is nearest to.
+    A user's past items are grouped into tastes, and the score of an item is split among them: exactly for members whose
+    scores are sums over past items (EASE, SparseEASE, ItemKNN, RP3beta, Spectral), in proportion to these for all
+    others. Every item of a list says which taste speaks for it most; shelves, explanations, muted and boosted interests
+    follow from the same parts.
 
     Args:
         members: Unfitted models, which `fit` fits; by default DPCML and SparseEASE. For models that are fitted already
@@ -59,10 +73,13 @@ class Blend(Recommender):
         weights: One per member, 0 or more, with the sum 1. None: chosen on validation data, each from 0 to 1, so that a
             blend is not worse there than its best member, by the geometric mean of NDCG@10 and R@20. Where `fit` is
             given no validation data it holds out a fifth of each history, chooses, and fits the members to everything.
-        balance: Added to the score of an item, times minus the logarithm of the share of the user's history that the
-            item's interest holds: 0 ranks by the sum alone, larger values lift items of a user's smaller interests.
-        balance_by: What the share is of: ``"interests"``, the vectors of the member that has several per user, or
-            ``"categories"``, those of the item attributes.
+        n_tastes: Tastes of a user, at most; fewer for short histories and for people whose past items are alike.
+        focus: How much the strongest taste alone decides: the score of an item is ``(1 - focus)`` times the sum of what
+            the tastes say for it and ``focus`` times the largest of these, from 0 to 1.
+        lift: What a taste says counts ``share ** -lift`` times as much, with its share of the user's history: larger
+            values lift smaller tastes. 0 or more.
+        category_balance: Added to the score of an item, times minus the logarithm of the share of the user's history
+            that its categories hold, from the item attributes: 0 leaves it out.
         threads: For mixing the scores, 0 means all cores; members have ``threads`` of their own. The result does not
             depend on it.
 
@@ -78,27 +95,39 @@ class Blend(Recommender):
     """
 
     uses_weights = True
+    splits_scores = True
     members_: list[Recommender]
     """The fitted members."""
     weights_: NDArray[np.float64]
     """Weight of each member, shape ``(n_members,)``; the sum is 1."""
+    taste_of_past_: NDArray[np.int32]
+    """Taste of each interaction of ``train_``, from 0 for each user: shape ``(n_interactions,)``."""
+    taste_vectors_: NDArray[np.float32]
+    """Directions of the items by which past items are grouped, ``(n_items, dim)``; only where no member has vectors."""
 
     recipe_: dict[str, Any] | None = None
     """Report of what `tastespace.fit` tried and why it chose this blend, where it made the blend."""
-    _balance: tuple[BalanceBy, Balance] | None = None
+    _balance: Balance | None = None
+    _tastes: Tastes | None = None
+    _taste_space: VectorSpace | None = None
+    _kept_scales: tuple[list[Recommender], int, list[float]] | None = None
 
     def __init__(
         self,
         members: Sequence[Recommender] | None = None,
         weights: Sequence[float] | None = None,
-        balance: float = 0.0,
-        balance_by: BalanceBy = "interests",
+        n_tastes: int = 5,
+        focus: float = 0.0,
+        lift: float = 0.0,
+        category_balance: float = 0.0,
         threads: int = 0,
     ) -> None:
         self.members = members
         self.weights = weights
-        self.balance = balance
-        self.balance_by = balance_by
+        self.n_tastes = n_tastes
+        self.focus = focus
+        self.lift = lift
+        self.category_balance = category_balance
         self.threads = threads
 
     @classmethod
@@ -107,14 +136,12 @@ class Blend(Recommender):
         members: Sequence[Recommender],
         weights: Sequence[float] | None = None,
         valid: Interactions | None = None,
-        *,
-        balance: float = 0.0,
-        balance_by: BalanceBy = "interests",
-        threads: int = 0,
+        **parameters: Any,
     ) -> Self:
         """A fitted blend of fitted models, which keep what they have learned.
 
-        Arguments as in the constructor; without weights ``valid`` is needed, held-out interactions to choose them on.
+        Arguments as in the constructor, by name; without weights ``valid`` is needed, held-out interactions to choose
+        them on.
 
         >>> from tastespace import synthetic
         >>> from tastespace.models import CML, EASE
@@ -124,7 +151,7 @@ class Blend(Recommender):
         """
         fitted = checked_members(members)
         require_same_data(fitted)
-        model = cls([member.clone() for member in fitted], weights, balance, balance_by, threads)
+        model = cls([member.clone() for member in fitted], weights, **parameters)
         if weights is None and valid is None:
             raise ParameterError("Blend.of was given neither weights nor valid, held-out interactions to choose them.")
         if valid is not None and not isinstance(valid, Interactions):
@@ -135,11 +162,16 @@ class Blend(Recommender):
         weighted = [member.train_ for member in fitted if member.train_.weights is not None]
         model.train_, model.valid_ = (weighted or [fitted[0].train_])[0], valid
         model._balance_now()
+        model._group_tastes(model.train_)
         return model
 
     # ---- learning ------------------------------------------------------------------------------------------
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        self._fit_members(train, valid, progress)
+        self._group_tastes(train)
+
+    def _fit_members(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         templates = self._templates()
         given = checked_weights(self.weights, len(templates))
         for stale in ("_balance", "recipe_"):
@@ -160,13 +192,14 @@ class Blend(Recommender):
         if valid is None:
             self.members_ = [fitted_member(member.as_chosen(), train, None, progress) for member in self.members_]
 
-    def partial_fit(self, new: Interactions, progress: bool | None = None) -> Blend:
+    def partial_fit(self, new: TrainingData, progress: bool | None = None, **columns: Unpack[TableArguments]) -> Blend:
         """Learn from more interactions, which may hold new users and items; the weights of the members stay.
 
         Members with `partial_fit` continue at the cost of the new interactions (DPCML, CML, BPR, ALS). The others, such
         as EASE and SparseEASE, whose closed form has no cheaper way, are fitted again to old and new interactions.
         Interactions that are all known leave the model as it is, with a warning. On an error nothing has changed.
         """
+        new = new_interactions("partial_fit", self, new, columns)
         found = begin_update(self, new)
         if found is None:
             return self
@@ -178,17 +211,21 @@ class Blend(Recommender):
                 members.append(member)  # what is new are weights
             else:
                 members.append(update(member, new if member.uses_weights else new.without_weights(), progress))
-        source = self._with_interests()
-        if source is not None and not source.supports_partial_fit:
-            self._drop_profiles()  # its interests were learned again
+        before, tastes = self.train_, self.tastes()
         self.members_, self.train_, self.valid_ = members, found.data, None
         vars(self).pop("_balance", None)
+        self._drop_tastes()
+        if hasattr(self, "taste_vectors_"):
+            self.taste_vectors_ = self._vectors_without_members(found.data)
+        old_users = before.users.find(found.data.users.series)
+        self._set_tastes(
+            carried_over(tastes, before, found.data, old_users, self._directions(), self.n_tastes, self.threads)
+        )
         return self
 
     def _attributes_changed(self) -> None:
         vars(self).pop("_balance", None)
-        if self.balance_by == "categories":
-            self._balance_now()  # new attributes without categories are refused at once, not by the next list
+        self._balance_now()  # new attributes without categories are refused at once, not by the next list
 
     def as_chosen(self: Self) -> Self:
         """An unfitted copy with the weights that were chosen, and members with what was chosen for them."""
@@ -208,8 +245,12 @@ class Blend(Recommender):
     def _check(self) -> None:
         super()._check()
         checked_weights(self.weights, len(self._templates()))
-        require_number("balance", self.balance, least=0.0)
-        require_choice("balance_by", self.balance_by, BALANCED_BY)
+        require_whole("n_tastes", self.n_tastes)
+        require_number("focus", self.focus, least=0.0)
+        if self.focus > 1:
+            raise ParameterError(f"focus={self.focus!r}: expected a number from 0 (sum) to 1 (strongest taste).")
+        require_number("lift", self.lift, least=0.0)
+        require_number("category_balance", self.category_balance, least=0.0)
 
     # ---- scores --------------------------------------------------------------------------------------------
 
@@ -217,17 +258,66 @@ class Blend(Recommender):
         return {
             "members_": Models("members"),
             "weights_": Numbers("float64", ("members",)),
+            "taste_of_past_": Numbers("int32", ("interactions",), least=0),
+            "taste_vectors_": Numbers("float32", ("items", "taste_dim"), optional=True),
             "recipe_": Plain((dict, type(None)), optional=True),
         }
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """The weighted sum of the members' standardized scores."""
+        """The weighted sum of the members' standardized scores, with `focus`, `lift` and `category_balance`."""
         self.require_fitted()
-        total = np.zeros((len(users), self.train_.n_items), dtype=np.float32)
+        out = np.empty((len(users), self.train_.n_items), dtype=np.float32)
+        size = max(1, _VALUES_AT_ONCE // (self.train_.n_items * max(1, self.n_tastes)))
+        for first in range(0, len(users), size):
+            parts = self.taste_parts(users[first : first + size])
+            out[first : first + size] = parts.totals(threads=resolve_threads(self.threads))
+        return out
+
+    def taste_parts(self, users: NDArray[np.integer[Any]]) -> TasteParts:
+        """Scores of all items for these users, split by taste.
+
+        Members whose scores are sums over past items are split exactly. What the others say of an item goes to the
+        tastes in proportion to these parts; where no member can be split, to the taste whose past items are nearest to
+        the item. `category_balance` is added apart.
+        """
+        self.require_fitted()
+        tastes, n_items, threads = self.tastes(), self.train_.n_items, resolve_threads(self.threads)
+        first = tastes.first_rows(users)
+        owner = np.repeat(np.arange(len(users)), np.diff(first))
+        values = np.zeros((len(owner), n_items), dtype=np.float32)
+        rest = np.zeros((len(users), n_items), dtype=np.float32)
+        added, is_split, has_rest = np.zeros((len(users), 1)), False, False
         for member, weight in zip(self.members_, self.weights_, strict=True):
-            if weight > 0:
-                add_standardized(total, member, float(weight), users, self.threads)
-        return self._balanced(total, users)
+            if weight == 0 or not len(users):
+                continue
+            own = member.history_scores(tastes.histories(member.train_, users))
+            if own is None:
+                has_rest = True
+                add_standardized(rest, member, float(weight), users, self.threads)
+                continue
+            is_split = True
+            constants, bad = _native.add_taste_parts(values, own, first, float(weight), threads)
+            require_finite_scores(member, users, bad)
+            added[:, 0] += constants
+        shares = tastes.shares[ranges(tastes.offsets[users], np.diff(first))]
+        if has_rest and is_split:
+            _native.spread_over_tastes(values, rest, first, shares, threads)
+        elif has_rest:
+            nearest = self.interest_space().nearest_interests(users, threads)
+            number = np.arange(len(owner)) - first[:-1][owner]
+            values += np.where(nearest[owner] == number[:, None], rest[owner], np.float32(0))
+        if self.lift:
+            values *= self._lifts(shares, owner)[:, None]
+        constant = added.astype(np.float32)
+        if self.category_balance:
+            constant = self._balanced(np.repeat(constant, n_items, axis=1), users)
+        return TasteParts(first, values, constant, self.focus)
+
+    def _lifts(self, shares: NDArray[np.float64], owner: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Factor of each taste by `lift`; with their shares as weights the factors of a user have the mean 1."""
+        factors = np.maximum(shares, 1e-9) ** -self.lift
+        means = np.bincount(owner, shares * factors)
+        return (factors / means[owner]).astype(np.float32)
 
     def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Users with a history, and others whom every member with a weight can serve."""
@@ -238,46 +328,31 @@ class Blend(Recommender):
         """The scores with `balance` added, in place."""
         balance = self._balance_now()
         if balance is not None:
-            total += np.float32(self.balance) * balance.of_users(users)
+            total += np.float32(self.category_balance) * balance.of_users(users)
         return total
 
     def _balance_now(self) -> Balance | None:
-        """Term that `balance` multiplies, made when first needed; None where that is 0."""
-        if not self.balance:
+        """Term that `category_balance` multiplies, made when first needed; None where that is 0."""
+        if not self.category_balance:
             return None
-        by, balance = self._balance or ("", None)
-        if balance is None or by != self.balance_by:
-            balance = Balance(self.train_, self.balance_by, self.interest_space(), self.threads)
-            self._balance = self.balance_by, balance
-        return balance
+        if self._balance is None:
+            self._balance = Balance(self.train_)
+        return self._balance
 
     def scores_by(self, user: int, interests: Sequence[int]) -> NDArray[np.float32]:
-        """Scores of all items for the user at this index as if only these interests existed, shape ``(n_items,)``."""
-        self.require_fitted()
-        source = self._with_interests()
-        if source is None:
-            return super().scores_by(user, interests)
-        rows = np.array([user], dtype=np.int32)
-        total = np.zeros((1, self.train_.n_items), dtype=np.float32)
-        for member, weight in zip(self.members_, self.weights_, strict=True):
-            if weight > 0 and member is not source:
-                add_standardized(total, member, float(weight), rows, self.threads)
-        # On the scale of all interests, so that fewer of them can only lower a score.
-        whole = source.score_block(rows)[0].astype(np.float64)
-        weight = float(self.weights_[self.members_.index(source)])
-        own = source.scores_by(user, interests)
-        deviation = float(whole.std())
-        if deviation:
-            total[0] += (weight / deviation * (own - whole.mean())).astype(np.float32)
-        return self._balanced(total, rows)[0]
+        """Scores of all items for the user at this index as if only these tastes existed, shape ``(n_items,)``."""
+        parts = self.taste_parts(np.array([user]))
+        factors = np.zeros(len(parts.values))
+        factors[list(interests)] = 1.0
+        return parts.totals(factors)[0]
 
     @property
     def deterministic_threads(self) -> bool:  # type: ignore[override]
         """True if all members train to the same bits for every number of threads."""
         return all(member.deterministic_threads for member in self._current())
 
-    def evidence(self, user: int, item: int) -> NDArray[np.float32] | None:
-        """Contribution of each past item to the score of the item, as far as the members have them.
+    def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
+        """Contribution of each past item to the scores of the items, as far as the members have them.
 
         The weighted sum of the members' contributions, each divided by the standard deviation of that member's scores
         over all items for this user: the scale of the blend's scores. Members whose scores are no sums over past items
@@ -285,37 +360,91 @@ class Blend(Recommender):
         """
         self.require_fitted()
         total: NDArray[np.float64] | None = None
-        for member, weight in zip(self.members_, self.weights_, strict=True):
-            found = member.evidence(user, item) if weight > 0 else None
-            if found is None:
-                continue
-            total = np.zeros(len(found)) if total is None else total
-            deviation = float(member.score_block(np.array([user]))[0].std(dtype=np.float64))
-            if deviation:
-                total += weight / deviation * found
+        for member, weight, scale in zip(self.members_, self.weights_, self._scales(user), strict=True):
+            found = member.evidence(user, items) if weight > 0 else None
+            if found is not None:
+                total = np.zeros(found.shape) if total is None else total
+                total += scale * found
         return None if total is None else total.astype(np.float32)
 
-    # ---- interests and items, from the member that has them --------------------------------------------------
+    def _scales(self, user: int) -> list[float]:
+        """Weight of each member divided by the standard deviation of its scores for this user, kept for the last."""
+        kept = self._kept_scales
+        if kept is None or kept[0] is not self.members_ or kept[1] != user:
+            rows = np.array([user])
+            deviations = [
+                float(member.score_block(rows)[0].std(dtype=np.float64)) if weight > 0 else 0.0
+                for member, weight in zip(self.members_, self.weights_, strict=True)
+            ]
+            scales = [float(w) / d if d else 0.0 for w, d in zip(self.weights_, deviations, strict=True)]
+            kept = self._kept_scales = self.members_, user, scales
+        return kept[2]
+
+    # ---- tastes, and items from the member that compares them ------------------------------------------------
 
     @property
     def has_interests(self) -> bool:  # type: ignore[override]
-        """True if a member has several vectors per user."""
-        return any(member.has_interests for member in self._current())
+        """True: the interests of a blend are the tastes of its users."""
+        return True
+
+    def tastes(self) -> Tastes:
+        """The tastes of the users."""
+        self.require_fitted()
+        if self._tastes is None:
+            self._tastes = Tastes.of(self.taste_of_past_, self.train_.offsets)
+        return self._tastes
+
+    def _group_tastes(self, train: Interactions) -> None:
+        """Group the past items of all users."""
+        self._drop_tastes()
+        vars(self).pop("taste_vectors_", None)
+        self.train_ = train  # the members have it already
+        if self._member_vectors() is None:
+            self.taste_vectors_ = self._vectors_without_members(train)
+        self._set_tastes(group_tastes(train, self._directions(), self.n_tastes, self.threads))
+
+    def _set_tastes(self, tastes: Tastes) -> None:
+        self._tastes, self.taste_of_past_ = tastes, tastes.of_past
+
+    def _drop_tastes(self) -> None:
+        self._tastes = self._taste_space = None
+
+    def _directions(self) -> NDArray[np.float32]:
+        """Directions of the items by which past items are grouped."""
+        vectors = self._member_vectors()
+        if vectors is None:
+            return self.taste_vectors_
+        counts = self.popularity_source.item_counts
+        freeze(vectors)
+        return computed_once(vectors, "directions", lambda: directions(vectors, counts))
+
+    def _member_vectors(self) -> NDArray[np.float32] | None:
+        """Item vectors of the member with several vectors per user, else of the first member with any."""
+        space = self.item_space()
+        return None if space is None else space.item_vectors
+
+    def _vectors_without_members(self, train: Interactions) -> NDArray[np.float32]:
+        """Directions of the items from the interactions alone, by `singular_vectors_of`."""
+        vectors = singular_vectors_of(train, _TASTE_DIM, _TASTE_ITERATIONS, 0, resolve_threads(self.threads))
+        lengths = np.linalg.norm(normalized_matrix(train.without_weights().matrix) @ vectors, axis=0)
+        return directions((vectors * lengths).astype(np.float32), train.item_counts)
+
+    def interest_space(self) -> VectorSpace:
+        """The tastes as the centers of their past items, by which users are compared and the map is drawn."""
+        tastes = self.tastes()
+        if self._taste_space is None:
+            vectors = self._directions()
+            self._taste_space = VectorSpace(tastes.centers(self.train_, vectors), tastes.offsets, vectors, "l2")
+        return self._taste_space
 
     def _current(self) -> Sequence[Recommender]:
         """The fitted members, or the unfitted ones before `fit`."""
         return self.members_ if hasattr(self, "members_") else self._templates()
 
     def _with_interests(self) -> Recommender | None:
-        """The member that interests come from: of those with several vectors per user the one with most weight."""
+        """The member that compares items: of those with several vectors per user the one with most weight."""
         found = [at for at, member in enumerate(self.members_) if member.has_interests]
         return self.members_[max(found, key=lambda at: self.weights_[at])] if found else None
-
-    def interest_space(self) -> VectorSpace | None:
-        """The vectors of the member that has several per user."""
-        self.require_fitted()
-        source = self._with_interests()
-        return None if source is None else source.interest_space()
 
     def item_space(self) -> VectorSpace | None:
         """The vectors by which items are compared: those of the member with interests, else of the first with any."""
@@ -346,16 +475,21 @@ class Blend(Recommender):
         return False
 
     def _fold_in(self: Self, histories: Interactions) -> Self | None:
-        return self._folded(histories, lambda member: member._fold_in(histories))
+        model = self._folded(histories, lambda member: member._fold_in(histories))
+        model._set_tastes(group_tastes(histories, self._directions(), self.n_tastes, self.threads))
+        return model
 
     @property
     def keeps_interests(self) -> bool:
-        """True if the member that has interests keeps them."""
-        source = self._with_interests()
-        return source is None or source.keeps_interests
+        """True: past items keep their tastes, new ones join the nearest."""
+        return True
 
     def _fold_in_longer(self: Self, histories: Interactions, rows: NDArray[np.int64]) -> Self | None:
-        return self._folded(histories, lambda member: member._fold_in_longer(histories, rows))
+        model = self._folded(histories, lambda member: member._fold_in_longer(histories, rows))
+        model._set_tastes(
+            carried_over(self.tastes(), self.train_, histories, rows, self._directions(), self.n_tastes, self.threads)
+        )
+        return model
 
     def _folded(self: Self, histories: Interactions, fold: Callable[[Recommender], Recommender | None]) -> Self:
         members = []
@@ -372,6 +506,7 @@ class Blend(Recommender):
         model = copy.copy(self)
         model.members_ = members
         vars(model).pop("_balance", None)  # that of the users before
+        model._drop_tastes()
         return model
 
     # ---- parameters -----------------------------------------------------------------------------------

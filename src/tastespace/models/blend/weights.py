@@ -235,11 +235,20 @@ def add_standardized(
             "and a column per item."
         )
     bad = _native.add_standardized(total, scores, weight, resolve_threads(threads))
+    require_finite_scores(member, users, bad)
+
+
+def require_finite_scores(member: Recommender, users: NDArray[np.integer[Any]], bad: int) -> None:
+    """Raise where a kernel found a score that is not finite; ``bad`` is the user's position, -1: there is none."""
     if bad >= 0:
-        raise DataError(
-            f"{type(member).__name__}, a member of the blend, gave a NaN or infinite score for user "
-            f"{member.train_.users[int(users[bad])]!r}. Scores must be finite numbers; did its training diverge?"
-        )
+        raise _not_finite(member, int(users[bad]))
+
+
+def _not_finite(member: Recommender, user: int) -> DataError:
+    return DataError(
+        f"{type(member).__name__}, a member of the blend, gave a NaN or infinite score for user "
+        f"{member.train_.users[user]!r}. Scores must be finite numbers; did its training diverge?"
+    )
 
 
 def _standardized(member: Recommender, users: NDArray[np.int32], threads: int) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from tastespace._util.checks import (
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
+from tastespace.models.base import TrainingData
 from tastespace.models.dpcml._anchors import AnchoredTrainer
 from tastespace.models.dpcml._cross_validated import CROSS_VALIDATED, vectors_per_user
 from tastespace.models.dpcml._fold_in import fold_in, fold_in_longer
@@ -57,6 +58,7 @@ from tastespace.models.updating import (
     Update,
     begin_update,
     check_update_settings,
+    new_interactions,
     optimizer_means,
     require_same_dimension,
     require_shared_ids,
@@ -78,6 +80,11 @@ from tastespace.training.samplers import (
     find_sampler,
 )
 from tastespace.training.visits import UpdateVisits
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 log = logging.getLogger(__name__)
 
@@ -283,13 +290,14 @@ class DPCML(PartitionTrained):
 
     def partial_fit(
         self,
-        new: Interactions,
+        new: TrainingData,
         valid: Interactions | None = None,
         progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
         *,
         epochs: int | None = None,
         n_old: float = N_OLD,
+        **columns: Unpack[TableArguments],
     ) -> DPCML:
         """Learn from more interactions, which may hold new users and items, at the cost of these interactions.
 
@@ -306,12 +314,13 @@ class DPCML(PartitionTrained):
         Interactions that are all known leave the model as it is, with a warning. On an error nothing has changed.
 
         Args:
-            new: More interactions; ids of the same types.
+            new: More interactions; ids of the same types. As in `fit`, a frame will do.
             valid: Held-out interactions with the users and items of old and new data; chooses the epoch.
             progress: Show a progress bar: by default only where standard error is a terminal.
             callbacks: Called after every epoch with its row of `history_`; returning False stops the training.
             epochs: By default a fifth of those of the fit, which suffices as all vectors are learned already.
             n_old: Old interactions that are visited for each new one.
+            **columns: Of a frame, as in `tastespace.update`.
 
         >>> from tastespace import synthetic
         >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -324,7 +333,7 @@ class DPCML(PartitionTrained):
         self._check()
         check_update_settings(epochs, n_old)
         require_same_dimension(self.dim, self.item_vectors_)
-        found = begin_update(self, new)
+        found = begin_update(self, new_interactions("partial_fit", self, new, columns))
         train = self.train_ if found is None else found.data
         require_shared_ids(valid, train)
         if found is None:

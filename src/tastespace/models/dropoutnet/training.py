@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,11 @@ from tastespace.models.stored_values import (
 )
 from tastespace.training.loop import Arrays, Callback
 from tastespace.training.samplers import SharedNegatives, in_runs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tastespace.data.reading.options import TableArguments
 
 Self = TypeVar("Self", bound="DropoutNet")
 _METRICS = {"l2": "distances", "dot": "inner products"}
@@ -98,13 +103,14 @@ class DropoutNet(FusionRecommender):
         user_features: Any = None,
         item_features: Any = None,
         latent: Recommender | str | Path | None = None,
+        **columns: Unpack[TableArguments],
     ) -> Self:
         """Learn from ``train`` and from content.
 
         Args:
-            train, valid, progress, callbacks: As for every trained model. The best epoch has the largest mean of the
-                monitored metric on ``valid`` in three situations: with all preference inputs, with those of all users
-                dropped, and with those of all items dropped.
+            train, valid, progress, callbacks, **columns: As for every trained model. The best epoch has the largest
+                mean of the monitored metric on ``valid`` in three situations: with all preference inputs, with those of
+                all users dropped, and with those of all items dropped.
             user_features, item_features: A frame with the ids in column ``user`` (``item``) and a row for each of them,
                 or a matrix with a row for each user or item in the order of ``train.users`` and ``train.items``. By
                 default the attributes that ``train`` carries.
@@ -112,7 +118,7 @@ class DropoutNet(FusionRecommender):
                 or the path of a saved one. By default one is trained first.
         """
         features = {"user": user_features, "item": item_features}
-        return self._fit_to(train, valid, progress, callbacks=callbacks, features=features, latent=latent)
+        return self._fit_to(train, valid, progress, columns, callbacks=callbacks, features=features, latent=latent)
 
     def _check(self) -> None:
         super()._check()

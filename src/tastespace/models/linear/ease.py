@@ -229,13 +229,13 @@ class UserSide:
         found[np.arange(len(items)), items] = 0.0
         return np.ascontiguousarray(found, dtype=np.float32)
 
-    def entries(self, rows: NDArray[np.integer[Any]], item: int) -> NDArray[np.float32]:
-        """Entries of one column of B, at these rows: ``(len(rows),)``."""
-        coefficients = (self.by_item[[item]] @ self.inverse)[0]
-        found = (self.by_item[rows] @ coefficients) / (self.regularization * self.diagonal[item])
+    def entries(self, rows: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """Entries of the columns of B at these items, at these rows: ``(len(rows), len(items))``."""
+        coefficients = np.ascontiguousarray((self.by_item[items] @ self.inverse).T)
+        found = (self.by_item[rows] @ coefficients) / (self.regularization * self.diagonal[items])
         if self.item_scale is not None:
-            found = found * (self.item_scale[rows] / self.item_scale[item])
-        return np.where(rows == item, 0.0, found).astype(np.float32)
+            found = found * (self.item_scale[rows][:, None] / self.item_scale[items])
+        return np.where(rows[:, None] == items, 0.0, found).astype(np.float32)
 
 
 def rescale(weights: NDArray[np.float32], item_scale: NDArray[np.float64], threads: int) -> None:
@@ -327,6 +327,19 @@ _BYTES_IN_SINGLE = (4.2, 16_000)  # per pair of items and per item: one matrix, 
 _SIDES = ("auto", "items", "users")
 
 
+def usual_regularization(train: Interactions) -> float:
+    """The regularization of `EASE` where none is given: the denser the data, the more.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=1000, n_items=500, n_interactions=5000).interactions
+    >>> round(usual_regularization(town))
+    127
+    """
+    pairs = train.n_users * int((train.item_counts > 0).sum())
+    squares = 1.0 if train.weights is None else float(np.mean(np.square(train.weights, dtype=np.float64)))
+    return 4000.0 * (train.n_interactions / pairs) ** 0.75 * squares if train.n_interactions and squares else 1.0
+
+
 class EASE(Recommender):
     """Linear item-item model with a zero diagonal, in closed form (Steck, "Embarrassingly Shallow
     Autoencoders for Sparse Data", WWW 2019).
@@ -336,23 +349,24 @@ class EASE(Recommender):
     from the inverse of XX' + regularization * I, so that time and memory depend on the smaller of the two numbers: a
     catalog may have any size where users are few.
 
-    Three parameters, 0 by default, change the matrix that is inverted and the weights. With W the diagonal matrix of
-    the users' weights and n the items' counts, G = X'WX + D, where D is diagonal with
-    ``regularization + dropout / (1 - dropout) (X'WX)_ii``, and B_ij is multiplied by ``(n_i / n_j) ** item_power``.
-    Dropout is that of Steck, "Autoencoders that don't overfit towards the Identity" (NeurIPS 2020), the powers are a
-    normalization by counts as in arXiv 2504.05805. On MovieLens-1M and Steam-200k ``dropout=0.5, user_power=-0.25,
-    item_power=0.2`` with 0.4 times the regularization of plain EASE is a good start.
+    Three parameters change the matrix that is inverted and the weights; `paper_form` sets them to 0, which is the model
+    of the publication. With W the diagonal matrix of the users' weights and n the items' counts, G = X'WX + D, where D
+    is diagonal with ``regularization + dropout / (1 - dropout) (X'WX)_ii``, and B_ij is multiplied by
+    ``(n_i / n_j) ** item_power``. Dropout is that of Steck, "Autoencoders that don't overfit towards the Identity"
+    (NeurIPS 2020), the powers are a normalization by counts as in arXiv 2504.05805. The defaults were chosen on
+    validation data of six data sets, see ``benchmarks/ease_regularization.py``.
 
     Args:
-        regularization: lambda > 0; larger means smoother. 50 suits Steam-200k, several hundred MovieLens: the denser
-            the data, the more. ``7000 * density**0.75`` is a start that follows the data; see
-            ``benchmarks/ease_regularization.py``.
+        regularization: lambda > 0; larger means smoother. None: ``4000 * density**0.75``, where the density is that
+            of the items with an interaction, times the mean square of the weights where the data has some;
+            ``regularization_`` is the value that was taken. 60 on Steam-200k, 180 on MovieLens-1M.
         memory_limit_gb: Refuse to fit where more is needed (12 bytes per pair of items, or of users; less than half
             from 8,000 items on); by default three quarters of the memory that is available when `fit` is called.
         threads: For the linear algebra; 0 means all cores.
-        side: Which inverse is computed: of the ``"items"``, of the ``"users"``, or ``"auto"``, of the fewer. The
-            scores are the same up to rounding. Weights that are huge beside the regularization can make the side of the
-            users imprecise; ``"auto"`` then takes that of the items.
+        side: Which inverse is computed: of the ``"items"``, of the ``"users"``, or ``"auto"``, of the fewer; with
+            dropout or a power, which make scores from the side of the users slow, that of the users where they are
+            fewer than half of the items. The scores are the same up to rounding. Weights that are huge beside the
+            regularization can make the side of the users imprecise; ``"auto"`` then takes that of the items.
         dropout: Share of the inputs that training leaves out, in [0, 1).
         user_power: Interactions of a user with n of them have the weight ``(n / mean n) ** user_power`` in training,
             from -2 to 2: negative values give users with long histories less influence. As it applies to both factors
@@ -380,7 +394,7 @@ class EASE(Recommender):
     by_item_: sp.csr_array
     """X', shape ``(n_items, n_users)``: `train_` has other users after `fold_in`."""
     regularization_: float
-    """The regularization at the time of `fit`."""
+    """The regularization that `fit` has taken."""
     folded_in_: bool
     """True if the users of `train_` are others than those of `inverse_`."""
     item_scale_: NDArray[np.float64]
@@ -388,14 +402,14 @@ class EASE(Recommender):
 
     def __init__(
         self,
-        regularization: float = 100.0,
+        regularization: float | None = None,
         memory_limit_gb: float | None = None,
         threads: int = 0,
         *,
         side: Literal["auto", "items", "users"] = "auto",
-        dropout: float = 0.0,
-        user_power: float = 0.0,
-        item_power: float = 0.0,
+        dropout: float = 0.5,
+        user_power: float = -0.25,
+        item_power: float = 0.2,
     ) -> None:
         self.regularization = regularization
         self.memory_limit_gb = memory_limit_gb
@@ -405,9 +419,19 @@ class EASE(Recommender):
         self.user_power = user_power
         self.item_power = item_power
 
+    @classmethod
+    def paper_form(cls) -> dict[str, Any]:
+        """Parameters that make the model that of the publication, where this library's defaults go another way.
+
+        >>> EASE(regularization=200.0, **EASE.paper_form())
+        EASE(regularization=200.0, dropout=0.0, user_power=0.0, item_power=0.0)
+        """
+        return {"dropout": 0.0, "user_power": 0.0, "item_power": 0.0}
+
     def _check(self) -> None:
         super()._check()
-        require_number("regularization", self.regularization, above=0.0)
+        if self.regularization is not None:
+            require_number("regularization", self.regularization, above=0.0)
         if self.memory_limit_gb is not None:
             require_number("memory_limit_gb", self.memory_limit_gb, above=0.0)
         require_choice("side", self.side, _SIDES)
@@ -416,18 +440,22 @@ class EASE(Recommender):
         require_power("item_power", self.item_power, 0.2)
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        by_users = self.side == "users" or (self.side == "auto" and train.n_users < train.n_items)
+        is_plain = not (self.dropout or self.user_power or self.item_power)
+        most_users = train.n_items if is_plain else train.n_items / 2
+        by_users = self.side == "users" or (self.side == "auto" and train.n_users < most_users)
         self._require_memory(train, by_users)
         for name in ("weights_", "inverse_", "diagonal_", "by_item_", "regularization_", "folded_in_", "item_scale_"):
             vars(self).pop(name, None)  # of an earlier fit, which may have taken the other side
         matrix, n_threads = train.matrix.astype(np.float64), resolve_threads(self.threads)
+        regularization = usual_regularization(train) if self.regularization is None else self.regularization
+        self.regularization_ = regularization
         scale = None
-        if self.dropout or self.user_power or self.item_power:
+        if not is_plain:
             matrix, scale = self._scaled_problem(matrix, train)
-        solved = UserSide.solve(matrix, self.regularization, n_threads, scale) if by_users else None
+        solved = UserSide.solve(matrix, regularization, n_threads, scale) if by_users else None
         if solved is not None:
             self.inverse_, self.diagonal_, self.by_item_ = solved.inverse, solved.diagonal, solved.by_item
-            self.regularization_, self.folded_in_ = solved.regularization, False
+            self.folded_in_ = False
             if scale is not None:
                 self.item_scale_ = scale
             return
@@ -442,16 +470,16 @@ class EASE(Recommender):
     ) -> NDArray[np.float32]:
         """B of a matrix, in single precision where there are many items and that suffices."""
         if train.n_items >= LARGE:
-            weights = single_item_weights(matrix, self.regularization, threads, scale)
+            weights = single_item_weights(matrix, self.regularization_, threads, scale)
             if weights is not None:
                 return weights
             log.warning(
                 "EASE with regularization=%r cannot be computed precisely in single precision; double precision takes "
                 "more time and memory.",
-                self.regularization,
+                self.regularization_,
             )
             self._require_memory(train, by_users=False, in_single=False)
-        return item_weights(matrix, self.regularization, threads)
+        return item_weights(matrix, self.regularization_, threads)
 
     def _scaled_problem(self, matrix: sp.csr_array, train: Interactions) -> tuple[sp.csr_array, NDArray[np.float64]]:
         """Matrix Z and vector f, with which dropout and powers are plain EASE: B = F B_Z F^-1 with F = diag(f).
@@ -465,8 +493,8 @@ class EASE(Recommender):
         scale = np.ones(train.n_items)
         if self.dropout:
             squares = np.asarray(matrix.power(2).sum(axis=0)).ravel()
-            penalty = self.regularization + self.dropout / (1.0 - self.dropout) * squares
-            scale = np.sqrt(self.regularization / penalty)
+            penalty = self.regularization_ + self.dropout / (1.0 - self.dropout) * squares
+            scale = np.sqrt(self.regularization_ / penalty)
             matrix = sp.csr_array(matrix @ sp.diags_array(scale))
         scale = scale * count_powers(train.item_counts, self.item_power)
         if not np.isfinite(matrix.data).all() or not scale.max() <= MOST_RATIO * scale.min():
@@ -480,7 +508,7 @@ class EASE(Recommender):
     def _require_other_side(self, train: Interactions) -> None:
         """Raise unless the side of the items may be taken where that of the users is too imprecise."""
         problem = (
-            f"EASE with regularization={self.regularization!r} cannot be computed precisely from the side of the "
+            f"EASE with regularization={self.regularization_!r} cannot be computed precisely from the side of the "
             f"users: the largest weight is {np.abs(train.matrix.data).max():g}."
         )
         if self.side == "users":
@@ -514,7 +542,7 @@ class EASE(Recommender):
 
     def _stored(self, learned: Mapping[str, Any]) -> Declared:
         if "weights_" in learned:
-            return {"weights_": Numbers("float32", ("items", "items"))}
+            return {"weights_": Numbers("float32", ("items", "items")), "regularization_": REAL}
         # Users who are folded in are not those that it was solved for.
         n = "solved" if learned.get("folded_in_") is True else "users"
         # Small ones of weighted data are kept in double precision.
@@ -532,10 +560,16 @@ class EASE(Recommender):
         """X B for the rows of these users."""
         self.require_fitted()
         rows, side = self.train_.matrix[users], self._user_side
-        if side is None:
-            return np.ascontiguousarray(rows @ self.weights_, dtype=np.float32)
-        n_threads = resolve_threads(self.threads)
-        return side.scores(rows, n_threads) if self.folded_in_ else side.training_scores(users, rows, n_threads)
+        if side is None or self.folded_in_:
+            return self.history_scores(rows)
+        return side.training_scores(users, rows, resolve_threads(self.threads))
+
+    def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        """X B for these rows."""
+        side = self._user_side
+        if side is not None:
+            return side.scores(histories, resolve_threads(self.threads))
+        return np.ascontiguousarray(histories @ self.weights_, dtype=np.float32)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Columns of B: how much each item raises the scores of the items at these rows."""
@@ -543,12 +577,13 @@ class EASE(Recommender):
         side = self._user_side
         return np.ascontiguousarray(self.weights_[:, rows].T) if side is None else side.columns(np.asarray(rows))
 
-    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
-        """x_ui B_ij of each past item i of the user, with j the item; an item adds nothing to its own score."""
+    def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """x_ui B_ij of each past item i of the user and each item j; an item adds nothing to its own score."""
         self.require_fitted()
         row, side = self.train_.matrix[[user]], self._user_side
-        entries = self.weights_[row.indices, item] if side is None else side.entries(row.indices, item)
-        return np.asarray(row.data * entries, dtype=np.float32)
+        rows, wanted = row.indices, np.asarray(items)
+        entries = self.weights_[np.ix_(rows, wanted)] if side is None else side.entries(rows, wanted)
+        return np.asarray(row.data[:, None] * entries, dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> EASE:
         new = copy.copy(self)  # scores come from the histories and what was learned alone

@@ -140,18 +140,22 @@ class SparseEASE(Recommender):
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X B for the rows of these users."""
         self.require_fitted()
-        return np.ascontiguousarray((self.train_.matrix[users] @ self.coefficients_).toarray(), dtype=np.float32)
+        return self.history_scores(self.train_.matrix[users])
+
+    def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        """X B for these rows."""
+        return np.ascontiguousarray((histories @ self.coefficients_).toarray(), dtype=np.float32)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Weights by which each item raises the scores of the items at these rows, ``(len(rows), n_items)``."""
         self.require_fitted()
         return np.ascontiguousarray(self.coefficients_[:, np.asarray(rows)].toarray().T, dtype=np.float32)
 
-    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
-        """The coefficient of each past item in the score of the item, times the weight of the interaction."""
+    def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """The coefficient of each past item in the score of each item, times the weight of the interaction."""
         self.require_fitted()
         row = self.train_.matrix[[user]]
-        return np.asarray(row.data * self.coefficients_[row.indices][:, [item]].toarray()[:, 0], dtype=np.float32)
+        return np.asarray(row.data[:, None] * self.coefficients_[row.indices][:, items].toarray(), dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> SparseEASE:
         return copy.copy(self)  # scores come from the histories and the coefficients alone

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tastespace._util.checks import require_nonnegative_weights, require_number, require_seed, require_whole
-from tastespace._util.computed_once import freeze
+from tastespace._util.computed_once import computed_once, freeze
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.errors import Argument, DataError, ParameterError
@@ -62,7 +62,7 @@ class Spectral(Recommender):
     >>> model = Spectral(dim=8).fit(town)
     >>> model.item_vectors_.shape
     (50, 8)
-    >>> bool(np.isclose(model.evidence(7, 3).sum(), model.score_block(np.array([7]))[0, 3]))
+    >>> bool(np.allclose(model.evidence(7, np.array([3])).sum(), model.score_block(np.array([7]))[0, 3]))
     True
     """
 
@@ -117,16 +117,15 @@ class Spectral(Recommender):
         for name in ("by_item_", "linear_scale_", "user_vectors_"):
             vars(self).pop(name, None)  # of an earlier fit, which may have had the other terms
         matrix, threads = train.matrix.astype(np.float64), resolve_threads(self.threads)
-        of_users, of_items = (np.asarray(matrix.sum(axis=axis)).ravel() for axis in (1, 0))
+        of_items = np.asarray(matrix.sum(axis=0)).ravel()
         if not of_items.any():
             raise DataError(f"Spectral cannot learn from {train!r}: all weights are 0.")
-        roots = (sp.diags_array(_powers(sums, -0.5)) for sums in (of_users, of_items))
-        normalized = sp.csr_array(next(roots) @ matrix @ next(roots))
+        normalized = normalized_matrix(matrix)
         relative = of_items / of_items[of_items > 0].mean()  # scores do not depend on the unit of the sums
         self.low_pass_scale_ = self.low_pass_weight * self._factors(relative, -2.0 * self.low_pass_power, train)
         self.item_vectors_ = np.zeros((train.n_items, 0), dtype=np.float32)
         if self.low_pass_weight > 0:
-            vectors = self._right_vectors(normalized, threads)
+            vectors = self._right_vectors(train, normalized, threads)
             self.item_vectors_ = np.ascontiguousarray(vectors * _powers(relative, self.low_pass_power)[:, None], "f4")
         if self.linear:
             self.by_item_ = normalized.T.tocsr().astype(np.float32)
@@ -134,7 +133,7 @@ class Spectral(Recommender):
         else:
             self.user_vectors_ = self._vectors_of(train.matrix)
 
-    def _right_vectors(self, normalized: sp.csr_array, threads: int) -> NDArray[np.float32]:
+    def _right_vectors(self, train: Interactions, normalized: sp.csr_array, threads: int) -> NDArray[np.float32]:
         most = min(normalized.shape)
         if self.dim > most:
             log.warning(
@@ -143,6 +142,8 @@ class Spectral(Recommender):
                 *normalized.shape,
                 most,
             )
+        if train.weights is None:
+            return singular_vectors_of(train, self.dim, self.iterations, self.seed, threads)
         return right_singular_vectors(normalized, min(self.dim, most), self.iterations, self.seed, threads)
 
     def _factors(self, sums: NDArray[np.float64], power: float, train: Interactions) -> NDArray[np.float64]:
@@ -187,10 +188,16 @@ class Spectral(Recommender):
         threads = resolve_threads(self.threads)
         if space is not None:
             return space.scores(users, threads)
-        rows = self.train_.matrix[users]
-        scores = self._linear_scores(rows, threads)
+        return self.history_scores(self.train_.matrix[users])
+
+    def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        """Scores of these rows, by both filters."""
+        threads = resolve_threads(self.threads)
+        if not hasattr(self, "by_item_"):
+            return self._inner_products(self._vectors_of(histories), threads)
+        scores = self._linear_scores(histories, threads)
         if self.item_vectors_.shape[1]:
-            scores += self._inner_products(self._vectors_of(rows), threads)
+            scores += self._inner_products(self._vectors_of(histories), threads)
         return scores
 
     def _inner_products(self, vectors: NDArray[np.float32], threads: int) -> NDArray[np.float32]:
@@ -224,22 +231,43 @@ class Spectral(Recommender):
             found += (products * _reciprocals(self.linear_scale_)[items][:, None]).astype(np.float32)
         return found
 
-    def evidence(self, user: int, item: int) -> NDArray[np.float32]:
-        """Contribution of each past item to the score of the item by both filters, times the interaction's weight."""
+    def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """Contribution of each past item to the scores of the items by both filters, times the interaction's weight."""
         self.require_fitted()
         row = self.train_.matrix[[user]]
         past = row.indices
-        found = self.low_pass_scale_[past] * (self.item_vectors_[past] @ self.item_vectors_[item])
+        found = self.low_pass_scale_[past][:, None] * (self.item_vectors_[past] @ self.item_vectors_[items].T)
         if hasattr(self, "by_item_"):
-            products = self.by_item_[past] @ self.by_item_[[item]].toarray()[0]
-            found = found + self.linear_scale_[past] * products * _reciprocals(self.linear_scale_)[item]
-        return np.asarray(row.data * found, dtype=np.float32)
+            products = self.by_item_[past] @ np.ascontiguousarray(self.by_item_[items].toarray().T)
+            found = found + self.linear_scale_[past][:, None] * products * _reciprocals(self.linear_scale_)[items]
+        return np.asarray(row.data[:, None] * found, dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> Spectral:
         new = copy.copy(self)  # scores come from the histories and what was learned alone
         if hasattr(self, "user_vectors_"):
             new.user_vectors_ = self._vectors_of(histories.matrix)
         return new
+
+
+def normalized_matrix(matrix: sp.csr_array) -> sp.csr_array:
+    """The matrix divided by the square roots of the sums of its rows and columns, in double precision."""
+    roots = (
+        sp.diags_array(_powers(np.asarray(matrix.sum(axis=axis)).ravel().astype(np.float64), -0.5)) for axis in (1, 0)
+    )
+    return sp.csr_array(next(roots) @ matrix.astype(np.float64) @ next(roots))
+
+
+def singular_vectors_of(train: Interactions, k: int, iterations: int, seed: int, threads: int) -> NDArray[np.float32]:
+    """`right_singular_vectors` of the normalized matrix of ones, at most k: computed once for the same data."""
+    freeze(train.indices)
+    key = "right singular vectors", id(train.offsets), k, iterations, seed
+
+    def make() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        matrix = normalized_matrix(train.without_weights().matrix)
+        found = right_singular_vectors(matrix, min(k, *matrix.shape), iterations, seed, threads)
+        return train.offsets, found  # held with the vectors, so that no other array has its number
+
+    return computed_once(train.indices, key, make)[1]
 
 
 def right_singular_vectors(

@@ -19,6 +19,7 @@ from tastespace.ranking.blocks import Block
 from tastespace.recommend.fold_in import folded
 from tastespace.recommend.lists import TopKLists
 from tastespace.recommend.mix import MIXES, check_diversity
+from tastespace.tastes import TasteParts, Tastes
 
 _EXACT = 2.0**23  # below, float32 tells whole numbers apart
 
@@ -186,10 +187,20 @@ class Mixed(TwoStage):
         self.require_fitted()
         return self.model_.scores_by(user, interests)
 
-    def evidence(self, user: int, item: int) -> NDArray[np.float32] | None:
-        """Return the contribution of each past item to the model's own score, not mixed. Shape ``(n_past,)``."""
+    def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
+        """Return contributions of past items to the model's own scores, not mixed. Shape ``(n_past, len(items))``."""
         self.require_fitted()
-        return self.model_.evidence(user, item)
+        return self.model_.evidence(user, items)
+
+    def tastes(self) -> Tastes | None:
+        """Return the tastes of the model's users."""
+        self.require_fitted()
+        return self.model_.tastes()
+
+    def taste_parts(self, users: NDArray[np.integer[Any]]) -> TasteParts:
+        """Return the model's own scores, not mixed, split by taste."""
+        self.require_fitted()
+        return self.model_.taste_parts(users)
 
     def _check(self) -> None:
         super()._check()

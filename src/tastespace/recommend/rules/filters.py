@@ -30,14 +30,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace._util.limits import FILTER_CHARACTERS, FILTER_NESTED, FILTER_TERMS
 from tastespace._util.threads import require_polars
 from tastespace.data.reading.tables import from_polars
 from tastespace.errors import Argument, DataError, ParameterError, Verbatim, nearest, shortened
-
-MOST_CHARACTERS = 20_000
-MOST_TERMS = 100
-"""Comparisons, ``not`` and parentheses. A list behind ``in`` is one."""
-MOST_NESTED = 20
 
 # Each alternative is matched in one pass: a token that turns out to be no number is refused afterwards.
 _TOKEN = re.compile(
@@ -156,9 +152,9 @@ class _Parser:
 
     def __init__(self, text: str, attributes: pl.DataFrame) -> None:
         self._text, self._frame = text, attributes
-        if len(text) > MOST_CHARACTERS:
+        if len(text) > FILTER_CHARACTERS:
             raise DataError(
-                f"the filter has {len(text):,} characters, at most {MOST_CHARACTERS:,} are allowed. Name the items "
+                f"the filter has {len(text):,} characters, at most {FILTER_CHARACTERS:,} are allowed. Name the items "
                 "themselves instead."
             )
         try:
@@ -226,10 +222,10 @@ class _Parser:
 
     def _one(self) -> _Mask:
         self._terms += 1
-        if self._terms > MOST_TERMS or self._depth > MOST_NESTED:
+        if self._terms > FILTER_TERMS or self._depth > FILTER_NESTED:
             raise DataError(
-                f"the filter has more than {MOST_TERMS} terms or {MOST_NESTED} parentheses inside each other. Write it "
-                "with in (...), or name the items themselves."
+                f"the filter has more than {FILTER_TERMS} terms or {FILTER_NESTED} parentheses inside each other. "
+                "Write it with in (...), or name the items themselves."
             )
         if self._take("not"):
             self._depth += 1

@@ -147,10 +147,18 @@ def ruled_shelves(
             break
         pool_lengths = np.minimum(most, _GROWTH * pool_lengths)
     own = [
-        float(scores[at]) if at >= 0 else index.score(user, int(row)) for row, at in zip(found, entries, strict=True)
+        float(scores[at]) if at >= 0 else _score_on_shelf(index, user, int(row))
+        for row, at in zip(found, entries, strict=True)
     ]
     lists = zip(np.split(found, starts[1:-1]), np.split(np.array(own, dtype=np.float32), starts[1:-1]), strict=True)
     return list(lists)
+
+
+def _score_on_shelf(index: ScoringIndex, user: int, item: int) -> float:
+    """Score of an item as `ScoringIndex.split_top_k` gives it: of models with tastes what the item's own one says."""
+    if index.tastes is None:
+        return index.score(user, item)
+    return float(index.pair_interests(np.array([user]), np.array([item]))[0][0])
 
 
 def pin_lists(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tastespace.recommend.stores._address import ENGINES, parse_address
 from tastespace.recommend.stores._base import VectorStore
-from tastespace.recommend.stores.vectors import vectors_to_export
+from tastespace.recommend.stores.vectors import vector_model, vectors_to_export
 
 if TYPE_CHECKING:
     from tastespace.models.base import Recommender
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["VectorStore", "export_to", "open_vector_store"]
 
 
-def export_to(model: Recommender, address: str, replace: bool = False) -> VectorStore:
+def export_to(model: Recommender, address: str, replace: bool = False, member: str | None = None) -> VectorStore:
     """`Recommender.export_to`: write a model's vectors to the store at an address and return the store."""
     place = parse_address(address)
-    vectors = vectors_to_export(model)
+    vectors = vectors_to_export(vector_model(model, member))
     store = _class_of(place.engine)(place)
     store.write(vectors, replace)
     return store

@@ -7,10 +7,11 @@ of a user's vectors, merged by distance, gives exactly the list of `recommend`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -20,14 +21,19 @@ from tastespace._util.atomic import atomic_write
 from tastespace._util.extras import missing
 from tastespace.data.ids import fits_numpy
 from tastespace.errors import (
+    Argument,
     DataError,
     ParameterError,
     nearest,
     require_path,
 )
 from tastespace.models.base import Recommender
+from tastespace.models.blend.members import named_members
+from tastespace.models.blend.model import Blend
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.scoring import require_vectors
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +57,48 @@ class ExportedVectors:
         return int(self.item_vectors.shape[1])
 
 
-def vectors_to_export(model: Recommender) -> ExportedVectors:
-    """Return the vectors of a model; raise for a model that ranks otherwise, naming the part that could be exported."""
+def vector_model(model: Recommender, member: str | None = None) -> Recommender:
+    """Return the part of a model that ranks by vectors alone: the model itself, or a member of a blend.
+
+    A blend ranks by a sum of scores, which no vector index computes. ``member`` is the name of one of its members, such
+    as ``"dpcml"``; None: the one with vectors that has most weight, which is logged, because its lists are others.
+
+    >>> from tastespace import Blend, CML, EASE, synthetic
+    >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
+    >>> blend = Blend.of([CML(dim=8, epochs=5).fit(town), EASE().fit(town)], [0.7, 0.3])
+    >>> vector_model(blend, "cml")
+    CML(epochs=5, dim=8)
+    """
     model.require_fitted()
-    if model.vectors() is None:
-        _refuse_with_advice(model)
+    named = named_members(model.members_) if isinstance(model, Blend) else {}
+    able = {name: one for name, one in named.items() if one.vectors() is not None}
+    with_vectors = f"with vectors {', '.join(able)}" if able else "none of which has vectors"
+    if member is not None:
+        if member in able:
+            return able[member]
+        what = f"its members are {', '.join(named)}, {with_vectors}" if named else "it is no blend and has no members"
+        raise ParameterError(Argument("member", member), f": {type(model).__name__} has none of this kind; {what}.")
+    if model.vectors() is not None or not named:
+        return model
+    if not able:
+        raise ParameterError(
+            f"{type(model).__name__} ranks by the scores of its members {', '.join(named)}, {with_vectors}: there is "
+            "nothing that a vector index could search. Models with vectors are DPCML (several per user) and CML."
+        )
+    weights = dict(zip(named, cast(Blend, model).weights_, strict=True))
+    chosen = max(able, key=lambda name: weights[name])
+    log.warning(
+        "%s ranks by a weighted sum of the scores of %s, which no vector index computes: these are the vectors of %s, "
+        "which ranks alone there",
+        type(model).__name__,
+        ", ".join(named),
+        chosen,
+    )
+    return able[chosen]
+
+
+def vectors_to_export(model: Recommender) -> ExportedVectors:
+    """Return the vectors of a model; raise for one that has none."""
     space = require_vectors(model, "vectors to export")
     users, items = plain_vectors(space)
     train = model.train_
@@ -100,27 +143,10 @@ def storable(value: Any) -> bool:
     return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
-def _refuse_with_advice(model: Recommender) -> None:
-    """Raise for a model that ranks by other scores than vectors, with the part of it that could be exported."""
-    name = type(model).__name__
-    members: Sequence[Recommender] = getattr(model, "members_", ())
-    able = [f"members_[{at}] ({type(one).__name__})" for at, one in enumerate(members) if one.vectors() is not None]
-    if members:
-        advice = (
-            f"Of its members these have vectors: {', '.join(able)}. Export one, which then ranks alone: "
-            f"model.{able[0].split()[0]}.export_to(address)."
-            if able
-            else "None of its members has vectors either."
-        )
-        raise ParameterError(
-            f"{name} ranks by a weighted sum of the scores of its members, which no vector store computes. {advice}"
-        )
-
-
 KINDS = ("npz", "parquet", "faiss", "usearch")
 
 
-def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path]:
+def export(model: Recommender, path: str | Path, kind: str = "npz", member: str | None = None) -> list[Path]:
     """`Recommender.export`: the files written.
 
     * ``npz``: one file at ``path`` with ``item_ids``, ``item_vectors``, ``user_ids``, ``user_interests`` and
@@ -135,6 +161,7 @@ def export(model: Recommender, path: str | Path, kind: str = "npz") -> list[Path
     """
     if kind not in KINDS:
         raise ParameterError(f"kind={kind!r}: expected one of {', '.join(KINDS)}.{nearest(kind, KINDS)}")
+    model = vector_model(model, member)
     space = require_vectors(model, "vectors to export")
     _require_package(kind)  # before anything is written
     users, items = plain_vectors(space)

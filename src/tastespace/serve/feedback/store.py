@@ -8,14 +8,21 @@ for its user changes nothing. Several processes may share a store:
 from __future__ import annotations
 
 import json
+import logging
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from tastespace._util.limits import EVENT_YEARS, STORE_ROWS
 from tastespace.errors import ParameterError, require_path
+
+log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,25 @@ class Changes:
     events: list[FeedbackEvent]
     profiles: list[StoredProfile]
     cursor: Cursor
+    n_unreadable: int = 0
+    """Rows that are no events or profiles, which something else has written: they are left out."""
+
+
+def event_time(text: str) -> datetime:
+    """The time of an event in UTC; a ValueError where there is none, or out of bounds.
+
+    >>> event_time("2024-05-01T14:00:00+02:00")
+    datetime.datetime(2024, 5, 1, 12, 0, tzinfo=datetime.timezone.utc)
+    """
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    try:
+        found = moment.astimezone(timezone.utc)
+    except OverflowError as problem:
+        raise ValueError("out of bounds") from problem
+    if not EVENT_YEARS[0] <= found.year <= EVENT_YEARS[1]:
+        raise ValueError("out of bounds")
+    return found
 
 
 _STATEMENTS = {
@@ -67,8 +93,9 @@ _STATEMENTS = {
     "put profile": "INSERT INTO {profiles} (user_id, mute, boost, tastes, version) VALUES (?, ?, ?, ?, "
     "(SELECT coalesce(max(version), 0) + 1 FROM {profiles})) ON CONFLICT (user_id) DO UPDATE SET "
     "mute = excluded.mute, boost = excluded.boost, tastes = excluded.tastes, version = excluded.version",
-    "events": "SELECT seq, user_id, item_id, event_id, weight, time FROM {events} WHERE seq > ? ORDER BY seq",
-    "profiles": "SELECT version, user_id, mute, boost, tastes FROM {profiles} WHERE version > ? ORDER BY version",
+    "events": "SELECT seq, user_id, item_id, event_id, weight, time FROM {events} WHERE seq > ? ORDER BY seq LIMIT ?",
+    "profiles": "SELECT version, user_id, mute, boost, tastes FROM {profiles} WHERE version > ? "
+    "ORDER BY version LIMIT ?",
     "last model": "SELECT generation, path, checksum FROM {models} WHERE server = ? ORDER BY generation DESC LIMIT 1",
     "add model": "INSERT INTO {models} (server, path, checksum) VALUES (?, ?, ?) RETURNING generation",
     "put learned": "INSERT INTO {learned} (checksum, event) VALUES (?, ?) "
@@ -153,15 +180,28 @@ class FeedbackStore(ABC):
             return self._changes(connection, after)
 
     def _changes(self, connection: Any, after: Cursor) -> Changes | None:
-        events = connection.execute(self._sql["events"], (after.event,)).fetchall()
-        profiles = connection.execute(self._sql["profiles"], (after.profile,)).fetchall()
+        events = self._rows(connection, "events", after.event)
+        profiles = self._rows(connection, "profiles", after.profile)
         if not events and not profiles:
             return None
+        found = [_readable(_event, row) for row in events]
+        said = [_readable(_profile, row) for row in profiles]
         return Changes(
-            [FeedbackEvent(json.loads(row[1]), json.loads(row[2]), row[3], row[4], row[5]) for row in events],
-            [_profile(*row[1:]) for row in profiles],
+            [one for one in found if one is not None],
+            [one for one in said if one is not None],
             Cursor(events[-1][0] if events else after.event, profiles[-1][0] if profiles else after.profile),
+            found.count(None) + said.count(None),
         )
+
+    def _rows(self, connection: Any, table: str, after: int) -> list[Any]:
+        """Rows after a number, which is in their first column; many are read in several statements."""
+        found: list[Any] = []
+        while True:
+            some = connection.execute(self._sql[table], (after, STORE_ROWS)).fetchall()
+            found += some
+            if len(some) < STORE_ROWS:
+                return found
+            after = some[-1][0]
 
     def announce_model(self, server: str, path: str, checksum: str) -> int:
         """Note that a server serves a model from now on, unless it does already; return the model's generation."""
@@ -206,10 +246,30 @@ def _profile_columns(profile: StoredProfile) -> tuple[str, str, str]:
     return json.dumps(sorted(profile.mute)), json.dumps(boost), json.dumps(tastes, ensure_ascii=False)
 
 
+def _readable(read: Callable[..., Value], row: Sequence[Any]) -> Value | None:
+    """A row as it was stored; None for one that something else has written, which is no reason to give no lists."""
+    try:
+        return read(*row[1:])
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        log.warning("row %s of the feedback store cannot be read and is left out", row[0])
+        return None
+
+
+def _event(user: str, item: str, event_id: str, weight: float, time: str) -> FeedbackEvent:
+    return FeedbackEvent(_read_id(user), _read_id(item), event_id, float(weight), time)
+
+
+def _read_id(text: str) -> Any:
+    found = json.loads(text)
+    if not isinstance(found, (str, int, float, bool)):
+        raise TypeError("not an id")
+    return found
+
+
 def _profile(user: str, mute: str, boost: str, tastes: str) -> StoredProfile:
     said_of = json.loads(tastes)
     return StoredProfile(
-        json.loads(user),
+        _read_id(user),
         tuple(json.loads(mute)),
         {int(x): float(factor) for x, factor in json.loads(boost).items()},
         {int(x): tuple(items) for x, items in said_of.get("items", {}).items()},
@@ -236,6 +296,10 @@ def open_feedback_store(location: str) -> FeedbackStore:
     if "://" in location:
         raise ParameterError(
             f"store {location.partition('://')[0]}://...: expected the name of a file, or postgresql://user@host/name."
+        )
+    if re.search(r"\b(dbname|host|hostaddr|user|password|port|service)\s*=", str(location)):
+        raise ParameterError(  # the words themselves may hold a password
+            "store dbname=... host=...: expected the name of a file, or an address such as postgresql://user@host/name."
         )
     return SqliteFeedbackStore(require_path(location, "store"))
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from tastespace.answers.ids import new_id_in_type
+from tastespace._util.limits import EVENT_WEIGHT
+from tastespace.answers.ids import new_id_in_type, type_with_new
 from tastespace.answers.types import AnswerError
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.dates import size_unit
 from tastespace.models.base import Recommender
-from tastespace.serve.feedback.store import Cursor, FeedbackStore
+from tastespace.serve.feedback.store import Cursor, FeedbackStore, event_time
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -29,6 +30,8 @@ class Feedback:
     """Events whose ids are blank, or of other types than the model's."""
     n_new_items: int
     """Events with items that are not in the model's catalog, which were left out."""
+    n_unreadable: int
+    """Rows of the store that are no events, and events whose time or weight is out of bounds."""
     last: int
     """Number of the last event."""
 
@@ -53,24 +56,35 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
     train, after = model.train_, Cursor(store.learned(checksum))
     found = store.changes(after)
     if found is None or not found.events:
-        return Feedback(None, 0, 0, 0, after.event)
+        last = after.event if found is None else found.cursor.event
+        return Feedback(None, 0, 0, 0, 0 if found is None else found.n_unreadable, last)
     rows: list[tuple[Any, Any, float, datetime]] = []
+    n_unreadable = found.n_unreadable
     for event in found.events:
+        try:
+            time = event_time(event.time)
+        except ValueError:
+            n_unreadable += 1
+            continue
+        if not 0 < event.weight <= EVENT_WEIGHT:
+            n_unreadable += 1
+            continue
         try:
             pair = new_id_in_type(train.users, event.user, "user"), new_id_in_type(train.items, event.item, "item")
         except AnswerError:
             continue
-        rows.append((*pair, event.weight, datetime.fromisoformat(event.time)))
-    n_other, n_new_items = len(found.events) - len(rows), 0
+        rows.append((*pair, event.weight, time))
+    n_events = len(found.events) + found.n_unreadable
+    n_other, n_new_items = n_events - n_unreadable - len(rows), 0
     if rows and not new_items:
         is_known = train.items.find([row[1] for row in rows]) >= 0
         rows = [row for row, known in zip(rows, is_known, strict=True) if known]
         n_new_items = int((~is_known).sum())
     if not rows:
-        return Feedback(None, len(found.events), n_other, n_new_items, found.cursor.event)
+        return Feedback(None, n_events, n_other, n_new_items, n_unreadable, found.cursor.event)
     columns = {
-        "user": pl.Series([row[0] for row in rows], dtype=train.users.series.dtype),
-        "item": pl.Series([row[1] for row in rows], dtype=train.items.series.dtype),
+        "user": pl.Series([row[0] for row in rows], dtype=type_with_new(train.users)),
+        "item": pl.Series([row[1] for row in rows], dtype=type_with_new(train.items)),
     }
     options: dict[str, Any] = {}
     if train.weights is not None:
@@ -83,4 +97,4 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
             columns["time"] = columns["time"].cast(pl.Int64)
         options["timestamp"] = "time"
     data = Interactions.from_frame(pl.DataFrame(columns), part=True, **options)
-    return Feedback(data, len(found.events), n_other, n_new_items, found.cursor.event)
+    return Feedback(data, n_events, n_other, n_new_items, n_unreadable, found.cursor.event)

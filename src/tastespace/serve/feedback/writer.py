@@ -8,12 +8,12 @@ import queue
 import threading
 from collections.abc import Sequence
 
+from tastespace._util.limits import WRITES_WAITING
 from tastespace.serve.errors import HttpError, StoreError
 from tastespace.serve.feedback.store import FeedbackEvent, FeedbackStore, StoredProfile
 
 log = logging.getLogger(__name__)
 
-_MOST_WAITING = 2_000  # requests
 _MOST_TOGETHER = 500
 
 _Waiting = tuple[
@@ -28,7 +28,7 @@ class FeedbackWriter:
         self._store = store
         self.problem: str | None = None
         """Why the last write failed; None after one that did not."""
-        self._waiting: queue.Queue[_Waiting | None] = queue.Queue(_MOST_WAITING)
+        self._waiting: queue.Queue[_Waiting | None] = queue.Queue(WRITES_WAITING)
         self._thread = threading.Thread(target=self._run, name="tastespace-feedback", daemon=True)
         self._thread.start()
 
@@ -69,7 +69,14 @@ class FeedbackWriter:
                 [profile for _, profiles, _, _ in together for profile in profiles],
             )
         except Exception as problem:  # every waiting request gets an answer
-            self._note(problem)
+            if len(together) > 1 and not (isinstance(problem, StoreError) and not problem.is_refusal):
+                # What one client sends is no reason to refuse the others: the halves are tried by themselves.
+                half = len(together) // 2
+                self._commit(together[:half])
+                self._commit(together[half:])
+                return
+            if not (isinstance(problem, StoreError) and problem.is_refusal):
+                self._note(problem)
             for _, _, done, loop in together:
                 _call(loop, _fail, done, problem)
             return
