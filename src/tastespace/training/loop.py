@@ -21,7 +21,7 @@ from tastespace._util.checks import (
     require_seed,
     require_whole,
 )
-from tastespace._util.interrupts import interrupt_ends_task
+from tastespace._util.interrupts import check_time, interrupt_ends_task
 from tastespace.data.out_of_core.mapped_arrays import all_finite
 from tastespace.errors import Argument, ParameterError, TimeLimitError, TrainingError, require_path
 from tastespace.training._checkpoint import (
@@ -242,6 +242,7 @@ class Loop:
                     stopped = "early"
                     break
                 try:
+                    check_time()  # kernels look a few times a second: many short epochs never would
                     go_on = self._one_epoch(epoch, bar)
                 except _DivergedError as problem:
                     self._keep_last_good(epoch, str(problem))
