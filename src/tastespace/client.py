@@ -68,6 +68,8 @@ class Event:
     time: str | None = None
     """In ISO form; None: when it is stored."""
     event_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    kind: str | None = None
+    """Such as purchase or dislike, one of the kinds that the model knows."""
 
 
 class RequestKeywords(TypedDict, total=False):

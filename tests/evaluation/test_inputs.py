@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tastespace import Interactions
+from tastespace._util.csr import merge_lists
 from tastespace.errors import ParameterError, UnknownIdError
-from tastespace.evaluation._inputs import align, merge_lists, subtract_lists
+from tastespace.evaluation._inputs import align, subtract_lists
 
 
 def frame(pairs):

@@ -115,7 +115,11 @@ class People:
 
 
 def history_data(
-    train: Interactions, histories: Sequence[ItemRows], ids: pl.Series, timestamps: NDArray[np.int64] | None = None
+    train: Interactions,
+    histories: Sequence[ItemRows],
+    ids: pl.Series,
+    timestamps: NDArray[np.int64] | None = None,
+    dislikes: pl.DataFrame | None = None,
 ) -> Interactions:
     """Interactions of users with these ids and past items (ascending rows of the items of ``train``)."""
     return replace(
@@ -126,6 +130,7 @@ def history_data(
         weights=None,
         timestamps=timestamps,
         user_attributes=None,
+        dislikes=dislikes,
     )
 
 

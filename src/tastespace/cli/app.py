@@ -105,6 +105,8 @@ def in_flags(part: Argument | Call, flags: Mapping[str, str]) -> str:
     name, value = part.name, part.value
     if value is False:
         name = _OPPOSITES.get(name, name)
+    if name == "events":
+        name = "event"
     if name == "titles" and isinstance(value, str):
         name = "title_column"
     if name not in flags:

@@ -16,7 +16,7 @@ from tastespace._util.terminal import Console
 from tastespace.data.attributes import aligned_attributes, title_column
 from tastespace.data.ids import IdMap, parse_ids, parsed
 from tastespace.data.interactions import Interactions
-from tastespace.data.reading.options import FileLayout
+from tastespace.data.reading.options import DISLIKE, FileLayout
 from tastespace.data.reading.tables import open_file, to_polars
 from tastespace.data.reading.text_tables import read_text, shown_names
 from tastespace.errors import DataError, ParameterError, nearest
@@ -264,6 +264,11 @@ def cast_ids(data: Interactions, train: Interactions) -> Interactions:
     the next.
     """
     frame = to_polars(data.to_frame())[0]
+    disliked = data.dislikes
+    if disliked is not None:
+        taken, also = frame.with_columns(kind=pl.lit("taken")), disliked.with_columns(kind=pl.lit("dislike"))
+        numbers = pl.col("^(weight|timestamp)$").fill_null(0)
+        frame = pl.concat([taken, also], how="diagonal_relaxed").with_columns(numbers)
     typed = frame.with_columns(_cast(train.users, frame["user"]), _cast(train.items, frame["item"]))
     if typed.schema == frame.schema:
         return data
@@ -275,9 +280,11 @@ def cast_ids(data: Interactions, train: Interactions) -> Interactions:
         if table is not None:
             tables[f"{kind}_attributes"] = table.with_columns(_cast(ids, table[kind]))
     weight, timestamp = (name if name in typed.columns else None for name in ("weight", "timestamp"))
-    return replace(
-        Interactions.from_frame(typed, weight=weight, timestamp=timestamp, part=True, **tables), cleaning=data.cleaning
-    )
+    kinds: dict[str, Any] = {}
+    if disliked is not None:
+        kinds = {"kind": "kind", "events": {"taken": 1.0, "dislike": DISLIKE}}
+    found = Interactions.from_frame(typed, weight=weight, timestamp=timestamp, part=True, **kinds, **tables)
+    return replace(found, cleaning=data.cleaning, events=data.events, weights=found.weights if weight else None)
 
 
 def _cast(ids: IdMap, column: pl.Series) -> pl.Series:

@@ -6,7 +6,13 @@ The file has a table for each command, with the flags as keys::
     k = 20
     filter = "year >= 1990"
 
-A flag on the command line overrides the file.
+A flag on the command line overrides the file. The table ``[events]`` has the weights of kinds of events for all
+commands that read kinds::
+
+    [events]
+    view = 1
+    purchase = 5
+    dislike = -1
 """
 
 from __future__ import annotations
@@ -93,6 +99,9 @@ def _section(path: Path, command: str, flags: dict[str, str]) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise ParameterError(f"--config {path} is not TOML: {problem}.") from problem
     section = found.get(command)
+    events = found.get("events")
+    if isinstance(events, dict) and "event" in flags and isinstance(section, dict) and "event" not in section:
+        section = {**section, "event": [f"{kind}={weight}" for kind, weight in events.items()]}
     if not isinstance(section, dict):
         names = ", ".join(f"[{name}]" for name, table in found.items() if isinstance(table, dict))
         raise ParameterError(f"--config {path} has no table [{command}]; it has {names or 'none'}.")

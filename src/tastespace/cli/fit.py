@@ -23,6 +23,7 @@ from tastespace.cli.flags import DEFAULT_TABLE, TableFlags, require_half_life
 from tastespace.cluster.fit import ClusterOptions, fit_files, within
 from tastespace.cluster.model_parts import supported
 from tastespace.data import Interactions, split
+from tastespace.data.merge import pairs_of
 from tastespace.errors import ParameterError, require_path
 from tastespace.evaluation import Report, evaluate
 from tastespace.models import Recommender, create_seeded, registry
@@ -104,13 +105,17 @@ def fit(
         int | None,
         typer.Option(help="Number of models to try instead of a time limit; gives the same model every time."),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="With --kind: the kind that models are chosen and measured by, such as purchase."),
+    ] = None,
     table: Annotated[
         TableFlags,
         GroupUse(
             help={
                 "timestamp": "Column of times: the last interactions are held out instead of random ones.",
-                "half_life": "With --timestamp and a --model that uses weights: old interactions weigh less, "
-                "such as 90d.",
+                "half_life": "With --timestamp: old interactions weigh less, such as 90d; a --model has to use "
+                "weights.",
             }
         ),
     ] = DEFAULT_TABLE,
@@ -194,7 +199,7 @@ def fit(
     if options is not None and model is None:
         model = "dpcml"
     if model is None:
-        only_one = {"--set": set, "--valid": valid, "--half-life": table.half_life}
+        only_one = {"--set": set, "--valid": valid}
         _refuse("without --model", only_one, "it is for one model; name it with --model")
         check_arguments(minutes, trials, seed, threads)
     else:
@@ -220,13 +225,16 @@ def fit(
         messages.print(f"{', '.join(data)}: {chosen.train_!r}", highlight=False, markup=False)
         messages.print(f"saved {chosen!r} to {out}", highlight=False, markup=False)
         return
+    if target is not None and table.kind is None:
+        raise ParameterError(f"--target {target}: give --kind as well, the column of kinds of events.")
     whole = table.with_half_life(table.load(data, threads, spill=spill, memory=memory))
+    wanted = None if target is None else table.load(data, threads, part=True, target=target)
     messages.print(f"{', '.join(data)}: {whole!r}", highlight=False, markup=False)
     print_notes(whole, messages)
     if model is None:
         with _stopped(out):
             blend = default_recipe(
-                whole, minutes=minutes, trials=trials, seed=seed, threads=threads, checkpoint=checkpoint
+                whole, minutes=minutes, trials=trials, seed=seed, threads=threads, target=wanted, checkpoint=checkpoint
             )
             recipe = RecipeReport(**blend.recipe_ or {})
             if about is not None and recipe.held_out:
@@ -238,7 +246,7 @@ def fit(
         share = _VALID if valid is None else valid
         with _stopped(out, parameters.get("checkpoint")):
             fitted, figures, notes = _fit_and_measure(
-                create_seeded(model, seed, threads, **parameters), whole, share, seed, threads, options
+                create_seeded(model, seed, threads, **parameters), whole, share, seed, threads, options, wanted
             )
             if about is not None and figures:
                 about["protocol"] = f"full ranking, on {notes[0]}; the saved model was then fitted to everything"
@@ -373,15 +381,17 @@ def _fit_and_measure(
     seed: int,
     threads: int,
     cluster: ClusterOptions | None = None,
+    wanted: Interactions | None = None,
 ) -> tuple[Recommender, dict[str, Report], list[str]]:
     """The model fitted to everything; before that its figures on a part held out, and those of the reference models.
 
-    The last value says what was held out, and what should be known of that.
+    ``wanted`` holds the pairs that figures are about; None: all. The last value says what was held out, and what should
+    be known of that.
     """
     if valid == 0:
         return _fitted(model, whole, None, cluster, "final"), {}, []
     parts = split.hold_out(whole, valid, seed=seed)
-    train, held_out = parts.rest, parts.held_out
+    train, held_out = parts.rest, pairs_of(parts.held_out, wanted)
     if held_out.n_interactions == 0:
         log.warning(
             "histories are too short to hold out %g %% of each: no metrics, and no choice of epoch", 100 * valid

@@ -20,7 +20,7 @@ from tastespace.cli.arguments import (
 )
 from tastespace.data import Interactions, datasets, synthetic
 from tastespace.data.reading.dates import seconds_of
-from tastespace.data.reading.options import ALL_WITH_ATTRIBUTES, COLUMNS
+from tastespace.data.reading.options import ALL_WITH_ATTRIBUTES, COLUMNS, check_events
 from tastespace.data.reading.recbole import is_recbole
 from tastespace.data.reading.tables import named_files
 from tastespace.errors import ParameterError, require_path
@@ -50,6 +50,17 @@ class TableFlags:
     min_rating: MinRating = None
     weight: Annotated[str | None, typer.Option("--weight", help="Column of weights: play counts, hours, ...")] = None
     timestamp: Annotated[str | None, typer.Option("--timestamp", help="Column of times, for splits by time.")] = None
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="Column of kinds of events: view, cart, purchase, dislike, ...")
+    ] = None
+    event: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--event",
+            help="With --kind: the weight of a kind, such as purchase=5; 0 leaves it out, -1 is a dislike; may be "
+            "repeated. In a --config file the table [events].",
+        ),
+    ] = None
     half_life: Annotated[
         str | None, typer.Option("--half-life", help="With --timestamp: old interactions weigh less, such as 90d.")
     ] = None
@@ -83,7 +94,10 @@ class TableFlags:
         ['--user', 'who', '--min-user', '3', '--no-header']
         """
         return [
-            word for flag, value in self.given().items() for word in ([flag] if value is True else [flag, str(value)])
+            word
+            for flag, given in self.given().items()
+            for value in (given if isinstance(given, list) else [given])
+            for word in ([flag] if value is True else [flag, str(value)])
         ]
 
     def load(
@@ -94,9 +108,12 @@ class TableFlags:
         part: bool = False,
         spill: Path | None = None,
         memory: str = "1GB",
+        target: str | None = None,
+        events: dict[str, float] | None = None,
     ) -> Interactions:
         """The interactions of files or of a named data set.
 
+        ``target`` names the only kind of event that is read, ``events`` the weights of kinds where no flags do.
         ``part`` is for files of more interactions for the same model, which no named data set holds.
         """
         files = [data] if isinstance(data, str) else data
@@ -124,6 +141,8 @@ class TableFlags:
             **columns,
             **self._filters(),
             **text.for_reader(),
+            "events": parse_events(self.event) or (None if self.kind is None else events),
+            "target": target,
             "user_attributes": None if self.users is None else read_attributes(self.users, user_key, "user", text),
             "item_attributes": None
             if self.items is None
@@ -154,6 +173,27 @@ class TableFlags:
 
 
 DEFAULT_TABLE = TableFlags()
+
+
+def parse_events(texts: list[str] | None) -> dict[str, float] | None:
+    """`--event`: the weight of each kind of event; None where none is given.
+
+    >>> parse_events(["view=1", "purchase=5"])
+    {'view': 1.0, 'purchase': 5.0}
+    """
+    if not texts:
+        return None
+    found: dict[str, float] = {}
+    for text in texts:
+        name, equals, weight = text.rpartition("=")
+        try:
+            found[name] = float(weight)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise ParameterError(f"--event {text}: expected a kind and its weight, such as --event purchase=5.")
+    check_events(found)
+    return found
 
 
 def require_half_life(half_life: str | None, timestamp: str | None, model: Recommender | None = None) -> None:

@@ -63,6 +63,10 @@ def evaluate(
     item: Annotated[str | None, typer.Option(help="Column of item ids; by default item.")] = None,
     rating: Rating = None,
     min_rating: MinRating = None,
+    kind: Annotated[str | None, typer.Option(help="Column of kinds of events: view, purchase, dislike, ...")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="With --kind: the only kind that counts, such as purchase; by default all.")
+    ] = None,
     protocol: Annotated[str, typer.Option(help="full or paper.")] = "full",
     metric: Annotated[list[str] | None, typer.Option(help="P, NDCG@5, MAP, Coverage, ...; may be repeated.")] = None,
     k: Annotated[list[int] | None, typer.Option("-k", "--k", help="Cut-offs; may be repeated.")] = None,
@@ -113,6 +117,10 @@ def evaluate(
             item=item_column,
             rating=text.column("--rating", rating),
             min_rating=min_rating,
+            kind=text.column("--kind", kind),
+            events=None if kind is None else opened.train_.events,
+            target=target,
+            part=kind is not None,
             threads=threads,
             **text.for_reader(),
         )

@@ -16,7 +16,7 @@ from tastespace.cli.flags import DEFAULT_TABLE, TableFlags, require_half_life
 from tastespace.data.interactions import Interactions
 from tastespace.errors import ParameterError
 from tastespace.models import Blend, Recommender
-from tastespace.models.updating import begin_update
+from tastespace.models.updating import begin_update, has_only_dislikes
 from tastespace.models.updating import update as updated
 from tastespace.store.directory import require_free
 
@@ -37,9 +37,10 @@ def update(
     table: Annotated[
         TableFlags,
         GroupUse(
-            without=("all_items",),
+            without=("all_items", "event"),
             help={
                 "weight": "Column of weights, where the model was fitted with some.",
+                "kind": "Column of kinds of events, with the weights that the model was fitted with.",
                 "timestamp": "Column of times, where the model was fitted with it.",
                 "half_life": "With --timestamp: as in the fit of the model: 90d.",
                 "min_user": "Drop users with fewer interactions in the file.",
@@ -76,7 +77,9 @@ def update(
     if feedback is not None:
         _learn_feedback(opened, model, feedback, new_items, out, table.half_life, say)
         return
-    read = table.load(str(data), threads, part=True)
+    read = table.load(str(data), threads, part=True, events=opened.train_.events)
+    if read.events is not None and opened.train_.weights is None:
+        read = read.without_weights()
     _learn(opened, cast_ids(read, opened.train_), str(data), out, table.half_life, say)
 
 
@@ -131,8 +134,13 @@ def _learn(
     if half_life is not None:
         new = _with_half_life(new, opened.train_, half_life)
     start = time.perf_counter()
-    found = begin_update(opened, new)  # None: nothing is new, and a warning says so
     say(f"{source}: {new!r}")
+    if has_only_dislikes(opened.train_, new):
+        later = updated(opened, new)
+        later.save(out)
+        say(f"added {len(new.disliked[1]):,} dislikes, saved to {out}")
+        return
+    found = begin_update(opened, new)  # None: nothing is new, and a warning says so
     later = opened if found is None else updated(opened, new)
     seconds = time.perf_counter() - start
     if found is None:

@@ -242,6 +242,8 @@ def part(data: Interactions, users: NDArray[np.bool_], items: NDArray[np.bool_])
         None if data.timestamps is None else data.timestamps[keep],
         user_attributes=_rows(data.user_attributes, users),
         item_attributes=_rows(data.item_attributes, items),
+        dislikes=data.dislikes,
+        events=data.events,
         backend=data.backend,
     )
 

@@ -14,6 +14,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from tastespace._util.csr import merge_lists, no_items
 from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.reading.tables import from_polars
 from tastespace.errors import Argument, DataError
@@ -37,12 +38,17 @@ class Cleaning:
     by_min_item: int = 0
     items_without_rows: int = 0
     """Items with attributes that no row has and that were left out."""
+    dislikes: int = 0
+    """Rows of kinds that are dislikes: they are kept apart from the interactions."""
+    by_kind: int = 0
+    """Rows of kinds that do not count."""
 
     def __str__(self) -> str:
         parts = [
             f"{count:,} {why}"
             for count, why in (
                 (self.below_min_rating, "below min_rating"),
+                (self.by_kind, "of other kinds"),
                 (self.duplicates, "repeated"),
                 (self.by_min_user, "of users with too few"),
                 (self.by_min_item, "of items with too few"),
@@ -50,7 +56,8 @@ class Cleaning:
             if count
         ]
         unused = f"; {self.items_without_rows:,} items with attributes have no row" if self.items_without_rows else ""
-        return f"{self.rows:,} rows read, dropped: {', '.join(parts) or 'none'}{unused}"
+        kept_apart = f"; {self.dislikes:,} dislikes" if self.dislikes else ""
+        return f"{self.rows:,} rows read, dropped: {', '.join(parts) or 'none'}{kept_apart}{unused}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +92,11 @@ class Interactions:
     """One row per item in the order of `items`, first column ``item``."""
     user_attributes: pl.DataFrame | None = None
     """One row per user in the order of `users`, first column ``user``."""
+    dislikes: pl.DataFrame | None = None
+    """Pairs of ids, columns ``user`` and ``item``, each once: what people said they do not want. They are no
+    interactions; lists leave them out, and models whose scores are sums over past items count them against others."""
+    events: dict[str, float] | None = None
+    """Weight of each kind of event, if ``kind=`` was given; -1 is a dislike."""
     backend: str = "polars"
     """Library in which frames go back to the caller."""
     cleaning: Cleaning = field(default_factory=Cleaning)
@@ -110,7 +122,8 @@ class Interactions:
             frame: One row per event.
             **options: Columns (``user``, ``item``, ``rating``, ``weight``, ``timestamp``), filters (``min_rating``,
                 ``min_user``, ``min_item``, ``core``), ``duplicates``, ``catalog``, attributes (``item_attributes``,
-                ``user_attributes``), ``date_format``, ``part`` and ``threads``: see `tastespace.data.ReadOptions`.
+                ``user_attributes``), kinds of events (``kind``, ``events``, ``target``), ``date_format``, ``part`` and
+                ``threads``: see `tastespace.data.ReadOptions`.
 
         >>> import polars as pl
         >>> plays = pl.DataFrame({"who": ["ann", "ann", "bob"], "song": ["a", "a", "b"], "n": [2, 3, 1]})
@@ -251,6 +264,55 @@ class Interactions:
         values = np.ones(self.n_interactions, np.float32) if self.weights is None else self.weights
         return sp.csr_array((values, self.indices, self.offsets), shape=(self.n_users, self.n_items))
 
+    @cached_property
+    def disliked(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Disliked items of each user: offsets ``(n_users + 1,)`` and ascending rows of items.
+
+        >>> rows = pl.DataFrame({"user": [1, 1, 2], "item": [7, 8, 7], "event": ["view", "dislike", "view"]})
+        >>> [one.tolist() for one in Interactions.from_frame(rows, kind="event").disliked]
+        [[0, 1, 1], [1]]
+        """
+        found = self.dislikes
+        if found is None or not len(found):
+            return no_items(self.n_users)
+        users, items = self.users.find(found["user"]), self.items.find(found["item"])
+        known = (users >= 0) & (items >= 0)
+        users, items = users[known], items[known]
+        order = np.lexsort((items, users))
+        offsets = np.searchsorted(users[order], np.arange(self.n_users + 1)).astype(np.int64)
+        return offsets, items[order].astype(np.int32)
+
+    @cached_property
+    def dislike_matrix(self) -> sp.csr_array:
+        """Matrix with 1 for each dislike, float32, shape ``(n_users, n_items)``."""
+        offsets, items = self.disliked
+        return sp.csr_array((np.ones(len(items), np.float32), items, offsets), shape=(self.n_users, self.n_items))
+
+    @cached_property
+    def left_out(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Items that are not recommended to each user, those of the history and disliked ones, as in `disliked`."""
+        if not len(self.disliked[1]):
+            return self.offsets, self.indices
+        return merge_lists([(self.offsets, self.indices), self.disliked], self.n_users)
+
+    def powered(self, power: float) -> Interactions:
+        """Return the interactions with the weights to a power; 0 leaves them out.
+
+        >>> rows = pl.DataFrame({"user": [1, 2, 2], "item": [1, 2, 3], "n": [1, 4, 9]})
+        >>> Interactions.from_frame(rows, weight="n").powered(0.5).weights.tolist()
+        [1.0, 2.0, 3.0]
+        """
+        if self.weights is None or power == 1:
+            return self
+        if power not in self._of_power:
+            weights = (np.sign(self.weights) * np.abs(self.weights) ** power).astype(np.float32)
+            self._of_power[power] = replace(self, weights=weights)
+        return self._of_power[power]
+
+    @cached_property
+    def _of_power(self) -> dict[float, Interactions]:
+        return {0: self.without_weights()}
+
     def row_of_each(self) -> NDArray[np.int32]:
         """User index of every interaction, shape ``(n_interactions,)``."""
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.user_counts)
@@ -365,6 +427,8 @@ class Interactions:
             )
         for part in (self.offsets, self.indices, self.weights, self.timestamps):
             digest.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
+        if len(self.disliked[1]):
+            digest.update(b"".join(part.tobytes() for part in self.disliked))
         return digest.hexdigest()[:16]
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace import _native
@@ -29,7 +30,9 @@ from tastespace.errors import DataError, ParameterError
 def concat(old: Interactions, new: Interactions) -> Interactions:
     """The union of two sets of interactions, with the users and items of both.
 
-    Weights and timestamps are kept where both have them; of a pair in both, those of ``new`` count. Attributes of
+    Weights and timestamps are kept where both have them; of a pair in both, those of ``new`` count, but weights are
+    added up where ``new`` has kinds of events. Dislikes are united, without those of ``old`` on pairs of ``new``.
+    Attributes of
     ``old`` are kept, and those of ``new`` are taken for ids that ``old`` does not have.
     """
     return concat_with_sources(old, new)[0]
@@ -49,15 +52,35 @@ def concat_with_sources(old: Interactions, new: Interactions) -> tuple[Interacti
     both: dict[str, Any] = {}
     for name in ("weights", "timestamps"):
         first, second = getattr(old, name), getattr(new, name)
-        both[name] = None if first is None or second is None else np.concatenate([first, second])[last]
+        if first is None or second is None:
+            both[name] = None
+        elif name == "weights" and new.events is not None:  # a view after a purchase adds to it
+            both[name] = np.add.reduceat(np.concatenate([first, second])[sources], starts[:-1])
+        else:
+            both[name] = np.concatenate([first, second])[last]
     for kind, ids in (("user", users), ("item", items)):
         name = f"{kind}_attributes"
         tables = [table for table in (getattr(old, name), getattr(new, name)) if table is not None]
         if tables:
             joined = pl.concat(tables, how="diagonal_relaxed").unique(kind, keep="first", maintain_order=True)
             both[name] = aligned_attributes(joined, ids, kind, kind)
+    both["dislikes"] = dislikes_of_both(old, new)
+    both["events"] = new.events or old.events
     whole = Interactions(users, items, offsets, indices, backend=old.backend, **both)
     return whole, np.asarray(sources[starts[:-1]], dtype=np.int64)
+
+
+def dislikes_of_both(old: Interactions, new: Interactions) -> pl.DataFrame | None:
+    """The dislikes of both without those of ``old`` on items that people of ``new`` took."""
+    kept = old.dislikes
+    if kept is not None and new.n_interactions:
+        taken = new.users.find(kept["user"]), new.items.find(kept["item"])
+        known = (taken[0] >= 0) & (taken[1] >= 0)
+        pairs = sp.csr_array((np.ones(new.n_interactions, bool), new.indices, new.offsets), (new.n_users, new.n_items))
+        known[known] = np.asarray(pairs[taken[0][known], taken[1][known]]).ravel()
+        kept = kept.filter(pl.Series(~known))
+    parts = [part for part in (kept, new.dislikes) if part is not None and len(part)]
+    return pl.concat(parts, how="vertical_relaxed").unique(maintain_order=True) if parts else None
 
 
 def _union(old: IdMap, new: IdMap, kind: str) -> IdMap:
@@ -70,6 +93,23 @@ def _union(old: IdMap, new: IdMap, kind: str) -> IdMap:
         )
     merged = pl.concat([old.series.rename("id").to_frame(), new.series.rename("id").to_frame()], how="vertical_relaxed")
     return IdMap(merged["id"].unique().sort(), kind)
+
+
+def pairs_of(data: Interactions, wanted: Interactions | None) -> Interactions:
+    """The interactions of ``data`` whose pairs of user and item are in ``wanted``; None: all.
+
+    >>> whole = Interactions.from_frame(pl.DataFrame({"user": [1, 1, 2], "item": [7, 8, 9]}))
+    >>> pairs_of(whole, Interactions.from_frame(pl.DataFrame({"user": [1, 3], "item": [8, 9]}))).n_interactions
+    1
+    """
+    if wanted is None:
+        return data
+    users, items = wanted.users.find(data.users.series), wanted.items.find(data.items.series)
+    rows, columns = users[data.row_of_each()], items[data.indices]
+    keep = (rows >= 0) & (columns >= 0)
+    pairs = wanted.row_of_each().astype(np.int64) * wanted.n_items + wanted.indices
+    keep[keep] = np.isin(rows[keep] * wanted.n_items + columns[keep], pairs)
+    return data.subset(keep)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tastespace._util.csr import merge_lists
 from tastespace._util.threads import resolve_threads
 from tastespace.data.attributes import aligned_attributes
 from tastespace.data.interactions import Interactions
@@ -21,7 +22,6 @@ from tastespace.evaluation._inputs import (
     Aligned,
     MetricInputs,
     align,
-    merge_lists,
     subtract_lists,
 )
 from tastespace.evaluation.metrics import (
@@ -313,7 +313,9 @@ def excluded_lists(
         parts = parts[:1]
     # Seen items that are not in the model cannot be recommended anyway.
     aligned = [align(part, model.train_, "seen", "skip") for part in parts]
-    return merge_lists([(a.offsets, a.items) for a in aligned], model.train_.n_users)
+    lists = [(a.offsets, a.items) for a in aligned]
+    disliked = model.train_.disliked
+    return merge_lists([*lists, disliked] if len(disliked[1]) else lists, model.train_.n_users)
 
 
 def _cutoffs(k: int | Sequence[int] | None, rules: Protocol, n_items: int) -> tuple[int, ...]:

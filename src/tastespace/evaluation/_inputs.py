@@ -11,7 +11,6 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace._util.csr import no_items
 from tastespace.data.attributes import Categories, item_categories, require_category_column
 from tastespace.data.interactions import Interactions
 from tastespace.errors import Argument, ParameterError, UnknownIdError
@@ -109,20 +108,6 @@ def entries_of(
     counts = np.asarray(offsets[rows + 1] - offsets[rows], dtype=np.int64)
     starts = offsets[rows] - (np.cumsum(counts) - counts)
     return np.repeat(np.arange(len(rows)), counts), np.repeat(starts, counts) + np.arange(int(counts.sum()))
-
-
-def merge_lists(lists: list[Lists], n_users: int) -> Lists:
-    """The union per user; empty for all users if there are no lists."""
-    if not lists:
-        return no_items(n_users)
-    if len(lists) == 1:
-        return lists[0]
-    owner = np.concatenate([np.repeat(np.arange(n_users), np.diff(offsets)) for offsets, _ in lists])
-    items = np.concatenate([items for _, items in lists])
-    width = int(items.max(initial=0)) + 1
-    key = np.unique(owner * width + items)
-    offsets = np.searchsorted(key, np.arange(n_users + 1) * width)
-    return offsets.astype(np.int64), (key % width).astype(np.int32)
 
 
 def subtract_lists(lists: Lists, taken: Lists) -> tuple[Lists, int]:

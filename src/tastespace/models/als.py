@@ -60,6 +60,7 @@ class ALS(Recommender):
             the Performance of iALS on Item Recommendation Benchmarks", RecSys 2022, has 1).
         seed: Of the initial vectors.
         threads: 0 means all cores; the result does not depend on it.
+        weight_power: A weight w of the data counts as ``w ** weight_power``: 0 ignores weights.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -82,6 +83,7 @@ class ALS(Recommender):
         frequency_power: float = 0.0,
         seed: int = 0,
         threads: int = 0,
+        weight_power: float = 1.0,
     ) -> None:
         self.dim = dim
         self.regularization = regularization
@@ -90,10 +92,11 @@ class ALS(Recommender):
         self.frequency_power = frequency_power
         self.seed = seed
         self.threads = threads
+        self.weight_power = weight_power
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         require_nonnegative_weights("ALS", train.weights)
-        matrix = train.matrix
+        matrix = train.powered(self.weight_power).matrix
         by_user = _confidence(matrix, self.alpha)
         by_item = _confidence(matrix.T.tocsr(), self.alpha)
         extra_of_users, extra_of_items = (self.alpha * np.asarray(matrix.sum(axis=axis)) for axis in (1, 0))
@@ -131,7 +134,7 @@ class ALS(Recommender):
         require_same_dimension(self.dim, self.item_vectors_)
         users = carried_over(self.user_vectors_, found.old_users)
         items = carried_over(self.item_vectors_, found.old_items)
-        matrix, rows = data.matrix, data.row_of_each()
+        matrix, rows = data.powered(self.weight_power).matrix, data.row_of_each()
         changed = found.is_new if self.train_.weights is None else np.ones(data.n_interactions, dtype=bool)
         touched_users, touched_items = np.unique(rows[changed]), np.unique(data.indices[changed])
         by_user = _confidence(matrix[touched_users], self.alpha)
@@ -186,7 +189,7 @@ class ALS(Recommender):
         for name in ("dim", "iterations"):
             require_whole(name, getattr(self, name))
         require_number("regularization", self.regularization, above=0.0)
-        for name in ("alpha", "frequency_power"):
+        for name in ("alpha", "frequency_power", "weight_power"):
             require_number(name, getattr(self, name), least=0.0)
         require_seed(self.seed)
 
@@ -209,8 +212,8 @@ class ALS(Recommender):
         ``c_ui <y_j, A^-1 y_i>`` (Hu, Koren and Volinsky, Section 5), up to what the passes of the training left open.
         """
         self.require_fitted()
-        row = self.train_.matrix[[user]]
-        known = self.popularity_source.matrix
+        row = self.weighted_train.matrix[[user]]
+        known = self.popularity_source.powered(self.weight_power).matrix
         extra = self.alpha * row.data.astype(np.float64)
         vectors = self.item_vectors_
         own = vectors[row.indices].astype(np.float64)
@@ -227,7 +230,7 @@ class ALS(Recommender):
         items = self.item_vectors_.astype(np.float64)
         users = np.empty((histories.n_users, items.shape[1]), dtype=np.float32)
         whole, identity = _gram(items), np.eye(items.shape[1])
-        known = self.popularity_source.matrix
+        known = self.popularity_source.powered(self.weight_power).matrix
         ridge = self._regularization(
             self.alpha * histories.user_counts, len(items), self.alpha * float(known.sum()) / known.shape[0]
         )

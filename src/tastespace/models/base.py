@@ -260,6 +260,11 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         """The interactions that popularity is computed from: the training data, also after `fold_in`."""
         return self.train_ if self._popularity_source is None else self._popularity_source
 
+    @property
+    def weighted_train(self) -> Interactions:
+        """`train_` with the weights as they count for the model: to its ``weight_power``, where it has one."""
+        return self.train_.powered(vars(self).get("weight_power", 1.0))
+
     def item_space(self) -> VectorSpace | None:
         """The vectors by which items are compared, for diversity; a re-ranked model has those of its first stage."""
         return self.vectors()

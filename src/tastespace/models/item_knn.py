@@ -67,7 +67,7 @@ class ItemNeighbors(Recommender):
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X S for the rows of these users."""
         self.require_fitted()
-        return self.history_scores(self.train_.matrix[users])
+        return self.history_scores(self.weighted_train.matrix[users])
 
     def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """X S for these rows."""
@@ -81,7 +81,7 @@ class ItemNeighbors(Recommender):
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The similarity of each past item to each item, 0 unless that is its neighbor, times the weight, if any."""
         self.require_fitted()
-        row = self.train_.matrix[[user]]
+        row = self.weighted_train.matrix[[user]]
         return np.asarray(row.data[:, None] * self.similarity_[row.indices][:, items].toarray(), dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> ItemNeighbors:
@@ -156,6 +156,7 @@ class RP3beta(ItemNeighbors):
         alpha: Power of the transition probabilities, above 0; 1 gives those of the walk itself.
         beta: Power of an item's popularity that is taken out; 0 keeps it.
         threads: For the comparison of items; 0 means all cores.
+        weight_power: A weight w of the data counts as ``w ** weight_power``: 0 ignores weights.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
@@ -163,20 +164,24 @@ class RP3beta(ItemNeighbors):
     (40, 40)
     """
 
-    def __init__(self, n_neighbors: int = 200, alpha: float = 0.6, beta: float = 0.3, threads: int = 0) -> None:
+    def __init__(
+        self, n_neighbors: int = 200, alpha: float = 0.6, beta: float = 0.3, threads: int = 0, weight_power: float = 1.0
+    ) -> None:
         self.n_neighbors = n_neighbors
         self.alpha = alpha
         self.beta = beta
         self.threads = threads
+        self.weight_power = weight_power
 
     def _check(self) -> None:
         super()._check()
         require_whole("n_neighbors", self.n_neighbors)
         require_number("alpha", self.alpha, above=0.0)
         require_number("beta", self.beta, least=0.0)
+        require_number("weight_power", self.weight_power, least=0.0)
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
-        matrix = train.matrix.astype(np.float64)
+        matrix = train.powered(self.weight_power).matrix.astype(np.float64)
         popularity = np.maximum(np.asarray(matrix.sum(axis=0)).ravel(), np.finfo(np.float64).tiny)
 
         def similarity(

@@ -17,7 +17,7 @@ from tastespace import _native
 from tastespace._util.checks import require_number, require_whole
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
-from tastespace.data.merge import Added, added
+from tastespace.data.merge import Added, added, dislikes_of_both
 from tastespace.data.out_of_core.mapped_arrays import row_blocks
 from tastespace.data.reading.dates import size_unit
 from tastespace.errors import DataError, ParameterError
@@ -153,6 +153,8 @@ def update(model: Model, new: TrainingData, progress: bool | None = None, **colu
         raise DataError(f"update expects a fitted model, given {type(model).__name__}.")
     model.require_fitted()
     new = new_interactions("update", model, new, columns)
+    if has_only_dislikes(model.train_, new):
+        return _with_dislikes(model, new)
     if model.supports_partial_fit:
         later: Any = copy.copy(model)
         later.partial_fit(new, progress=progress)
@@ -161,12 +163,34 @@ def update(model: Model, new: TrainingData, progress: bool | None = None, **colu
     return model if found is None else fitted_again(model, found.data, progress)
 
 
+def has_only_dislikes(old: Interactions, new: Interactions) -> bool:
+    """Return whether dislikes are all that is new: there is nothing to train on."""
+    if new.dislikes is None:
+        return False
+    if not new.n_interactions:
+        return True
+    found = added(old, new)
+    return found.nothing and not _other_weights(old, found.data)
+
+
+def _with_dislikes(model: Model, new: Interactions) -> Model:
+    """A copy of the model that knows these dislikes of its own users and items; nothing else is to be learned."""
+    later = copy.copy(model)
+    later.train_ = replace(model.train_, dislikes=dislikes_of_both(model.train_, new))
+    later._kept_lists = later._kept_space = None
+    return later
+
+
 def new_interactions(function: str, model: Recommender, new: TrainingData, columns: TableArguments) -> Interactions:
     """Return new data of any kind as `Interactions`, with weights and times where the model was fitted with some."""
     model.require_fitted()
     roles = {"weight": model.train_.weights, "timestamp": model.train_.timestamps}
-    read = [role for role, values in roles.items() if values is not None]
-    return interactions_from(function, new, columns, "new", read, part=True)
+    has_kinds = columns.get("kind") is not None
+    read = [role for role, values in roles.items() if values is not None and not (role == "weight" and has_kinds)]
+    if has_kinds and model.train_.events is not None:
+        columns = {"events": model.train_.events, **columns}
+    found = interactions_from(function, new, columns, "new", read, part=True)
+    return found if model.train_.weights is not None or found.events is None else found.without_weights()
 
 
 def fitted_again(model: Model, data: Interactions, progress: bool | None = None) -> Model:
@@ -286,8 +310,9 @@ def histories_of(data: Interactions, users: NDArray[np.int64]) -> Interactions:
     offsets, indices = data.rows_of(users)
     ids = IdMap(data.users.series.gather(pl.Series(users, dtype=pl.UInt32)), "user")
     return replace(
-        data, users=ids, offsets=offsets, indices=indices, weights=None, timestamps=None, user_attributes=None
-    )
+        data, users=ids, offsets=offsets, indices=indices, weights=None, timestamps=None, user_attributes=None,
+        dislikes=None,
+    )  # fmt: skip
 
 
 def fill_optimizer(

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from tastespace import _native
 from tastespace._util.computed_once import computed_once, freeze
-from tastespace._util.csr import no_items
 from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.errors import ParameterError
@@ -308,7 +307,7 @@ class ScoringIndex:
         that a user's list must not hold, as offsets and rows for all users of the model; by default what each has seen.
         """
         if excluded is None:
-            excluded = (self.train.offsets, self.train.indices) if exclude_seen else no_items(self.train.n_users)
+            excluded = self.train.left_out if exclude_seen else self.train.disliked
         return self.ranked(self.ranker(k, excluded, candidates), users)
 
     def ranker(self, k: int, excluded: ItemLists, candidates: NDArray[np.int32] | None) -> Ranker:
@@ -365,6 +364,11 @@ class ScoringIndex:
         """Rows of the items that the user had in training, ascending."""
         return self.train.indices[self.train.offsets[user] : self.train.offsets[user + 1]]
 
+    def left_out(self, user: int, exclude_seen: bool = True) -> NDArray[np.int32]:
+        """Rows of the items that the user's lists leave out, ascending: seen ones, if so asked, and disliked ones."""
+        offsets, items = self.train.left_out if exclude_seen else self.train.disliked
+        return items[offsets[user] : offsets[user + 1]]
+
     def interest_scores(self, user: int, items: Rows) -> NDArray[np.float32]:
         """Score of each item by each of a user's interests alone: ``(n_interests, len(items))``."""
         if self.tastes is not None:
@@ -392,7 +396,7 @@ class ScoringIndex:
         answer are the numbers of the user's interests.
         """
         sets = [[x] for x in range(len(self.vectors_of(user)))] if interests is None else interests
-        seen = self.seen(user) if exclude_seen else self.seen(user)[:0]
+        seen = self.left_out(user, exclude_seen)
         if self.tastes is not None:
             return self._top_k_of_tastes(user, sets, seen, k, candidates)
         found = self._lists(self._queries(user, sets), self.train.items, [seen] * len(sets), k, candidates)
@@ -468,8 +472,7 @@ class ScoringIndex:
         if candidates is not None:
             allowed[:] = False
             allowed[candidates] = True
-        if exclude_seen:
-            allowed[self.seen(user)] = False
+        allowed[self.left_out(user, exclude_seen)] = False
         strongest, largest = values.argmax(axis=0), values.max(axis=0)
         left = np.flatnonzero(allowed).astype(np.int32)
         order: NDArray[np.int32] = left[np.lexsort((left, -largest[left]))]
@@ -548,7 +551,7 @@ class ScoringIndex:
         else:
             scores = self.model.scores_by(user, interests)
         before = (scores > scores[item]) | ((scores == scores[item]) & (everything < item))
-        before[self.seen(user)] = False
+        before[self.left_out(user)] = False
         return int(before.sum()) + 1
 
     # ---- neighbors -------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class ScoreSource:
     def of(cls, model: Recommender, space: VectorSpace | None = None) -> ScoreSource:
         """The scores of a fitted model; ``space`` are its vectors, where they are at hand."""
         train, space = model.train_, model.vectors() if space is None else space
-        scores = model.score_block if space is None else space
+        scores = _scores_with_dislikes(model) if space is None else space
         return cls(scores, train.n_users, train.n_items, type(model).__name__, train.users, train.items)
 
     @property
@@ -105,6 +105,25 @@ class ScoreSource:
 
     def _user(self, row: int) -> str:
         return f"query {row}" if self.users is None else f"user {self.users[row]!r}"
+
+
+def _scores_with_dislikes(model: Recommender) -> Scores:
+    """`score_block` of a model, less what disliked items say for others where scores are sums over past items."""
+    disliked = model.train_.dislike_matrix
+    if not disliked.nnz or model.history_scores(disliked[:0]) is None:
+        return model.score_block
+
+    def scores(users: Rows) -> NDArray[np.float32]:
+        found = model.score_block(users)
+        own = disliked[users]
+        rows = np.flatnonzero(np.diff(own.indptr))
+        if len(rows):
+            said = model.history_scores(own[rows])
+            assert said is not None
+            found[rows] -= said
+        return found
+
+    return scores
 
 
 def _not_finite(values: NDArray[np.float32]) -> NDArray[np.int64]:

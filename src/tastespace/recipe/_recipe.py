@@ -11,12 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from tastespace._util.checks import require_number, require_seed, require_whole
 from tastespace._util.interrupts import interrupts_end_task, time_limit
 from tastespace._util.threads import resolve_threads
 from tastespace.data import split
 from tastespace.data.attributes import category_column, item_categories
 from tastespace.data.interactions import Interactions
+from tastespace.data.merge import pairs_of
+from tastespace.data.reading.options import ColumnArguments
 from tastespace.errors import Argument, ParameterError, TimeLimitError
 from tastespace.models import Blend, MostPopular, SparseEASE
 from tastespace.models.base import TrainingData, interactions_from
@@ -33,12 +37,14 @@ from tastespace.recipe._trials import (
     run_trials,
     sample_users,
     short_name,
+    usable,
 )
 from tastespace.recipe.report import make_report, reference_rows, report_without_choice
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from tastespace.data.reading.dates import Duration
     from tastespace.data.reading.options import TableArguments
 
 log = logging.getLogger(__name__)
@@ -61,6 +67,7 @@ def fit(
     trials: int | None = None,
     seed: int = 0,
     threads: int = 0,
+    half_life: Duration | None = None,
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
     **columns: Unpack[TableArguments],
@@ -76,6 +83,9 @@ def fit(
     R@20; where items have categories smaller ones get more weight for up to half of the blend's lead over its best
     member, at most 2 %. Then everything is fitted again to all of the data.
 
+    Weights of interactions, by a column, by kinds of events (``kind="column"``) or by age (``half_life``), go to the
+    families that use them. Each tries to what power they count, 0 being not at all, and the held-out part decides.
+
     Args:
         data: `Interactions`, or a frame of any library, or a SciPy CSR matrix.
         minutes: Time for all of it, by default 2 for up to 100,000 interactions, and more for more: see
@@ -85,14 +95,17 @@ def fit(
         trials: Number of models to try, instead of ``minutes``: gives the same model every time.
         seed: Of the held-out part and of the models.
         threads: 0 means all cores.
+        half_life: Old interactions weigh less, as in `Interactions.with_half_life`: ``"90d"``. Needs ``timestamp``.
         checkpoint: Folder to which every model is written as soon as it is finished. A run that was stopped, in
             whatever way, resumes there when the same call is made again, and loses at most the model that was being
             fitted. With ``trials`` it ends in the same bits as one that was never stopped; of ``minutes``, the time
             spent before counts. A folder of other data or arguments is refused. At the end the folder holds the
             finished blend, which the same call returns at once; save it elsewhere and delete the folder.
         progress: Show what is being tried: by default only where standard error is a terminal.
-        **columns: Of a frame, the options of `Interactions.from_frame`: ``user`` and ``item``, the names of the columns
-            of ids, ``rating``, ``min_rating``, ``item_attributes``, ...
+        **columns: ``target`` is the kind of event that models are measured by, such as ``"purchase"``, where the frame
+            has kinds; of `Interactions` it is other `Interactions` with the pairs that count. Of a frame, the options
+            of `Interactions.from_frame`: ``user`` and ``item``, the names of the columns of ids, ``rating``,
+            ``min_rating``, ``item_attributes``, ...
 
     Returns:
         A fitted `Blend`. Its ``recipe_`` says what was tried and why it was chosen: a table of trials, the blend, and
@@ -106,26 +119,46 @@ def fit(
     """
     began = time.monotonic()
     check_arguments(minutes, trials, seed, threads)
+    target = columns.pop("target", None)
     whole = interactions_from("fit", data, columns)
+    wanted = _target_of(data, target, columns)
+    if half_life is not None:
+        whole = whole.with_half_life(half_life)
     minutes = default_minutes(whole.n_interactions) if minutes is None and trials is None else minutes
     identity: dict[str, Any] = {"minutes": minutes, "trials": trials, "seed": seed}
     if checkpoint is not None:
         identity["data"] = fingerprint(whole)
+        if wanted is not None:
+            identity["target"] = fingerprint(wanted)
     kept = RecipeCheckpoint(checkpoint, identity)
     finished = kept.finished()
     if finished is not None:
         log.info("%s holds the finished model", checkpoint)
         return cast(Blend, finished)
     try:
-        model = _chosen_and_fitted(whole, minutes, trials, seed, threads, kept, began - kept.seconds, progress)
+        model = _chosen_and_fitted(whole, wanted, minutes, trials, seed, threads, kept, began - kept.seconds, progress)
         kept.finish(model, time.monotonic() - began)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(kept.interrupted()) from None
     return model
 
 
+def _target_of(data: TrainingData, target: Interactions | str | None, columns: Any) -> Interactions | None:
+    """The interactions that models are measured by; None: all."""
+    if target is None or isinstance(target, Interactions):
+        return target
+    if isinstance(data, Interactions):
+        raise ParameterError(
+            Argument("target", target), ": the data are Interactions, which do not tell kinds apart. Give the frame, "
+            "or the Interactions of that kind, read with ", Argument("target"), "."
+        )  # fmt: skip
+    about_rows = {name: value for name, value in columns.items() if name in ColumnArguments.__annotations__}
+    return interactions_from("fit", data, cast("TableArguments", {**about_rows, "target": target}), part=True)
+
+
 def _chosen_and_fitted(
     whole: Interactions,
+    wanted: Interactions | None,
     minutes: float | None,
     trials: int | None,
     seed: int,
@@ -135,14 +168,12 @@ def _chosen_and_fitted(
     progress: bool | None,
 ) -> Blend:
     """Try models, choose a blend, fit it to everything; work that the checkpoint holds is not done again."""
-    notes = []
-    if whole.weights is not None:
-        whole = whole.without_weights()
-        notes.append("Weights were not used: the recipe learns from the interactions alone.")
-        log.warning(notes[-1])
+    notes: list[str] = []
+    if whole.weights is not None and (whole.weights == whole.weights[:1]).all():
+        whole = whole.without_weights()  # nothing to choose from
     compared = whole if _has_few_categories(whole) else replace(whole, item_attributes=None)
     parts = split.hold_out(compared, _HELD_OUT, seed=seed)
-    train, held_out = parts.rest, parts.held_out
+    train, held_out = _of_usual_weight(parts.rest, whole), pairs_of(parts.held_out, wanted).without_weights()
     if not held_out.n_interactions:
         return _without_choice(whole, threads, notes, _TOO_SHORT, began)
     budget = Budget(None if minutes is None else 60 * minutes, trials, began)
@@ -174,8 +205,16 @@ def _chosen_and_fitted(
         found = found.with_members(fitted, weights)
         notes.append(found.notes[-1])
     model = Blend.of([member.model for member in members], weights, **parameters, threads=threads)
+    model.train_ = whole  # with the weights, whether members use them or not
     model.recipe_ = replace(found, notes=notes, seconds=budget.elapsed).to_dict()
     return model
+
+
+def _of_usual_weight(train: Interactions, whole: Interactions) -> Interactions:
+    """The part with the mean weight of all: half-lives make one without the last interactions lighter."""
+    if train.weights is None or whole.weights is None or not train.n_interactions:
+        return train
+    return replace(train, weights=train.weights * np.float32(whole.weights.mean() / train.weights.mean()))
 
 
 class Member:
@@ -214,7 +253,7 @@ def _fitted_to_everything(members: list[Member], whole: Interactions, setting: S
                 rest = sum(members[one].seconds for one in order[number + 1 :])
                 member.model.set_params(max_minutes=max(left - rest, _LEAST_TRAINING * left) / 60)
             with time_limit(left):
-                member.model.fit(whole, progress=False)
+                member.model.fit(usable(whole, member.model), progress=False)
             if is_trained:
                 member.model.set_params(max_minutes=None)
         except TimeLimitError:

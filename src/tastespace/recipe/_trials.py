@@ -113,9 +113,9 @@ def families(train: Interactions, seed: int, threads: int) -> list[Family]:
     linear = Family("linear", _sparse_ease(train, threads))
     several = Family("several vectors", _metric(train, seed, threads, several=True))
     softmax = Family("softmax", _softmax(train, seed, threads), like="several vectors")
-    spectral = Family("graph filter", _spectral(seed, threads), like="linear")
+    spectral = Family("graph filter", _spectral(train, seed, threads), like="linear")
     factorization = Family("factorization", _als(train, seed, threads), like="several vectors")
-    walks = Family("random walks", _random_walks(threads), like="linear")
+    walks = Family("random walks", _random_walks(train, threads), like="linear")
     one = Family("one vector", _metric(train, seed, threads, several=False), like="several vectors")
     all_pairs = []
     if min(train.n_users, train.n_items) <= MOST_FOR_COMPARISON:
@@ -139,34 +139,70 @@ def ease_seconds(train: Interactions) -> float:
     return 10.0 * (min(train.n_users, train.n_items) / 6_000) ** 3
 
 
+class _Weights:
+    """Use of the weights of interactions in a search: the powers that are tried, beginning with one that is moderate.
+
+    The first line of a search is over them. Where the data has no weights, that is the one model with which the next
+    line begins.
+    """
+
+    def __init__(self, train: Interactions) -> None:
+        self._train = train
+        self.powers = (1.0,) if train.weights is None else (0.0, 0.25, 0.5, 1.0)
+        self.start = 0 if train.weights is None else 2
+
+    def size(self, power: float, of_squares: bool = False) -> float:
+        """Mean of the weights to a power, or of their squares, with three digits: what other parameters are in."""
+        weights = self._train.powered(power).weights
+        if weights is None:
+            return 1.0
+        values = np.square(weights, dtype=np.float64) if of_squares else np.abs(weights, dtype=np.float64)
+        return float(f"{values.mean():.3g}")
+
+
 def _sparse_ease(train: Interactions, threads: int) -> Search:
-    def make(value: float, item_power: float, user_power: float, n_neighbors: int = 100) -> Recommender:
-        return SparseEASE(n_neighbors, value, user_power=user_power, item_power=item_power, threads=threads)
+    weights = _Weights(train)
+
+    def make(value: float, item_power: float, user_power: float, power: float, n_neighbors: int = 100) -> Recommender:
+        value = float(f"{value * weights.size(power, of_squares=True):.3g}")
+        return SparseEASE(
+            n_neighbors, value, user_power=user_power, item_power=item_power, weight_power=power, threads=threads
+        )
 
     large = is_large_and_sparse(train)
     item_power, user_power = 0.1 if large else 0.2, -0.25
-    values = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-    value, best = yield from _line(lambda one: make(one, item_power, user_power), values, start=4 if large else 3)
+    values, start = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), 4 if large else 3
+    power, best = yield from _line(
+        lambda one: make(values[start], item_power, user_power, one), weights.powers, weights.start
+    )
+    value, best = yield from _line(lambda one: make(one, item_power, user_power, power), values, start, best)
     powers = (0.0, 0.1, 0.2, 0.35)
-    start = powers.index(item_power)
-    item_power, best = yield from _line(lambda one: make(value, one, user_power), powers, start, best)
+    item_power, best = yield from _line(
+        lambda one: make(value, one, user_power, power), powers, powers.index(item_power), best
+    )
     powers = (-0.4, -0.25, -0.1, 0.0)
     user_power, best = yield from _line(
-        lambda one: make(value, item_power, one), powers, powers.index(user_power), best
+        lambda one: make(value, item_power, one, power), powers, powers.index(user_power), best
     )
     if train.n_items > 100:
-        yield make(value, item_power, user_power, n_neighbors=300)
+        yield make(value, item_power, user_power, power, n_neighbors=300)
 
 
 def _ease(train: Interactions, threads: int) -> Search:
-    usual = usual_regularization(train)
+    weights = _Weights(train)
     found: dict[str, float] = {name: default(EASE, name) for name in ("dropout", "user_power", "item_power")}
+    found["weight_power"] = weights.powers[weights.start]
+    usual_values = dict(found)
 
     def make(factor: float, **changed: float) -> Recommender:
-        return EASE(float(f"{factor * usual:.3g}"), threads=threads, **{**found, **changed})  # type: ignore[arg-type]
+        given = {**found, **changed}
+        usual = usual_regularization(train.powered(given["weight_power"]))
+        return EASE(float(f"{factor * usual:.3g}"), threads=threads, **given)  # type: ignore[arg-type]
 
     factors = (0.25, 0.5, 1.0, 2.0, 4.0)
-    factor, best = yield from _line(make, factors, start=2)
+    power, best = yield from _line(lambda one: make(1.0, weight_power=one), weights.powers, weights.start)
+    found["weight_power"] = usual_values["weight_power"] = power
+    factor, best = yield from _line(make, factors, 2, best)
     lines = (
         ("user_power", (-0.5, -0.4, -0.25, -0.1, 0.0), 2),
         ("item_power", (0.0, 0.1, 0.2, 0.3, 0.45), 2),
@@ -174,15 +210,24 @@ def _ease(train: Interactions, threads: int) -> Search:
     )
     for name, values, start in lines:
         found[name], best = yield from _line(lambda one, name=name: make(factor, **{name: one}), values, start, best)  # type: ignore[misc]
-    if any(value != default(EASE, name) for name, value in found.items()):  # else all of these were tried
+    if found != usual_values:  # else all of these were tried
         yield from _line(make, factors, factors.index(factor), best)
 
 
-def _spectral(seed: int, threads: int) -> Search:
-    def make(low_pass_power: float, linear_power: float = 0.5, weight: float = 0.3) -> Recommender:
-        return Spectral(256, weight, low_pass_power, linear_power, seed=seed, threads=threads)
+def _spectral(train: Interactions, seed: int, threads: int) -> Search:
+    weights = _Weights(train)
+    used = weights.powers[weights.start]
 
-    power, best = yield from _line(make, (0.3, 0.5, 0.7), start=1)
+    def make(low_pass_power: float, linear_power: float = 0.5, weight: float = 0.3) -> Recommender:
+        return Spectral(256, weight, low_pass_power, linear_power, seed=seed, threads=threads, weight_power=used)
+
+    def weighted(power: float) -> Recommender:
+        nonlocal used
+        used = power
+        return make(0.5)
+
+    used, best = yield from _line(weighted, weights.powers, weights.start)
+    power, best = yield from _line(make, (0.3, 0.5, 0.7), 1, best)
     linear, best = yield from _line(lambda one: make(power, one), (0.5, 0.6, 0.7), 0, best)
     yield from _line(lambda one: make(power, linear, one), (0.1, 0.3, 1.0), 1, best)
 
@@ -194,12 +239,15 @@ def _softmax(train: Interactions, seed: int, threads: int) -> Search:
     yield from _line(make, (0.07, 0.1, 0.15, 0.2), start=1 if is_large_and_sparse(train) else 2)
 
 
-def _random_walks(threads: int) -> Search:
-    def make(alpha: float, beta: float) -> Recommender:
-        return RP3beta(alpha=alpha, beta=beta, threads=threads)
+def _random_walks(train: Interactions, threads: int) -> Search:
+    weights = _Weights(train)
 
-    beta, best = yield from _line(lambda value: make(0.6, value), (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), 3)
-    yield from _line(lambda value: make(value, beta), (0.4, 0.6, 0.8), 1, best)
+    def make(alpha: float, beta: float, power: float) -> Recommender:
+        return RP3beta(alpha=alpha, beta=beta, weight_power=power, threads=threads)
+
+    power, best = yield from _line(lambda one: make(0.6, 0.3, one), weights.powers, weights.start)
+    beta, best = yield from _line(lambda one: make(0.6, one, power), (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), 3, best)
+    yield from _line(lambda one: make(one, beta, power), (0.4, 0.6, 0.8), 1, best)
 
 
 def _category_popular() -> Search:
@@ -208,12 +256,19 @@ def _category_popular() -> Search:
 
 
 def _als(train: Interactions, seed: int, threads: int) -> Search:
-    def make(dim: int, alpha: float, regularization: float) -> Recommender:
-        return ALS(dim=dim, alpha=alpha, regularization=regularization, frequency_power=1.0, seed=seed, threads=threads)
+    weights = _Weights(train)
+
+    def make(dim: int, alpha: float, regularization: float, used: float | None = None) -> Recommender:
+        used = power if used is None else used
+        return ALS(
+            dim=dim, alpha=float(f"{alpha / weights.size(used):.3g}"), regularization=regularization,
+            frequency_power=1.0, seed=seed, threads=threads, weight_power=used,
+        )  # fmt: skip
 
     # Confidence and regularization belong together: along this line the predictions keep their size.
     pairs = ((2.0, 15.0), (8.0, 30.0), (32.0, 100.0), (100.0, 300.0), (300.0, 900.0))
-    (alpha, regularization), best = yield from _line(lambda pair: make(64, *pair), pairs, start=1)
+    power, best = yield from _line(lambda one: make(64, *pairs[1], one), weights.powers, weights.start)
+    (alpha, regularization), best = yield from _line(lambda pair: make(64, *pair), pairs, 1, best)
     scales = (0.35, 0.6, 1.0, 1.7, 2.8)
     scale, best = yield from _line(lambda factor: make(64, alpha, factor * regularization), scales, 2, best)
     dims = [dim for dim in (128, 256, 512) if dim * train.n_interactions <= 100 * _SMALL or dim == 128]
@@ -431,7 +486,7 @@ def _fit_missing(done: list[Trial], setting: Setting) -> None:
             fit_trial(trial.model, setting, None)
         else:
             trial.model = saved
-            trial.model.train_ = setting.train  # the same interactions, once in memory
+            trial.model.train_ = usable(setting.train, trial.model)  # the same interactions, once in memory
 
 
 def _send(family: Family, figure: float, waiting: Waiting) -> None:
@@ -474,11 +529,16 @@ def _tried(family: str, model: Recommender, setting: Setting, done: list[Trial])
 def fit_trial(model: Recommender, setting: Setting, minutes: float | None) -> None:
     """Fit a model to the part that is not held out, within so many minutes where it trains by epochs."""
     if not isinstance(model, TrainedRecommender):
-        model.fit(setting.train, progress=False)
+        model.fit(usable(setting.train, model), progress=False)
         return
     model.set_params(max_minutes=minutes)
-    model.fit(setting.train, sample_users(setting.measured, _VALIDATED_USERS), progress=False)
+    model.fit(usable(setting.train, model), sample_users(setting.measured, _VALIDATED_USERS), progress=False)
     model.set_params(max_minutes=None)
+
+
+def usable(data: Interactions, model: Recommender) -> Interactions:
+    """The interactions as a model can learn from them: without weights where it does not use any."""
+    return data if data.weights is None or model.uses_weights else data.without_weights()
 
 
 def require_time(model: Recommender, train: Interactions, seconds: float | None, threads: int) -> None:

@@ -151,7 +151,7 @@ def _from_features(model: Model, histories: Any, features: Any, on_unknown: str)
         offsets, indices = np.concatenate([[0], np.cumsum(counts)]), known.indices
     histories_data = replace(
         model.train_, users=users, offsets=offsets, indices=indices, weights=None, timestamps=None,
-        user_attributes=None, backend=backend,
+        user_attributes=None, dislikes=None, backend=backend,
     )  # fmt: skip
     new = model._fold_in_with(histories_data, rows_for(content, users, "user"))
     if new is None:
@@ -242,6 +242,7 @@ def _read(
         weights=None,
         timestamps=None,
         user_attributes=None,
+        dislikes=None,
         backend=backend,
     )
     first = np.sort(np.unique(codes, return_index=True)[1])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace._util.csr import no_items, ranges
+from tastespace._util.csr import ranges
 from tastespace.data.attributes import category_column, require_category_column
 from tastespace.errors import Argument, Call, ParameterError, nearest
 from tastespace.models.base import Recommender
@@ -308,7 +308,7 @@ class MixedLists:
     def excluded(self, choices: InterestChoices) -> ItemLists:
         """Per user of the model, the items that must not be in the list: seen ones, those of muted interests."""
         train = self._index.train
-        offsets, items = (train.offsets, train.indices) if self._exclude_seen else no_items(train.n_users)
+        offsets, items = train.left_out if self._exclude_seen else train.disliked
         muted_rows = sorted(row for row, muted in choices.muted.items() if muted)
         if not muted_rows:
             return offsets, items

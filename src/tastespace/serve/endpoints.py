@@ -23,6 +23,8 @@ from tastespace.answers.types import (
     Recommendations,
     Stored,
 )
+from tastespace.data.interactions import Interactions
+from tastespace.data.reading.options import EVENTS
 from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
 from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
@@ -257,6 +259,7 @@ async def feedback(call: RequestContext) -> Any:
             one.event_id or uuid.uuid4().hex,
             one.weight,
             _time(one.time),
+            _kind(train, one.kind),
         )
         for one in body.events
     ]
@@ -289,6 +292,13 @@ async def _written(
             503, "timeout", f"it was not stored within {seconds:g} seconds, and may be stored later.",
             SEND_AGAIN, {"Retry-After": "1"},
         ) from None  # fmt: skip
+
+
+def _kind(train: Interactions, given: str | None) -> str:
+    known = train.events or EVENTS
+    if given is None or given in known:
+        return given or ""
+    raise HttpError(422, "unknown_kind", f"kind={given[:40]!r} is unknown.", f"The kinds are {', '.join(known)}.")
 
 
 def _time(given: str | None) -> str:

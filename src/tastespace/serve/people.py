@@ -17,6 +17,7 @@ from tastespace._util.lru import LruCache
 from tastespace.answers.ids import id_in_type, type_with_new
 from tastespace.answers.people import ItemRows, People, Person, history_data
 from tastespace.answers.types import AnswerError
+from tastespace.data.reading.options import DISLIKE, EVENTS
 from tastespace.models.profiles import Profile
 from tastespace.recommend.fold_in import folded
 from tastespace.recommend.interests import interests_at
@@ -136,6 +137,8 @@ class PeopleWithFeedback(People):
         super().__init__(served)
         self.served, self._store = served, store
         self._pending: dict[Any, list[int]] = {}
+        self._disliked: dict[Any, list[int]] = {}
+        self._n_events: dict[Any, int] = {}  # that count, of users of either: what was folded in is older with each
         self._choices: dict[Any, StoredProfile] = {}
         self._with_profile = frozenset(served.model.profiles)
         self._current: LruCache[Any, tuple[StoredProfile, int, CurrentChoice]] = LruCache(_MOST_FOLDED)
@@ -196,22 +199,21 @@ class PeopleWithFeedback(People):
 
     def _take(self, changes: Changes) -> None:
         train = self.served.train
+        kinds = {**EVENTS, **(train.events or {})}
         events = []
         for event in changes.events:
             try:
                 pair = id_in_type(train.users, event.user, "user"), id_in_type(train.items, event.item, "item")
+                weight = kinds.get(event.kind, 0.0) if event.kind else 1.0
             except AnswerError:  # stored for another model, whose ids have other types
                 continue
-            events.append(pair)
+            events.append((*pair, weight))
         if events:
-            users = train.users.find([user for user, _ in events]).tolist()
-            items = train.items.find([item for _, item in events]).tolist()
-            for (user, _), user_row, item_row in zip(events, users, items, strict=True):
-                if item_row < 0 or (user_row >= 0 and _has(self.served.index.seen(user_row), item_row)):
-                    continue
-                pending = self._pending.setdefault(user, [])
-                if item_row not in pending:
-                    pending.append(item_row)
+            users = train.users.find([one[0] for one in events]).tolist()
+            items = train.items.find([one[1] for one in events]).tolist()
+            for (user, _, weight), user_row, item_row in zip(events, users, items, strict=True):
+                if item_row >= 0 and weight:
+                    self._take_one(user, user_row, item_row, weight)
         for one in changes.profiles:
             try:
                 user = id_in_type(train.users, one.user, "user")
@@ -219,18 +221,39 @@ class PeopleWithFeedback(People):
                 continue
             self._choices[user] = one
 
+    def _take_one(self, user: Any, user_row: int, item: int, weight: float) -> None:
+        """Note that a user took or dislikes an item; the last one holds."""
+        pending, disliked = self._pending.get(user, []), self._disliked.get(user, [])
+        is_seen = user_row >= 0 and _has(self.served.index.seen(user_row), item)
+        is_dislike = weight == DISLIKE
+        wanted, other = (disliked, pending) if is_dislike else (pending, disliked)
+        if item in other:
+            other.remove(item)
+        elif item in wanted or (is_seen and not is_dislike):
+            return
+        if item not in wanted and (is_dislike or not is_seen):
+            wanted.append(item)
+        for kept, rows in ((self._pending, pending), (self._disliked, disliked)):
+            if rows:
+                kept[user] = rows
+            else:
+                kept.pop(user, None)
+        self._n_events[user] = self._n_events.get(user, 0) + 1
+
     # ---- users ---------------------------------------------------------------------------------------------
 
     def find(self, users: Sequence[Any]) -> list[Person | None]:
         """Return each of these users with the feedback so far; None for unknown ones."""
         found, model = super().find(users), self.served.model
         with self._lock:
-            changed = [at for at, user in enumerate(users) if user in self._pending] if self._pending else []
+            changed = [at for at, user in enumerate(users) if user in self._n_events] if self._n_events else []
+            if changed and model.supports_fold_in:  # of somebody new dislikes alone make no history
+                changed = [at for at in changed if found[at] is not None or users[at] in self._pending]
             if changed and not model.supports_fold_in:
                 for at in changed:
-                    person = found[at]
+                    person, rows = found[at], self._of(self._pending, users[at]) + self._of(self._disliked, users[at])
                     if person is not None:
-                        found[at] = replace(person, also_seen=np.array(self._pending[users[at]], dtype=np.int32))
+                        found[at] = replace(person, also_seen=np.array(rows, dtype=np.int32))
             elif changed:
                 people = self._fold_in([users[at] for at in changed])
                 for at in changed:
@@ -244,14 +267,12 @@ class PeopleWithFeedback(People):
 
     def is_unchanged(self, user: Any) -> bool:
         """True where a user has no feedback since training, and nothing muted or boosted."""
-        return user not in self._pending and user not in self._choices and user not in self._with_profile
+        return user not in self._n_events and user not in self._choices and user not in self._with_profile
 
     def _fold_in(self, users: Sequence[Any]) -> dict[Any, Person]:
         """These users, folded in with all their feedback: now, or since the last of it."""
         kept = {user: self._folded.get(user) for user in users}
-        people = {
-            user: one for user, one in kept.items() if one is not None and one.n_feedback == len(self._pending[user])
-        }
+        people = {user: one for user, one in kept.items() if one is not None and one.n_feedback == self._n_events[user]}
         wanted = sorted(kept.keys() - people.keys())
         if wanted:
             train = self.served.train
@@ -270,22 +291,47 @@ class PeopleWithFeedback(People):
         """Users folded in with their feedback; ``known``: users of the model, at these rows."""
         nothing = np.empty(0, np.int32)
         histories = [
-            np.union1d(self.served.index.seen(row) if row >= 0 else nothing, self._pending[user]).astype(np.int32)
+            np.union1d(self.served.index.seen(row) if row >= 0 else nothing, self._of(self._pending, user)).astype(
+                np.int32
+            )
             for user, row in zip(users, rows.tolist(), strict=True)
         ]
         ids = pl.Series("user", users, dtype=type_with_new(self.served.train.users))
         if known:  # new items in the order in which they came
             when = [np.zeros(len(one), dtype=np.int64) for one in histories]
             for own, one, user in zip(when, histories, users, strict=True):
-                own[np.searchsorted(one, self._pending[user])] = np.arange(1, len(self._pending[user]) + 1)
-            data = history_data(self.served.train, histories, ids, np.concatenate(when))
+                pending = self._of(self._pending, user)
+                own[np.searchsorted(one, pending)] = np.arange(1, len(pending) + 1)
+            data = history_data(self.served.train, histories, ids, np.concatenate(when), self._dislikes_of(ids, rows))
             model = folded(self.served.model, data, rows)
         else:
-            model = folded(self.served.model, history_data(self.served.train, histories, ids))
+            model = folded(
+                self.served.model,
+                history_data(self.served.train, histories, ids, dislikes=self._dislikes_of(ids, rows)),
+            )
         return [
-            Person(model, at, user, is_folded=True, n_feedback=len(self._pending[user]))
-            for at, user in enumerate(users)
+            Person(model, at, user, is_folded=True, n_feedback=self._n_events[user]) for at, user in enumerate(users)
         ]
+
+    @staticmethod
+    def _of(rows: Mapping[Any, list[int]], user: Any) -> list[int]:
+        return rows.get(user, [])
+
+    def _dislikes_of(self, users: pl.Series, rows: NDArray[np.int64]) -> pl.DataFrame | None:
+        """Dislikes of these users at rows of the model, -1 for new ones: those of training and of feedback."""
+        train = self.served.train
+        offsets, learned = train.disliked
+        found = []
+        for user, row in zip(users.to_list(), rows.tolist(), strict=True):
+            before = learned[offsets[row] : offsets[row + 1]] if row >= 0 else learned[:0]
+            own = np.union1d(np.setdiff1d(before, self._of(self._pending, user)), self._of(self._disliked, user))
+            found.append(own.astype(np.int32))
+        if not any(len(one) for one in found):
+            return None
+        owners = np.repeat(np.arange(len(users)), [len(one) for one in found])
+        return pl.DataFrame(
+            [users.gather(pl.Series(owners)).alias("user"), train.items.take(np.concatenate(found)).alias("item")]
+        )
 
     # ---- profiles ------------------------------------------------------------------------------------------
 

@@ -108,6 +108,7 @@ class EventBody(Struct, kw_only=True, forbid_unknown_fields=True):
     weight: Annotated[float, Meta(gt=0, le=EVENT_WEIGHT)] = 1.0
     time: Annotated[str, Meta(max_length=40)] | None = None
     event_id: Annotated[str, Meta(min_length=1, max_length=EVENT_ID)] | None = None
+    kind: Annotated[str, Meta(min_length=1, max_length=EVENT_ID)] | None = None
 
 
 class ProfileBody(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -16,7 +16,8 @@ from tastespace._util.model_files import read_regular, require_checksum
 from tastespace._util.threads import require_polars
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Cleaning, Interactions
-from tastespace.errors import DataError, ModelFileError
+from tastespace.data.reading.options import check_events
+from tastespace.errors import DataError, ModelFileError, ParameterError
 from tastespace.store._json_values import Tensors
 
 _BLOCK = 1 << 22  # indices that are compared at once
@@ -36,6 +37,7 @@ def summary_of(data: Interactions) -> dict[str, Any]:
             f"{kind}_attributes": None if table is None else [name for name in table.columns if name != kind]
             for kind, table in tables.items()
         },
+        **({} if data.events is None else {"events": data.events}),
         "cleaning": {name: int(count) for name, count in asdict(data.cleaning).items()},
     }
 
@@ -46,6 +48,10 @@ def seen_tensors(data: Interactions) -> Tensors:
     tensors = {name: array for name, array in found.items() if array is not None}
     counts = {"users": data.n_users, "items": data.n_items, "interactions": data.n_interactions}
     _check_arrays(counts, tensors, "train_")
+    offsets, items = data.disliked
+    if len(items):
+        owners = np.repeat(np.arange(data.n_users, dtype=np.int32), np.diff(offsets))
+        tensors |= {"dislike_users": owners, "dislike_items": items}
     return tensors
 
 
@@ -100,6 +106,8 @@ def restore(
     The kernels trust offsets and indices, so a number that would send them outside of an array must end here; that
     costs two passes over them. ``verify`` looks at the order of ids as well.
     """
+    dislikes = _dislikes(tensors, users, items, where)
+    tensors = {name: array for name, array in tensors.items() if not name.startswith("dislike_")}
     _check_arrays(summary, tensors, where)
     offsets, indices = tensors["offsets"], tensors["indices"]
     _require_ascending(offsets, indices, where)
@@ -117,9 +125,36 @@ def restore(
         tensors.get("timestamps"),
         item_attributes=None if summary["item_attributes"] is None else items,
         user_attributes=None if summary["user_attributes"] is None else users,
+        dislikes=dislikes,
+        events=_events(summary.get("events"), where),
         backend=summary["backend"],
         cleaning=Cleaning(**counts),
     )
+
+
+def _dislikes(tensors: Tensors, users: pl.DataFrame, items: pl.DataFrame, where: str) -> pl.DataFrame | None:
+    """The disliked pairs as ids."""
+    arrays = [tensors.get("dislike_users"), tensors.get("dislike_items")]
+    if arrays[0] is None and arrays[1] is None:
+        return None
+    columns = []
+    for array, frame, kind in zip(arrays, (users, items), ("user", "item"), strict=True):
+        if array is None or arrays[0] is None or array.dtype != np.int32 or array.shape != arrays[0].shape:
+            raise ModelFileError(f"{where}: dislike_users and dislike_items are not two int32 arrays of one length.")
+        if len(array) and not (array.min() >= 0 and array.max() < len(frame)):
+            raise ModelFileError(f"{where}: the {kind}s of dislikes lie outside of 0 ... {len(frame) - 1:,}.")
+        columns.append(frame[kind].gather(pl.Series(array)))
+    return pl.DataFrame(columns)
+
+
+def _events(stored: Any, where: str) -> dict[str, float] | None:
+    if stored is None:
+        return None
+    try:
+        check_events(stored)
+    except ParameterError as problem:
+        raise ModelFileError(f"{where}: {problem}") from problem
+    return {name: float(weight) for name, weight in stored.items()}
 
 
 def _require_ascending(offsets: NDArray[np.int64], indices: NDArray[np.int32], where: str) -> None:

@@ -25,9 +25,9 @@ from tastespace.data.ids import (
 )
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.data.reading.dates import parse_times
-from tastespace.data.reading.options import ReadOptions
+from tastespace.data.reading.options import DISLIKE, ReadOptions
 from tastespace.data.reading.tables import Table, open_files, require_columns
-from tastespace.errors import Argument, DataError, ParameterError
+from tastespace.errors import Argument, DataError, ParameterError, nearest
 
 log = logging.getLogger(__name__)
 
@@ -49,16 +49,29 @@ def build(table: Table, options: ReadOptions) -> Interactions:
     if not len(table.read(options.user)):
         raise DataError(f"{table.name} has no rows. Expected one row per interaction.")
     keep = _rows_above(table, options)
+    n_read = len(table.read(options.user))
+    cleaning = Cleaning(rows=n_read, below_min_rating=n_read - int(keep.sum()) if keep is not None else 0)
+    kinds = None if options.kind is None else read_kinds(table, options, keep)
+    if kinds is not None:
+        keep = kinds != 0
+        cleaning = replace(cleaning, by_kind=n_read - cleaning.below_min_rating - int(keep.sum()))
     users, user_codes = encode(read_ids(table, options.user, keep), "user")
     items, item_codes = encode(read_ids(table, options.item, keep), "item")
-    n_read = len(user_codes) if keep is None else len(keep)
     if options.catalog is not None:
         items, place = catalog_of(items, options)
         item_codes = place[item_codes]
+    dislikes = None
+    if kinds is not None and keep is not None:
+        is_dislike = kinds[keep] == DISLIKE
+        dislikes, is_undone = _dislikes(table, options, keep, is_dislike, users, items, user_codes, item_codes)
+        cleaning = replace(cleaning, dislikes=int(is_dislike.sum()))
+        user_codes, item_codes = user_codes[~is_undone], item_codes[~is_undone]
+        keep[np.flatnonzero(keep)[is_undone]] = False
 
-    data, n_repeats = merge_repeats(table, options, keep, users, items, user_codes, item_codes)
+    data, n_repeats = merge_repeats(table, options, keep, users, items, user_codes, item_codes, kinds)
     del user_codes, item_codes
-    cleaning = Cleaning(rows=n_read, below_min_rating=n_read - int(keep.sum()) if keep is not None else 0)
+    if kinds is not None:
+        data = replace(data, dislikes=dislikes, events=options.weight_of_kind)
     data = replace(data, backend=table.backend, cleaning=replace(cleaning, duplicates=n_repeats))
     data = drop_rare(data, options.min_user, options.min_item, options.core, keep_items=options.catalog is not None)
     require_size(data, 1 if options.part else 2)
@@ -178,6 +191,72 @@ def _rows_above(table: Table, options: ReadOptions) -> NDArray[np.bool_] | None:
     return keep
 
 
+def read_kinds(table: Table, options: ReadOptions, keep: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+    """Weight of the kind of each row; 0 for rows that are not kept."""
+    assert options.kind is not None
+    weights, column = options.weight_of_kind, table.read(options.kind)
+    if column.null_count():
+        first = int(column.is_null().arg_true()[0])
+        raise DataError(f"{table.name}, {table.row(first)}: the kind in column {options.kind!r} is null.")
+    names = column.cast(pl.String)
+    unknown = names.is_in(list(weights)).not_().arg_true()
+    if len(unknown):
+        kind = names[int(unknown[0])]
+        raise DataError(
+            f"{table.name}, {table.row(int(unknown[0]))}: the kind {kind!r} in column {options.kind!r} is unknown; "
+            f"the kinds are {', '.join(weights)}.{nearest(kind, list(weights))} Give it a weight: ",
+            Argument("events", {kind: 1}),
+            ", 0 leaves its rows out.",
+        )
+    if options.target is not None:
+        weights = {name: weight if name == options.target else 0.0 for name, weight in weights.items()}
+    found = (
+        names.replace_strict({name: float(one) for name, one in weights.items()}, return_dtype=pl.Float64)
+        .to_numpy()
+        .copy()
+    )
+    if keep is not None:
+        found[~keep] = 0.0
+    if not found.any():
+        given = ", ".join(names.unique(maintain_order=True).head(5).to_list())
+        wanted = options.target or ", ".join(name for name, weight in weights.items() if weight)
+        raise DataError(f"{table.name}: no row has a kind that counts ({wanted}); there are {given}.")
+    return found
+
+
+def _dislikes(
+    table: Table,
+    options: ReadOptions,
+    keep: NDArray[np.bool_],
+    is_dislike: NDArray[np.bool_],
+    users: IdMap,
+    items: IdMap,
+    rows: NDArray[np.int32],
+    columns: NDArray[np.int32],
+) -> tuple[pl.DataFrame | None, NDArray[np.bool_]]:
+    """The pairs that are disliked, and a mask of the rows kept that are no interactions.
+
+    Of a pair with both the last one holds where there are times, else the dislike; a time that is the same for both is
+    none.
+    """
+    if not is_dislike.any():
+        return None, is_dislike
+    pair = rows.astype(np.int64) * len(items) + columns
+    disliked, of_disliked = np.unique(pair[is_dislike], return_inverse=True)
+    at = np.minimum(np.searchsorted(disliked, pair), len(disliked) - 1)
+    is_both = (disliked[at] == pair) & ~is_dislike
+    holds = np.ones(len(disliked), dtype=bool)
+    if options.timestamp is not None and is_both.any():
+        times = read_times(table, options.timestamp, options.date_format)[keep].astype(np.float64)
+        last_dislike, last_other = (np.full(len(disliked), -np.inf) for _ in range(2))
+        np.maximum.at(last_dislike, of_disliked, times[is_dislike])
+        np.maximum.at(last_other, at[is_both], times[is_both])
+        holds = last_dislike >= last_other
+    held = disliked[holds]
+    frame = pl.DataFrame([users.take(held // len(items)).alias("user"), items.take(held % len(items)).alias("item")])
+    return frame, is_dislike | (is_both & holds[at])
+
+
 def warn_of_ratings(options: ReadOptions, ratings: NDArray[np.floating[Any]], counts: NDArray[np.integer[Any]]) -> None:
     """Warn where ratings are read and select nothing; these are the distinct ratings and how many rows have each."""
     if len(ratings) < 2 or options.weight == options.rating:
@@ -254,10 +333,14 @@ def merge_repeats(
     items: IdMap,
     rows: NDArray[np.int32],
     columns: NDArray[np.int32],
+    kinds: NDArray[np.float64] | None = None,
 ) -> tuple[Interactions, int]:
-    """Sort the pairs into rows and merge repeats; returns the data and the number of repeats."""
+    """Sort the pairs into rows and merge repeats; returns the data and the number of repeats.
+
+    ``kinds``: the weight of the kind of each row of the table.
+    """
     n_threads = resolve_threads(options.threads)
-    if options.weight is None and options.timestamp is None:
+    if options.weight is None and options.timestamp is None and kinds is None:
         offsets, indices = _native.build_csr(rows, columns, len(users), n_threads)
         weights = times = None
     else:
@@ -265,8 +348,8 @@ def merge_repeats(
         times = weights = None
         if options.timestamp:
             times = _in_csr_order(read_times(table, options.timestamp, options.date_format), keep, sources)
-        if options.weight:
-            weights = _in_csr_order(read_numbers(table, options.weight), keep, sources)
+        if options.weight or kinds is not None:
+            weights = _in_csr_order(_row_weights(table, options, kinds), keep, sources)
         latest = _latest(times, starts)
         if weights is not None:
             merge = {"sum": np.add.reduceat, "max": np.maximum.reduceat}.get(options.duplicates)
@@ -276,6 +359,24 @@ def merge_repeats(
     if n_repeats and options.duplicates == "error":
         raise DataError(f"{table.name}: {n_repeats:,} rows repeat a pair of user and item; duplicates='error'.")
     return Interactions(users, items, offsets, indices, _single_precision(weights), times), n_repeats
+
+
+def _row_weights(table: Table, options: ReadOptions, kinds: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Weight of each row of the table, times that of its kind where there are kinds."""
+    if options.weight is None:
+        assert kinds is not None
+        return kinds
+    numbers = read_numbers(table, options.weight)
+    if kinds is None:
+        return numbers
+    wrong = np.flatnonzero((numbers < 0) & (kinds != 0))
+    if len(wrong):
+        raise DataError(
+            f"{table.name}, {table.row(int(wrong[0]))}: the weight {numbers[wrong[0]]:g} in column {options.weight!r} "
+            f"is negative ({len(wrong):,} such rows). Beside kinds of events weights are 0 or more: what people do not "
+            "want is a kind with the weight -1."
+        )
+    return numbers * kinds
 
 
 def _single_precision(weights: NDArray[Any] | None) -> NDArray[np.float32] | None:

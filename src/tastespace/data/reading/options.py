@@ -21,8 +21,14 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
     from numpy.typing import NDArray
 
-COLUMNS = ("user", "item", "rating", "weight", "timestamp")
+    from tastespace.data.interactions import Interactions
+
+COLUMNS = ("user", "item", "rating", "weight", "timestamp", "kind")
 """Options that name a column of the table."""
+EVENTS = {"view": 1.0, "click": 1.0, "play": 1.0, "like": 3.0, "cart": 3.0, "purchase": 5.0, "dislike": -1.0}
+"""Weights of kinds of events, where none are given."""
+DISLIKE = -1.0
+"""Weight of the kinds that are dislikes."""
 ALL_WITH_ATTRIBUTES = "attributes"
 """Value of ``catalog``."""
 _MERGES = ("sum", "last", "max", "error")
@@ -46,6 +52,9 @@ class ColumnArguments(TypedDict, total=False):
     min_rating: float | None
     weight: str | int | None
     timestamp: str | int | None
+    kind: str | int | None
+    events: Mapping[str, float] | None
+    target: str | Interactions | None
     duplicates: str
     date_format: str | None
 
@@ -128,6 +137,15 @@ class ReadOptions:
     timestamp: str | None = None
     """Column of times (numbers, dates or dates as text) for `split.by_time` and `split.leave_k_out`; models do not see
     it. Of a repeated pair the latest time is kept."""
+    kind: str | None = None
+    """Column that says what happened: view, cart, purchase, dislike, ... An interaction then weighs as much as its kind
+    in ``events``, times ``weight`` where that is given. Dislikes are kept apart, in `Interactions.dislikes`. Of a pair
+    that is liked and disliked the later one holds by ``timestamp``, else the dislike."""
+    events: Mapping[str, float] | None = None
+    """Weight of each kind: above 0, 0 to leave its rows out, -1 for a dislike. By default view, click and play 1, like
+    and cart 3, purchase 5, dislike -1. Other kinds in the table are an error."""
+    target: str | None = None
+    """Read the rows of this kind alone, such as ``"purchase"``, for held-out interactions."""
     min_user: int = 1
     """Drop users with fewer interactions."""
     min_item: int = 1
@@ -204,6 +222,35 @@ class ReadOptions:
             )
         require_whole("min_user", self.min_user, 0)
         require_whole("min_item", self.min_item, 0)
+        self._check_kinds()
+
+    def _check_kinds(self) -> None:
+        for name in ("events", "target"):
+            given = getattr(self, name)
+            if given is not None and self.kind is None:
+                raise ParameterError(
+                    Argument(name, dict(given) if name == "events" else given), " needs ", Argument("kind"), ", the "
+                    "name of the column of kinds of events."
+                )  # fmt: skip
+        if self.events is not None:
+            check_events(self.events)
+        if self.kind is None:
+            return
+        if self.target is not None and self.weight_of_kind.get(self.target, 0.0) <= 0:
+            raise ParameterError(
+                Argument("target", self.target), f": expected a kind that people want, one of {self._wanted_kinds()}."
+            )
+        if self.spill is not None:
+            raise ParameterError(Argument("kind", self.kind), " cannot be read with ", Argument("spill"), " yet. "
+                "Leave one of them out.")  # fmt: skip
+
+    @property
+    def weight_of_kind(self) -> dict[str, float]:
+        """Weight of each kind of event."""
+        return dict(EVENTS if self.events is None else self.events)
+
+    def _wanted_kinds(self) -> str:
+        return ", ".join(name for name, weight in self.weight_of_kind.items() if weight > 0)
 
     @classmethod
     def of(cls, function: str, accepted: type, given: Mapping[str, Any]) -> ReadOptions:
@@ -228,7 +275,7 @@ class ReadOptions:
 
     def layout(self) -> FileLayout:
         """Format of the files, and the columns that are read from them."""
-        others = tuple(column for column in (self.rating, self.weight, self.timestamp) if column is not None)
+        others = tuple(column for column in (self.rating, self.weight, self.kind, self.timestamp) if column is not None)
         # A column of times may be that of ratings or weights, which are numbers.
         is_date = self.timestamp is not None and self.timestamp not in (self.rating, self.weight)
         return FileLayout(
@@ -239,6 +286,27 @@ class ReadOptions:
             others=others,
             dates=others[-1:] if is_date else (),
         )
+
+
+def check_events(events: Mapping[str, float]) -> None:
+    """Raise unless these are weights of kinds of events.
+
+    >>> check_events({"view": 1, "refund": -3})
+    Traceback (most recent call last):
+    tastespace.errors.ParameterError: events: 'refund' has weight -3; expected a number from 0, or -1 for a dislike.
+    """
+    if not isinstance(events, Mapping) or not events or not all(isinstance(name, str) and name for name in events):
+        raise ParameterError(
+            Argument("events", events), ': expected the weight of each kind, such as {"view": 1, "dislike": -1}.'
+        )
+    for name, weight in events.items():
+        is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool) and np.isfinite(weight)
+        if not is_number or (weight < 0 and weight != DISLIKE):
+            raise ParameterError(
+                f"events: {name!r} has weight {weight!r}; expected a number from 0, or -1 for a dislike."
+            )
+    if not any(weight > 0 for weight in events.values()):
+        raise ParameterError(Argument("events", dict(events)), ": no kind has a weight above 0.")
 
 
 def require_arguments(function: str, accepted: type, given: Iterable[str], takes: str = "it takes") -> None:

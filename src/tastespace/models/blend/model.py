@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace import _native
@@ -287,15 +288,19 @@ class Blend(Recommender):
         values = np.zeros((len(owner), n_items), dtype=np.float32)
         rest = np.zeros((len(users), n_items), dtype=np.float32)
         added, is_split, has_rest = np.zeros((len(users), 1)), False, False
+        disliked = self.train_.dislike_matrix[users]
+        against = np.zeros((len(users), n_items if disliked.nnz else 1), dtype=np.float32)
         for member, weight in zip(self.members_, self.weights_, strict=True):
             if weight == 0 or not len(users):
                 continue
-            own = member.history_scores(tastes.histories(member.train_, users))
+            own = member.history_scores(tastes.histories(member.weighted_train, users))
             if own is None:
                 has_rest = True
                 add_standardized(rest, member, float(weight), users, self.threads)
                 continue
             is_split = True
+            if disliked.nnz:
+                against += _scaled_against(member, disliked, own, first, float(weight))
             constants, bad = _native.add_taste_parts(values, own, first, float(weight), threads)
             require_finite_scores(member, users, bad)
             added[:, 0] += constants
@@ -308,9 +313,10 @@ class Blend(Recommender):
             values += np.where(nearest[owner] == number[:, None], rest[owner], np.float32(0))
         if self.lift:
             values *= self._lifts(shares, owner)[:, None]
-        constant = added.astype(np.float32)
+        constant = added.astype(np.float32) - against
         if self.category_balance:
-            constant = self._balanced(np.repeat(constant, n_items, axis=1), users)
+            whole = constant if constant.shape[1] == n_items else np.repeat(constant, n_items, axis=1)
+            constant = self._balanced(whole, users)
         return TasteParts(first, values, constant, self.focus)
 
     def _lifts(self, shares: NDArray[np.float64], owner: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -547,3 +553,17 @@ class Blend(Recommender):
         if self.members is None and repr(members) != before:  # the default members, changed
             self.members = members
         return self
+
+
+def _scaled_against(
+    member: Recommender, disliked: sp.csr_array, own: NDArray[np.float32], first: NDArray[np.int64], weight: float
+) -> NDArray[np.float32]:
+    """What disliked items say for others by one member, on the scale of a blend's scores: ``(n_users, n_items)``."""
+    found = np.zeros((disliked.shape[0], own.shape[1]), dtype=np.float32)
+    for row in np.flatnonzero(np.diff(disliked.indptr)):
+        deviation = float(own[first[row] : first[row + 1]].sum(axis=0).std(dtype=np.float64))
+        if deviation > 0:
+            said = member.history_scores(disliked[[row]])
+            assert said is not None
+            found[row] = weight / deviation * said[0]
+    return found

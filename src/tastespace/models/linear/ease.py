@@ -373,6 +373,7 @@ class EASE(Recommender):
             of X'WX, ``user_power=-b/2`` is W = (n / mean n)^-b.
         item_power: Multiply B_ij by ``(n_i / n_j) ** item_power``, with n the numbers of interactions of past item i
             and recommended item j, from -2 to 2: positive values favor rare items.
+        weight_power: A weight w of the data counts as ``w ** weight_power``: 0 ignores weights.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=30, n_items=200, n_interactions=400).interactions
@@ -410,6 +411,7 @@ class EASE(Recommender):
         dropout: float = 0.5,
         user_power: float = -0.25,
         item_power: float = 0.2,
+        weight_power: float = 1.0,
     ) -> None:
         self.regularization = regularization
         self.memory_limit_gb = memory_limit_gb
@@ -418,6 +420,7 @@ class EASE(Recommender):
         self.dropout = dropout
         self.user_power = user_power
         self.item_power = item_power
+        self.weight_power = weight_power
 
     @classmethod
     def paper_form(cls) -> dict[str, Any]:
@@ -438,8 +441,10 @@ class EASE(Recommender):
         require_dropout(self.dropout)
         require_power("user_power", self.user_power, -0.25)
         require_power("item_power", self.item_power, 0.2)
+        require_number("weight_power", self.weight_power, least=0.0)
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
+        train = train.powered(self.weight_power)
         is_plain = not (self.dropout or self.user_power or self.item_power)
         most_users = train.n_items if is_plain else train.n_items / 2
         by_users = self.side == "users" or (self.side == "auto" and train.n_users < most_users)
@@ -559,7 +564,7 @@ class EASE(Recommender):
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X B for the rows of these users."""
         self.require_fitted()
-        rows, side = self.train_.matrix[users], self._user_side
+        rows, side = self.weighted_train.matrix[users], self._user_side
         if side is None or self.folded_in_:
             return self.history_scores(rows)
         return side.training_scores(users, rows, resolve_threads(self.threads))
@@ -580,7 +585,7 @@ class EASE(Recommender):
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """x_ui B_ij of each past item i of the user and each item j; an item adds nothing to its own score."""
         self.require_fitted()
-        row, side = self.train_.matrix[[user]], self._user_side
+        row, side = self.weighted_train.matrix[[user]], self._user_side
         rows, wanted = row.indices, np.asarray(items)
         entries = self.weights_[np.ix_(rows, wanted)] if side is None else side.entries(rows, wanted)
         return np.asarray(row.data[:, None] * entries, dtype=np.float32)

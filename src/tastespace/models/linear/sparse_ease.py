@@ -45,6 +45,7 @@ class SparseEASE(Recommender):
             of X'X, so ``user_power=-b/2`` weights users by ``(n / mean n) ** -b``.
         item_power: Multiply the coefficient of past item i for item j by ``(n_i / n_j) ** item_power``, with n their
             numbers of interactions, from -2 to 2: positive values favor rare items.
+        weight_power: A weight w of the data counts as ``w ** weight_power``: 0 ignores weights.
         memory_limit_gb: Limit for what is held while learning, above the data itself; by default three quarters of the
             memory that is available. Where the Gram matrix does not fit, its smallest entries are left out.
         threads: 0 means all cores; the result is the same for every number.
@@ -68,6 +69,7 @@ class SparseEASE(Recommender):
         dropout: float = 0.5,
         user_power: float = 0.0,
         item_power: float = 0.0,
+        weight_power: float = 1.0,
         memory_limit_gb: float | None = None,
         threads: int = 0,
     ) -> None:
@@ -76,11 +78,13 @@ class SparseEASE(Recommender):
         self.dropout = dropout
         self.user_power = user_power
         self.item_power = item_power
+        self.weight_power = weight_power
         self.memory_limit_gb = memory_limit_gb
         self.threads = threads
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         self._check()
+        train = train.powered(self.weight_power)
         by_user = sp.csr_array(train.matrix, dtype=np.float32)
         if self.user_power:
             scale = count_powers(train.user_counts, self.user_power)
@@ -116,6 +120,7 @@ class SparseEASE(Recommender):
         require_dropout(self.dropout)
         require_power("user_power", self.user_power, -0.25)
         require_power("item_power", self.item_power, 0.2)
+        require_number("weight_power", self.weight_power, least=0.0)
         if self.memory_limit_gb is not None:
             require_number("memory_limit_gb", self.memory_limit_gb, above=0.0)
 
@@ -140,7 +145,7 @@ class SparseEASE(Recommender):
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """X B for the rows of these users."""
         self.require_fitted()
-        return self.history_scores(self.train_.matrix[users])
+        return self.history_scores(self.weighted_train.matrix[users])
 
     def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """X B for these rows."""
@@ -154,7 +159,7 @@ class SparseEASE(Recommender):
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The coefficient of each past item in the score of each item, times the weight of the interaction."""
         self.require_fitted()
-        row = self.train_.matrix[[user]]
+        row = self.weighted_train.matrix[[user]]
         return np.asarray(row.data[:, None] * self.coefficients_[row.indices][:, items].toarray(), dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> SparseEASE:

@@ -56,6 +56,7 @@ class Spectral(Recommender):
             1,000 or fewer V is exact without.
         seed: Of the vectors from which it starts.
         threads: 0 means all cores; the result is the same for every number.
+        weight_power: A weight w of the data counts as ``w ** weight_power``: 0 ignores weights.
 
     >>> from tastespace import synthetic
     >>> town = synthetic.multi_interest(n_users=60, n_items=50, n_interactions=900, seed=1).interactions
@@ -89,6 +90,7 @@ class Spectral(Recommender):
         iterations: int = 4,
         seed: int = 0,
         threads: int = 0,
+        weight_power: float = 1.0,
     ) -> None:
         self.dim = dim
         self.low_pass_weight = low_pass_weight
@@ -98,6 +100,7 @@ class Spectral(Recommender):
         self.iterations = iterations
         self.seed = seed
         self.threads = threads
+        self.weight_power = weight_power
 
     def _check(self) -> None:
         super()._check()
@@ -111,9 +114,11 @@ class Spectral(Recommender):
         if not self.linear and self.low_pass_weight == 0:
             raise ParameterError("linear=False with low_pass_weight=0 leaves no scores: set one of them.")
         require_seed(self.seed)
+        require_number("weight_power", self.weight_power, least=0.0)
 
     def _fit(self, train: Interactions, valid: Interactions | None, progress: bool | None) -> None:
         require_nonnegative_weights("Spectral", train.weights)
+        train = train.powered(self.weight_power)
         for name in ("by_item_", "linear_scale_", "user_vectors_"):
             vars(self).pop(name, None)  # of an earlier fit, which may have had the other terms
         matrix, threads = train.matrix.astype(np.float64), resolve_threads(self.threads)
@@ -188,7 +193,7 @@ class Spectral(Recommender):
         threads = resolve_threads(self.threads)
         if space is not None:
             return space.scores(users, threads)
-        return self.history_scores(self.train_.matrix[users])
+        return self.history_scores(self.weighted_train.matrix[users])
 
     def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """Scores of these rows, by both filters."""
@@ -234,7 +239,7 @@ class Spectral(Recommender):
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Contribution of each past item to the scores of the items by both filters, times the interaction's weight."""
         self.require_fitted()
-        row = self.train_.matrix[[user]]
+        row = self.weighted_train.matrix[[user]]
         past = row.indices
         found = self.low_pass_scale_[past][:, None] * (self.item_vectors_[past] @ self.item_vectors_[items].T)
         if hasattr(self, "by_item_"):

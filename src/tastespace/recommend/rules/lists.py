@@ -128,7 +128,7 @@ def ruled_shelves(
     shown = np.zeros((len(groups), len(pins)), dtype=bool)
     if len(pins):
         _, interests = index.pair_interests(np.full(len(pins), user), pins)
-        left_out = np.isin(pins, index.seen(user)) if exclude_seen else np.zeros(len(pins), dtype=bool)
+        left_out = np.isin(pins, index.left_out(user, exclude_seen))
         if candidates is not None:
             left_out |= ~np.isin(pins, candidates)
         for at, group in enumerate(groups):

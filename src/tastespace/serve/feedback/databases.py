@@ -54,6 +54,11 @@ class SqliteFeedbackStore(FeedbackStore):
         with self._translated():
             self._writer, self._reader = self._connection(), self._connection()
             self._writer.executescript(self._tables)
+            for table, column, kind in self._added:
+                names = [row[1] for row in self._writer.execute(f"PRAGMA table_info({table})")]
+                if column not in names:
+                    with contextlib.suppress(sqlite3.OperationalError):  # another worker has added it since
+                        self._writer.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
         self._is_open = True
         self._files = self._files_now()
 
@@ -209,6 +214,8 @@ class PostgresqlFeedbackStore(FeedbackStore):
         try:
             with self._transaction() as connection:
                 connection.execute(self._tables)
+                for table, column, kind in self._added:
+                    connection.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} {kind}")
         except StoreError:
             self._is_closed.set()
             raise

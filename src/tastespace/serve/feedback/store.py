@@ -36,6 +36,8 @@ class FeedbackEvent:
     weight: float = 1.0
     time: str = ""
     """In ISO form, UTC; empty: when it was stored."""
+    kind: str = ""
+    """Such as purchase or dislike; empty: an interaction of no kind in particular."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +90,13 @@ def event_time(text: str) -> datetime:
 
 
 _STATEMENTS = {
-    "add event": "INSERT INTO {events} (event_id, user_id, item_id, weight, time) VALUES (?, ?, ?, ?, ?) "
+    "add event": "INSERT INTO {events} (event_id, user_id, item_id, weight, time, kind) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT DO NOTHING",
     "put profile": "INSERT INTO {profiles} (user_id, mute, boost, tastes, version) VALUES (?, ?, ?, ?, "
     "(SELECT coalesce(max(version), 0) + 1 FROM {profiles})) ON CONFLICT (user_id) DO UPDATE SET "
     "mute = excluded.mute, boost = excluded.boost, tastes = excluded.tastes, version = excluded.version",
-    "events": "SELECT seq, user_id, item_id, event_id, weight, time FROM {events} WHERE seq > ? ORDER BY seq LIMIT ?",
+    "events": "SELECT seq, user_id, item_id, event_id, weight, time, kind FROM {events} WHERE seq > ? "
+    "ORDER BY seq LIMIT ?",
     "profiles": "SELECT version, user_id, mute, boost, tastes FROM {profiles} WHERE version > ? "
     "ORDER BY version LIMIT ?",
     "last model": "SELECT generation, path, checksum FROM {models} WHERE server = ? ORDER BY generation DESC LIMIT 1",
@@ -102,10 +105,13 @@ _STATEMENTS = {
     "ON CONFLICT (checksum) DO UPDATE SET event = excluded.event",
     "learned": "SELECT event FROM {learned} WHERE checksum = ?",
 }
+_ADDED = {"events": {"kind": "TEXT NOT NULL DEFAULT ''"}}
+"""Columns that tables of earlier versions lack."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS {events} (
     seq {serial}, event_id TEXT NOT NULL, user_id TEXT NOT NULL, item_id TEXT NOT NULL,
-    weight {real} NOT NULL, time TEXT NOT NULL, UNIQUE (user_id, event_id)){strict};
+    weight {real} NOT NULL, time TEXT NOT NULL, kind TEXT NOT NULL DEFAULT '',
+    UNIQUE (user_id, event_id)){strict};
 CREATE TABLE IF NOT EXISTS {profiles} (
     user_id TEXT PRIMARY KEY, mute TEXT NOT NULL, boost TEXT NOT NULL, version {whole} NOT NULL,
     tastes TEXT NOT NULL DEFAULT '{{}}'){strict};
@@ -150,6 +156,11 @@ class FeedbackStore(ABC):
     def __init__(self) -> None:
         self._sql = {name: self._dialect.sql(text) for name, text in _STATEMENTS.items()}
         self._tables = self._dialect.sql(_TABLES)
+        self._added = [
+            (self._dialect.sql(f"{{{table}}}"), column, kind)
+            for table, columns in _ADDED.items()
+            for column, kind in columns.items()
+        ]
 
     @abstractmethod
     def _transaction(self) -> AbstractContextManager[Any]:
@@ -168,7 +179,7 @@ class FeedbackStore(ABC):
         now, is_new = datetime.now(timezone.utc).isoformat(), []
         with self._transaction() as connection:
             for one in events:
-                values = (one.event_id, _id_text(one.user), _id_text(one.item), one.weight, one.time or now)
+                values = (one.event_id, _id_text(one.user), _id_text(one.item), one.weight, one.time or now, one.kind)
                 is_new.append(connection.execute(self._sql["add event"], values).rowcount == 1)
             for profile in profiles:
                 connection.execute(self._sql["put profile"], (_id_text(profile.user), *_profile_columns(profile)))
@@ -255,8 +266,8 @@ def _readable(read: Callable[..., Value], row: Sequence[Any]) -> Value | None:
         return None
 
 
-def _event(user: str, item: str, event_id: str, weight: float, time: str) -> FeedbackEvent:
-    return FeedbackEvent(_read_id(user), _read_id(item), event_id, float(weight), time)
+def _event(user: str, item: str, event_id: str, weight: float, time: str, kind: str) -> FeedbackEvent:
+    return FeedbackEvent(_read_id(user), _read_id(item), event_id, float(weight), time, kind)
 
 
 def _read_id(text: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,9 +13,11 @@ from tastespace.answers.ids import new_id_in_type, type_with_new
 from tastespace.answers.types import AnswerError
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.dates import size_unit
+from tastespace.data.reading.options import EVENTS
 from tastespace.models.base import Recommender
 from tastespace.serve.feedback.store import Cursor, FeedbackStore, event_time
 
+_NO_KIND = "interaction"
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -58,24 +60,28 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
     if found is None or not found.events:
         last = after.event if found is None else found.cursor.event
         return Feedback(None, 0, 0, 0, 0 if found is None else found.n_unreadable, last)
-    rows: list[tuple[Any, Any, float, datetime]] = []
-    n_unreadable = found.n_unreadable
+    rows: list[tuple[Any, Any, float, datetime, str]] = []
+    kinds = {**EVENTS, **(train.events or {}), _NO_KIND: 1.0}
+    n_unreadable, n_ignored = found.n_unreadable, 0
     for event in found.events:
         try:
             time = event_time(event.time)
         except ValueError:
             n_unreadable += 1
             continue
-        if not 0 < event.weight <= EVENT_WEIGHT:
+        if not 0 < event.weight <= EVENT_WEIGHT or (event.kind or _NO_KIND) not in kinds:
             n_unreadable += 1
             continue
         try:
             pair = new_id_in_type(train.users, event.user, "user"), new_id_in_type(train.items, event.item, "item")
         except AnswerError:
             continue
-        rows.append((*pair, event.weight, time))
+        if kinds[event.kind or _NO_KIND]:  # not of a kind that does not count
+            rows.append((*pair, event.weight, time, event.kind or _NO_KIND))
+        else:
+            n_ignored += 1
     n_events = len(found.events) + found.n_unreadable
-    n_other, n_new_items = n_events - n_unreadable - len(rows), 0
+    n_other, n_new_items = n_events - n_unreadable - n_ignored - len(rows), 0
     if rows and not new_items:
         is_known = train.items.find([row[1] for row in rows]) >= 0
         rows = [row for row, known in zip(rows, is_known, strict=True) if known]
@@ -87,6 +93,7 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
         "item": pl.Series([row[1] for row in rows], dtype=type_with_new(train.items)),
     }
     options: dict[str, Any] = {}
+    has_kinds = train.events is not None or any(row[4] != _NO_KIND for row in rows)
     if train.weights is not None:
         columns["weight"] = pl.Series([row[2] for row in rows])
         options["weight"] = "weight"
@@ -96,5 +103,16 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
         if train.timestamps is not None and train.timestamps.dtype.kind == "i":
             columns["time"] = columns["time"].cast(pl.Int64)
         options["timestamp"] = "time"
+    if has_kinds:
+        columns["kind"] = pl.Series([row[4] for row in rows])
+        columns["when"] = pl.Series([row[3].timestamp() for row in rows])  # of a like and a dislike the last one holds
+        options |= {"kind": "kind", "events": kinds, "timestamp": options.get("timestamp", "when")}
     data = Interactions.from_frame(pl.DataFrame(columns), part=True, **options)
+    if has_kinds:
+        data = replace(
+            data,
+            events=train.events,
+            weights=None if train.weights is None else data.weights,
+            timestamps=data.timestamps if "time" in columns else None,
+        )
     return Feedback(data, n_events, n_other, n_new_items, n_unreadable, found.cursor.event)
