@@ -9,7 +9,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*/*.cpp native/*/*.hpp
 CHECK := tests/test_imports.py tests/data tests/training tests/ranking tests/evaluation tests/recommend/rules
 NOT_CORE := $(addprefix --ignore=tests/,ranking/test_ann_index.py ranking/test_ann_lists.py)
 
-.PHONY: demo check test test-slow services lint bench docs page peers leaderboards sdist wheels lock audit sbom sanitize fuzz torture clean
+.PHONY: demo check test test-slow services lint bench docs page peers leaderboards sdist wheels lock audit sbom sanitize fuzz torture soak clean
 
 demo: $(VENV)/.core
 	$(BIN)/tastespace demo
@@ -87,6 +87,10 @@ fuzz: $(VENV)/.test
 
 torture: $(VENV)/.test
 	$(BIN)/python -m tests.torture --kills 200 --minutes 20 --seed $(or $(SEED),0)
+
+# Half an hour of mixed requests, reloads and an outage; needs PostgreSQL (`make services`).
+soak: $(VENV)/.test
+	$(BIN)/python -m tests.torture.soak --minutes 30 --seed $(or $(SEED),0)
 
 # The site, in build/site: open build/site/index.html. A warning, such as a dead link, fails the build.
 docs: $(VENV)/.docs
