@@ -32,7 +32,7 @@ from tastespace.serve.feedback.store import Cursor, open_feedback_store
 CLIENTS = 4
 OUTAGE = 20.0  # seconds, at most a tenth of the time
 _AFTERWARDS = 20.0  # seconds in which connections recover
-_PAUSE = 0.04  # seconds between two requests of a client: the machine is busy, not overloaded
+_PAUSE = 0.1  # seconds between two requests of a client: the machine is busy, not overloaded
 _USERS, _ITEMS = 3_000, 1_000
 
 
