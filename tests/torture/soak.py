@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped on the way out
     with tempfile.TemporaryDirectory(prefix="tastespace-soak-") as folder:
         report = soak(Path(folder), 60 * given.minutes, given.seed)
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
