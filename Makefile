@@ -9,7 +9,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*/*.cpp native/*/*.hpp
 CHECK := tests/test_imports.py tests/data tests/training tests/ranking tests/evaluation tests/recommend/rules
 NOT_CORE := $(addprefix --ignore=tests/,ranking/test_ann_index.py ranking/test_ann_lists.py)
 
-.PHONY: demo check test test-slow services lint bench docs page peers leaderboards sdist wheels sanitize fuzz torture clean
+.PHONY: demo check test test-slow services lint bench docs page peers leaderboards sdist wheels lock audit sbom sanitize fuzz torture soak clean
 
 demo: $(VENV)/.core
 	$(BIN)/tastespace demo
@@ -62,6 +62,22 @@ sdist: $(VENV)/.build
 wheels: $(VENV)/.build
 	$(BIN)/cibuildwheel --output-dir wheelhouse dist/tastespace-*.tar.gz
 
+# What the container installs, with hashes: deploy/requirements.lock, and deploy/build.lock to build the wheel.
+LOCK := pip compile -q --universal --upgrade --python-version 3.12 --generate-hashes --no-emit-index-url --no-annotate \
+	--custom-compile-command "make lock"
+lock: $(VENV)/.supply
+	$(BIN)/uv $(LOCK) --extra serve --extra postgresql -o deploy/requirements.lock pyproject.toml
+	printf '%s\n' scikit-build-core nanobind cmake ninja | $(BIN)/uv $(LOCK) -o deploy/build.lock -
+
+# Advisories on what the container installs; needs pypi.org.
+audit: $(VENV)/.supply
+	$(BIN)/pip-audit --require-hashes --disable-pip -r deploy/requirements.lock
+
+# What the container contains, in CycloneDX: dist/sbom.json.
+sbom: $(VENV)/.supply
+	mkdir -p dist
+	$(BIN)/cyclonedx-py requirements deploy/requirements.lock --pyproject pyproject.toml --of JSON -o dist/sbom.json
+
 # Outside of continuous integration, each within 20 minutes on two idle cores (docs/reliability.md).
 sanitize: $(VENV)/.test
 	$(BIN)/python native/tests/sanitize.py
@@ -71,6 +87,10 @@ fuzz: $(VENV)/.test
 
 torture: $(VENV)/.test
 	$(BIN)/python -m tests.torture --kills 200 --minutes 20 --seed $(or $(SEED),0)
+
+# Half an hour of mixed requests, reloads and an outage; needs PostgreSQL (`make services`).
+soak: $(VENV)/.test
+	$(BIN)/python -m tests.torture.soak --minutes 30 --seed $(or $(SEED),0)
 
 # The site, in build/site: open build/site/index.html. A warning, such as a dead link, fails the build.
 docs: $(VENV)/.docs
@@ -95,6 +115,10 @@ $(VENV)/.build: $(VENV)/.created
 	$(BIN)/pip install --disable-pip-version-check -q "build>=1.2" cibuildwheel==4.3.5
 	touch $@
 
+$(VENV)/.supply: $(VENV)/.created
+	$(BIN)/pip install --disable-pip-version-check -q uv==0.13.8 pip-audit==2.10.1 cyclonedx-bom==7.5.0
+	touch $@
+
 $(VENV)/.core: $(VENV)/.created $(NATIVE)
 	SKBUILD_CMAKE_DEFINE=TASTESPACE_VARIANTS=auto $(BIN)/pip install --disable-pip-version-check -q -e .
 	touch $@
@@ -115,4 +139,3 @@ $(VENV)/.test: $(VENV)/.created $(NATIVE)
 $(VENV)/.docs: $(VENV)/.core
 	$(BIN)/pip install --disable-pip-version-check -q $(call EXTRA,docs)
 	touch $@
-

@@ -109,6 +109,7 @@ EDITS = {
         "--set max_spread=0.5": "--set max_spread=0.5 --set epochs=10",
         "epochs=30": "epochs=10",
     },
+    "docs/how-to/choose-model.md": {"--minutes 15": "--trials 2"},
     "docs/cold-start.md": {
         "epochs=12": "epochs=4",
         "--set 'layers=[64, 32]'": "--set 'layers=[16, 8]' --set epochs=2",

@@ -41,7 +41,8 @@ def test_a_workflow_names_what_exists_and_may_do_little(path):
     for name, job in jobs(path):
         assert job["timeout-minutes"] <= 120
         given = job.get("permissions", {})
-        assert given == ({"id-token": "write"} if name == "publish" else {}), name
+        allowed = {"id-token": "write", "attestations": "write"} if name == "publish" else {}
+        assert given == allowed, name
         assert set(job.get("needs", [])) <= set(read(path)["jobs"]) or job["needs"] in read(path)["jobs"]
     commands = [step["run"] for step in steps(path) if "run" in step]
     assert commands
@@ -111,5 +112,41 @@ def test_issue_forms_and_dependabot_parse():
         assert len(fields) == len(set(fields))
         assert any(field.get("validations", {}).get("required") for field in form["body"])
     updates = read(GITHUB / "dependabot.yml")["updates"]
-    assert {update["package-ecosystem"] for update in updates} == {"github-actions", "pip", "npm"}
+    assert {update["package-ecosystem"] for update in updates} == {"github-actions", "pip", "npm", "docker"}
     assert all((ROOT / update["directory"].strip("/")).is_dir() for update in updates)
+
+
+def locked(path):
+    """Versions of a lock file by package; every one has hashes."""
+    found = {}
+    for entry in re.split(r"\n(?=[a-z])", path.read_text(encoding="utf-8").partition("\n")[2].replace("\\\n", "")):
+        match = re.match(r"([a-z0-9.-]+)(?:\[\w+\])?==([\w.]+)", entry)
+        if match is not None:
+            assert "--hash=sha256:" in entry, entry[:80]
+            found[match[1]] = match[2]
+    return found
+
+
+def test_the_container_installs_locked_versions_that_the_package_accepts():
+    from packaging.requirements import Requirement
+
+    own = PROJECT["project"]
+    extras = own["optional-dependencies"]
+    needed = [Requirement(one) for one in (*own["dependencies"], *extras["serve"], *extras["postgresql"])]
+    has = locked(ROOT / "deploy" / "requirements.lock")
+    for one in needed:
+        if one.marker is None or one.marker.evaluate({"python_version": "3.12"}):
+            assert one.specifier.contains(has[one.name]), f"{one}: locked is {has[one.name]}; run make lock"
+    built = locked(ROOT / "deploy" / "build.lock")
+    for one in map(Requirement, PROJECT["build-system"]["requires"]):
+        assert one.specifier.contains(built[one.name]), f"{one}: locked is {built[one.name]}; run make lock"
+    assert {"cmake", "ninja"} <= set(built)
+
+
+def test_the_image_is_pinned_and_takes_nothing_without_a_hash():
+    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
+    images = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
+    assert len(images) == 2
+    assert all(re.fullmatch(r"[\w.:-]+@sha256:[0-9a-f]{64}", image) for image in images)
+    for command in re.findall(r"pip (?:install|wheel)[^&\n]*", dockerfile):
+        assert "--require-hashes" in command or "--no-deps" in command, command

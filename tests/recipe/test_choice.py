@@ -22,7 +22,8 @@ from tastespace.models.blend.members import Balance
 from tastespace.models.blend.weights import CandidateScores, best_weights
 from tastespace.recipe import _choice as choice_module
 from tastespace.recipe._choice import choose
-from tastespace.recipe._trials import Budget, Family, Setting, run_trials
+from tastespace.recipe._families import Family
+from tastespace.recipe._trials import Budget, Setting, run_trials
 
 
 def trials_of(train, held_out, *models):

@@ -15,9 +15,9 @@ from tastespace._util.interrupts import check_time
 from tastespace.errors import DataError, ParameterError, TimeLimitError
 from tastespace.models import SparseEASE
 from tastespace.models.blend.weights import Accuracy
+from tastespace.recipe._families import Family
 from tastespace.recipe._trials import (
     Budget,
-    Family,
     Setting,
     Trial,
     best_of_families,

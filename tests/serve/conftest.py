@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ import httpx
 import polars as pl
 import pytest
 from starlette.testclient import TestClient
+from tests.postgresql import binaries, running_postgresql
 from tests.required_services import skip_without_service
 
 import tastespace as ts
@@ -164,55 +164,10 @@ def running() -> Iterator[Callable[..., RunningServer]]:
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+def postgresql() -> Iterator[Callable[[], str]]:
     """A real PostgreSQL of its own; gives addresses of new, empty databases."""
     pytest.importorskip("psycopg")
-    import psycopg
-
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-    binaries = found[-1].parent if found else Path(shutil.which("postgres") or "/nowhere/postgres").parent
-    if not (binaries / "initdb").exists():
+    if binaries() is None:
         skip_without_service("PostgreSQL is not installed (.ci/install-services)")
-    folder = tmp_path_factory.mktemp("postgresql")
-    # PostgreSQL refuses to run as root: then it runs as the user of its package.
-    own = {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
-    place = folder
-    if own:
-        place = Path(tempfile.mkdtemp(prefix="tastespace-pg-"))
-        shutil.chown(place, "postgres", "postgres")
-    data = place / "data"
-    subprocess.run(
-        [binaries / "initdb", "-D", data, "-A", "trust", "-U", "tastespace", "--no-sync"],
-        check=True,
-        capture_output=True,
-        cwd=place,
-        **own,
-    )
-    server = subprocess.Popen(
-        [binaries / "postgres", "-D", data, "-k", place, "-c", "listen_addresses=", "-c", "shared_buffers=16MB"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=place,
-        **own,
-    )
-    address = f"postgresql://tastespace@/postgres?host={place}"
-    try:
-        for _ in range(200):
-            with contextlib.suppress(psycopg.OperationalError):
-                psycopg.connect(address).close()
-                break
-            time.sleep(0.1)
-        number = iter(range(1000))
-
-        def new_database() -> str:
-            name = f"shop{next(number)}"
-            with psycopg.connect(address, autocommit=True) as connection:
-                connection.execute(f"CREATE DATABASE {name}")
-            return f"postgresql://tastespace@/{name}?host={place}"
-
+    with running_postgresql() as new_database:
         yield new_database
-    finally:
-        server.terminate()
-        server.wait(30)
-        if own:
-            shutil.rmtree(place, ignore_errors=True)

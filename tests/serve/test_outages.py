@@ -1,10 +1,8 @@
 """Real stores that hang, disappear or lose a commit: lists go on, and nothing is acknowledged that is not stored."""
 
 import contextlib
-import os
 import select
 import shutil
-import signal
 import socket
 import tempfile
 import threading
@@ -13,28 +11,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.postgresql import stopped
 
 from tastespace.serve.errors import StoreError, as_http_error
 from tastespace.serve.feedback.store import Cursor, FeedbackEvent, open_feedback_store
-
-
-@contextlib.contextmanager
-def stopped(address):
-    """Stop all processes of a PostgreSQL, as a full disk or a paused machine does; they go on afterwards."""
-    psycopg = pytest.importorskip("psycopg")
-    with psycopg.connect(address, autocommit=True) as connection:
-        (folder,) = connection.execute("SHOW data_directory").fetchone()
-        backends = connection.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()").fetchall()
-    main = int((Path(folder) / "postmaster.pid").read_text().split()[0])
-    pids = [main, *(pid for (pid,) in backends)]
-    try:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
 
 
 def problems_of(server):

@@ -27,18 +27,8 @@ from tastespace.models.base import TrainingData, interactions_from
 from tastespace.models.trained import TrainedRecommender
 from tastespace.recipe._checkpoint import RecipeCheckpoint, fingerprint
 from tastespace.recipe._choice import choose
-from tastespace.recipe._trials import (
-    ALWAYS_TRIED,
-    Budget,
-    Setting,
-    Trial,
-    families,
-    n_measured,
-    run_trials,
-    sample_users,
-    short_name,
-    usable,
-)
+from tastespace.recipe._families import ALWAYS_TRIED, families, short_name
+from tastespace.recipe._trials import Budget, Setting, Trial, n_measured, run_trials, sample_users, usable
 from tastespace.recipe.report import make_report, reference_rows, report_without_choice
 
 if TYPE_CHECKING:

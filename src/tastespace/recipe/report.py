@@ -22,7 +22,8 @@ from tastespace.models import (
 from tastespace.models.blend.weights import Accuracy
 from tastespace.models.linear.ease import MOST_FOR_COMPARISON
 from tastespace.recipe._choice import Choice
-from tastespace.recipe._trials import Setting, Trial, best_of_families, ease_seconds, measured_accuracy, short_name
+from tastespace.recipe._families import ease_seconds, short_name
+from tastespace.recipe._trials import Setting, Trial, best_of_families, measured_accuracy
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The models next to which figures are shown: without them a figure says little about a model.

@@ -145,7 +145,8 @@ def test_ease_of_both_libraries_learns_the_same_weights(dataset):
     """As the notebook honest_comparison says; RecTools 0.19 ranks by the transposed ones."""
     from rectools.models import EASEModel
 
-    own = TastespaceModel(ts.EASE(regularization=70.0, side="items")).fit(dataset).fitted_.weights_
+    plain = ts.EASE(regularization=70.0, side="items", **ts.EASE.paper_form())
+    own = TastespaceModel(plain).fit(dataset).fitted_.weights_
     theirs = EASEModel(regularization=70.0).fit(dataset).weight
     np.testing.assert_allclose(own, theirs, atol=1e-4)
     assert np.abs(own - own.T).max() > 0.01

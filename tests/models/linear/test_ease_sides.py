@@ -18,7 +18,7 @@ from tastespace import (
 )
 from tastespace.errors import DataError, ParameterError
 from tastespace.models.linear import ease as ease_sides
-from tastespace.recipe._trials import families
+from tastespace.recipe._families import families
 
 KINDS = ("ones", "weights", "heavy weights")
 

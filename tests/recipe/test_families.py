@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from tastespace import CML, DPCML, EASE, Interactions
 from tastespace.models import ALS, CategoryPopular, RP3beta, SoftmaxMF, SparseEASE, Spectral
 from tastespace.models.linear.ease import usual_regularization
-from tastespace.recipe import _trials as searches
-from tastespace.recipe._trials import families
+from tastespace.recipe import _families as searches
+from tastespace.recipe._families import families
 
 
 def run(search, figure):
