@@ -64,6 +64,7 @@ def test_the_user_of_the_shop_has_the_planted_tastes():
     assert sum(abs(tastes.count(name) / len(tastes) - share) for name, share in planted.items()) < 0.2
 
 
+@pytest.mark.slow
 def test_a_named_data_set(dataset_dir):
     dataset_dir("ml-100k")
     output = text_of("--dataset", "ml-100k", "--trials", "3")

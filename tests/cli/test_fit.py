@@ -120,13 +120,14 @@ def test_a_half_life_gives_weights(fit, error_of, timed_clicks):
     model, _ = fit("--model", "ease", "--timestamp", "t", "--half-life", "20d", data=timed_clicks)
     whole = ts.Interactions.from_file(timed_clicks, user="who", item="what", timestamp="t")
     np.testing.assert_array_equal(model.train_.weights, whole.with_half_life(20).weights)
+    blend, _ = fit("--trials", 2, "--timestamp", "t", "--half-life", "20d", data=timed_clicks, out="b.model")
+    np.testing.assert_array_equal(blend.train_.weights, model.train_.weights)
     for flags, message in (
         (("--model", "ease", "--half-life", "20d"), "give --timestamp as well"),
         (
             ("--model", "ease", "--timestamp", "t", "--half-life", "long"),
             "--half-life long: expected a number of days",
         ),
-        (("--timestamp", "t", "--half-life", "20d"), "--half-life without --model"),
         (("--model", "cml", "--timestamp", "t", "--half-life", "20d"), "CML does not use weights"),
         (("--model", "ease", "--timestamp", "when"), "has no column 'when'"),
         (("--model", "ease", "--timestamp", "who"), "cannot be used as timestamps"),

@@ -10,10 +10,11 @@ WRITTEN_OTHERWISE = {
     "users": "user_attributes",
     "no_header": "header",
     "all_items": "catalog",
+    "event": "events",
 }
 ONLY_FLAGS = {"half_life", "items_id"}
 ONLY_OPTIONS = {"core", "duplicates"}
-OF_COMMANDS = {"part", "threads", "spill", "memory"}  # flags of some commands, or what a command is about
+OF_COMMANDS = {"part", "threads", "spill", "memory", "target"}  # flags of some commands, or what a command is about
 
 
 def test_flags_and_options_have_the_same_names_and_defaults():

@@ -42,7 +42,7 @@ class Recorder(Recommender):
 
 def test_parameters_are_stored_listed_changed_and_cloned():
     model = EASE(regularization=7.0)
-    powers = {"dropout": 0.5, "user_power": -0.25, "item_power": 0.2}
+    powers = {"dropout": 0.5, "user_power": -0.25, "item_power": 0.2, "weight_power": 1.0}
     others = {"memory_limit_gb": None, "threads": 0, "side": "auto"}
     assert model.get_params() == {"regularization": 7.0, **powers, **others}
     clone = model.clone()
@@ -79,7 +79,8 @@ def test_parameters_of_a_nested_model():
     assert model.get_params(deep=False) == {
         "model": model.model, "how": "mmr", "weight": 0.2, "pool": 100, "column": None,
     }  # fmt: skip
-    nested = {"model__dropout": 0.5, "model__user_power": -0.25, "model__item_power": 0.2}
+    powers = {"dropout": 0.5, "user_power": -0.25, "item_power": 0.2, "weight_power": 1.0}
+    nested = {f"model__{name}": value for name, value in powers.items()}
     nested |= {"model__regularization": 7.0, "model__memory_limit_gb": None, "model__threads": 0, "model__side": "auto"}
     assert model.get_params() == model.get_params(deep=True) == {**model.get_params(deep=False), **nested}
     assert model.set_params(model__regularization=3.0, model=EASE(threads=1)) is model  # in any order

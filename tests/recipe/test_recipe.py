@@ -132,14 +132,6 @@ def test_short_histories_say_what_was_done_instead(n_items, expected, tmp_path, 
         assert "were not compared: no models were" in text
 
 
-def test_weights_are_not_used_and_a_note_says_so(frame, model, caplog):
-    weighted = frame.with_columns(stars=pl.int_range(pl.len()) % 5 + 1.0)
-    found = ts.fit(weighted, user="who", item="what", weight="stars", trials=6)
-    assert found.recipe_["notes"] == ["Weights were not used: the recipe learns from the interactions alone."]
-    assert "Weights were not used" in caplog.text
-    np.testing.assert_array_equal(found.score_block(np.arange(9)), model.score_block(np.arange(9)))
-
-
 def test_matrices_frames_and_interactions_give_the_same_model(bare):
     expected = ts.fit(bare, trials=2).score_block(np.arange(9))
     for given in (bare.matrix, bare.matrix.tocsc(), bare.to_frame(), bare.to_frame().to_pandas()):

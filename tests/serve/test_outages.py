@@ -28,6 +28,7 @@ def until(condition, seconds=60):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_lists_go_on_while_postgresql_hangs(running, model_at, postgresql):
     address = postgresql()
     server = running(model_at("dpcml"), "--store", address)

@@ -48,7 +48,8 @@ def answer_to_endless(server, first, piece):
                 client.sendall(piece)
                 sent += len(piece)
         found = b""
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_WR)  # an answer may come before the end, on a connection that stays open
             while part := client.recv(65_536):
                 found += part
         return found, sent
@@ -68,7 +69,7 @@ def test_heads_are_limited_before_anything_else(running, model_at, tmp_path):
     ):
         found, sent = answer_to_endless(server, first, piece)
         assert sent < 20_000_000, first  # what the buffers of the system hold: 1.9 GB in seven seconds before
-        assert not found or b" 431 " in found.split(b"\r\n")[0] or b" 401 " in found.split(b"\r\n")[0]
+        assert not found or re.match(rb"HTTP/1.1 (431|401|405) ", found), first
     with connected(server) as client:
         client.sendall(line + b"X-A: " + b"b" * 40_000 + b"\r\n\r\n")
         assert b" 431 " in client.recv(65_536).split(b"\r\n")[0]

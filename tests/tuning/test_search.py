@@ -193,7 +193,7 @@ def test_a_killed_search_goes_on(tmp_path):
 
 
 def test_a_budget_too_small_for_two_gives_one_and_says_so(town):
-    result = ts.tune("cml", town, minutes=1e-6, params={"dim": 8})
+    result = ts.tune("cml", town, minutes=1e-6, params={"dim": 8, "epochs": 100_000, "patience": 0})
     assert len(result.trials) == 1
     assert result.notes[0] == "The budget of 1e-06 minutes was used up by the first trial; give more for a choice."
     assert "stopped by the time limit" in result.notes[1]

@@ -134,13 +134,14 @@ def _learn(
     if half_life is not None:
         new = _with_half_life(new, opened.train_, half_life)
     start = time.perf_counter()
+    only_dislikes = has_only_dislikes(opened.train_, new)
+    found = None if only_dislikes else begin_update(opened, new)  # None: nothing is new, and a warning says so
     say(f"{source}: {new!r}")
-    if has_only_dislikes(opened.train_, new):
+    if only_dislikes:
         later = updated(opened, new)
         later.save(out)
         say(f"added {len(new.disliked[1]):,} dislikes, saved to {out}")
         return
-    found = begin_update(opened, new)  # None: nothing is new, and a warning says so
     later = opened if found is None else updated(opened, new)
     seconds = time.perf_counter() - start
     if found is None:
