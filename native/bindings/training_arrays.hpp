@@ -169,6 +169,8 @@ inline void require_sizes(const DpcmlDataArrays& data, const DpcmlStateArrays& s
   const std::int64_t n_items = state.item_vectors.rows();
   require_vectors(data, state);
   if (how.anchor > 0.0f) require_anchors(data, state);
+  if (how.batches && (how.anchor > 0.0f || how.optimizer.optimizer != tastespace::Optimizer::adam))
+    throw nb::value_error("batches: expected Adam and anchor=0.");
   require_size("loss_weight", data.loss_weight, n_users, "one per user");
   require_size("dcrs_weight", data.dcrs_weight, n_users, "one per user");
   if (data.n_beta.size()) require_size("n_beta", data.n_beta, n_users, "one per user");

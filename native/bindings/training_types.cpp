@@ -56,17 +56,17 @@ void bind_settings(nb::module_& m) {
              float distance_scale, GammaRule gamma_rule, float gamma_rate, DcrsForm dcrs, float spread_weight,
              float min_spread, float max_spread, Region user_region, Region item_region, float radius,
              OptimizerSettings optimizer, std::int64_t block_size, float anchor, float temperature,
-             bool first_vector_only) {
+             bool first_vector_only, bool batches) {
             new (self) DpcmlSettings{sampler,    n_negatives, n_hardest,     margin,     distance_scale, gamma_rule,
                                      gamma_rate, dcrs,        spread_weight, min_spread, max_spread,     user_region,
                                      item_region, radius,     optimizer,     block_size, anchor,         temperature,
-                                     first_vector_only};
+                                     first_vector_only, batches};
           },
           nb::kw_only(), "sampler"_a.noconvert(), "n_negatives"_a, "n_hardest"_a, "margin"_a, "distance_scale"_a,
           "gamma_rule"_a.noconvert(), "gamma_rate"_a, "dcrs"_a.noconvert(), "spread_weight"_a, "min_spread"_a,
           "max_spread"_a, "user_region"_a.noconvert(), "item_region"_a.noconvert(), "radius"_a, "optimizer"_a,
           "block_size"_a, "anchor"_a = 0.0f, "temperature"_a = 0.0f,
-          "first_vector_only"_a = false)
+          "first_vector_only"_a = false, "batches"_a = false)
       .def_rw("sampler", &DpcmlSettings::sampler)
       .def_rw("n_negatives", &DpcmlSettings::n_negatives)
       .def_rw("n_hardest", &DpcmlSettings::n_hardest)
@@ -85,7 +85,8 @@ void bind_settings(nb::module_& m) {
       .def_rw("block_size", &DpcmlSettings::block_size)
       .def_rw("anchor", &DpcmlSettings::anchor)
       .def_rw("temperature", &DpcmlSettings::temperature)
-      .def_rw("first_vector_only", &DpcmlSettings::first_vector_only);
+      .def_rw("first_vector_only", &DpcmlSettings::first_vector_only)
+      .def_rw("batches", &DpcmlSettings::batches);
 
   nb::class_<BprSettings>(m, "BprSettings")
       .def(

@@ -7,6 +7,7 @@
 
 #include "train/block_layout.hpp"
 #include "core/parallel_errors.hpp"
+#include "train/batches.hpp"
 #include "train/positive_step.hpp"
 
 namespace tastespace {
@@ -240,6 +241,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 DpcmlTotals train_dpcml(const DpcmlData& data, DpcmlState& state, const DpcmlSettings& settings, std::uint64_t seed,
                         std::uint64_t epoch, std::int64_t first, std::int64_t last, int threads,
                         Interrupt& interrupt) {
+  if (settings.batches) return train_in_batches(data, state, settings, seed, epoch, first, last, interrupt);
   // Which positives a block has does not depend on what is learned: many blocks are laid out at once, a block per
   // thread. Then they are trained on, one after the other, with two barriers in each.
   const Clock::time_point start = Clock::now();

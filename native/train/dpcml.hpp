@@ -56,6 +56,7 @@ struct DpcmlSettings {
   float anchor;             // share of the items' mean in a user vector, from 0 to 1
   float temperature;        // of the smooth minimum over a user's vectors; 0: the minimum
   bool first_vector_only;   // a user's other vectors take no part, as if they were not there
+  bool batches;             // a step of all vectors for each block (native/train/batches.hpp)
 };
 
 // Training data. The positives of user u are positives[offsets[u]] ... positives[offsets[u + 1] - 1], ascending.

@@ -30,6 +30,7 @@ def timed():
 
 SPLITS = {
     "per_user": lambda d, seed: split.per_user(d, (0.6, 0.2, 0.2), seed=seed),
+    "authors": lambda d, seed: split.authors(d, (0.6, 0.2, 0.2), seed=seed % 2**32),
     "per_user halves": lambda d, seed: split.per_user(d, (0.5, 0.5), seed=seed),
     "leave_k_out": lambda d, seed: split.leave_k_out(d, 3, seed=seed),
     "leave latest": lambda d, seed: split.leave_k_out(d, 2, latest=True),
@@ -242,3 +243,24 @@ def test_short_histories_are_in_different_folds():
     data = Interactions.from_frame(pl.DataFrame({"user": range(9), "item": [0, 1, 2] * 3}))
     for number, (_, test) in enumerate(split.folds(data, 3)):
         assert test.row_of_each().tolist() == [user for user in range(9) if user % 3 == number]
+
+
+def test_the_authors_split_is_that_of_numpys_legacy_generator():
+    rows = [[4, 7, 9, 20, 31, 32, 40], [1, 2, 3, 5, 8], [0, 6]]
+    users, items = zip(*((u, i) for u, row in enumerate(rows) for i in reversed(row)), strict=True)
+    data = Interactions.from_frame(pl.DataFrame({"user": users, "item": items}), catalog=pl.Series(range(41)))
+    np.random.seed(1234)  # noqa: NPY002
+    expected = [set(), set(), set()]
+    for user, row in enumerate(rows):
+        shuffled = list(row)
+        np.random.shuffle(shuffled)  # noqa: NPY002
+        n, m = int(0.6 * len(row)), int(0.2 * len(row))
+        for part, some in zip(expected, (shuffled[:n], shuffled[n : n + m], shuffled[n + m :]), strict=True):
+            part |= {(user, item) for item in some}
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    assert [pairs_of(part) for part in split.authors(data)] == expected
+    assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
+    backwards = np.arange(41)[::-1]
+    assert [pairs_of(part) for part in split.authors(data, item_numbers=backwards)] != expected
+    with pytest.raises(ParameterError, match="item_numbers: expected 41 different"):
+        split.authors(data, item_numbers=np.zeros(41, dtype=int))

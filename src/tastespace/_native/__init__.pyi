@@ -467,6 +467,7 @@ class DpcmlSettings:
     anchor: float
     temperature: float
     first_vector_only: bool
+    batches: bool
     def __init__(
         self,
         *,
@@ -489,6 +490,7 @@ class DpcmlSettings:
         anchor: float = 0.0,
         temperature: float = 0.0,
         first_vector_only: bool = False,
+        batches: bool = False,
     ) -> None: ...
 
 class BprSettings:

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native
-from tastespace._util.checks import require_whole
+from tastespace._util.checks import is_whole, require_whole
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.dates import Duration, duration_in
@@ -260,6 +260,59 @@ def per_user(data: Interactions, ratios: Sequence[float] = (0.6, 0.2, 0.2), *, s
         first += counts * share.numerator // share.denominator
         part += position >= np.repeat(first.astype(np.int32), counts)
     return parts_of(data, part, len(shares))
+
+
+def authors(
+    data: Interactions,
+    ratios: Sequence[float] = (0.6, 0.2, 0.2),
+    *,
+    seed: int = 1234,
+    item_numbers: NDArray[np.integer[Any]] | None = None,
+) -> list[Interactions]:
+    """Shuffle each user's items and cut them by ratio, with the random numbers of the paper's authors.
+
+    The sizes are those of `per_user`. NumPy's legacy generator is seeded once and shuffles the items of one user after
+    the other, as ``np.random.seed(1234)`` and ``np.random.shuffle`` do: with the authors' numbers of users and items
+    this is the split that they published.
+
+    Args:
+        data: Users in the authors' order.
+        ratios: Shares of the parts.
+        seed: Of the generator; theirs is 1234.
+        item_numbers: The authors' number of each item, shape ``(n_items,)``: a user's items are in this order before
+            they are shuffled. By default the order of ``data``.
+
+    >>> from tastespace import synthetic
+    >>> town = synthetic.multi_interest(n_users=50, n_items=80, n_interactions=900, seed=1).interactions
+    >>> [part.n_interactions for part in authors(town)] == [part.n_interactions for part in per_user(town)]
+    True
+    """
+    shares = check_ratios(ratios)
+    if not is_whole(seed, 0) or seed >= 1 << 32:
+        raise ParameterError(Argument("seed", seed), ": expected a whole number from 0 to 4,294,967,295.")
+    numbers = data.indices if item_numbers is None else _numbers_of(data, item_numbers)
+    random = np.random.RandomState(seed)
+    part = np.full(data.n_interactions, len(shares) - 1, dtype=np.int8)
+    for start, stop in zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist(), strict=True):
+        order = (start + np.argsort(numbers[start:stop], kind="stable")).tolist()
+        random.shuffle(order)
+        first = 0
+        for which, share in enumerate(shares[:-1]):
+            last = first + len(order) * share.numerator // share.denominator
+            part[order[first:last]] = which
+            first = last
+    return parts_of(data, part, len(shares))
+
+
+def _numbers_of(data: Interactions, item_numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+    given = np.asarray(item_numbers)
+    if given.shape != (data.n_items,) or given.dtype.kind not in "iu" or len(np.unique(given)) < len(given):
+        raise ParameterError(
+            f"item_numbers: expected {data.n_items:,} different whole numbers, one for each item, given {given.dtype} "
+            f"of shape {given.shape}."
+        )
+    numbers: NDArray[np.integer[Any]] = given[data.indices]
+    return numbers
 
 
 def inner(data: Interactions, *, seed: int = 0) -> list[Interactions]:

@@ -112,6 +112,11 @@ def reciprocal_rank(block: Block, inputs: MetricInputs, _: None) -> Values:
     return _for_eligible(block, inputs, None, reciprocal)
 
 
+def sum_of_reciprocal_ranks(block: Block, inputs: MetricInputs, _: None) -> Values:
+    """The sum of 1 / rank over all test items: 0 or more."""
+    return _for_eligible(block, inputs, None, _sum(block, 1.0 / block.test_ranks[:, 0]))
+
+
 def _n_negatives(block: Block, inputs: MetricInputs) -> NDArray[np.int64]:
     return inputs.train.n_items - inputs.n_excluded[block.users] - block.n_test
 
@@ -145,6 +150,14 @@ def max_div(block: Block, inputs: MetricInputs, k: int) -> Values:
     """Sum of squared distances over ordered pairs of the first k items: 0 or more."""
     vectors = inputs.require_item_vectors("MaxDiv")
     return _native.list_pair_distances(block.top, vectors, np.array([k], dtype=np.int64), inputs.threads)[:, 0]
+
+
+def relative_max_div(block: Block, inputs: MetricInputs, k: int) -> Values:
+    """Mean squared distance of the first k items, as a multiple of that of two items of the catalog: no scale."""
+    vectors = inputs.require_item_vectors("RelativeMaxDiv").astype(np.float64)
+    mean, n = vectors.mean(axis=0), len(vectors)
+    of_catalog = 2 * (np.square(vectors).sum() / n - mean @ mean) * n / max(1, n - 1)
+    return max_div(block, inputs, k) / max(k * (k - 1) * of_catalog, np.finfo(np.float64).tiny)
 
 
 def ils(block: Block, inputs: MetricInputs, k: int) -> Values:
@@ -198,6 +211,8 @@ METRICS = {
         Metric("NDCG", ndcg, True, "normalized discounted cumulative gain"),
         Metric("MAP", average_precision, False, "mean average precision over the whole ranking"),
         Metric("MRR", reciprocal_rank, False, "mean reciprocal rank of the first hit"),
+        Metric("SumRR", sum_of_reciprocal_ranks, False, "sum of the reciprocal ranks of all hits, the paper's formula",
+               range="0 or more"),
         Metric("HitRate", hit_rate, True, "share of users with a hit"),
         Metric("AUC", auc, False, "area under the ROC curve"),
         Metric("OPAUC", opauc, False, "one-way partial AUC, written OPAUC(0.01)"),
@@ -205,6 +220,8 @@ METRICS = {
                unit="squared distance", range="0 or more", needs="vectors"),
         Metric("ILS", ils, True, "squared distances over unordered pairs of a list",
                unit="squared distance", range="0 or more", needs="vectors"),
+        Metric("RelativeMaxDiv", relative_max_div, True, "squared distances within a list, next to the catalog's",
+               unit="multiple of the catalog's", range="0 or more", needs="vectors"),
         Metric("Coverage", None, True, "items in any list", unit="share of the catalog", from_exposure=coverage),
         Metric("CategoryILD", _taste_metrics.category_ild, True, "how much the categories of a list's items differ",
                unit="Jaccard distance", needs="categories"),

@@ -46,21 +46,43 @@ class Parts:
         return own if self.cold_start is None else [*own, *cold_start_fingerprints(self.cold_start)]
 
 
+AUTHORS_SEED = 1234
+"""Seed of the authors' splits."""
+_LISTS_OF_AUTHORS = ("steam-200k", "ml-1m", "citeulike-t")
+
+
 @lru_cache(maxsize=6)
 def load_parts(dataset: str, split_seed: int = 0) -> Parts:
-    """The authors' split where they published one (Steam-200k, ML-100K), else the paper's rule with this seed."""
+    """The data, split. With ``split_seed=0`` as the authors did, where their lists are public; else by the same rule.
+
+    Their matrices are published for Steam-200k and ML-100K. For Steam-200k the rule gives the same, and it is used for
+    their lists of MovieLens-1M and CiteULike-T; another ``split_seed`` is added to their seed.
+    """
     cold = _load_cold_start(dataset, split_seed)
     if cold is not None:
         return Parts(dataset, cold.train, cold.valid, cold.test, cold)
     if dataset == TOWN:
         town = synthetic.multi_interest(n_users=600, n_items=400, n_interactions=20_000, seed=0)
         parts = split.per_user(town.interactions, (0.6, 0.2, 0.2), seed=split_seed)
-    elif dataset in ("steam-200k", "ml-100k"):
+    elif dataset in _LISTS_OF_AUTHORS:
+        parts = authors_split(dataset, AUTHORS_SEED + split_seed)
+    elif dataset == "ml-100k":
         parts = list(datasets.load_split(dataset))
     else:
         parts = split.per_user(datasets.load(dataset), (0.6, 0.2, 0.2), seed=split_seed)
     train, valid, test = parts
     return Parts(dataset, train, valid, test)
+
+
+def authors_split(dataset: str, seed: int = AUTHORS_SEED) -> list[Interactions]:
+    """The split of the authors' list of a data set, by their rule."""
+    data = datasets.load(dataset)
+    numbers = None
+    if dataset == "steam-200k":  # their numbers follow the first appearance of a title
+        taken, first = np.unique(data.indices, return_index=True)
+        numbers = np.full(data.n_items, data.n_interactions)
+        numbers[taken] = first
+    return split.authors(data, (0.6, 0.2, 0.2), seed=seed, item_numbers=numbers)
 
 
 def _load_cold_start(dataset: str, split_seed: int) -> ColdStart | None:

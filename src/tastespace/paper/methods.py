@@ -2,7 +2,8 @@
 
 ``cml+hars`` is one vector per user with hard sampling, ``bpa+...`` the same number of vectors (two or more) for
 every user, ``apa+...`` an adaptive number, ``gfja`` the joint-accessibility form on the sphere, ``gfja+dcrs`` the same
-with spread control. Any model of the registry is a method under its own name. ``+pt`` behind a model with content,
+with spread control. ``cml+hars+batches`` and the like are the same methods trained by the rule of the authors'
+code. Any model of the registry is a method under its own name. ``+pt`` behind a model with content,
 ``dpcml+dn+pt``, means that its preferences were trained before. Any method with ``+dd`` or ``+pd`` behind its name is
 followed by that re-ranker.
 
@@ -43,6 +44,8 @@ Table = dict[str, dict[str, Any]]
 
 PRETRAINED = "+pt"
 """Behind the name of a model with content: its preferences were trained before."""
+BATCHES = "+batches"
+"""Behind the name of a method of the paper: trained in batches with a step of Adam each, as its authors publish it."""
 VARIABLE = "TASTESPACE_PARAMETERS"
 """Environment variable that names another user's file."""
 _PACKAGE_FILE = Path(__file__).with_name("parameters.json")
@@ -125,6 +128,10 @@ def _methods() -> dict[str, Method]:
         ):
             name = f"{family}+{sampler}"
             found[name] = Method(name, model, {**fixed, "sampler": kind.name}, {**SELECTION, **_TRAINING, **defaults})
+            theirs = CML.published() if model == "cml" else {**DPCML.published(), **defaults}
+            optimizer = {"optimizer": theirs.pop("optimizer")}
+            name = f"{name}{BATCHES}"
+            found[name] = Method(name, model, {**fixed, "sampler": kind.name, **optimizer}, theirs)
     sphere = {"geometry": "sphere"}
     common = {**SELECTION, **_TRAINING, **DPCML.paper_form(), "n_interests": 5, "sampler": "uniform"}
     found["gfja"] = Method("gfja", "dpcml", {**sphere, "dcrs": None}, common)
@@ -190,7 +197,21 @@ def stored_parameters(dataset: str, method: str) -> dict[str, Any]:
     found = {} if entry is None else dict(entry["parameters"])
     if method.endswith(PRETRAINED):
         found.pop("training", None)
+    if found:
+        _require_known(dataset, method, found)
     return found
+
+
+def _require_known(dataset: str, method: str, stored: dict[str, Any]) -> None:
+    """Refuse stored parameters that the model does not take any more."""
+    known = find_method(method)
+    names = {*registry()[known.model]._parameter_names(), *(_OF_SECOND_STAGE if known.second_stage else ())}
+    unknown = sorted(stored.keys() - names)
+    if unknown:
+        raise ParameterError(
+            f"the parameters stored for {method} on {dataset} hold {', '.join(unknown)}, which {known.model} does not "
+            f"take: search them again (tastespace paper tune) or remove them from {user_file()}."
+        )
 
 
 def stored_trials(dataset: str, method: str) -> int:

@@ -45,11 +45,13 @@ from tastespace.training.samplers import find_sampler
 
 log = logging.getLogger(__name__)
 
-LIST_DIVERSITY = tuple(f"{name}@{k}" for name in ("MaxDiv", "ILS", "Coverage") for k in (3, 5, 10, 20))
-ALL_METRICS = (*ACCURACY, *(f"{name}?" for name in LIST_DIVERSITY), "CategoryMAP?")
+LIST_DIVERSITY = tuple(
+    f"{name}@{k}" for name in ("MaxDiv", "RelativeMaxDiv", "ILS", "Coverage") for k in (3, 5, 10, 20)
+)
+ALL_METRICS = (*ACCURACY, "SumRR", *(f"{name}?" for name in LIST_DIVERSITY), "CategoryMAP?")
 """Metrics of a run, as far as model and data have them: training takes the time, so one run serves all tables."""
 
-VERSIONS: dict[str, int] = {"kernels": 2, "evaluation": 1, "reranking": 1, "cold start": 1, "result": 1}
+VERSIONS: dict[str, int] = {"kernels": 3, "evaluation": 1, "reranking": 1, "cold start": 1, "result": 2}
 """Raise a number where a change of the code changes metrics: ``kernels`` (native code, of all models), ``evaluation``
 (metrics, protocols, splits), ``reranking`` (second stages), ``cold start`` (content, cold-start metrics), ``result``
 (what a result holds)."""
@@ -97,7 +99,7 @@ class PlannedRun(RunSpec):
             "seed": self.seed,
             "protocol": self.protocol,
             "metrics": list(self.metrics),
-            "versions": code_versions(method, parts.cold_start is not None),
+            "versions": versions_of(self),
         }
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
@@ -106,11 +108,18 @@ def code_versions(method: Method, cold_start: bool = False) -> dict[str, int]:
     """The version numbers that concern a method's metrics; a change to another model leaves them as they are.
 
     >>> code_versions(find_method("cml+hars"))
-    {'model': 1, 'kernels': 2, 'evaluation': 1, 'result': 1}
+    {'model': 1, 'kernels': 3, 'evaluation': 1, 'result': 2}
     """
     optional = {"reranking": method.second_stage is not None, "cold start": cold_start}
     found = {name: version for name, version in VERSIONS.items() if optional.get(name, True)}
     return {"model": MODEL_VERSIONS.get(method.model, 1), **found}
+
+
+def versions_of(planned: PlannedRun) -> dict[str, int]:
+    """The version numbers that concern a run."""
+    method = find_method(planned.method)
+    parts = load_parts(dataset_for(planned.dataset, method.model), planned.split_seed)
+    return code_versions(method, parts.cold_start is not None)
 
 
 def _effective_parameters(method: Method, chosen: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -171,6 +180,9 @@ class ResultCache:
         if not whole:
             log.warning("%s is not the result of a run and counts as absent", path)
             return None
+        if result.get("versions") != versions_of(planned):
+            log.warning("%s is the result of another revision and counts as absent", path)
+            return None
         day = datetime.datetime.fromtimestamp(path.stat().st_mtime, tz=datetime.timezone.utc).strftime("%Y-%m-%d")
         result.setdefault("made", {"date": day})
         return RunResult(result, per_user)
@@ -179,7 +191,11 @@ class ResultCache:
         """Keep the result of a run."""
         path = self.folder / f"{planned.key()}.npz"
         content = {f"user.{name}": values.astype(np.float32) for name, values in found.per_user.items()}
-        stored = {**found.result, "planned": {**asdict(planned), "parameters": dict(planned.parameters)}}
+        stored = {
+            **found.result,
+            "versions": versions_of(planned),
+            "planned": {**asdict(planned), "parameters": dict(planned.parameters)},
+        }
         everything: dict[str, Any] = {"result": np.array(json.dumps(stored, default=str)), **content}
         with atomic_write(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **everything)

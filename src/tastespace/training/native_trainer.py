@@ -24,6 +24,7 @@ from tastespace.training.visits import UpdateVisits, user_blocks
 Schedule = Literal["constant", "linear", "cosine"]
 SCHEDULES = ("constant", "linear", "cosine")
 OPTIMIZERS = {"sgd": _native.Optimizer.SGD, "adagrad": _native.Optimizer.ADAGRAD, "adam": _native.Optimizer.ADAM}
+_WITH_STEPS = ("adam", "dense-adam")
 
 # Scores per call of a kernel and positives at most: between two calls the progress bar is updated. Within a call the
 # kernels look for Ctrl-C themselves.
@@ -300,8 +301,8 @@ def optimizer_state(optimizer: str, values: NDArray[np.float32], spill: str | No
     """
     return _native.OptimizerState(
         first=new_zeros(spill, 0 if optimizer == "sgd" else values.shape, np.float32),
-        second=new_zeros(spill, values.shape if optimizer == "adam" else 0, np.float32),
-        steps=new_zeros(spill, len(values) if optimizer == "adam" else 0, np.int32),
+        second=new_zeros(spill, values.shape if optimizer in _WITH_STEPS else 0, np.float32),
+        steps=new_zeros(spill, len(values) if optimizer in _WITH_STEPS else 0, np.int32),
     )
 
 

@@ -774,6 +774,6 @@ def test_cml_has_no_parameters_of_several_vectors():
 
 def test_the_plain_published_setting():
     model = DPCML.paper(n_interests=5)
-    wanted = {"optimizer": "adam", "block_size": 256, "epochs": 100, "dim": 100, "average": 1, "n_interests": 5}
+    wanted = {"optimizer": "dense-adam", "block_size": 256, "epochs": 100, "dim": 100, "average": 1, "n_interests": 5}
     assert {name: model.get_params()[name] for name in wanted} == wanted
     assert CML.paper(sampler="unis").optimizer == "adam"

@@ -31,6 +31,7 @@ DCRS_FORMS = {None: _native.DcrsForm.OFF, "mean": _native.DcrsForm.MEAN, "pairs"
 # costs accuracy. With many they would come to fit single items: a bound of their spread is better than smoothing.
 _MANY_DIMENSIONS = 48
 _TEMPERATURE = 0.6
+DPCML_OPTIMIZERS = {**OPTIMIZERS, "dense-adam": _native.Optimizer.ADAM}
 GAMMA_RULES = {
     "statistic": _native.GammaRule.GRADIENT,
     "random": _native.GammaRule.GRADIENT,
@@ -183,6 +184,9 @@ def kernel_data(
     n_hard = np.empty(0, dtype=np.int64)
     if kind.uses_beta:
         n_hard = n_beta(np.maximum(1, train.n_items - counts), model.beta)
+    dcrs_weight = user_weight
+    if model.optimizer == "dense-adam":  # of a batch's mean over its users
+        dcrs_weight = np.full(train.n_users, 1 / model.block_size, dtype=np.float32)
     return _native.DpcmlData(
         offsets=train.offsets,
         positives=train.indices,
@@ -190,7 +194,7 @@ def kernel_data(
         alias_other=other,
         vector_offsets=offsets,
         loss_weight=user_weight if model.weighting == "user" else np.ones(train.n_users, dtype=np.float32),
-        dcrs_weight=user_weight,
+        dcrs_weight=dcrs_weight,
         n_beta=n_hard.astype(np.int32),
     )
 
@@ -231,7 +235,10 @@ def kernel_settings(model: DPCML) -> _native.DpcmlSettings:
         user_region=of_users,
         item_region=of_items,
         radius=model.radius,
-        optimizer=_native.OptimizerSettings(optimizer=OPTIMIZERS[model.optimizer], learning_rate=model.learning_rate),
+        optimizer=_native.OptimizerSettings(
+            optimizer=DPCML_OPTIMIZERS[model.optimizer], learning_rate=model.learning_rate
+        ),
         block_size=model.block_size,
         anchor=model.anchor,
+        batches=model.optimizer == "dense-adam",
     )

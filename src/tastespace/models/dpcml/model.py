@@ -35,6 +35,7 @@ from tastespace.models.dpcml._update import starting_state
 from tastespace.models.dpcml.growing import GrowingTrainer
 from tastespace.models.dpcml.kernel import (
     DCRS_FORMS,
+    DPCML_OPTIMIZERS,
     GAMMA_RULES,
     REGIONS,
     initial_temperature,
@@ -67,7 +68,6 @@ from tastespace.models.updating import (
 from tastespace.models.vector_space import VectorSpace
 from tastespace.training.loop import Callback
 from tastespace.training.native_trainer import (
-    OPTIMIZERS,
     SCHEDULES,
     LearningRateSchedule,
     Schedule,
@@ -214,14 +214,18 @@ class DPCML(PartitionTrained):
     # ---- optimization
     epochs: int = 100
     """Of all phases."""
-    optimizer: Literal["adagrad", "adam", "sgd"] = "adagrad"
-    """Row-wise: only vectors with a gradient change."""
+    optimizer: Literal["adagrad", "adam", "sgd", "dense-adam"] = "adagrad"
+    """The first three are row-wise, a step for each positive: only vectors with a gradient change. ``"dense-adam"`` is
+    the rule of the authors' published code: one step of Adam of all vectors for each batch of `block_size` positives,
+    with the sum of their losses and the mean of the penalty over the batch's users, so that the same `spread_weight`
+    weighs far less. Positives are shuffled one by one; of UniS and PopS each pair of a positive and a negative is a
+    member of a batch of its own. It trains on one thread."""
     learning_rate: float = 0.2
     schedule: Schedule = "constant"
     """Course of the learning rate over the epochs."""
     block_size: int = 1024
     """Positives per block. Within a block user vectors are updated first, with item vectors fixed; then item vectors
-    are updated."""
+    are updated. With ``optimizer="dense-adam"`` the size of a batch."""
     average: int = 10
     """Window, in epochs, of the running mean that becomes the model; 1: no averaging."""
 
@@ -243,10 +247,15 @@ class DPCML(PartitionTrained):
 
     @classmethod
     def published(cls) -> dict[str, Any]:
-        """Parameters of the plain published setting: Adam, batches of 256, 100 epochs, d = 100, no averaging."""
+        """Parameters of the plain published setting: one step of Adam for each batch of 256, 100 epochs,
+        d = 100, no averaging.
+
+        >>> DPCML.published()["optimizer"]
+        'dense-adam'
+        """
         return {
             **cls.paper_form(),
-            "optimizer": "adam",
+            "optimizer": "dense-adam",
             "learning_rate": 1e-3,
             "block_size": 256,
             "epochs": 100,
@@ -533,7 +542,7 @@ class DPCML(PartitionTrained):
         self._sampler()
         for name, choices in (
             ("geometry", (*REGIONS, None)),
-            ("optimizer", OPTIMIZERS),
+            ("optimizer", DPCML_OPTIMIZERS),
             ("dcrs", (*DCRS_FORMS, "auto")),
             ("gamma", GAMMA_RULES),
             ("weighting", ("positive", "user")),
@@ -566,6 +575,11 @@ class DPCML(PartitionTrained):
             require_number(name, getattr(self, name), above=0.0)
         self._check_phases()
         require_share("anchor", self.anchor)
+        if self.optimizer == "dense-adam" and self.anchor > 0:
+            raise ParameterError(
+                f"anchor={self.anchor:g} with optimizer='dense-adam': anchored vectors learn positive by positive. "
+                "Take another optimizer or anchor=0."
+            )
         require_spread(self.spread_weight, self.min_spread, self.max_spread)
         number = isinstance(self.beta, (int, float, np.floating)) and not isinstance(self.beta, bool)
         if not (number and 0 < self.beta <= 1):
