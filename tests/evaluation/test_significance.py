@@ -14,6 +14,7 @@ import scipy.stats
 
 from tastespace.evaluation.significance import (
     bootstrap_interval,
+    hierarchical_bootstrap,
     holm,
     paired_t_test,
     wilcoxon_test,
@@ -112,3 +113,25 @@ def test_scipys_statistics_are_not_imported_with_the_package():
     code = "import sys, tastespace.evaluation; print('scipy.stats' in sys.modules, 'scipy.spatial' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False"]
+
+
+def test_the_bootstrap_over_seeds_and_users_knows_both_sources_of_chance():
+    rng = np.random.default_rng(0)
+    of_users, of_seeds = rng.normal(0.1, 1, 400), np.array([-0.4, 0.4, -0.3, 0.3, 0.0])
+    one = paired_t_test(of_users)
+    assert hierarchical_bootstrap(of_users) == pytest.approx(one, rel=0.25)  # with one seed: users alone
+    quiet, loud = np.tile(of_users, (5, 1)), of_users + of_seeds[:, None]
+    assert hierarchical_bootstrap(quiet) == pytest.approx(one, rel=0.25)
+    spread = np.sqrt(of_seeds.var() / 5 + of_users.var() / 400)  # of a mean over both
+    assert hierarchical_bootstrap(loud) == pytest.approx(2 * norm_sf(of_users.mean() / spread), rel=0.1)
+    holes = quiet.copy()
+    holes[:, :200] = np.nan
+    assert hierarchical_bootstrap(holes) == pytest.approx(paired_t_test(of_users[200:]), rel=0.25)
+    assert np.isnan(hierarchical_bootstrap(np.full((2, 3), np.nan)))
+    assert hierarchical_bootstrap(np.zeros((2, 3))) == 1.0
+
+
+def norm_sf(z):
+    from scipy.stats import norm
+
+    return norm.sf(z)

@@ -16,7 +16,7 @@ def test_cells_of_a_claim():
 
 def test_claims_of_diversity_are_judged_by_it():
     claim = CLAIMS["diverse"]
-    assert all(metric.startswith("MaxDiv") for metric in claim.metrics)
+    assert {metric.partition("@")[0] for metric in claim.metrics} == {"MaxDiv", "RelativeMaxDiv"}
     assert [one.name for one in CLAIMS.values() if one.default] == [
         "apa-bpa", "bpa-cml", "dihars-hars", "hars-unis", "dcrs", "ndihars", "diverse", "dihars-diverse", "joint",
     ]  # fmt: skip

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tastespace.data import datasets
-from tastespace.errors import DataError
+from tastespace.errors import DataError, ParameterError
 from tastespace.models.dpcml.model import DPCML
 from tastespace.paper import methods as module
 from tastespace.paper.methods import find_method, store_parameters, stored_entries, stored_parameters
@@ -95,3 +95,18 @@ def test_stored_parameters_belong_to_their_method_and_tell_their_budget(dataset,
     cold_start = "+dn" in method or method == "contentknn"
     wanted = {"warm P@3", "cold item P@3"} if cold_start else {"P@3", "MAP", "MRR"}
     assert wanted <= set(entry["validation"])
+
+
+def test_stored_parameters_that_no_longer_fit_are_refused_by_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("TASTESPACE_PARAMETERS", str(tmp_path / "parameters.json"))
+    store_parameters("town", "cml+hars", {"parameters": {"margin": 1.0, "sharpness": 3.0}, "trials": 1})
+    with pytest.raises(ParameterError, match=r"stored for cml\+hars on town hold sharpness, which cml does not take"):
+        stored_parameters("town", "cml+hars")
+    store_parameters("town", "cml+hars+dd", {"parameters": {"weight": 0.3}, "trials": 1})
+    assert stored_parameters("town", "cml+hars+dd") == {"weight": 0.3}
+
+
+def test_everything_that_comes_with_the_library_fits():
+    for dataset, methods in stored_entries().items():
+        for name in methods:
+            find_method(name).build(stored_parameters(dataset, name), seed=0)

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tastespace.models import registry
+from tastespace.models import DPCML, registry
 from tastespace.paper import methods
 from tastespace.paper import runner as module
 from tastespace.paper.data import load_parts
@@ -131,3 +131,46 @@ def test_a_file_that_holds_something_else_counts_as_absent(tmp_path, finished, r
     np.savez(path, result=np.array(result))
     assert ResultCache(tmp_path).get(POPULAR) is None
     assert "counts as absent" in caplog.text
+
+
+def test_a_result_of_another_revision_is_not_read(tmp_path, finished, monkeypatch, caplog):
+    cache = ResultCache(tmp_path)
+    path = cache.put(POPULAR, finished)
+    assert cache.get(POPULAR).result["versions"]["kernels"] == module.VERSIONS["kernels"]
+    with monkeypatch.context() as patch:
+        patch.setitem(module.VERSIONS, "kernels", 99)
+        assert cache.get(POPULAR) is None  # it has another key
+        path.rename(tmp_path / f"{POPULAR.key()}.npz")
+        assert cache.get(POPULAR) is None  # and says itself what made it
+        assert "another revision" in caplog.text
+
+
+TRAINED = {
+    3: {
+        "adagrad": [0.37621, -0.28997, 0.11433, 0.03854, -0.01779, -0.06391],
+        "dihars": [0.37746, -0.27695, 0.16852, 0.06677, 0.06136, -0.02915],
+        "adam": [0.47419, -0.64736, 0.15011, 0.08921, -0.09968, -0.11094],
+        "batches": [0.4558, -0.4696, 0.21202, 0.1258, -0.00601, -0.06125],
+    },
+}
+"""Version of the kernels -> coordinates after a small fit with each rule: a part of what they learn."""
+
+
+def test_what_kernels_learn_does_not_change_without_a_new_version():
+    parts = load_parts("town")
+    found = {}
+    for name, changes in {
+        "adagrad": {"sampler": "hars"},
+        "dihars": {"sampler": "dihars", "n_negatives": 20},
+        "adam": {"sampler": "unis", "optimizer": "adam", "learning_rate": 0.01},
+        "batches": {"sampler": "hars", "optimizer": "dense-adam", "learning_rate": 0.01, "block_size": 64},
+    }.items():
+        form = {**DPCML.paper_form(), "dim": 8, "n_interests": 2, "epochs": 2, "average": 1, "seed": 3, "threads": 1}
+        model = DPCML(**{**form, **changes}).fit(parts.train)
+        found[name] = [*model.user_vectors_[0, :3].tolist(), *model.item_vectors_[7, :3].tolist()]
+    expected = TRAINED.get(module.VERSIONS["kernels"])
+    assert expected is not None, "a new version of the kernels: write down what they learn now"
+    assert found.keys() == expected.keys()
+    for name, values in found.items():
+        message = f"{name} learns something else: raise VERSIONS['kernels'], so that older results are not read"
+        np.testing.assert_allclose(values, expected[name], atol=2e-4, err_msg=message)

@@ -214,6 +214,48 @@ def claims(
         Console().print(shown)
 
 
+def tune(
+    minutes: Annotated[float, typer.Option(help="Core-minutes for each method.")],
+    dataset: Annotated[list[str] | None, typer.Option(help="On which data set; may be repeated.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only this method; may be repeated. Default: CML, BPA and APA, both rules.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the settings that are tried, and of their training.")] = 0,
+    split_seed: Annotated[int, typer.Option(help="Of the split; 0: the authors'.")] = 0,
+    journal: Annotated[Path | None, typer.Option(help="File of the trials; by default in the cache.")] = None,
+    params_file: Annotated[Path | None, typer.Option(help="Write to this file; by default the user's own.")] = None,
+) -> None:
+    """Search every method with the same core-minutes and store what is best on validation data.
+
+    Successive halving from the published setting on. A search that was stopped resumes with the same command and does
+    not spend its budget again; one that fails does not stop the others.
+    """
+    from tastespace.errors import TastespaceError
+    from tastespace.paper.halving import search
+    from tastespace.paper.methods import find_method, store_parameters, user_file
+    from tastespace.paper.tables import FAMILY_METHODS
+
+    if not 0 < minutes < math.inf:
+        raise ParameterError(f"--minutes {minutes}: expected core-minutes for each method, above 0.")
+    trials = journal or _default_cache() / "trials.journal"
+    require_writable("--journal", trials)
+    require_writable("--params-file", params_file or user_file(), keep=False)
+    names = [find_method(name).name for name in method or FAMILY_METHODS]
+    failed = []
+    for one in dataset or ["steam-200k"]:
+        for name in names:
+            try:
+                found = search(one, name, minutes=minutes, seed=seed, split_seed=split_seed, journal=trials)
+            except TastespaceError as problem:
+                failed.append(f"{name} on {one}: {problem}")
+                continue
+            path = store_parameters(one, name, found, params_file)
+            scores = " ".join(f"{metric} {value:.2f}" for metric, value in found["validation"].items())
+            typer.echo(f"{one} {name}: {scores}; {found['trials']} settings, {found['seconds']:.0f} s, in {path}")
+    if failed:
+        raise ParameterError("; ".join(failed))
+
+
 def report(
     out: Annotated[Path, typer.Option(help="Folder for report.html, report.md, results.csv and the figures.")] = Path(
         "paper-report"
@@ -314,4 +356,5 @@ paper.command("figure", epilog="Example: tastespace paper figure vectors --out f
 paper.command("claims", epilog="Example: tastespace paper claims --dataset steam-200k --seeds 3")(
     configured(claims, "claims")
 )
+paper.command("tune", epilog="Example: tastespace paper tune --minutes 2 --method cml+hars")(configured(tune, "tune"))
 paper.command("report", epilog="Example: tastespace paper report --out report")(configured(report, "report"))

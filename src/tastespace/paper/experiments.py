@@ -16,7 +16,7 @@ import polars as pl
 from tastespace.errors import Argument, ParameterError, nearest
 from tastespace.models import registry
 from tastespace.paper.data import TOWN
-from tastespace.paper.methods import find_method, stored_parameters
+from tastespace.paper.methods import BATCHES, find_method, stored_parameters
 from tastespace.paper.runner import PlannedRun
 
 Metrics = dict[str, float]
@@ -60,6 +60,7 @@ def published_accuracy(dataset: str, method: str) -> dict[str, float]:
     >>> published_accuracy("steam-200k", "apa+dihars")["P@3"]
     32.58
     """
+    method = method.removesuffix(BATCHES)
     wanted = [name.lower() for name in (method, _METHODS.get(method, method))]  # the tables do not agree on all names
     found = published_table("accuracy").filter(
         pl.col("dataset").is_in(_DATASETS.get(dataset, ())) & pl.col("method").str.to_lowercase().is_in(wanted)
@@ -170,10 +171,12 @@ class Experiment:
     """The published values of a row."""
     ours: Callable[[Mapping[str, Any]], Metrics] = _metrics
     """Our values, from the result of a run."""
-    shown: tuple[str, ...] = ("P@3", "NDCG@3", "P@5", "NDCG@5", "MAP", "MRR")
+    shown: tuple[str, ...] = ("P@3", "R@3", "NDCG@3", "P@5", "R@5", "NDCG@5", "MAP", "MRR", "SumRR")
     """Metrics that the table shows."""
     seeds: int = 1
     """Seeds per row, unless another number is given."""
+    splits: bool = False
+    """True if the seed decides the split as well."""
     town: str = TOWN
     """Name of the synthetic data set here; a table about cold start needs it with cold-start users and items."""
 
@@ -190,6 +193,7 @@ class Experiment:
                 dataset,
                 spec.method,
                 seed=seed,
+                split_seed=seed if self.splits else 0,
                 parameters=spec.parameters(dataset, quick),
                 label=spec.label,
                 quick=quick,
@@ -227,6 +231,8 @@ class TableRow:
     """Date of its runs, or the first and the last; empty for what is computed from the data alone."""
     version: str = ""
     """Version of tastespace that made its runs."""
+    revision: str = ""
+    """Version number of the kernels that made them, and the hash of their sources."""
     archived: bool = False
     """True if it comes from an archive of finished results and not from the result cache."""
 

@@ -220,6 +220,12 @@ def stored_trials(dataset: str, method: str) -> int:
     return 0 if entry is None else int(entry["trials"])
 
 
+def searched_on_other_split(dataset: str, method: str) -> bool:
+    """Return true if stored parameters were chosen before the authors' split of this data set was known."""
+    entry = _entry(dataset, method)
+    return entry is not None and dataset in ("ml-1m", "citeulike-t") and "split" not in entry
+
+
 def store_parameters(dataset: str, method: str, entry: dict[str, Any], file: str | Path | None = None) -> Path:
     """Write the outcome of a search to a file, by default `user_file`; return its path.
 

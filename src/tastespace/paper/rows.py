@@ -23,7 +23,7 @@ from tastespace.paper.experiments import (
     RowSpec,
     TableRow,
 )
-from tastespace.paper.methods import find_method, stored_parameters, stored_trials
+from tastespace.paper.methods import find_method, searched_on_other_split, stored_parameters, stored_trials
 from tastespace.paper.runner import PlannedRun, ResultCache, RunStatus
 from tastespace.paper.statistics import StatisticsTable
 
@@ -31,6 +31,16 @@ DEFAULTS = "defaults"
 """Note of a row for whose method no search was stored on this data set."""
 QUICK = "quick"
 """Note of a row that was run for few epochs, only to see that it works."""
+OTHER_SPLIT = "searched on another split"
+"""Note of a row whose parameters were chosen on validation data of another split, part of which is test data here."""
+STAND_INS = {
+    "gcn-accdiv": "stand-in: a linear filter with four numbers",
+    "prd": "stand-in: divides where the cited one multiplies",
+    "dp-recnet": "stand-in: read at second hand",
+    "idcf": "stand-in: read at second hand",
+    "adacml": "stand-in: read at second hand",
+}
+"""Competitors that are not the published methods."""
 BEST = "best"
 """Printed instead of a p-value in the row that the others are compared with."""
 
@@ -59,10 +69,11 @@ def table_rows(experiment: Experiment, statuses: Sequence[RunStatus]) -> list[Ta
                 seconds=float(np.mean([result["seconds"] for result in done])) if done else 0.0,
                 state=state,
                 problem=next((status.problem for status in group if status.problem), ""),
-                note=_note(dataset, specs[label], any(status.planned.quick for status in group), bool(done)),
+                note=_note(dataset, specs[label], any(status.planned.quick for status in group), done),
                 trials=trials_of(dataset, specs[label]),
                 made=_range([result.get("made", {}).get("date", "") for result in done]),
                 version=_range([result.get("version", "") for result in done]),
+                revision=_range([revision_of(result) for result in done]),
             )
         )
     return found
@@ -81,12 +92,68 @@ def trials_of(dataset: str, spec: RowSpec) -> int:
     return first + stored_trials(dataset, method.name)
 
 
-def _note(dataset: str, spec: RowSpec, quick: bool, run: bool) -> str:
+def revision_of(result: Mapping[str, Any]) -> str:
+    """The kernels that made a result; empty where nothing was noted.
+
+    >>> revision_of({"versions": {"kernels": 3}, "made": {"kernels": "v4, sources 0123456789ab"}})
+    'kernels 3, sources 0123456789ab'
+    """
+    version = result.get("versions", {}).get("kernels")
+    sources = str(result.get("made", {}).get("kernels", "")).rpartition("sources ")[2]
+    return f"kernels {version}, sources {sources}" if version is not None else ""
+
+
+def _numbers_of_vectors(results: Sequence[Mapping[str, Any]]) -> str:
+    """The distribution of adaptive numbers of vectors, as shares of the users.
+
+    >>> _numbers_of_vectors([{"interests": {"2": 30, "1": 10}}])
+    'vectors: 1 for 25 %, 2 for 75 %'
+    """
+    found: dict[str, int] = next((result["interests"] for result in results if result.get("interests")), {})
+    n = sum(found.values())
+    shares = (f"{number} for {100 * found[number] / n:.0f} %" for number in sorted(found, key=int))
+    return f"vectors: {', '.join(shares)}" if found else ""
+
+
+def _note(dataset: str, spec: RowSpec, quick: bool, results: Sequence[Mapping[str, Any]]) -> str:
     method = find_method(spec.like or spec.method)
     tunable = set(registry()[method.model]._parameter_names()) - {"threads", "seed"}
     searched = stored_parameters(dataset, method.name) or stored_parameters(dataset, method.first_stage)
-    notes = [spec.note, DEFAULTS if run and tunable and not searched else "", QUICK if quick else ""]
+    notes = [
+        spec.note,
+        STAND_INS.get(method.first_stage, ""),
+        _numbers_of_vectors(results) if method.name.startswith("apa+") else "",
+        outside_of_paper(results[0]) if results and method.model in ("cml", "dpcml") else "",
+        DEFAULTS if results and tunable and not searched else "",
+        OTHER_SPLIT if results and searched_on_other_split(dataset, method.name) else "",
+        QUICK if quick else "",
+    ]
     return ", ".join(note for note in notes if note)
+
+
+_PAPERS_RANGES: dict[str, tuple[Any, ...]] = {"dim": (100,), "margin": (1.0, 1.5, 2.0), "average": (1,)}
+
+
+def outside_of_paper(result: Mapping[str, Any]) -> str:
+    """Settings of CML and DPCML that the paper does not have, but for the optimizer and its rate.
+
+    >>> outside_of_paper({"method": "cml+hars", "parameters": {"dim": 200, "margin": 1.0, "n_negatives": 30}})
+    'outside the paper: dim 200, n_negatives 30'
+    """
+    parameters, ranges = result.get("parameters", {}), dict(_PAPERS_RANGES)
+    name = str(result.get("method", ""))
+    if "+dihars" in name or "+ndihars" in name:
+        ranges["n_negatives"] = (10, 20, 30, 50, 100, 120, 200)
+    elif "+hars" in name or "+unis" in name:
+        ranges["n_negatives"] = (10,)
+    if name.startswith("bpa+"):
+        ranges["n_interests"] = (2, 3, 4, 5)
+    if name.startswith("apa+"):
+        ranges["min_interests"] = (1, 2, 3, 4, 5)
+    found = [
+        f"{key} {parameters[key]:g}" for key, values in ranges.items() if parameters.get(key, values[0]) not in values
+    ]
+    return f"not the paper's: {', '.join(found)}" if found else ""
 
 
 def over_seeds(results: Sequence[Metrics]) -> tuple[Metrics, Metrics]:
@@ -134,6 +201,7 @@ class ReportArchive:
             trials=first["trials"],
             made=first["made"] or "",
             version=first["version"] or "",
+            revision=first.get("revision") or "",
             archived=True,
         )
 
@@ -386,6 +454,7 @@ def to_rows(
                     "p": (p_values or {}).get(row.label, ""),
                     "made": row.made,
                     "version": row.version,
+                    "revision": row.revision,
                 }
             )
     return rows

@@ -18,6 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tastespace
 from tastespace import _native
 from tastespace.data import Interactions, split
@@ -143,6 +145,7 @@ def execute(
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "version": tastespace.__version__,
         "made": environment(),
+        "interests": _interests(model),
         "seed": spec.seed,
         "split_seed": spec.split_seed,
         "protocol": spec.protocol,
@@ -247,6 +250,15 @@ def _with_cold_start(report: Report, model: Recommender, parts: ColdStart, threa
             n_users[f"{situation} {metric}"] = one.n_users[metric]
             units[f"{situation} {metric}"] = one.units[metric]
     return replace(report, metrics=metrics, per_user=per_user, n_users=n_users, units=units)
+
+
+def _interests(model: Recommender) -> dict[str, int]:
+    """Users by their number of vectors; empty for a model without several."""
+    offsets = getattr(model, "user_offsets_", None)
+    if offsets is None:
+        return {}
+    numbers, users = np.unique(np.diff(offsets), return_counts=True)
+    return {str(number): int(n) for number, n in zip(numbers.tolist(), users.tolist(), strict=True)}
 
 
 def possible_metrics(model: Recommender, data: Interactions, wanted: Sequence[str]) -> tuple[str, ...]:

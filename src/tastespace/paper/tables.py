@@ -22,7 +22,7 @@ from tastespace.paper.experiments import (
     published_efficiency,
     published_table,
 )
-from tastespace.paper.methods import PRETRAINED, SELECTION
+from tastespace.paper.methods import BATCHES, PRETRAINED, SELECTION
 from tastespace.paper.runner import LIST_DIVERSITY
 from tastespace.paper.runs import COLD_START_METRICS
 from tastespace.paper.statistics import PAPER_SUBSET, STATISTICS_TABLES, StatisticsTable
@@ -31,6 +31,12 @@ STEAM = ("steam-200k",)
 BOTH = ("steam-200k", "ml-1m")
 SAMPLERS = {"unis": "UniS", "hars": "HarS", "dihars": "DiHarS"}
 FAMILIES = {"cml": "CML", "bpa": "BPA", "apa": "APA"}
+
+RULES = {BATCHES: "their rule", "": "our trainer"}
+FAMILY_METHODS = tuple(
+    f"{family}+{sampler}{rule}" for rule in (BATCHES, "") for sampler in SAMPLERS for family in FAMILIES
+)
+"""CML, BPA and APA with each sampler, by the authors' rule and by our trainer."""
 
 WEIGHTS = (0.0, 1.0, 3.0, 5.0, 10.0, 20.0, 30.0)
 NEGATIVES = (10, 20, 30, 40, 50, 100, 150, 200)
@@ -136,7 +142,7 @@ def _hardest() -> Experiment:
 def _hard_sampling() -> Experiment:
     """The paper: "the hyper-parameter setups stay the same as DiHarS"."""
     specs = []
-    for family, title in (("cml", "CML"), ("bpa", "DPCML")):
+    for family, title in (("cml", "CML"), ("bpa", "DPCML+BPA"), ("apa", "DPCML+APA")):
         specs += [
             RowSpec(f"{title}+HarS", f"{family}+hars"),
             RowSpec(f"{title}+NDiHarS", f"{family}+ndihars", like=f"{family}+dihars"),
@@ -144,6 +150,17 @@ def _hard_sampling() -> Experiment:
         ]
     datasets = ("steam-200k", "citeulike-t", "ml-1m")
     return Experiment("hard-sampling", "Forms of hard sampling", tuple(specs), datasets, _not_published)
+
+
+def _family(name: str, title: str, splits: bool) -> Experiment:
+    """CML, BPA and APA with each sampler, by both rules, with five seeds."""
+    specs = tuple(
+        RowSpec(f"{FAMILIES[family]}+{SAMPLERS[sampler]}, {text}", f"{family}+{sampler}{rule}", quick=sampler == "hars")
+        for rule, text in RULES.items()
+        for sampler in SAMPLERS
+        for family in FAMILIES
+    )
+    return Experiment(name, title, specs, (*BOTH, "citeulike-t", "xing-2017"), seeds=5, splits=splits)
 
 
 def _vectors() -> Experiment:
@@ -360,6 +377,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             ours=_inference,
             shown=("seconds for all",),
         ),
+        _family("family", "One vector and several: the authors' rule and our trainer, their split", splits=False),
+        _family("family-splits", "The same, each seed with a split of its own", splits=True),
         *_ABLATIONS,
         _COLD_TABLE,
     )

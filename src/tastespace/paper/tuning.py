@@ -24,7 +24,15 @@ from tastespace.paper.data import (
     learns_from_content,
     load_parts,
 )
-from tastespace.paper.methods import PRETRAINED, SELECTION, Method, find_method, stored_entries, stored_parameters
+from tastespace.paper.methods import (
+    BATCHES,
+    PRETRAINED,
+    SELECTION,
+    Method,
+    find_method,
+    stored_entries,
+    stored_parameters,
+)
 from tastespace.paper.runs import fit, known_parameters, published_parameters
 from tastespace.recommend.rerank.reranked import Reranked
 from tastespace.tuning import spaces
@@ -93,7 +101,7 @@ def space_of(method: Method, grid: str = "ours") -> Space:
         if not method.name.endswith(PRETRAINED):
             return found
         return {name: values for name, values in found.items() if name != "training"} | {"epochs": (16, 40)}
-    ours = grid == "ours"
+    ours = grid == "ours" and not method.name.endswith(BATCHES)
     sampler = method.fixed.get("sampler", method.defaults.get("sampler", "hard"))
     space = {**(spaces.COMMON if ours else _PAPER), **(spaces.BY_SAMPLER if ours else _PAPER_BY_SAMPLER)[sampler]}
     if method.model == "dpcml":

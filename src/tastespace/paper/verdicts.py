@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tastespace.evaluation.significance import holm, paired_t_test
+from tastespace.evaluation.significance import hierarchical_bootstrap, holm, paired_t_test
 from tastespace.paper.claims import Claim
 from tastespace.paper.data import load_parts
 from tastespace.paper.experiments import TableRow
@@ -47,13 +47,21 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """Holds, holds in part, or does not hold here; a difference counts if it is significant after Holm."""
+        """One of four words, from the differences that are significant after Holm.
+
+        It *holds* if more than half are as claimed and none is the other way round, it is *reversed* if more than half
+        are the other way round and none as claimed. There is *no difference* if none is significant. All else is
+        *mixed*.
+        """
         if not self.differences:
             return "not measured"
         signs = self._signs()
-        if all(sign > 0 for sign in signs):
+        ours, against = signs.count(1), signs.count(-1)
+        if not ours and not against:
+            return "no difference"
+        if not against and 2 * ours > len(signs):
             return "holds"
-        return "holds in part" if any(sign > 0 for sign in signs) else "does not hold here"
+        return "reversed" if not ours and 2 * against > len(signs) else "mixed"
 
     @property
     def tally(self) -> str:
@@ -198,10 +206,13 @@ def _range(seeds: Iterable[int]) -> str:
 
 
 def paired_over_users(first: Sequence[RunResult], second: Sequence[RunResult], metric: str) -> Difference:
-    """Paired t-test over users, each user's value being the mean over seeds."""
-    # A user without a value for a metric has none in any seed, so a plain mean leaves them out.
-    a, b = (np.mean([run.per_user[metric] for run in runs], axis=0) for runs in (first, second))
-    return _paired_test(a, b)
+    """Bootstrap over seeds and users of what the first has more; users without a value do not count."""
+    a, b = (np.array([run.per_user[metric] for run in runs], dtype=np.float64) for runs in (first, second))
+    gaps = a - b
+    counted = ~np.isnan(gaps)
+    if not counted.any():
+        return Difference(0.0, 1.0, 0)
+    return Difference(float(np.nanmean(gaps)), hierarchical_bootstrap(gaps), int(counted.any(axis=0).sum()))
 
 
 def paired_over_seeds(first: Sequence[RunResult], second: Sequence[RunResult], metric: str) -> Difference:

@@ -29,11 +29,15 @@ class TrialJournal:
 
     def read(self, objective: Set[str]) -> dict[str, Trial]:
         """Trials by `trial_key`, in the order in which they were made; those judged by other metrics are left out."""
-        trials = [trial for trial in self._lines() if trial.pop("search") == self._name]
+        trials = self.all()
         alike = [trial for trial in trials if set(trial["validation"]) == objective]
         if len(alike) < len(trials):
             log.warning("%d trials were judged by other metrics and do not count", len(trials) - len(alike))
         return {trial_key(trial["parameters"]): trial for trial in alike}
+
+    def all(self) -> list[Trial]:
+        """Every trial of this search in the order in which they were made, repeated and failed ones too."""
+        return [trial for trial in self._lines() if trial.pop("search") == self._name]
 
     def add(self, trial: Trial) -> None:
         """Write down a finished trial."""

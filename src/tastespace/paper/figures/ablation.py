@@ -108,20 +108,21 @@ def draw_weights(data: FigureData) -> Any:
 
 
 def draw_hard_sampling(data: FigureData) -> Any:
-    """HarS, NDiHarS and DiHarS for one vector and for several."""
+    """HarS, NDiHarS and DiHarS for one vector, several and adaptive numbers."""
     title = f"Forms of hard sampling: {data.dataset}"
     figure, axes = panels(title, "test metrics in percent; the axes do not begin at 0", 2, columns=2, legend=True)
     shades = {"HarS": SKY, "NDiHarS": BLUE, "DiHarS": VERMILION}
+    models = {"CML": "one (CML)", "DPCML+BPA": "several (BPA)", "DPCML+APA": "adaptive (APA)"}
     for panel, metric in zip(axes, (_METRIC, "MRR"), strict=True):
         everything = []
         for number, (sampler, shade) in enumerate(shades.items()):
-            labels = [f"{model}+{sampler}" for model in ("CML", "DPCML")]
+            labels = [f"{model}+{sampler}" for model in models]
             values = [data.value("hard-sampling", label, metric) for label in labels]
             std = [data.std("hard-sampling", label, metric) for label in labels]
-            bars_with_std(panel, np.arange(2) + 0.27 * (number - 1), values, std, 0.25, shade, sampler)
+            bars_with_std(panel, np.arange(3) + 0.27 * (number - 1), values, std, 0.25, shade, sampler)
             everything += values
-        panel.set_xticks(range(2), ["one vector (CML)", "several (DPCML, BPA)"])
-        panel.set_xlim(-0.6, 1.6)
+        panel.set_xticks(range(3), list(models.values()))
+        panel.set_xlim(-0.6, 2.6)
         zoom_to_values(panel, everything)
         name_axes(panel, metric)
     legend_above(figure, axes[0])
