@@ -19,7 +19,12 @@ from tastespace.paper.claims import CLAIMS
 
 DOCS = Path(__file__).parents[1]
 RESULTS = DOCS / "results"
-PAGES_WITH_TABLES = ("reference/models", "explanation/metrics", "explanation/papers-claims")
+PAGES_WITH_TABLES = (
+    "reference/models",
+    "explanation/metrics",
+    "explanation/papers-claims",
+    "explanation/about-the-paper",
+)
 _TABLE = re.compile(r"(<!-- table: ([a-z]+)[^>]*-->\n).*?(\n<!-- end of table -->)", re.DOTALL)
 
 
@@ -30,7 +35,12 @@ def pages() -> dict[str, str]:
 
 def with_tables(text: str, is_site: bool = False) -> str:
     """Return the text of a page with its tables as the code has them now; those of the site have links to classes."""
-    tables = {"models": lambda: _model_table(is_site), "metrics": _metric_table, "claims": _claim_table}
+    tables = {
+        "models": lambda: _model_table(is_site),
+        "metrics": _metric_table,
+        "claims": _claim_table,
+        "rules": _rule_table,
+    }
     return _TABLE.sub(lambda match: f"{match[1]}\n{tables[match[2]]()}{match[3]}", text)
 
 
@@ -145,6 +155,36 @@ def _metric_table() -> str:
         for one in METRICS.values()
     ]
     return f"{_table(['metric', 'what it is', 'unit', 'range', 'better', 'needs'], rows)}\n"
+
+
+_RULES = ("their rule", "our trainer")
+_OF_RULES = ("P@3", "MAP", "MRR")
+
+
+def _rule_table() -> str:
+    """The table `family` of docs/results/results.csv: the paper, their rule and our trainer side by side."""
+    with (RESULTS / "results.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] == "family" and row["metric"] in _OF_RULES]
+    found = {(row["dataset"], *row["label"].split(", "), row["metric"]): row for row in rows}
+    lines = []
+    for dataset, method in dict.fromkeys(key[:2] for key in found):
+        cells = [dataset, method]
+        for column in ("paper", *_RULES):
+            ours = [found.get((dataset, method, _RULES[0] if column == "paper" else column, one)) for one in _OF_RULES]
+            cells.append(" / ".join(_measured(row, "paper" if column == "paper" else "ours") for row in ours))
+        rules = [found.get((dataset, method, rule, "MRR")) for rule in _RULES]
+        cells.append(" / ".join(row["seeds"] if row and row["ours"] else "0" for row in rules))
+        cells.append("; ".join(dict.fromkeys(row["note"] for row in rules if row and row["note"])))
+        lines.append(cells)
+    header = ["data set", "method", "the paper", *_RULES, "seeds", "notes"]
+    return f"{_table(header, lines)}\n"
+
+
+def _measured(row: dict[str, str] | None, column: str) -> str:
+    if row is None or not row[column]:
+        return "-"
+    spread = f" ± {float(row['spread']):.2f}" if column == "ours" and row["spread"] else ""
+    return f"{float(row[column]):.2f}{spread}"
 
 
 def _claim_table() -> str:

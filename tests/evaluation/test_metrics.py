@@ -222,6 +222,28 @@ def test_max_div_is_a_sum_over_ordered_pairs(taken, with_vectors):
         assert report.per_user["MaxDiv@7"][user] == pytest.approx(expected)
 
 
+def test_relative_max_div_has_no_scale(taken, with_vectors):
+    rng = np.random.default_rng(1)
+    items, users = rng.normal(size=(40, 6)) + 3, rng.normal(size=(10, 6)) + 3
+    train, test = taken([[u] for u in range(10)], 40), taken([[u + 20] for u in range(10)], 40)
+    found = []
+    for scale in (1.0, 7.0):
+        space = VectorSpace((scale * users).astype(np.float32), np.arange(11), (scale * items).astype(np.float32))
+        found.append(evaluate(with_vectors(train, space), test, metrics=["RelativeMaxDiv@5", "RelativeMaxDiv@39"]))
+    assert found[0].metrics == pytest.approx(found[1].metrics, rel=1e-4)
+    pairs = [((a - b) ** 2).sum() for k, a in enumerate(items) for b in items[:k]]
+    mine = [((a - b) ** 2).sum() for k, a in enumerate(items[1:]) for b in items[1:][:k]]  # all but the user's own
+    assert found[0].per_user["RelativeMaxDiv@39"][0] == pytest.approx(np.mean(mine) / np.mean(pairs), rel=1e-4)
+
+
+def test_the_sum_of_reciprocal_ranks_counts_every_hit(taken, scored):
+    train, test = taken([[0], [0], [3]], 6), taken([[1, 2, 5], [4], []], 6)
+    scores = [[9, 4, 1, 5, 3, 2], [6, 5, 4, 3, 2, 1], [6, 5, 4, 3, 2, 1]]
+    report = evaluate(scored(train, scores), test, metrics=["SumRR", "MRR"])
+    assert report.per_user["SumRR"].tolist() == pytest.approx([1 / 2 + 1 / 4 + 1 / 5, 1 / 4])
+    assert report.per_user["MRR"].tolist() == [1 / 2, 1 / 4]
+
+
 def test_metrics_of_vectors_say_so_for_models_without(taken, scored):
     train, test = taken([[0], [0]], 3), taken([[1], []], 3)
     for label in ("MaxDiv@2", "ILS@2"):
@@ -340,7 +362,9 @@ def test_every_metric_runs_and_stays_in_its_range(town):
             continue
         assert report[label] == pytest.approx(known.mean())
         assert report.n_users[label] == len(known)
-        top = {"Novelty": math.log2(300), "CalibrationKL": math.log(100)}.get(label.split("@")[0], 1.0)
+        top = {"Novelty": math.log2(300), "CalibrationKL": math.log(100), "SumRR": math.inf}.get(
+            label.split("@")[0], 1.0
+        )
         assert known.min() >= 0.0
         assert known.max() <= top + 1e-9
     # The whole catalog is on every list: all test items are found.
@@ -349,10 +373,10 @@ def test_every_metric_runs_and_stays_in_its_range(town):
     # Every figure has a unit; all but novelty, KL divergence and the distances of vectors lie between 0 and 1.
     assert {label.split("@")[0]: unit for label, unit in report.units.items() if unit != "fraction"} == {
         "Coverage": "share of the catalog", "CategoryILD": "Jaccard distance", "Novelty": "bits", "Gini": "Gini index",
-        "CalibrationKL": "nats", "CalibrationJS": "bits",
+        "CalibrationKL": "nats", "CalibrationJS": "bits", "SumRR": "sum of reciprocals",
     }  # fmt: skip
     assert {name for name, metric in METRICS.items() if metric.range != "0 to 1"} == {
-        "MaxDiv", "ILS", "Novelty", "CalibrationKL", "EffectiveInterests",
+        "SumRR", "MaxDiv", "RelativeMaxDiv", "ILS", "Novelty", "CalibrationKL", "EffectiveInterests",
     }  # fmt: skip
     assert {name for name, metric in METRICS.items() if metric.lower_is_better} == {
         "Gini", "CalibrationKL", "CalibrationJS", "DeadInterests", "CollapsedInterests",

@@ -212,7 +212,7 @@ METRICS = {
         Metric("MAP", average_precision, False, "mean average precision over the whole ranking"),
         Metric("MRR", reciprocal_rank, False, "mean reciprocal rank of the first hit"),
         Metric("SumRR", sum_of_reciprocal_ranks, False, "sum of the reciprocal ranks of all hits, the paper's formula",
-               range="0 or more"),
+               unit="sum of reciprocals", range="0 or more"),
         Metric("HitRate", hit_rate, True, "share of users with a hit"),
         Metric("AUC", auc, False, "area under the ROC curve"),
         Metric("OPAUC", opauc, False, "one-way partial AUC, written OPAUC(0.01)"),

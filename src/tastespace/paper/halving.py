@@ -1,8 +1,9 @@
 """The search with equal budgets: every method gets the same core-minutes on validation data.
 
 Successive halving: eight settings, the published one first and the others at random from the declared ranges, are
-trained for a third of the budget, the best four of them for another third, the best two for the last. What is left goes
-to eight more. Time is that of the processor, in one thread, so that other work on the machine takes nothing from
+trained for a third of the budget, the best four of them for another third, the best two for the last. The published
+setting is among the four and the two: it learns slowly, and short trainings say little about it. What is left goes to
+eight more. Time is that of the processor, in one thread, so that other work on the machine takes nothing from
 anyone. Every trial is written down as it ends: a search that was stopped goes on, and what it has spent stays spent.
 """
 
@@ -119,16 +120,19 @@ class _Search:
     def run(self) -> dict[str, Any]:
         settings = self._settings()
         best: tuple[int, float, dict[str, Any]] | None = None
-        tried = 0
+        tried, published = 0, dict[str, Any]()
         while (left := self._budget - self._spent) > (_MOST_LEFT * self._budget if tried else 0):
             bracket = [setting for setting, _ in zip(settings, range(RUNGS[0]), strict=False)]
             if not bracket:
                 break
+            published = published or bracket[0]
             tried += len(bracket)
             for rung, n in enumerate(RUNGS):
                 done = [self._try(setting, rung, left / len(RUNGS) / n) for setting in bracket[:n]]
                 done.sort(key=lambda trial: -trial["score"])
                 bracket = [trial["setting"] for trial in done if math.isfinite(trial["score"])]
+                if published in bracket[RUNGS[min(rung + 1, len(RUNGS) - 1)] :]:
+                    bracket = [published, *(setting for setting in bracket if setting != published)]
                 if done and (best is None or (rung, done[0]["score"]) > (best[0], best[1])):
                     best = rung, done[0]["score"], done[0]
                 if not bracket:

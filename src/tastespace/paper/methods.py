@@ -51,6 +51,8 @@ VARIABLE = "TASTESPACE_PARAMETERS"
 _PACKAGE_FILE = Path(__file__).with_name("parameters.json")
 _SAME_SPLIT = ("xing-2017",)
 """Data sets whose warm part is split alike with cold-start users and items and without."""
+OWN_SPLITS = ("ml-1m", "citeulike-t")
+"""Data sets that were split by another draw of the same rule before the authors' was known."""
 _SECOND_STAGES = ("dd", "pd")
 _OF_SECOND_STAGE = ("weight", "pool")
 
@@ -223,7 +225,7 @@ def stored_trials(dataset: str, method: str) -> int:
 def searched_on_other_split(dataset: str, method: str) -> bool:
     """Return true if stored parameters were chosen before the authors' split of this data set was known."""
     entry = _entry(dataset, method)
-    return entry is not None and dataset in ("ml-1m", "citeulike-t") and "split" not in entry
+    return entry is not None and dataset in OWN_SPLITS and "split" not in entry
 
 
 def store_parameters(dataset: str, method: str, entry: dict[str, Any], file: str | Path | None = None) -> Path:

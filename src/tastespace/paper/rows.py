@@ -23,7 +23,7 @@ from tastespace.paper.experiments import (
     RowSpec,
     TableRow,
 )
-from tastespace.paper.methods import find_method, searched_on_other_split, stored_parameters, stored_trials
+from tastespace.paper.methods import OWN_SPLITS, find_method, searched_on_other_split, stored_parameters, stored_trials
 from tastespace.paper.runner import PlannedRun, ResultCache, RunStatus
 from tastespace.paper.statistics import StatisticsTable
 
@@ -31,6 +31,8 @@ DEFAULTS = "defaults"
 """Note of a row for whose method no search was stored on this data set."""
 QUICK = "quick"
 """Note of a row that was run for few epochs, only to see that it works."""
+BEFORE_REVISIONS = "kernels before 3"
+"""Revision of archived rows that do not note any."""
 OTHER_SPLIT = "searched on another split"
 """Note of a row whose parameters were chosen on validation data of another split, part of which is test data here."""
 STAND_INS = {
@@ -201,7 +203,7 @@ class ReportArchive:
             trials=first["trials"],
             made=first["made"] or "",
             version=first["version"] or "",
-            revision=first.get("revision") or "",
+            revision=first.get("revision") or BEFORE_REVISIONS,
             archived=True,
         )
 
@@ -371,8 +373,10 @@ def marks_of(row: TableRow, with_origin: bool = True) -> list[str]:
 
 def origin_of(row: TableRow) -> str:
     """Return date and version of the runs of an archived row."""
-    version = f", version {row.version}" if row.version else ""
-    return f"archive, {row.made}{version}" if row.made else f"archive{version}"
+    known = [row.made, f"version {row.version}" if row.version else "", row.revision]
+    if row.dataset in OWN_SPLITS and row.revision == BEFORE_REVISIONS:
+        known.append("another split than the authors'")
+    return ", ".join(["archive", *filter(None, known)])
 
 
 def _figure_text(row: TableRow, name: str, difference: bool) -> str:

@@ -96,7 +96,7 @@ class Verdict:
     def rows(self) -> list[dict[str, Any]]:
         """One row per difference, for programs; none where nothing was measured."""
         if self.archived:
-            return self.archived
+            return [{**row, "verdict": self.word} for row in self.archived]
         specs = {spec.label: spec for pair in self.claim.pairs for spec in pair}
         trials = {label: trials_of(self.dataset, spec) for label, spec in specs.items()}
         return [
@@ -172,8 +172,10 @@ def judge(claim: Claim, dataset: str, rows: Sequence[RunStatus]) -> Verdict:
 
 
 def archived_verdict(claim: Claim, dataset: str, archive: ReportArchive) -> Verdict:
-    """The verdict on a claim from the differences that an archive holds."""
+    """The verdict on a claim from the differences that an archive holds; none where it lacks one of the metrics."""
     rows = archive.claim_rows(claim.name, dataset)
+    if not {row["metric"] for row in rows} >= set(claim.metrics):
+        rows = []
     keys = [(row["better"], row["worse"], row["metric"]) for row in rows]
     found = [Difference(row["difference"], row["p"], row["n"]) for row in rows]
     seeds = [row["seeds"] for row in rows]
