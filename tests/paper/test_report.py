@@ -96,7 +96,7 @@ def test_figures_and_rows_are_files_too(report):
     claims = pl.read_csv(report["claims.csv"])
     assert {"difference", "p", "p after Holm", "over", "n", "seeds"} <= set(claims.columns)
     assert (claims["p after Holm"] >= claims["p"]).all()
-    assert rows.filter((pl.col("table") == "results1") & (pl.col("label") == "EASE"))["seeds"].to_list() == [2] * 6
+    assert rows.filter((pl.col("table") == "results1") & (pl.col("label") == "EASE"))["seeds"].to_list() == [2] * 8
 
 
 def test_a_figure_with_missing_runs_says_so(report):

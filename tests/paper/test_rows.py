@@ -56,7 +56,7 @@ def test_rows_for_programs_have_the_difference():
 
 def test_differences_and_tests_can_stand_in_the_table():
     found = to_markdown(TWO, table_rows(TWO, ROWS), p_values={"HarS": "0.001"}, difference=True)
-    assert "| P@3 | NDCG@3 | P@5 | NDCG@5 | MAP | MRR | p | seeds | trials | seconds |" in found
+    assert "| P@3 | R@3 | NDCG@3 | P@5 | R@5 | NDCG@5 | MAP | MRR | p | seeds | trials | seconds |" in found
     assert "| 26.50 ± 0.71 (26.66, -0.16) |" in found
     assert found.rstrip().endswith("| 0.001 | 2 | 6 | 10 |")
     titled = to_markdown(TWO, table_rows(TWO, ROWS), dataset_in_title=True)
@@ -97,7 +97,7 @@ def test_an_archived_row_has_the_figures_of_the_runs_and_says_where_it_is_from(a
     (ease, hars) = table_rows(TWO, ROWS)
     found = archive.row("two", "steam-200k", "HarS", hars.published)
     assert (found.ours, found.std, found.seeds, found.trials) == (hars.ours, hars.std, 2, 6)
-    assert marks_of(found) == ["archive, 2026-01-02, version 0.1.0"]
+    assert marks_of(found) == ["archive, 2026-01-02, version 0.1.0, kernels before 3"]
     assert archive.row("two", "steam-200k", "no such row", {}) is None
     assert archive.row("two", "ml-1m", "EASE", ease.published) is None
     assert archive.p_value("two", "steam-200k", "HarS") == "0.001"
@@ -118,3 +118,22 @@ def test_archived_rows_stand_in_for_runs_that_are_not_in_the_cache(archive, tmp_
 def test_a_folder_without_results_is_no_archive(tmp_path):
     with pytest.raises(DataError, match=r"has no results\.csv"):
         ReportArchive(tmp_path / "nothing").row("two", "steam-200k", "EASE", {})
+
+
+def test_a_row_says_which_kernels_made_it_how_vectors_vary_and_what_is_not_the_papers(monkeypatch):
+    table = Experiment("two", "Two", (RowSpec("APA", "apa+hars"), RowSpec("PRD", "prd")), ("ml-1m",))
+    result = {
+        "metrics": {"P@3": 20.0}, "seconds": 1.0, "method": "apa+hars", "parameters": {"margin": 0.75, "dim": 100},
+        "interests": {"1": 30, "3": 10}, "versions": {"kernels": 3}, "made": {"kernels": "v4, sources 00ff"},
+    }  # fmt: skip
+    entry = {"parameters": {"margin": 0.75}, "trials": 1}
+    monkeypatch.setattr("tastespace.paper.methods.stored_entries", lambda: {"ml-1m": {"apa+hars": entry}})
+    statuses = [RunStatus(PlannedRun("ml-1m", method, label=label), "done", RunResult(result, {}))
+                for label, method in (("APA", "apa+hars"), ("PRD", "prd"))]  # fmt: skip
+    apa, prd = table_rows(table, statuses)
+    assert apa.revision == "kernels 3, sources 00ff"
+    assert apa.note == ("vectors: 1 for 75 %, 3 for 25 %, outside the paper: margin 0.75, searched on another split")
+    assert "stand-in: divides where the cited one multiplies" in prd.note
+    assert to_rows(table, [apa])[0]["revision"] == apa.revision
+    entry["split"] = "authors"
+    assert "another split" not in table_rows(table, statuses)[0].note

@@ -142,7 +142,7 @@ def _hardest() -> Experiment:
 def _hard_sampling() -> Experiment:
     """The paper: "the hyper-parameter setups stay the same as DiHarS"."""
     specs = []
-    for family, title in (("cml", "CML"), ("bpa", "DPCML+BPA"), ("apa", "DPCML+APA")):
+    for family, title in (("cml", "CML"), ("bpa", "DPCML"), ("apa", "DPCML+APA")):
         specs += [
             RowSpec(f"{title}+HarS", f"{family}+hars"),
             RowSpec(f"{title}+NDiHarS", f"{family}+ndihars", like=f"{family}+dihars"),

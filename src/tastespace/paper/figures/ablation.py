@@ -112,7 +112,7 @@ def draw_hard_sampling(data: FigureData) -> Any:
     title = f"Forms of hard sampling: {data.dataset}"
     figure, axes = panels(title, "test metrics in percent; the axes do not begin at 0", 2, columns=2, legend=True)
     shades = {"HarS": SKY, "NDiHarS": BLUE, "DiHarS": VERMILION}
-    models = {"CML": "one (CML)", "DPCML+BPA": "several (BPA)", "DPCML+APA": "adaptive (APA)"}
+    models = {"CML": "one (CML)", "DPCML": "several (BPA)", "DPCML+APA": "adaptive (APA)"}
     for panel, metric in zip(axes, (_METRIC, "MRR"), strict=True):
         everything = []
         for number, (sampler, shade) in enumerate(shades.items()):
