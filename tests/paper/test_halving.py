@@ -87,6 +87,15 @@ def test_a_search_that_was_stopped_does_not_spend_its_budget_again(fast, tmp_pat
     assert len(fast) == 3 * n  # trials of another revision do not count
 
 
+def test_a_training_that_ended_by_itself_is_not_repeated(fast, monkeypatch):
+    real = module._Search._fit
+    monkeypatch.setattr(module._Search, "_fit", lambda *a: (real(*a)[0], False))
+    found = search("town", "bpa+hars", minutes=1.0)
+    tried = [json.dumps(parameters) for parameters, _ in fast]
+    assert len(set(tried)) == len(tried) == found["trials"] > 8  # the time went to more settings
+    assert found["seconds"] > 45
+
+
 def test_a_trial_that_fails_is_recorded_and_does_not_stop_the_others(fast, tmp_path, monkeypatch):
     real = module._Search._fit
 

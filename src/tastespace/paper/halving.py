@@ -174,7 +174,7 @@ class _Search:
     def _try(self, setting: dict[str, Any], rung: int, seconds: float) -> dict[str, Any]:
         """Train for so many seconds; what fails is written down with its reason and comes last."""
         key = trial_key({"setting": setting, "rung": rung})
-        trial = self._known.get(key)
+        trial = self._known.get(key) or self._finished(setting, rung)
         if trial is None:
             start = time.process_time()
             problem, cut, score = "", False, -math.inf
@@ -198,6 +198,13 @@ class _Search:
         self._spent += trial["seconds"]
         self._trials.append(trial)
         return {**trial, "setting": setting}
+
+    def _finished(self, setting: dict[str, Any], rung: int) -> dict[str, Any] | None:
+        """What an earlier rung gave, where it was not the time that ended the training: again it would be the same."""
+        for trial in self._trials:
+            if trial["parameters"]["setting"] == setting and not trial["cut"] and not trial["problem"]:
+                return {**trial, "parameters": {"setting": setting, "rung": rung}, "seconds": 0.0}
+        return None
 
     def _fit(self, parameters: dict[str, Any], until: float) -> tuple[dict[str, float], bool]:
         """Validation metrics in percent, and whether the time ended the training."""

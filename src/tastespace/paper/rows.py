@@ -155,7 +155,7 @@ def outside_of_paper(result: Mapping[str, Any]) -> str:
     found = [
         f"{key} {parameters[key]:g}" for key, values in ranges.items() if parameters.get(key, values[0]) not in values
     ]
-    return f"not the paper's: {', '.join(found)}" if found else ""
+    return f"outside the paper: {', '.join(found)}" if found else ""
 
 
 def over_seeds(results: Sequence[Metrics]) -> tuple[Metrics, Metrics]:
