@@ -152,9 +152,8 @@ def outside_of_paper(result: Mapping[str, Any]) -> str:
         ranges["n_interests"] = (2, 3, 4, 5)
     if name.startswith("apa+"):
         ranges["min_interests"] = (1, 2, 3, 4, 5)
-    found = [
-        f"{key} {parameters[key]:g}" for key, values in ranges.items() if parameters.get(key, values[0]) not in values
-    ]
+    given = {key: parameters[key] for key in ranges if parameters.get(key) is not None}
+    found = [f"{key} {value}" for key, value in given.items() if value not in ranges[key]]
     return f"outside the paper: {', '.join(found)}" if found else ""
 
 
