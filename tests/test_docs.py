@@ -91,7 +91,9 @@ def test_files_that_pages_name_exist(name):
         assert any((folder / path).exists() for folder in folders), f"{name}: {path}"
 
 
-@pytest.mark.parametrize("name", ["reference/models", "explanation/metrics", "explanation/papers-claims", "explanation/about-the-paper"])
+@pytest.mark.parametrize(
+    "name", ["reference/models", "explanation/metrics", "explanation/papers-claims", "explanation/about-the-paper"]
+)
 def test_tables_of_pages_are_those_of_the_code(name, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "_site"))
     pages = importlib.import_module("generated_pages")

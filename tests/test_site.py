@@ -55,7 +55,7 @@ def test_the_site_is_built_strictly_and_complete(source, tmp_path):
     assert all(f'href="#{one.name}"' in pages["generated/commands.html"] for one in COMMANDS)
     assert all(f">{one.name}<" in pages["reference/models.html"] for one in models.table())
     assert {path.stem for path in (ROOT / "examples").glob("*.ipynb")} <= {Path(name).stem for name in pages}
-    assert "does not hold here" in pages["explanation/papers-claims.html"]
+    assert "no difference" in pages["explanation/papers-claims.html"]
 
     # Offline: nothing is loaded from elsewhere, and the search has its index beside it.
     for name, text in pages.items():

@@ -161,30 +161,46 @@ _RULES = ("their rule", "our trainer")
 _OF_RULES = ("P@3", "MAP", "MRR")
 
 
+_OVERALL = ("results1", "citeulike", "recsys")
+
+
 def _rule_table() -> str:
-    """The table `family` of docs/results/results.csv: the paper, their rule and our trainer side by side."""
+    """The table `family` of docs/results/results.csv: the paper, their rule and our trainer side by side.
+
+    Where our trainer was not run for it, the overall table has a row of it.
+    """
     with (RESULTS / "results.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["table"] == "family" and row["metric"] in _OF_RULES]
-    found = {(row["dataset"], *row["label"].split(", "), row["metric"]): row for row in rows}
+        rows = [row for row in csv.DictReader(file) if row["metric"] in _OF_RULES]
+    found = {
+        (row["dataset"], *row["label"].split(", "), row["metric"]): row for row in rows if row["table"] == "family"
+    }
+    overall = {(row["dataset"], row["label"], row["metric"]): row for row in rows if row["table"] in _OVERALL}
     lines = []
     for dataset, method in dict.fromkeys(key[:2] for key in found):
-        cells = [dataset, method]
-        for column in ("paper", *_RULES):
-            ours = [found.get((dataset, method, _RULES[0] if column == "paper" else column, one)) for one in _OF_RULES]
-            cells.append(" / ".join(_measured(row, "paper" if column == "paper" else "ours") for row in ours))
-        rules = [found.get((dataset, method, rule, "MRR")) for rule in _RULES]
-        cells.append(" / ".join(row["seeds"] if row and row["ours"] else "0" for row in rules))
-        cells.append("; ".join(dict.fromkeys(row["note"] for row in rules if row and row["note"])))
-        lines.append(cells)
-    header = ["data set", "method", "the paper", *_RULES, "seeds", "notes"]
-    return f"{_table(header, lines)}\n"
+        theirs, ours = ([found.get((dataset, method, rule, one)) for one in _OF_RULES] for rule in _RULES)
+        if not any(row and row["ours"] for row in ours):
+            ours = [overall.get((dataset, method, one)) for one in _OF_RULES]
+        texts = [_measured(theirs, "paper"), _measured(theirs, "ours"), _measured(ours, "ours")]
+        about = [f"{rule}: {_about(row[-1])}" for rule, row in zip(_RULES, (theirs, ours), strict=True) if row[-1]]
+        lines.append([dataset, method, *texts, "; ".join(about)])
+    return f"{_table(['data set', 'method', 'the paper', *_RULES, 'about the rows'], lines)}\n"
 
 
-def _measured(row: dict[str, str] | None, column: str) -> str:
-    if row is None or not row[column]:
-        return "-"
-    spread = f" ± {float(row['spread']):.2f}" if column == "ours" and row["spread"] else ""
-    return f"{float(row[column]):.2f}{spread}"
+def _about(row: dict[str, str] | None) -> str:
+    if row is None or not row["ours"]:
+        return "not run"
+    seeds, trials = int(row["seeds"]), int(row["trials"])
+    parts = [f"{seeds} seed{'s' * (seeds > 1)}", f"{trials} settings tried", row["revision"], row["note"]]
+    return ", ".join(part for part in parts if part)
+
+
+def _measured(rows: list[dict[str, str] | None], column: str) -> str:
+    cells = []
+    for row in rows:
+        known = row is not None and row[column]
+        spread = f" ± {float(row['spread']):.2f}" if row and known and column == "ours" and row["spread"] else ""
+        cells.append(f"{float(row[column]):.2f}{spread}" if row and known else "-")
+    return " / ".join(cells)
 
 
 def _claim_table() -> str:
