@@ -1,11 +1,12 @@
-"""Cold start among the paper's runs."""
+"""The authors' split, and cold start among the paper's runs."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from tastespace.data import cold_start
-from tastespace.paper.data import cold_start_fingerprints, dataset_for, load_parts
+from tastespace.data import cold_start, datasets
+from tastespace.paper.data import authors_split, cold_start_fingerprints, dataset_for, load_parts
 from tastespace.paper.runner import PlannedRun
 from tastespace.paper.runs import (
     COLD_START_FIGURES,
@@ -68,3 +69,20 @@ def test_demographics_alone_do_as_well_as_what_is_popular(dataset_dir):
     ours = run("ml-1m-cold", "dpcml+dn+pt", seed=0)["metrics"]
     for metric in ("cold user P@3", "cold user R@3"):  # P@3 differs by 2 of 42 between seeds
         assert ours[metric] > 0.95 * theirs[metric]
+
+
+@pytest.mark.parametrize("name", ["steam-200k", "ml-100k"])
+def test_the_authors_rule_gives_their_published_split(name, dataset_dir):
+    dataset_dir(name)
+    for published, found in zip(datasets.load_split(name), authors_split(name), strict=True):
+        np.testing.assert_array_equal(found.offsets, published.offsets)
+        np.testing.assert_array_equal(found.indices, published.indices)
+
+
+def test_their_split_is_taken_and_other_seeds_give_others(dataset_dir):
+    dataset_dir("citeulike-t")
+    parts = load_parts("citeulike-t")
+    assert parts.test.fingerprint() == authors_split("citeulike-t", 1234)[2].fingerprint()
+    assert [part.n_interactions for part in (parts.train, parts.valid, parts.test)] == [73_427, 23_311, 28_842]
+    assert load_parts("citeulike-t", 1).test.fingerprint() == authors_split("citeulike-t", 1235)[2].fingerprint()
+    assert load_parts("citeulike-t", 1).test.fingerprint() != parts.test.fingerprint()

@@ -71,7 +71,7 @@ class Section:
     """Empty for a table that is counted in all data sets."""
     rows: list[TableRow]
     p_values: dict[str, str] = field(default_factory=dict)
-    """p-values of the best row in P@3 against each other one, by label: over seeds and users, with Holm's correction."""
+    """p-values of the best row in P@3 against each other one, by label: `paired_over_users`, with Holm's correction."""
 
     @property
     def title(self) -> str:
