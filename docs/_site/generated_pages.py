@@ -227,7 +227,9 @@ def _verdict(rows: list[dict[str, str]]) -> str:
     seeds = sorted({int(row["seeds"]) for row in rows if row["seeds"]})
     about = f"{min(seeds)} to {max(seeds)} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
     ours, against = sum(one > 0 for one in sure), sum(one < 0 for one in sure)
-    return f"**{rows[0]['verdict']}** ({ours} of {len(known)} for, {against} against; {about})"
+    measured, _, declared = rows[0]["pairs"].removesuffix(" pairs").partition(" of ")
+    part = "" if measured == declared else f"{rows[0]['pairs']}; "
+    return f"**{rows[0]['verdict']}** ({part}{ours} of {len(known)} for, {against} against; {about})"
 
 
 if __name__ == "__main__":

@@ -19,8 +19,6 @@ from tastespace.paper.runner import RunResult, RunStatus, run_all
 from tastespace.paper.statistics import minority_categories
 
 _ALPHA = 0.05
-_NOT_FROM_ARCHIVE = ("apa-bpa",)
-"""Claims that archived runs do not judge: in most of their settings of APA nearly all users have as many vectors."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +174,7 @@ def judge(claim: Claim, dataset: str, rows: Sequence[RunStatus]) -> Verdict:
 def archived_verdict(claim: Claim, dataset: str, archive: ReportArchive) -> Verdict:
     """The verdict on a claim from the differences that an archive holds; none where it lacks one of the metrics."""
     rows = archive.claim_rows(claim.name, dataset)
-    if claim.name in _NOT_FROM_ARCHIVE or not {row["metric"] for row in rows} >= set(claim.metrics):
+    if not {row["metric"] for row in rows} >= set(claim.metrics):
         rows = []
     keys = [(row["better"], row["worse"], row["metric"]) for row in rows]
     found = [Difference(row["difference"], row["p"], row["n"]) for row in rows]
