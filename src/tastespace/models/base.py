@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace._util.interrupts import interruptible
 from tastespace._util.memory import available_gb
 from tastespace._util.threads import resolve_threads
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
     from typing_extensions import Unpack
 
+    from tastespace.models.blend.program import Program
     from tastespace.tastes import TasteParts, Tastes
 
 log = logging.getLogger(__name__)
@@ -302,6 +304,22 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         """
         return None
 
+    def past_rows(self) -> _native.PastRows | None:
+        """The matrix that `history_scores` multiplies histories with, for kernels (`models.past_rows`).
+
+        None where scores are not computed that way. A class that has its own `history_scores` needs its own.
+        """
+        return None
+
+    def vector_scores(self) -> tuple[VectorSpace, float] | None:
+        """The vectors that give `score_block`, for kernels, and a temperature t: 0, or scores are
+        ``exp((score - the user's largest) / t)``.
+
+        None where scores are not computed that way. A class that has its own `score_block` needs its own.
+        """
+        space = self.vectors()
+        return None if space is None else (space, 0.0)
+
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
         """Contribution of each past item of the user to the scores of some items, all given by their index.
 
@@ -334,6 +352,10 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     def taste_parts(self, users: NDArray[np.integer[Any]]) -> TasteParts:
         """Scores of all items for these users, split by taste; for models with `tastes`."""
         raise TypeError(f"{type(self).__name__} has no tastes")
+
+    def program(self) -> Program | None:
+        """The kernel that computes `taste_parts` and their lists, for models that `splits_scores`."""
+        return None
 
     # ---- parameters, as in scikit-learn --------------------------------------------------------------------
 

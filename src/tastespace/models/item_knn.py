@@ -13,10 +13,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tastespace._util.checks import require_number, require_whole
+from tastespace import _native
 from tastespace._util.interrupts import time_check
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
+from tastespace.models.past_rows import sparse_rows
 from tastespace.models.stored_values import Declared, Sparse
 
 _PAIRS_AT_ONCE = 2_000_000  # pairs of items that a thread compares in one block: up to 100 MB
@@ -72,6 +74,10 @@ class ItemNeighbors(Recommender):
     def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """X S for these rows."""
         return np.ascontiguousarray((histories @ self.similarity_).toarray(), dtype=np.float32)
+
+    def past_rows(self) -> _native.PastRows:
+        """The similarities."""
+        return sparse_rows(self.similarity_)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Similarities of the items at these rows to all others, 0 to those that are not neighbors."""

@@ -145,8 +145,16 @@ class SoftmaxMF(TrainedRecommender):
         """Exponentials of cosines below each user's largest one, so at most 1; lists are ranked by the cosines."""
         scores = self.vectors().scores(users, self.threads)
         scores -= scores.max(axis=1, keepdims=True)
-        scores /= 2.0 * self.temperature if self.score_temperature is None else self.score_temperature
+        scores /= self._score_temperature
         return np.exp(scores, out=scores)
+
+    def vector_scores(self) -> tuple[VectorSpace, float]:
+        """The vectors, and the temperature of the exponentials."""
+        return self.vectors(), self._score_temperature
+
+    @property
+    def _score_temperature(self) -> float:
+        return 2.0 * self.temperature if self.score_temperature is None else self.score_temperature
 
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The items' scores in `score_block`, each shared out among the past items.

@@ -25,6 +25,7 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
+from tastespace.models.blend.program import FoundLists, Program
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.blocks import Block, BlockRanker, ItemLists, ScoredLists
 from tastespace.ranking.source import Matched, Rows, Scores, ScoreSource
@@ -229,7 +230,14 @@ class ScoringIndex:
     def source(self) -> ScoreSource:
         """The scores that users are ranked by."""
         found = ScoreSource.of(self.model, self.space)
-        return replace(found, scores=self._scored_by_taste) if self.model.splits_scores else found
+        if self.program is None:
+            return found
+        return replace(found, scores=self._scored_by_taste, program=_TasteLists(self.program, self))
+
+    @cached_property
+    def program(self) -> Program | None:
+        """The kernel for models that split their scores; an index is made again for a model that has changed."""
+        return self.model.program() if self.model.splits_scores else None
 
     def with_factors(self, factors: Mapping[int, Mapping[int, float]]) -> ScoringIndex:
         """The same with the parts of these users' tastes times these factors, 0 as if a taste were not there.
@@ -244,14 +252,8 @@ class ScoringIndex:
 
     def _scored_by_taste(self, users: Rows) -> Matched:
         """Scores of all items for some users, and the taste that says most for each."""
-        shape = len(users), self.train.n_items
-        found = Matched(np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int32))
-        size = self._users_at_once
-        for first in range(0, len(users), size):
-            some = users[first : first + size]
-            scores, strongest = self._parts(some).scored(self._factors_of(some), self.threads)
-            found.scores[first : first + size], found.interests[first : first + size] = scores, strongest
-        return found
+        assert self.program is not None
+        return Matched(*self.program.totals(users, self._factors_of(users), self.threads))
 
     @property
     def _users_at_once(self) -> int:
@@ -635,6 +637,24 @@ class ScoringIndex:
         if scores is None:
             raise ParameterError(f"{type(self.model).__name__} does not compare items, so it has no similar ones.")
         return scores
+
+
+class _TasteLists:
+    """Lists of a model that splits its scores, with the factors of an index (`ranking.source.ListProgram`)."""
+
+    def __init__(self, program: Program, index: ScoringIndex) -> None:
+        self._program, self._index = program, index
+
+    def lists(
+        self, users: Rows, excluded: _native.ItemLists, k: int, threads: int, allowed: NDArray[np.uint8] | None
+    ) -> FoundLists:
+        """As `Program.lists`."""
+        return self._program.lists(users, self._index._factors_of(users), excluded, k, threads, allowed)
+
+    @property
+    def native(self) -> _native.BlendProgram | None:
+        """The kernel, where there are no factors and no member has to be asked for its scores."""
+        return self._program.native if self._program.is_whole and not self._index.factors else None
 
 
 def _only(numbers: Sequence[int], n: int) -> NDArray[np.float64]:

@@ -156,7 +156,9 @@ class TopKLists:
             return False
         then, now = self._index.space, model.vectors()
         if now is None and self._index.tastes is not None:
-            return self.is_of(model) and model.tastes() is self._index.tastes
+            return self.is_of(model) and (
+                model.program() is self._index.program if model.splits_scores else model.tastes() is self._index.tastes
+            )
         return (
             now is not None
             and then is not None
@@ -251,7 +253,7 @@ class TopKLists:
         return None if columns is None else pl.DataFrame(columns)
 
     @cached_property
-    def _one_user_lists(self) -> _native.OneUserLists | None:
+    def _one_user_lists(self) -> _native.OneUserLists | _native.OneUserBlendLists | None:
         """Kernel for lists of one user by score alone; None where the options ask for more."""
         reorders = self._tables is not None and self._tables.reorders
         choices = is_given(self._mute) or is_given(self._boost)

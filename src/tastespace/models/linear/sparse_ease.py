@@ -18,6 +18,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
 from tastespace.models.linear._exponents import count_powers, require_dropout, require_power
+from tastespace.models.past_rows import sparse_rows
 from tastespace.models.stored_values import Declared, Sparse
 
 _BYTES_PER_ENTRY = 8  # of a row of the Gram matrix: an item and a number
@@ -150,6 +151,10 @@ class SparseEASE(Recommender):
     def history_scores(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """X B for these rows."""
         return np.ascontiguousarray((histories @ self.coefficients_).toarray(), dtype=np.float32)
+
+    def past_rows(self) -> _native.PastRows:
+        """The coefficients."""
+        return sparse_rows(self.coefficients_)
 
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Weights by which each item raises the scores of the items at these rows, ``(len(rows), n_items)``."""
